@@ -1,0 +1,64 @@
+"""What a piece of work is made of, as a short hash.
+
+Two things have the same fingerprint exactly when they give the same result. Nothing that
+cannot change a result (paths, timeouts, concurrency) belongs in one.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from blake3 import blake3
+from pydantic import BaseModel, ConfigDict
+
+FINGERPRINT_BYTES = 12
+
+
+class Spec(BaseModel):
+    """A frozen piece of configuration; unknown keys are errors, values are part of the result."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of every value in this spec, defaults included."""
+        return fingerprint(self)
+
+
+def canonical_json(value: Any) -> str:
+    """JSON that is the same for equal values: sorted keys, no spaces, no NaN.
+
+    Raises:
+        TypeError: for a value that has no canonical form, such as a set or an open file.
+        ValueError: for NaN or infinity.
+    """
+    return json.dumps(
+        _plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def fingerprint(*parts: Any, **named: Any) -> str:
+    """24 hexadecimal digits that stand for `parts` and `named` together.
+
+    Parts may be specs, row dataclasses, enums, mappings, sequences and JSON scalars.
+    """
+    text = canonical_json([list(parts), named])
+    return blake3(text.encode()).hexdigest(length=FINGERPRINT_BYTES)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"no canonical form for {type(value).__name__}: {value!r}")

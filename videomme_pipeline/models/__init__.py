@@ -1,0 +1,1 @@
+"""Models: whatever answers a question about a video, behind one protocol."""

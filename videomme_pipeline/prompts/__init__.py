@@ -1,0 +1,1 @@
+"""Prompts: the exact text that stands beside the frames, from named templates."""

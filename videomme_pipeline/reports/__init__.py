@@ -1,0 +1,1 @@
+"""Reports: pages and files for people, made from the warehouse."""

@@ -1,0 +1,1 @@
+"""Responses: every question of an evaluation asked once, kept the moment the answer arrives."""

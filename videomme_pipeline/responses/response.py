@@ -1,0 +1,37 @@
+"""The response row: one model answering one question once, or failing to."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """One row per (evaluation, question, sample).
+
+    `raw_output` is None exactly when the request failed; `error` then says why. Money is in
+    US dollars, None where no price is known.
+    """
+
+    benchmark: str
+    evaluation: str
+    video_id: str
+    question_id: str
+    sample: int
+    request_fingerprint: str
+    model: str
+    num_frames: int
+    raw_output: str | None
+    reasoning: str | None
+    finish_reason: str | None
+    error: str | None
+    reported_model: str | None
+    system_fingerprint: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_tokens: int | None
+    reasoning_tokens: int | None
+    usage_json: str | None
+    cost_dollars: float | None
+    latency_seconds: float | None
+    attempts: int
+    answered_at: datetime | None

@@ -1,0 +1,1 @@
+"""Scoring: letters read from responses, outcomes, groups, and what the numbers mean."""

@@ -1,0 +1,57 @@
+"""The scored-question row: what was answered, what was read, and whether it is right."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from videomme_pipeline.annotations.question import Duration, GroupType, Letter
+
+
+class Outcome(StrEnum):
+    """What became of one question. The four are never merged silently."""
+
+    CORRECT = "correct"
+    INCORRECT = "incorrect"
+    UNREADABLE = "unreadable"
+    """Answered, but no letter can be read."""
+    FAILED = "failed"
+    """Never answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredQuestion:
+    """One row per (evaluation, question, sample): the benchmark contract's output and more.
+
+    `extracted_answer` was read by `reader`'s rule `rule` from `raw_output[span_start:span_end]`
+    (None where nothing was read). `is_correct` is `outcome == correct`.
+    """
+
+    benchmark: str
+    evaluation: str
+    evaluation_fingerprint: str
+    example_id: str
+    question_id: str
+    video_id: str
+    sample: int
+    duration: Duration | None
+    domain: str | None
+    sub_category: str | None
+    task_type: str | None
+    group_type: GroupType | None
+    group_structure: str | None
+    level: int | None
+    second_head: str | None
+    third_head: str | None
+    answer: Letter
+    raw_output: str | None
+    extracted_answer: Letter | None
+    rule: str | None
+    span_start: int | None
+    span_end: int | None
+    outcome: Outcome
+    is_correct: bool
+    error: str | None
+    num_frames: int
+    reader: str
+    model: str
+    sampling: str
+    track: str

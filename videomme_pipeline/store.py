@@ -1,0 +1,165 @@
+"""Where data lives: one folder, local or in an object store, and what each path in it holds.
+
+Every file appears whole or not at all. Paths follow from names and content hashes alone, so
+any process finds what another one made. What is stale is not decided here.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from upath import UPath
+
+from videomme_pipeline.errors import StorageError
+from videomme_pipeline.rows import from_table, to_table
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The data folder; `root` may be a local path or any fsspec URL (`s3://…`)."""
+
+    root: UPath
+
+    @classmethod
+    def at(cls, root: str | Path | UPath) -> "Store":
+        return cls(UPath(root))
+
+    def path(self, *parts: str) -> UPath:
+        return self.root.joinpath(*parts)
+
+    def local(self, *parts: str) -> Path:
+        """A folder or file that must be on a local disk (videos, SQLite, DuckDB)."""
+        path = self.path(*parts)
+        if path.protocol not in ("", "file", "local"):
+            path = UPath(_local_companion(str(self.root))).joinpath(*parts)
+        return Path(path.path)
+
+    # What each path holds. `fingerprint` parts are those of the stage's own recipe.
+
+    def questions(self, benchmark: str) -> UPath:
+        return self.path(benchmark, "questions.parquet")
+
+    def video(self, benchmark: str, video_id: str) -> UPath:
+        return self.path(benchmark, "videos", f"{video_id}.parquet")
+
+    def media(self, benchmark: str) -> Path:
+        """Video and subtitle files as they were downloaded or drawn."""
+        return self.local(benchmark, "media")
+
+    def packets(self, video_hash: str) -> UPath:
+        return self.path("packets", f"{video_hash}.parquet")
+
+    def frames(self, video_hash: str, recipe_fingerprint: str) -> UPath:
+        """One file per video content × sampling recipe, shared by all benchmarks."""
+        return self.path("frames", video_hash, f"{recipe_fingerprint}.parquet")
+
+    def subtitles(self, benchmark: str, track: str, video_id: str) -> UPath:
+        return self.path(benchmark, "subtitles", track, f"{video_id}.parquet")
+
+    def prompts(self, benchmark: str, evaluation: str, video_id: str) -> UPath:
+        return self.path(benchmark, "prompts", evaluation, f"{video_id}.parquet")
+
+    def responses(self, benchmark: str, evaluation: str, video_id: str) -> UPath:
+        return self.path(benchmark, "responses", evaluation, f"{video_id}.parquet")
+
+    def scores(self, benchmark: str, evaluation: str) -> UPath:
+        return self.path(benchmark, "scores", f"{evaluation}.parquet")
+
+    @property
+    def journal(self) -> Path:
+        return self.local("journal.sqlite")
+
+    @property
+    def warehouse(self) -> Path:
+        return self.local("videomme.duckdb")
+
+    def report(self, benchmark: str) -> Path:
+        return self.local("reports", f"{benchmark}.html")
+
+
+def publish(path: UPath, data: bytes) -> None:
+    """Write `data` to `path` so that no reader ever sees a part of it.
+
+    Locally: a temporary file beside it, fsync, rename. Elsewhere: one put.
+
+    Raises:
+        StorageError: when the target cannot be written (full, read-only).
+    """
+    try:
+        if path.protocol in ("", "file", "local"):
+            _publish_locally(Path(path.path), data)
+        else:
+            path.write_bytes(data)
+    except OSError as error:
+        raise StorageError(
+            f"{path}: cannot write {len(data):,} bytes ({error.strerror or error}); "
+            "free some space or choose another data folder, then run again: "
+            "what is already stored is kept"
+        ) from error
+
+
+def write_rows(
+    path: UPath,
+    rows: Iterable[Row],
+    row_class: type[Row],
+    *,
+    fingerprint: str,
+    recipe: Mapping[str, object] | None = None,
+) -> pa.Table:
+    """Publish `rows` as Parquet with their fingerprint (and recipe) in the footer."""
+    metadata = {"fingerprint": fingerprint, "recipe": json.dumps(recipe or {}, sort_keys=True)}
+    table = to_table(rows, row_class, metadata)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    publish(path, sink.getvalue().to_pybytes())
+    return table
+
+
+def read_rows(path: UPath, row_class: type[Row]) -> list[Row]:
+    """The rows that `write_rows` stored.
+
+    Raises:
+        FileNotFoundError: when nothing is stored at `path`.
+    """
+    with path.open("rb") as file:
+        return from_table(pq.read_table(file), row_class)
+
+
+def stored_fingerprint(path: UPath) -> str | None:
+    """The fingerprint in the footer of `path`; None when the file is missing or unreadable."""
+    try:
+        with path.open("rb") as file:
+            metadata = pq.read_schema(file).metadata or {}
+    except (OSError, pa.ArrowInvalid):
+        return None
+    value = metadata.get(b"fingerprint")
+    return value.decode() if value else None
+
+
+def _publish_locally(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _local_companion(root: str) -> str:
+    """Where the files of a remote store that need a local disk go."""
+    slug = "".join(c if c.isalnum() else "-" for c in root).strip("-")
+    return str(Path.home() / ".cache" / "videomme" / slug)

@@ -1,0 +1,1 @@
+"""Subtitles: cues from files, aligned to the frames that are really sent."""

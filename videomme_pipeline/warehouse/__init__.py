@@ -1,0 +1,1 @@
+"""Warehouse: DuckDB views over the stored tables; disposable, rebuilt in seconds."""
