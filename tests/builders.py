@@ -1,0 +1,190 @@
+"""Things that tests are made of: small real videos drawn frame by frame.
+
+Every frame carries its own number as a barcode, so that a wrong frame is seen without trusting
+any decoder. Files that are odd on purpose (rotation, edit lists, damage) are made by patching
+the bytes of good ones. What is asserted about them belongs in the tests.
+"""
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+Picture = NDArray[np.uint8]
+
+BARCODE_BITS = 16
+BARCODE_ROWS = 16
+
+
+def draw_frame(number: int, width: int = 160, height: int = 120) -> Picture:
+    """An RGB picture (height, width, 3) that moves with `number` and carries it as a barcode.
+
+    The barcode is one row of `BARCODE_BITS` black or white cells along the top, highest bit
+    first.
+    """
+    y, x = np.mgrid[0:height, 0:width]
+    picture = np.empty((height, width, 3), np.uint8)
+    picture[..., 0] = (x * 2 + number * 3) % 256
+    picture[..., 1] = (y * 2 + number * 5) % 256
+    picture[..., 2] = 64 + 32 * ((x // 8 + y // 8 + number) % 4)
+    cell = width // BARCODE_BITS
+    for bit in range(BARCODE_BITS):
+        on = number >> (BARCODE_BITS - 1 - bit) & 1
+        picture[:BARCODE_ROWS, bit * cell : (bit + 1) * cell] = 235 if on else 20
+    return picture
+
+
+def read_barcode(picture: Picture) -> int:
+    """The number that `draw_frame` drew into an upright RGB or grey picture of any scale."""
+    grey = picture.astype(np.float64)
+    if grey.ndim == 3:
+        grey = grey.mean(axis=2)
+    height, width = grey.shape
+    rows = max(3, round(BARCODE_ROWS * height / 120)) if height < 120 else BARCODE_ROWS
+    strip = grey[rows // 4 : rows * 3 // 4]
+    cell = width / BARCODE_BITS
+    bits = [
+        strip[:, round((bit + 0.25) * cell) : round((bit + 0.75) * cell)].mean() > 128
+        for bit in range(BARCODE_BITS)
+    ]
+    return sum(int(on) << (BARCODE_BITS - 1 - place) for place, on in enumerate(bits))
+
+
+def write_video(
+    path: Path,
+    *,
+    frames: int = 60,
+    fps: int | Fraction = 10,
+    width: int = 160,
+    height: int = 120,
+    codec: str = "libx264",
+    gop: int = 12,
+    pixel_format: str = "yuv420p",
+    options: dict[str, str] | None = None,
+    pts: Sequence[int] | None = None,
+    time_base: Fraction | None = None,
+    pictures: Iterable[Picture] | None = None,
+    container_options: dict[str, str] | None = None,
+    container_format: str | None = None,
+    audio: bool = False,
+    colorspace: int | None = None,
+    color_range: int | None = None,
+) -> Path:
+    """Encode a video to `path` (the suffix names the container) and return `path`.
+
+    `pts` gives each frame's presentation time in `time_base` (default: 0, 1, 2 … in 1/fps);
+    `pictures` replaces the drawn frames; `audio` adds a quiet AAC track; `colorspace` and
+    `color_range` tag the stream with libav's numbers (1 is BT.709, 5 is BT.601 625; range 1 is
+    limited, 2 full).
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    base = time_base or Fraction(1, 1) / Fraction(fps)
+    shown = (
+        pictures if pictures is not None else (draw_frame(i, width, height) for i in range(frames))
+    )
+    with av.open(
+        str(path), "w", format=container_format, options=container_options or {}
+    ) as output:
+        stream: Any = output.add_stream(codec, rate=Fraction(fps))
+        stream.width, stream.height, stream.pix_fmt = width, height, pixel_format
+        stream.codec_context.time_base = base
+        stream.codec_context.gop_size = gop
+        stream.codec_context.thread_count = 1
+        if colorspace is not None:
+            stream.codec_context.colorspace = colorspace
+        if color_range is not None:
+            stream.codec_context.color_range = color_range
+        stream.options = {**_default_options(codec), **(options or {})}
+        sound = _add_audio(output, frames, Fraction(fps)) if audio else None
+        for number, picture in enumerate(shown):
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+            frame = frame.reformat(
+                format=pixel_format,
+                dst_colorspace=colorspace,
+            )
+            frame.pts = pts[number] if pts is not None else number
+            frame.time_base = base
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+        if sound is not None:
+            output.mux(sound.encode(None))
+    return path
+
+
+def write_audio_only(path: Path, seconds: int = 2) -> Path:
+    """A file with a sound track and no picture."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w") as output:
+        sound = _add_audio(output, seconds * 10, Fraction(10))
+        output.mux(sound.encode(None))
+    return path
+
+
+def rotate_mp4(path: Path, degrees: int) -> Path:
+    """Mark the video track of an mp4 as turned clockwise by 90, 180 or 270 degrees, in place."""
+    cosine, sine = {90: (0, 1), 180: (-1, 0), 270: (0, -1)}[degrees]
+    matrix = np.array([cosine, sine, 0, -sine, cosine, 0, 0, 0, 0], np.int64) * 65536
+    matrix[8] = 1 << 30
+    data = bytearray(path.read_bytes())
+    start = data.index(b"tkhd") + 4
+    version = data[start]
+    offset = start + (52 if version == 1 else 40)
+    data[offset : offset + 36] = matrix.astype(">i4").tobytes()
+    path.write_bytes(data)
+    return path
+
+
+def hide_first_frames(path: Path, media_units: int) -> Path:
+    """Move the start of an mp4's single edit by `media_units` (media time base), in place."""
+    data = bytearray(path.read_bytes())
+    start = data.index(b"elst") + 4
+    assert data[start] == 0, "a version 0 edit list"
+    assert int.from_bytes(data[start + 4 : start + 8], "big") == 1, "one edit"
+    place = start + 12
+    media_time = int.from_bytes(data[place : place + 4], "big", signed=True)
+    data[place : place + 4] = (media_time + media_units).to_bytes(4, "big", signed=True)
+    path.write_bytes(data)
+    return path
+
+
+def truncate(path: Path, keep: float) -> Path:
+    """Keep only the first part of a file (`keep` between 0 and 1), in place."""
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * keep)])
+    return path
+
+
+def damage(path: Path, at: float, length: int = 400, seed: int = 0) -> Path:
+    """Overwrite `length` bytes at the fraction `at` of a file with noise, in place."""
+    data = bytearray(path.read_bytes())
+    start = int(len(data) * at)
+    noise = np.random.default_rng(seed).integers(0, 256, length, dtype=np.uint8)
+    data[start : start + length] = noise.tobytes()
+    path.write_bytes(data)
+    return path
+
+
+def _default_options(codec: str) -> dict[str, str]:
+    return {
+        "libx264": {"preset": "veryfast", "crf": "20"},
+        "libx265": {"preset": "ultrafast", "crf": "20", "x265-params": "log-level=none:pools=1"},
+        "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8", "crf": "20", "b": "0"},
+        "libsvtav1": {"preset": "12", "crf": "20", "svtav1-params": "lp=1"},
+        "mpeg2video": {"b": "2000000"},
+    }.get(codec, {})
+
+
+def _add_audio(output: Any, frames: int, fps: Fraction) -> Any:
+    sound = output.add_stream("aac", rate=16000)
+    sound.layout = "mono"
+    samples = int(frames / fps * 16000)
+    for start in range(0, samples, 1024):
+        wave = np.sin(np.arange(start, start + 1024) / 20).astype(np.float32)[None] * 0.1
+        frame = av.AudioFrame.from_ndarray(wave, format="fltp", layout="mono")
+        frame.sample_rate, frame.pts, frame.time_base = 16000, start, Fraction(1, 16000)
+        output.mux(sound.encode(frame))
+    return sound
