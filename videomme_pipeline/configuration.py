@@ -1,0 +1,79 @@
+"""YAML files to specs, with errors a person can act on. What the specs mean is not known here."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.fingerprint import Spec
+
+AnySpec = TypeVar("AnySpec", bound=Spec)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file; an empty file is an empty mapping.
+
+    Raises:
+        ConfigurationError: when the file is missing, is not YAML or is not a mapping.
+    """
+    try:
+        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: no such file") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: not readable as YAML: {error}") from error
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigurationError(
+            f"{path}: expected `key: value` lines, found a {type(value).__name__}"
+        )
+    return value
+
+
+def parse_spec(value: Mapping[str, Any], spec_class: type[AnySpec], where: str) -> AnySpec:
+    """`value` as a `spec_class`.
+
+    Raises:
+        ConfigurationError: naming each wrong key with the nearest right one, and each wrong
+            value with what was expected; `where` says which file or entry it stands in.
+    """
+    try:
+        return spec_class.model_validate(dict(value))
+    except ValidationError as error:
+        found = "; ".join(_explain(dict(item), spec_class) for item in error.errors())
+        raise ConfigurationError(f"{where}: {found}") from None
+
+
+def nearest(word: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -> str:
+    """`word` with a hint for a message: the nearest known word, else all of them."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(known)}"
+
+
+def _explain(item: dict[str, Any], spec_class: type[BaseModel]) -> str:
+    place = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        *parents, key = item["loc"]
+        owner = _spec_at(spec_class, parents)
+        return f"unknown key `{place}`, {nearest(str(key), list(owner.model_fields))}"
+    if item["type"] == "missing":
+        return f"missing key `{place}`"
+    return f"`{place}` is {item['input']!r}: {item['msg']}"
+
+
+def _spec_at(spec_class: type[BaseModel], path: list[Any]) -> type[BaseModel]:
+    """The model that stands at `path` inside `spec_class`, as far as it can be followed."""
+    for part in path:
+        field = spec_class.model_fields.get(str(part))
+        if field is None:
+            continue
+        candidates = [field.annotation, *get_args(field.annotation)]
+        models = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+        if models:
+            spec_class = models[0]
+    return spec_class
