@@ -5,9 +5,11 @@ How requests are scheduled, retried and journalled belongs to `responses`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.prompts.render import Prompt
@@ -20,6 +22,7 @@ class Decoding(Spec):
     top_p: float | None = None
     max_tokens: int | None = 1024
     seed: int | None = None
+    """Repeats of a question use `seed`, `seed + 1`, … so that they can differ."""
     reasoning_effort: str | None = None
     constrain_answer: bool = False
     """Let the endpoint accept only the option letters, where its profile can."""
@@ -41,7 +44,9 @@ class Reply:
     """What a model said. An empty `text` is no answer; `collect` records it as a failure.
 
     `usage_json` is the endpoint's own accounting, untouched; the token counts are read from it
-    and None where it does not tell.
+    and None where it does not tell. `cost_dollars` is None where no price is known. `warning`
+    says what is suspicious about an answer that is otherwise fine, such as fewer prompt tokens
+    than the frames should cost.
     """
 
     text: str
@@ -54,7 +59,83 @@ class Reply:
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
     usage_json: str | None = None
+    cost_dollars: float | None = None
     body: str | None = None
+    warning: str | None = None
+
+
+class FailureKind(StrEnum):
+    """Why a request gave no answer."""
+
+    RATE_LIMITED = "rate_limited"
+    SERVER_ERROR = "server_error"
+    CONNECTION = "connection"
+    TIMEOUT = "timeout"
+    MALFORMED = "malformed"
+    """Status 200 and no readable completion in the body."""
+    EMPTY = "empty"
+    TRUNCATED = "truncated"
+    """The token limit was reached before any answer was written."""
+    REFUSED = "refused"
+    CONTENT_FILTER = "content_filter"
+    TOO_LARGE = "too_large"
+    """More frames or bytes than the endpoint takes; never sent."""
+    REJECTED = "rejected"
+    """The endpoint calls the request invalid."""
+    DEADLINE = "deadline"
+    FRAMES = "frames"
+    """The frames of the video could not be read."""
+
+    @property
+    def may_pass(self) -> bool:
+        """Asking again within the same run can help."""
+        return self in _PASSING
+
+    @property
+    def is_final(self) -> bool:
+        """The model has decided: recorded, and not asked again on a later run either."""
+        return self in (FailureKind.REFUSED, FailureKind.CONTENT_FILTER)
+
+    @property
+    def was_generated(self) -> bool:
+        """Tokens were generated (and paid for), so asking again is worth few attempts only."""
+        return self in (FailureKind.EMPTY, FailureKind.TRUNCATED)
+
+
+_PASSING = frozenset(
+    {
+        FailureKind.RATE_LIMITED,
+        FailureKind.SERVER_ERROR,
+        FailureKind.CONNECTION,
+        FailureKind.TIMEOUT,
+        FailureKind.MALFORMED,
+        FailureKind.EMPTY,
+        FailureKind.TRUNCATED,
+    }
+)
+
+
+class ResponseFailure(VideoMMEError):  # noqa: N818 - it is an outcome of a request, told apart from errors of this project
+    """One request gave no answer. It never stops the others, and is never an answer.
+
+    `reply` holds what the endpoint sent and charged when it sent something (an empty or
+    truncated completion, a refusal). `retry_after_seconds` is what the endpoint asked for.
+    """
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after_seconds: float | None = None,
+        reply: Reply | None = None,
+    ) -> None:
+        self.kind = kind
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+        self.reply = reply
+        super().__init__(f"{kind.value}: {message}")
 
 
 class VideoLLM(Protocol):
@@ -78,10 +159,12 @@ class VideoLLM(Protocol):
         """One answer.
 
         Raises:
-            ResponseFailure: when there is none; it says whether asking again can help.
+            ResponseFailure: when there is none; its kind says whether asking again can help.
+            ModelError: when no question can be answered (wrong key, unknown model); this
+                stops the evaluation.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections, processes and memory."""
+        """Let go of connections, processes and memory; a later `respond` opens them again."""
         ...
