@@ -1,0 +1,64 @@
+"""Configuration errors name the file, the key, what was found and the nearest right key."""
+
+from pathlib import Path
+
+import pytest
+
+from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.fingerprint import Spec
+
+
+class Inner(Spec):
+    temperature: float = 0.0
+
+
+class Outer(Spec):
+    model: str
+    decoding: Inner = Inner()
+
+
+def test_a_typo_is_answered_with_the_nearest_key() -> None:
+    with pytest.raises(ConfigurationError, match=r"e\.yaml: unknown key `modle`.*`model`"):
+        parse_spec({"modle": "x", "model": "y"}, Outer, "e.yaml")
+
+
+def test_a_typo_inside_a_nested_spec_is_answered_with_its_keys() -> None:
+    with pytest.raises(ConfigurationError, match=r"`decoding\.temprature`.*`temperature`"):
+        parse_spec({"model": "x", "decoding": {"temprature": 1}}, Outer, "e.yaml")
+
+
+def test_a_missing_key_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="missing key `model`"):
+        parse_spec({}, Outer, "e.yaml")
+
+
+def test_a_wrong_value_is_shown() -> None:
+    with pytest.raises(ConfigurationError, match=r"`decoding\.temperature` is 'hot'"):
+        parse_spec({"model": "x", "decoding": {"temperature": "hot"}}, Outer, "e.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a: [1", "not readable as YAML"),
+        (b"- a\n- b\n", "found a list"),
+        (b"\xff\xfe\x00", "not readable as YAML"),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=message):
+        read_yaml(path)
+
+
+def test_an_empty_file_is_an_empty_mapping_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").touch()
+    assert read_yaml(tmp_path / "empty.yaml") == {}
+    with pytest.raises(ConfigurationError, match="no such file"):
+        read_yaml(tmp_path / "gone.yaml")
+
+
+def test_a_word_far_from_all_known_ones_gets_the_whole_list() -> None:
+    assert nearest("zzz", ["alpha", "beta"]) == "known: alpha, beta"

@@ -1,0 +1,74 @@
+"""Rows: what goes into a Parquet file comes out of it again."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videomme_pipeline.rows import arrow_schema, from_table, to_table
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    name: str
+    count: int
+    share: float
+    seen: bool
+    picture: bytes
+    colour: Colour
+    at: datetime
+    note: str | None
+    colours: tuple[Colour, ...]
+    times: tuple[float, ...] | None
+
+
+rows = st.builds(
+    Row,
+    name=st.text(st.characters(exclude_categories=["Cs"])),
+    count=st.integers(-(2**63), 2**63 - 1),
+    share=st.floats(allow_nan=False),
+    seen=st.booleans(),
+    picture=st.binary(),
+    colour=st.sampled_from(Colour),
+    at=st.datetimes(
+        min_value=datetime(1700, 1, 1),
+        max_value=datetime(2200, 1, 1),
+        timezones=st.just(UTC),
+    ),
+    note=st.none() | st.text(st.characters(exclude_categories=["Cs"])),
+    colours=st.lists(st.sampled_from(Colour), max_size=3).map(tuple),
+    times=st.none() | st.lists(st.floats(allow_nan=False), max_size=3).map(tuple),
+)
+
+
+@given(st.lists(rows, max_size=5))
+def test_rows_survive_a_table(given_rows: list[Row]) -> None:
+    assert from_table(to_table(given_rows, Row), Row) == given_rows
+
+
+def test_a_column_is_nullable_exactly_when_its_type_allows_none() -> None:
+    schema = arrow_schema(Row)
+    assert [field.name for field in schema if field.nullable] == ["note", "times"]
+
+
+def test_a_type_without_an_arrow_form_is_refused_by_name() -> None:
+    @dataclass(frozen=True)
+    class Odd:
+        thing: complex
+
+    with pytest.raises(TypeError, match="column thing"):
+        arrow_schema(Odd)
+
+
+def test_a_missing_column_is_an_error_not_a_default() -> None:
+    with pytest.raises(KeyError):
+        from_table(pa.table({"name": ["x"]}), Row)
