@@ -1,0 +1,203 @@
+"""What a video file is: its content hash, and the facts that its streams declare.
+
+The packet index that comes with it is made in `videos.packets`; finding the file of a video
+belongs to `videos.locate`. Everything here reads, nothing decides what to sample.
+"""
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from blake3 import blake3
+
+from videomme_pipeline.errors import VideoUnreadableError
+from videomme_pipeline.videos.packets import PacketIndex, index_packets, open_video
+
+__all__ = ["HashCache", "PacketIndex", "Video", "content_hash", "probe_video"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Video:
+    """One video of a benchmark and the facts of its file.
+
+    `content_hash` is BLAKE3 over the bytes of the file. `width` and `height` are as shown, after
+    `rotation_degrees` (counter-clockwise) is applied. `duration_seconds` runs from the first
+    shown frame to the end of the last one, whatever the container claims; `missing_seconds` is
+    what it claims beyond that (a file cut off). `start_seconds` is the container's time of the
+    first shown frame. Colour names are libav's; "unspecified" when the stream does not say.
+    `index_source` says where the packet index came from.
+    """
+
+    benchmark: str
+    video_id: str
+    path: str
+    content_hash: str
+    bytes: int
+    container: str
+    codec: str
+    width: int
+    height: int
+    rotation_degrees: int
+    sample_aspect_ratio: float
+    pixel_format: str
+    color_space: str
+    color_range: str
+    interlaced: bool
+    duration_seconds: float
+    missing_seconds: float
+    frame_count: int
+    average_fps: float
+    keyframe_count: int
+    start_seconds: float
+    time_base: str
+    index_source: str
+    has_audio: bool
+    subtitle_path: str | None = None
+    subtitle_hash: str | None = None
+
+
+class HashCache:
+    """Content hashes by (path, size, mtime, inode), in one SQLite file.
+
+    A file that was changed in place without any of the four changing is found by
+    `content_hash(…, verify=True)` alone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
+        self._connection.execute("pragma journal_mode = wal")
+        self._connection.execute(
+            "create table if not exists hashes (path text primary key, bytes integer, "
+            "mtime_ns integer, inode integer, hash text) without rowid"
+        )
+
+    def __enter__(self) -> "HashCache":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def get(self, path: Path, stat: os.stat_result) -> str | None:
+        row = self._connection.execute(
+            "select hash from hashes where (path, bytes, mtime_ns, inode) = (?, ?, ?, ?)",
+            (str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino),
+        ).fetchone()
+        return str(row[0]) if row else None
+
+    def put(self, path: Path, stat: os.stat_result, value: str) -> None:
+        with self._connection:
+            self._connection.execute(
+                "insert or replace into hashes values (?, ?, ?, ?, ?)",
+                (str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino, value),
+            )
+
+
+def content_hash(path: Path, hashes: HashCache | None = None, *, verify: bool = False) -> str:
+    """BLAKE3 of the bytes of `path` as 64 hexadecimal digits.
+
+    Memory-mapped, on all cores. A file that `hashes` knows is not read again, unless `verify`.
+
+    Raises:
+        FileNotFoundError: when there is no such file.
+    """
+    path = path.resolve()
+    stat = path.stat()
+    known = None if verify or hashes is None else hashes.get(path, stat)
+    if known is not None:
+        return known
+    hasher = blake3(max_threads=blake3.AUTO)
+    hasher.update_mmap(path)
+    value = hasher.hexdigest()
+    if hashes is not None:
+        hashes.put(path, stat, value)
+    return value
+
+
+def probe_video(
+    path: Path,
+    *,
+    benchmark: str,
+    video_id: str,
+    subtitle_path: Path | None = None,
+    hashes: HashCache | None = None,
+) -> tuple[Video, PacketIndex]:
+    """The facts of the video in `path`, and its packet index.
+
+    One picture is decoded, since rotation and pixel format are certain only then.
+
+    Raises:
+        VideoUnreadableError: for a file that holds no picture that can be decoded, naming
+            what was found instead.
+    """
+    import av  # noqa: PLC0415 - libav is loaded when a video is opened, not before
+
+    video_hash = _hash_of_video(path, video_id, hashes)
+    index = index_packets(path, video_id)
+    with open_video(path, video_id) as (container, stream):
+        try:
+            frame = next(container.decode(stream))
+        except (StopIteration, av.FFmpegError) as error:
+            raise VideoUnreadableError(
+                video_id,
+                f"{path}: {stream.codec_context.name} stream of {index.frame_count} frames, "
+                f"of which the first does not decode ({error}); get the file again",
+            ) from error
+        turned = frame.rotation % 180 != 0
+        video = Video(
+            benchmark=benchmark,
+            video_id=video_id,
+            path=str(path),
+            content_hash=video_hash,
+            bytes=path.stat().st_size,
+            container=container.format.name,
+            codec=stream.codec_context.codec.canonical_name,
+            width=frame.height if turned else frame.width,
+            height=frame.width if turned else frame.height,
+            rotation_degrees=frame.rotation,
+            sample_aspect_ratio=float(stream.sample_aspect_ratio or 1),
+            pixel_format=frame.format.name,
+            color_space=_COLOR_SPACES.get(int(frame.colorspace), str(int(frame.colorspace))),
+            color_range=_COLOR_RANGES.get(int(frame.color_range), "unspecified"),
+            interlaced=frame.interlaced_frame,
+            duration_seconds=index.duration_seconds,
+            missing_seconds=index.missing_seconds,
+            frame_count=index.frame_count,
+            average_fps=index.average_fps,
+            keyframe_count=len(index.keyframes),
+            start_seconds=index.start_seconds,
+            time_base=str(index.time_base),
+            index_source=index.source.value,
+            has_audio=any(other.type == "audio" for other in container.streams),
+            subtitle_path=str(subtitle_path) if subtitle_path else None,
+            subtitle_hash=content_hash(subtitle_path, hashes) if subtitle_path else None,
+        )
+    return video, index
+
+
+def _hash_of_video(path: Path, video_id: str, hashes: HashCache | None) -> str:
+    try:
+        return content_hash(path, hashes)
+    except FileNotFoundError as error:
+        raise VideoUnreadableError(video_id, f"{path}: no such file") from error
+
+
+_COLOR_SPACES = {
+    0: "rgb",
+    1: "bt709",
+    2: "unspecified",
+    5: "bt470bg",
+    6: "smpte170m",
+    9: "bt2020nc",
+}
+_COLOR_RANGES = {1: "limited", 2: "full"}
