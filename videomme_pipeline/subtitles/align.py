@@ -1,6 +1,163 @@
-"""Named policies that say which cues go with which frames. Takes cues and times only."""
+"""Named policies that say which cues go with which frames.
 
-from dataclasses import dataclass
+Takes cues and times only, never an evaluation; how lines are shown belongs to `prompts`.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError, model_validator
+
+from videomme_pipeline.errors import ConfigurationError, SubtitleError
+from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.frames.cache import Frame
+from videomme_pipeline.subtitles.cues import Cue, CueFile
+
+ALIGN_VERSION = 1
+"""Part of the fingerprint of everything that aligns; raised when a policy gives other lines."""
+
+DEFAULT_BEFORE_MS = 500
+"""The benchmark contract's window: 500 ms before the frame's time."""
+
+SEGMENT_GAP_SECONDS = 0.5
+SENTENCE_GAP_SECONDS = 0.1
+"""The official v2 evaluation begins a new segment after these pauses (the second one only
+behind a word that ends a sentence)."""
+
+_WINDOW_NAME = re.compile(r"window(?:-(\d+))?(?:-(\d+))?", re.ASCII)
+_LMMS_EVAL_TAG = re.compile(r'<font color="white" size=".72c">(.*?)</font>')
+_PYSUBS2_STYLES = re.compile(r"< *(/?) *([isub]) *>")
+_PYSUBS2_OTHER_TAGS = re.compile(r"< */? *[a-zA-Z][^>]*>")
+
+
+class Policy(StrEnum):
+    """Which cues go with which frames.
+
+    A word file (v2) has words where an SRT file (v1) has cues. The published evaluators show
+    all its words at once, so `official`, `lmms_eval` and `vlmevalkit` then are `concat`.
+    """
+
+    OFFICIAL = "official"
+    """For each frame the first cue on screen, both ends excluded, as the v1 authors' script
+    (video-slicer) does: a cue is repeated for every frame it covers, a blank cue hides those
+    behind it, italics stay as `{\\i1}`."""
+
+    WINDOW = "window"
+    """Every cue that is on screen within some milliseconds before and after a frame's time:
+    the benchmark contract. Once each, at the first such frame."""
+
+    LMMS_EVAL = "lmms_eval"
+    """The cues at the frames by frame number, each once, as lmms-eval does: in the order of a
+    Python set, only the first text within `<font color="white" size=".72c">`, other cues
+    left out. A file that stops lmms-eval is a `SubtitleError`."""
+
+    LMMS_EVAL_FULL = "lmms_eval_full"
+    """lmms-eval's full-subtitle mode: all rows that hold such a font tag on one line."""
+
+    VLMEVALKIT = "vlmevalkit"
+    """As `official`; VLMEvalKit has the same rule."""
+
+    VLMEVALKIT_INTERLEAVED = "vlmevalkit_interleaved"
+    """VLMEvalKit's v2 form between frames: the words from each frame to the next, as one line
+    with the frames' times."""
+
+    FULL = "full"
+    """Every cue with text, in time order, whatever frames are sent."""
+
+    CONCAT = "concat"
+    """All text in file order, as the official v2 evaluation lists it; one line a segment."""
+
+    INTERLEAVED = "interleaved"
+    """The official v2 form between frames: behind each frame the segments that are spoken
+    until the next one (until the video's end behind the last). A segment that lasts longer
+    is repeated."""
+
+
+INTERLEAVED_POLICIES = frozenset({Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEAVED})
+
+
+class Alignment(Spec):
+    """A policy and its parameters. In YAML its name alone may stand: `window-500-250`."""
+
+    policy: Policy
+    before_ms: int = Field(default=DEFAULT_BEFORE_MS, ge=0, le=3_600_000)
+    """How long before a frame's time a cue still counts (`window` only)."""
+    after_ms: int = Field(default=0, ge=0, le=3_600_000)
+    """How long after a frame's time a cue already counts (`window` only)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return _parts(value) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _window_parameters_only_for_window(self) -> Self:
+        if self.policy != Policy.WINDOW and (self.before_ms, self.after_ms) != (
+            DEFAULT_BEFORE_MS,
+            0,
+        ):
+            raise ValueError(f"before_ms and after_ms belong to window, not to {self.policy}")
+        return self
+
+    @property
+    def name(self) -> str:
+        """A slug: `official`, `window-500`, `window-500-250` …; `parse_alignment` reads it."""
+        if self.policy != Policy.WINDOW:
+            return self.policy.value
+        return f"window-{self.before_ms}" + (f"-{self.after_ms}" if self.after_ms else "")
+
+    @property
+    def is_interleaved(self) -> bool:
+        """Whether lines stand between the frames, not in a list behind them."""
+        return self.policy in INTERLEAVED_POLICIES
+
+
+def parse_alignment(text: str) -> Alignment:
+    """The alignment that `Alignment.name` wrote; `window` alone is the contract's default.
+
+    Raises:
+        ConfigurationError: when there is no such alignment; it lists those there are.
+    """
+    try:
+        return Alignment.model_validate(_parts(text))
+    except (ValueError, ValidationError) as error:
+        names = ", ".join(policy for policy in Policy if policy != Policy.WINDOW)
+        raise ConfigurationError(
+            f"subtitle alignment {text!r}: no such alignment; choose {names}, or "
+            "window-BEFORE or window-BEFORE-AFTER in milliseconds (window-500)"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledFrames:
+    """What alignment needs to know of the frames that are really sent.
+
+    `seconds` are their times and `indices` their numbers among the video's frames, both in
+    order; `fps` is the video's average rate. No frames (a prompt without pictures) is allowed.
+    """
+
+    seconds: tuple[float, ...]
+    indices: tuple[int, ...]
+    fps: float
+    video_end_seconds: float
+
+    def __post_init__(self) -> None:
+        if len(self.seconds) != len(self.indices):
+            raise ValueError(f"{len(self.seconds)} times but {len(self.indices)} frame numbers")
+
+    @classmethod
+    def of(cls, frames: Sequence[Frame], *, fps: float, video_end_seconds: float) -> Self:
+        return cls(
+            seconds=tuple(frame.pts_seconds for frame in frames),
+            indices=tuple(frame.index for frame in frames),
+            fps=fps,
+            video_end_seconds=video_end_seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -8,11 +165,279 @@ class AlignedLine:
     """One line of subtitles as a prompt shows it.
 
     `frame` is the position in the frame set (from 0) that it belongs to, None when the policy
-    does not tie lines to frames; `cue` is the number of the cue it comes from.
+    does not tie lines to frames. `cue` and `last_cue` are the numbers of the first and the
+    last cue it is made of (mostly the same one), None for lmms-eval's notice that a video has
+    no subtitles. The times are those of the cues (`vlmevalkit_interleaved`: of the frames).
     """
 
     frame: int | None
-    cue: int
+    cue: int | None
+    last_cue: int | None
     start_seconds: float
     end_seconds: float
     text: str
+
+
+def align(alignment: Alignment, cues: CueFile | None, frames: SampledFrames) -> list[AlignedLine]:
+    """The lines of `cues` that go with `frames`; `cues` is None for a video without a file.
+
+    Raises:
+        SubtitleError: when a published policy cannot read the file, as its evaluator could not.
+    """
+    if cues is None:
+        return [_no_subtitles_notice(frames)] if alignment.policy in _LMMS_EVAL_POLICIES else []
+    if alignment.policy == Policy.WINDOW:
+        return _within_window(cues, frames, alignment.before_ms, alignment.after_ms)
+    if cues.is_words and alignment.policy in _CONCAT_FOR_WORDS:
+        return _concatenated(cues, frames)
+    return _POLICIES[alignment.policy](cues, frames)
+
+
+def _line(cue: Cue, frame: int | None, text: str) -> AlignedLine:
+    return AlignedLine(
+        frame=frame,
+        cue=cue.number,
+        last_cue=cue.number,
+        start_seconds=cue.start_seconds,
+        end_seconds=cue.end_seconds,
+        text=text,
+    )
+
+
+# Our own policies.
+
+
+def _full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
+    del frames  # every cue, whatever is sent
+    return [_line(cue, None, cue.text) for cue in cues.cues if cue.text.strip()]
+
+
+def _within_window(
+    cues: CueFile, frames: SampledFrames, before_ms: int, after_ms: int
+) -> list[AlignedLine]:
+    """A cue [start, end) counts at t when it is on screen in [t - before, t + after]."""
+    shown = [cue for cue in cues.cues if cue.text.strip()]
+    times = _microseconds(frames.seconds)[:, None]
+    starts = _microseconds([cue.start_seconds for cue in shown])
+    ends = _microseconds([cue.end_seconds for cue in shown])
+    counts = (starts <= times + 1000 * after_ms) & (ends > times - 1000 * before_ms)
+    if not len(times):
+        return []
+    first_frame = counts.argmax(axis=0)
+    return [
+        _line(shown[place], int(first_frame[place]), shown[place].text)
+        for place in np.flatnonzero(counts.any(axis=0))
+    ]
+
+
+def _microseconds(seconds: Sequence[float]) -> NDArray[np.int64]:
+    """Whole numbers, so that a cue's end and a window's edge compare exactly."""
+    return np.rint(np.asarray(seconds, dtype=np.float64) * 1e6).astype(np.int64)
+
+
+# The official v1 script (video-slicer) and VLMEvalKit: pysubs2 cues, first one on screen.
+
+
+def _first_on_screen(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
+    """Source: look4u-ok/video-slicer, slice_and_extract.py; VLMEvalKit, dataset/videomme.py."""
+    held = cues.in_file_order
+    if not held or not frames.indices:
+        return []
+    if frames.fps <= 0:
+        raise SubtitleError(
+            f"frame rate {frames.fps}: this policy places frames by their number; use `window`"
+        )
+    times = np.array([round(index * (1000 / frames.fps)) for index in frames.indices])[:, None]
+    starts = np.array([round(cue.start_seconds * 1000) for cue in held])
+    ends = np.array([round(cue.end_seconds * 1000) for cue in held])
+    on_screen = (starts < times) & (ends > times)
+    first = on_screen.argmax(axis=1)
+    texts = {place: _pysubs2_text(held[place].markup).replace("\\N", " ") for place in set(first)}
+    return [
+        _line(held[first[frame]], int(frame), texts[first[frame]])
+        for frame in np.flatnonzero(on_screen.any(axis=1))
+        if texts[first[frame]].strip()
+    ]
+
+
+def _pysubs2_text(markup: str) -> str:
+    """Text as pysubs2 1.8 gives it: `<i>` becomes `{\\i1}`, other tags go, rows join with `\\N`."""
+    text = _PYSUBS2_STYLES.sub(lambda tag: f"{{\\{tag[2]}{0 if tag[1] else 1}}}", markup)
+    return _PYSUBS2_OTHER_TAGS.sub("", text).replace("\n", "\\N")
+
+
+# lmms-eval, v1. Source: lmms_eval/tasks/videomme/utils.py.
+
+
+def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
+    sections = _lmms_eval_sections(cues)
+    bounds = [
+        (int(s.start_seconds * frames.fps), int(s.end_seconds * frames.fps)) for s in sections
+    ]
+    if not bounds or not frames.indices:
+        return []
+    indices = np.asarray(frames.indices)[:, None]
+    starts, ends = np.asarray(bounds).T
+    at_frame, of_section = np.nonzero((starts <= indices) & (indices < ends))
+    first_frame = dict(zip(of_section[::-1].tolist(), at_frame[::-1].tolist(), strict=True))
+    # A plain set, filled in this order: lmms-eval lists its lines in the order that results.
+    order = list(set(of_section.tolist()))
+    tagged = [(place, _LMMS_EVAL_TAG.search(sections[place].markup)) for place in order]
+    return [
+        _line(sections[place], first_frame[place], match[1]) for place, match in tagged if match
+    ]
+
+
+def _lmms_eval_sections(cues: CueFile) -> list[Cue]:
+    """The cues as lmms-eval parses them; two with the same times are one, with the later text."""
+    if not cues.encoding.startswith("utf-8"):
+        raise SubtitleError(f"lmms-eval reads UTF-8 only, this file is {cues.encoding}")
+    sections: dict[tuple[float, float], Cue] = {}
+    arrows = 0
+    for section in cues.raw.split("\n\n"):
+        lines = section.split("\n")
+        if section.strip() and len(lines) >= 3:
+            times = lines[1].split(" --> ")
+            try:
+                first, last = _lmms_eval_seconds(times[0]), _lmms_eval_seconds(times[1])
+            except (ValueError, IndexError) as error:
+                raise SubtitleError(
+                    f"lmms-eval stops at the line {lines[1]!r} with {error!r}; "
+                    "use another alignment for this video"
+                ) from error
+            number = arrows + lines[0].count("-->")
+            text = " ".join(lines[2:])
+            sections[(first, last)] = Cue(
+                number=number, start_seconds=first, end_seconds=last, text=text, markup=text
+            )
+        arrows += section.count("-->")
+    return list(sections.values())
+
+
+def _lmms_eval_seconds(text: str) -> float:
+    hours, minutes, seconds_and_fraction = text.split(":")
+    seconds, milliseconds = seconds_and_fraction.split(",")
+    return int(hours) * 3600 + int(minutes) * 60 + int(seconds) + int(milliseconds) / 1000
+
+
+def _lmms_eval_full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
+    del frames  # all rows, whatever is sent
+    rows = ((cue, row) for cue in cues.in_file_order for row in cue.markup.split("\n"))
+    tagged = ((cue, _LMMS_EVAL_TAG.search(row)) for cue, row in rows)
+    return [_line(cue, None, match[1]) for cue, match in tagged if match]
+
+
+def _no_subtitles_notice(frames: SampledFrames) -> AlignedLine:
+    """What lmms-eval lists for a video without a subtitle file."""
+    return AlignedLine(
+        frame=None,
+        cue=None,
+        last_cue=None,
+        start_seconds=0.0,
+        end_seconds=frames.video_end_seconds,
+        text="No subtitles available",
+    )
+
+
+# v2. Source: MME-Benchmarks/Video-MME-v2, evaluation/test_video_mme_v2.py.
+
+
+def _concatenated(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
+    del frames  # all words, whatever is sent
+    return _segments(cues.in_file_order)
+
+
+def _interleaved(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
+    segments = _segments(cues.in_file_order)
+    spoken = _spoken_between(segments, frames)
+    return [
+        replace(segments[place], frame=int(frame))
+        for frame, place in zip(*np.nonzero(spoken), strict=True)
+    ]
+
+
+def _vlmevalkit_interleaved(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
+    """Source: VLMEvalKit, its v2 dataset."""
+    words = cues.in_file_order
+    spoken = _spoken_between(words, frames)
+    next_seconds = _next_seconds(frames)
+    lines: list[AlignedLine] = []
+    for frame in np.flatnonzero(spoken.any(axis=1)).tolist():
+        held = [words[place] for place in np.flatnonzero(spoken[frame])]
+        lines.append(
+            AlignedLine(
+                frame=frame,
+                cue=held[0].number,
+                last_cue=held[-1].number,
+                start_seconds=frames.seconds[frame],
+                end_seconds=next_seconds[frame],
+                text=" ".join(word.text for word in held),
+            )
+        )
+    return lines
+
+
+def _spoken_between(
+    spoken: Sequence[Cue] | Sequence[AlignedLine], frames: SampledFrames
+) -> NDArray[np.bool_]:
+    """[frame, place]: whether `spoken[place]` is heard from a frame until the next one."""
+    starts = np.array([item.start_seconds for item in spoken], dtype=np.float64)
+    ends = np.array([item.end_seconds for item in spoken], dtype=np.float64)
+    since = np.array(frames.seconds, dtype=np.float64)[:, None]
+    until = np.array(_next_seconds(frames), dtype=np.float64)[:, None]
+    return (ends >= since) & (starts < until)
+
+
+def _next_seconds(frames: SampledFrames) -> list[float]:
+    """The time of the next frame for each frame; the end of the video for the last one."""
+    return [*frames.seconds[1:], frames.video_end_seconds][: len(frames.seconds)]
+
+
+def _segments(words: Sequence[Cue]) -> list[AlignedLine]:
+    """Words grouped to what is said in one breath; joined with spaces they are all words."""
+    groups: list[list[Cue]] = []
+    for word in words:
+        if groups and not _begins_segment(groups[-1][-1], word):
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+    return [
+        AlignedLine(
+            frame=None,
+            cue=group[0].number,
+            last_cue=group[-1].number,
+            start_seconds=group[0].start_seconds,
+            end_seconds=group[-1].end_seconds,
+            text=" ".join(word.text for word in group),
+        )
+        for group in groups
+    ]
+
+
+def _begins_segment(previous: Cue, word: Cue) -> bool:
+    gap = word.start_seconds - previous.end_seconds
+    ends_sentence = previous.text.rstrip().endswith((".", "!", "?"))
+    return gap > SEGMENT_GAP_SECONDS or (ends_sentence and gap > SENTENCE_GAP_SECONDS)
+
+
+def _parts(name: str) -> dict[str, Any]:
+    match = _WINDOW_NAME.fullmatch(name)
+    if match is None:
+        return {"policy": name}
+    given = {"before_ms": match[1], "after_ms": match[2]}
+    return {"policy": Policy.WINDOW} | {key: int(ms) for key, ms in given.items() if ms}
+
+
+_LMMS_EVAL_POLICIES = frozenset({Policy.LMMS_EVAL, Policy.LMMS_EVAL_FULL})
+_CONCAT_FOR_WORDS = _LMMS_EVAL_POLICIES | {Policy.OFFICIAL, Policy.VLMEVALKIT}
+
+_POLICIES: Mapping[Policy, Callable[[CueFile, SampledFrames], list[AlignedLine]]] = {
+    Policy.OFFICIAL: _first_on_screen,
+    Policy.LMMS_EVAL: _lmms_eval,
+    Policy.LMMS_EVAL_FULL: _lmms_eval_full,
+    Policy.VLMEVALKIT: _first_on_screen,
+    Policy.VLMEVALKIT_INTERLEAVED: _vlmevalkit_interleaved,
+    Policy.FULL: _full,
+    Policy.CONCAT: _concatenated,
+    Policy.INTERLEAVED: _interleaved,
+}

@@ -1,19 +1,289 @@
-"""Cues: what is said and when, read from SRT files (v1) and word files (v2)."""
+"""Cues: what is said and when, read from SRT files (v1) and word files (v2).
 
+Real subtitle files are damaged in many ways; what can be read is read, what cannot is counted
+and named. Which cue goes with which frame is decided in `align`.
+"""
+
+import codecs
+import html
+import json
+import math
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pysrt
+from upath import UPath
+
+from videomme_pipeline.errors import SubtitleError
+
+CUES_VERSION = 1
+"""Part of the fingerprint of everything that reads subtitles; raised when a reading changes."""
+
+# UTF-32 first: its little-endian mark begins with the one of UTF-16.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_TIME = (
+    r"(?P<{0}_sign>-?)(?:(?P<{0}_h>\d{{1,4}}):)?(?P<{0}_m>\d{{1,2}}):(?P<{0}_s>\d{{1,2}})"
+    r"(?:[.,](?P<{0}_f>\d{{1,3}}))?"
+)
+_TIMING = re.compile(
+    rf"(?<![\d:.,]){_TIME.format('start')}\s*-->\s*{_TIME.format('end')}(?!\d)", re.ASCII
+)
+_BROKEN_TIMING = re.compile(r"\d\s*:\s*\d[^>]*-->|-->\s*-?\d+\s*:\s*\d", re.ASCII)
+_INDEX = re.compile(r"\s*\d+\s*", re.ASCII)
+_STYLE_TAG = re.compile(
+    r"</?(?:font|i|b|u|s|em|strong|span|ruby|rt|c|v|lang)\b[^<>]*>", re.IGNORECASE
+)
+_BREAK_TAG = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_OVERRIDE_TAG = re.compile(r"\{\\[^{}]*\}")
+_OVERRIDE_SPACE = re.compile(r"\\[Nnh]")
+_INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u200e\u200f\u2060\x00"))
+_NON_ASCII_RUN = re.compile(rb"[\x80-\xff]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cue:
-    """One subtitle line and when it is on screen, end excluded.
+    """One subtitle line (SRT) or one word (v2) and when it is on screen, end excluded.
 
-    `number` is the cue's place in its file, from 0.
+    `number` is its place in the file, from 0, broken cues counted. `text` is what a person
+    reads, on one line; "" for a cue that shows nothing. `markup` is what the file holds, tags
+    and rows untouched: the published evaluators read that.
     """
 
     number: int
     start_seconds: float
     end_seconds: float
     text: str
+    markup: str
 
     def covers(self, seconds: float) -> bool:
         return self.start_seconds <= seconds < self.end_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CueFile:
+    """All cues of one file that can be read, in time order (equal times: in file order).
+
+    `problems` says for each of the `skipped` cues where it stands and what is wrong with it.
+    `raw` is the decoded text of an SRT file with "\\n" line ends, "" for a word file;
+    `is_words` tells a word file (v2) from an SRT file (v1).
+    """
+
+    cues: tuple[Cue, ...]
+    skipped: int
+    problems: tuple[str, ...]
+    encoding: str
+    raw: str = ""
+    is_words: bool = False
+
+    @property
+    def in_file_order(self) -> tuple[Cue, ...]:
+        return tuple(sorted(self.cues, key=lambda cue: cue.number))
+
+
+def read_subtitles(path: Path | UPath) -> CueFile:
+    """The cues of `path`: a word file when it ends in `.jsonl`, else an SRT file.
+
+    Raises:
+        SubtitleError: when the file cannot be opened or no cue of it can be read.
+    """
+    try:
+        data = path.read_bytes()
+        return read_words(data) if path.suffix.lower() == ".jsonl" else read_srt(data)
+    except OSError as error:
+        raise SubtitleError(f"{path}: cannot be opened ({error.strerror or error})") from error
+    except SubtitleError as error:
+        raise SubtitleError(f"{path}: {error}") from error
+
+
+def read_srt(data: bytes) -> CueFile:
+    """The cues of an SRT file, in whatever state it is.
+
+    A cue begins at its timing line and ends before the next one, so neither extra blank lines
+    nor a missing index split or lose text. `pysrt` parses each cue; what it would read wrongly
+    without saying so is put right before: it takes "-00:00:01" for plus one second, ",5" for
+    five milliseconds and a letter for zero. A negative time counts as 0. A cue whose timing
+    cannot be read, or that ends before it starts, is skipped and named in `problems`. Bytes
+    that are not Unicode are read as GBK or Latin-1 (Windows-1252).
+
+    Raises:
+        SubtitleError: when there is text but not one cue that can be read.
+    """
+    raw, encoding = _decode(data)
+    cues: list[Cue] = []
+    problems: list[str] = []
+    for number, (line_number, timing, rows) in enumerate(_blocks(raw.split("\n"))):
+        try:
+            cues.append(_srt_cue(number, timing, rows))
+        except ValueError as problem:
+            problems.append(f"cue {number + 1} (line {line_number}): {problem}")
+    if not cues and raw.strip():
+        raise SubtitleError(_nothing_read("SRT", "00:00:01,000 --> 00:00:02,500", problems))
+    return _cue_file(cues, problems, encoding, raw=raw)
+
+
+def read_words(data: bytes) -> CueFile:
+    """The words of a v2 subtitle file: one `{"text", "start_time", "end_time"}` a line, seconds.
+
+    Text stays as it is. A line that is not such an object is skipped and named in `problems`.
+
+    Raises:
+        SubtitleError: when there is text but not one word that can be read.
+    """
+    raw, encoding = _decode(data)
+    words: list[Cue] = []
+    problems: list[str] = []
+    lines = [(place, line) for place, line in enumerate(raw.split("\n"), 1) if line.strip()]
+    for number, (place, line) in enumerate(lines):
+        try:
+            words.append(_word(number, line))
+        except ValueError as problem:
+            problems.append(f"word {number + 1} (line {place}): {problem}")
+    if not words and lines:
+        example = '{"text": "Hello", "start_time": 0.3, "end_time": 0.5}'
+        raise SubtitleError(_nothing_read("word", example, problems))
+    return _cue_file(words, problems, encoding, is_words=True)
+
+
+def _cue_file(
+    cues: list[Cue], problems: list[str], encoding: str, *, raw: str = "", is_words: bool = False
+) -> CueFile:
+    return CueFile(
+        cues=tuple(sorted(cues, key=lambda cue: (cue.start_seconds, cue.number))),
+        skipped=len(problems),
+        problems=tuple(problems),
+        encoding=encoding,
+        raw=raw,
+        is_words=is_words,
+    )
+
+
+def _nothing_read(kind: str, example: str, problems: list[str]) -> str:
+    found = problems[0] if problems else f"no line like {example}"
+    return f"not one cue can be read ({found}); is this a {kind} file? Fetch it again or remove it"
+
+
+def _decode(data: bytes) -> tuple[str, str]:
+    """Text with "\\n" line ends, and the encoding it was read in."""
+    for encoding, errors in _encodings(data):
+        try:
+            text = data.decode(encoding, errors)
+        except UnicodeDecodeError:
+            continue
+        break
+    return text.replace("\r\n", "\n").replace("\r", "\n"), encoding
+
+
+def _encodings(data: bytes) -> Iterator[tuple[str, str]]:
+    """Encoding and error handling to try, most certain first; the last one reads any bytes."""
+    yield from ((encoding, "strict") for mark, encoding in _MARKS if data.startswith(mark))
+    # Without a mark, UTF-16 still shows: every second byte of its ASCII part is 0.
+    head = data[:200]
+    if 4 * head[1::2].count(0) > len(head):
+        yield "utf-16-le", "strict"
+    if 4 * head[0::2].count(0) > len(head):
+        yield "utf-16-be", "strict"
+    yield "utf-8", "strict"
+    if _is_damaged_utf8(data):
+        yield "utf-8", "replace"
+    if _looks_like_gbk(data):
+        yield "gb18030", "strict"
+    yield "cp1252", "strict"
+    yield "latin-1", "strict"
+
+
+def _is_damaged_utf8(data: bytes) -> bool:
+    """Whether nearly all non-ASCII text is UTF-8, so that a few broken bytes are damage."""
+    text = data.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    return 10 * broken < sum(not character.isascii() for character in text) - broken
+
+
+def _looks_like_gbk(data: bytes) -> bool:
+    """Chinese characters are pairs of non-ASCII bytes; accented letters stand alone.
+
+    General detectors need far more text than a short subtitle file has.
+    """
+    runs = [len(run) for run in _NON_ASCII_RUN.findall(data)]
+    return 2 * sum(length % 2 == 0 for length in runs) > len(runs)
+
+
+def _blocks(lines: list[str]) -> Iterator[tuple[int, str, list[str]]]:
+    """Line number from 1, timing line and rows of each cue."""
+    starts = [place for place, line in enumerate(lines) if _is_timing(line)]
+    for start, following in zip(starts, [*starts[1:], None], strict=True):
+        rows = lines[start + 1 : following]
+        yield start + 1, lines[start], rows if following is None else _without_index(rows)
+
+
+def _is_timing(line: str) -> bool:
+    return "-->" in line and bool(_TIMING.search(line) or _BROKEN_TIMING.search(line))
+
+
+def _without_index(rows: list[str]) -> list[str]:
+    """`rows` without the index of the cue that follows.
+
+    A number is that index when it stands right before the timing line or after a blank line.
+    A number anywhere else is spoken.
+    """
+    last = next((place for place in reversed(range(len(rows))) if rows[place].strip()), None)
+    if last is None or not _INDEX.fullmatch(rows[last]):
+        return rows
+    is_adjacent = last == len(rows) - 1
+    follows_blank = last > 0 and not rows[last - 1].strip()
+    return rows[:last] if is_adjacent or follows_blank else rows
+
+
+def _srt_cue(number: int, timing: str, rows: list[str]) -> Cue:
+    match = _TIMING.search(timing)
+    if match is None:
+        raise ValueError(f"timing {timing.strip()[:80]!r} cannot be read")
+    start, end = (_milliseconds(match, name) for name in ("start", "end"))
+    if end < start or end < 0:
+        raise ValueError(f"ends before it starts: {timing.strip()[:80]!r}")
+    line = (
+        f"{pysrt.SubRipTime(milliseconds=max(start, 0))} --> {pysrt.SubRipTime(milliseconds=end)}"
+    )
+    item = pysrt.SubRipItem.from_lines([line, *rows])
+    return Cue(
+        number=number,
+        start_seconds=item.start.ordinal / 1000,
+        end_seconds=item.end.ordinal / 1000,
+        text=_plain_text(item.text),
+        markup=item.text.strip(),
+    )
+
+
+def _milliseconds(match: re.Match[str], name: str) -> int:
+    hours, minutes, seconds = (int(match[f"{name}_{unit}"] or 0) for unit in "hms")
+    fraction = int((match[f"{name}_f"] or "0").ljust(3, "0"))
+    total = ((hours * 60 + minutes) * 60 + seconds) * 1000 + fraction
+    return -total if match[f"{name}_sign"] else total
+
+
+def _plain_text(markup: str) -> str:
+    """What a person reads: no tags, entities resolved, one line."""
+    text = _OVERRIDE_SPACE.sub(" ", _OVERRIDE_TAG.sub("", markup))
+    text = _STYLE_TAG.sub("", _BREAK_TAG.sub(" ", text))
+    return " ".join(html.unescape(text).translate(_INVISIBLE).split())
+
+
+def _word(number: int, line: str) -> Cue:
+    try:
+        entry: Any = json.loads(line)
+        text, start, end = entry["text"], float(entry["start_time"]), float(entry["end_time"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"{line.strip()[:80]!r} cannot be read") from error
+    if not isinstance(text, str) or not (math.isfinite(start) and math.isfinite(end)):
+        raise ValueError(f"{line.strip()[:80]!r} has no text or no times")
+    if end < start:
+        raise ValueError(f"ends before it starts: {line.strip()[:80]!r}")
+    return Cue(number=number, start_seconds=start, end_seconds=end, text=text, markup=text)
