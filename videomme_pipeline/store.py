@@ -47,8 +47,12 @@ class Store:
     def questions(self, benchmark: str) -> UPath:
         return self.path(benchmark, "questions.parquet")
 
+    def videos(self, benchmark: str) -> UPath:
+        """The folder of all video rows, one file a video."""
+        return self.path(benchmark, "videos")
+
     def video(self, benchmark: str, video_id: str) -> UPath:
-        return self.path(benchmark, "videos", f"{video_id}.parquet")
+        return self.videos(benchmark) / f"{video_id}.parquet"
 
     def media(self, benchmark: str) -> Path:
         """Video and subtitle files as they were downloaded or drawn."""
@@ -131,6 +135,14 @@ def read_rows(path: UPath, row_class: type[Row]) -> list[Row]:
     """
     with path.open("rb") as file:
         return from_table(pq.read_table(file), row_class)
+
+
+def read_folder(folder: UPath, row_class: type[Row]) -> list[Row]:
+    """The rows of all Parquet files in `folder`, by file name; none when there is no folder."""
+    files = sorted(str(path) for path in folder.glob("*.parquet")) if folder.is_dir() else []
+    if not files:
+        return []
+    return from_table(pq.read_table(files, filesystem=folder.fs), row_class)
 
 
 def stored_fingerprint(path: UPath) -> str | None:
