@@ -1,6 +1,77 @@
-"""Prompts: one question, its options and its aligned subtitles as the text a model reads."""
+"""Prompts: one question, its options and its aligned subtitles as the text a model reads.
 
+The wording stands in `templates/*.txt`, one file a published prompt. Which subtitles go with
+which frames is decided before (`subtitles.align`); how frames and text become a request is
+decided after (`models`).
+"""
+
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Self
+
+import jinja2
+from jinja2 import nodes
+from jinja2.exceptions import SecurityError
+from jinja2.meta import find_undeclared_variables
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from pydantic import Field, ValidationError, field_validator, model_validator
+from upath import UPath
+
+from videomme_pipeline.annotations.question import Letter, Question
+from videomme_pipeline.errors import ConfigurationError, PromptError
+from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.subtitles.align import AlignedLine
+
+RENDER_VERSION = 1
+"""Part of the fingerprint of every prompt; raised when the same template gives another text."""
+
+MAX_TEMPLATE_CHARACTERS = 100_000
+MAX_PROMPT_CHARACTERS = 4_000_000
+"""An hour of subtitles is about 60,000 characters."""
+
+
+class TemplateName(StrEnum):
+    """The prompts that come with this project; each text stands in `templates/`."""
+
+    OFFICIAL_V1 = "official_v1"
+    """The README of Video-MME. The same sentence with and without subtitles."""
+
+    CONTRACT_V1 = "contract_v1"
+    """The benchmark contract's template. The paragraph of a track without subtitles, and of
+    a video without any, is left out."""
+
+    LMMS_EVAL = "lmms_eval"
+    """lmms-eval's default variant: its `videomme` and `videomme_w_subtitle` tasks for v1, its
+    `videomme_v2` ones for questions in groups. v1 speaks of subtitles even without any, and
+    lists "No subtitles available" for a video that has none."""
+
+    VLMEVALKIT = "vlmevalkit"
+    """VLMEvalKit; for questions in groups (v2) its form of the official v2 prompt."""
+
+    OFFICIAL_V2 = "official_v2"
+    """The official v2 script. It names A to H whatever options a question has, as lmms-eval
+    and VLMEvalKit name a fixed set of letters; only `official_v1` names those that exist."""
+
+    OFFICIAL_V2_THINK = "official_v2_think"
+    """The official v2 script with `--reasoning`."""
+
+
+class SubtitleUse(StrEnum):
+    """What a prompt holds of the subtitles."""
+
+    OFF = "off"
+    """A track without subtitles."""
+    NONE = "none"
+    """A track with subtitles, but this video has none that go with its frames."""
+    LISTED = "listed"
+    """All lines stand in the text, behind the frames."""
+    INTERLEAVED = "interleaved"
+    """Lines stand between the frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -9,7 +80,8 @@ class Prompt:
 
     The frames stand first, then `text`. `after_frame` is empty, or holds one text per frame
     that stands right after it (the interleaved v2 form; "" where nothing is said).
-    `system` is the system message, None when the template has none.
+    `system` is the system message, None when the template has none. `subtitle_lines` counts
+    the lines that come from cues.
     """
 
     benchmark: str
@@ -21,3 +93,281 @@ class Prompt:
     after_frame: tuple[str, ...]
     num_frames: int
     subtitle_lines: int
+    subtitles: SubtitleUse = SubtitleUse.OFF
+
+
+VARIABLES = {
+    "question": "the question's text",
+    "options": 'the options as published ("A. Apples."), in order',
+    "letters": "the letters that the question offers",
+    "letter_list": 'the same as a phrase ("A, B, C, or D")',
+    "in_group": "whether the question belongs to a v2 group",
+    "num_frames": "how many frames are sent; 0 for a prompt without pictures",
+    "frame_seconds": "the frames' times",
+    "subtitles": "the lines' texts; none on a track without subtitles, empty when there are none",
+    "lines": "the same lines with frame, cue, start_seconds, end_seconds and text",
+    "interleaved": "whether the lines stand between the frames",
+}
+"""What a template may use, and what it is. The answer is not among it."""
+
+_FILTERS = ("default", "first", "float", "int", "join", "last", "length", "list", "lower", "map",
+            "replace", "reverse", "round", "trim", "upper")  # fmt: skip
+_FORBIDDEN = (nodes.Macro, nodes.CallBlock, nodes.Include, nodes.Import, nodes.FromImport,
+              nodes.Extends)  # fmt: skip
+
+
+class Template(Spec):
+    """A prompt template; its text is part of the fingerprint.
+
+    A `TemplateName` alone is enough and brings the published text. Any other name needs a
+    `text` of one's own: Jinja with the variables of `VARIABLES` and the filters default,
+    first, float, int, join, last, length, list, lower, map, replace, reverse, round, trim and
+    upper. In YAML the name of a published template may stand alone.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    text: str = Field(max_length=MAX_TEMPLATE_CHARACTERS)
+    system: str | None = Field(default=None, max_length=MAX_TEMPLATE_CHARACTERS)
+    """A template of the system message. The published prompts have none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_published_text(cls, value: Any) -> Any:
+        given = {"name": value} if isinstance(value, str) else value
+        if isinstance(given, dict) and "text" not in given:
+            if given.get("name") in set(TemplateName):
+                return given | {"text": _published_text(given["name"])}
+            raise ValueError(
+                f"no template {given.get('name')!r}; choose {', '.join(TemplateName)}, "
+                "or give your own with `text`"
+            )
+        return given
+
+    @field_validator("text", "system")
+    @classmethod
+    def _can_be_rendered(cls, text: str | None) -> str | None:
+        if text is not None:
+            try:
+                _compile(text)
+            except PromptError as error:
+                raise ValueError(str(error)) from error
+        return text
+
+    @model_validator(mode="after")
+    def _published_name_has_published_text(self) -> Self:
+        if self.name in set(TemplateName) and (
+            self.system is not None or self.text != _published_text(self.name)
+        ):
+            raise ValueError(f"{self.name} is a published prompt; give your own another name")
+        return self
+
+    @property
+    def can_interleave(self) -> bool:
+        """Whether it has a form for subtitles between the frames."""
+        return "interleaved" in _compile(self.text).variables
+
+
+def parse_template(name: str) -> Template:
+    """The published template of that name.
+
+    Raises:
+        ConfigurationError: when there is none; it lists those there are.
+    """
+    try:
+        return Template.model_validate(name)
+    except ValidationError as error:
+        raise ConfigurationError(
+            f"prompt template {name!r}: no such template; choose {', '.join(TemplateName)}, "
+            "or write your own to a file"
+        ) from error
+
+
+def load_template(path: Path | UPath) -> Template:
+    """A template of one's own from a text file; the file's stem is its name.
+
+    Raises:
+        ConfigurationError: when the file cannot be read or is no template.
+    """
+    try:
+        return Template(name=path.stem, text=path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValidationError) as error:
+        raise ConfigurationError(f"prompt template {path}: {error}") from error
+
+
+def render(
+    template: Template,
+    question: Question,
+    lines: Sequence[AlignedLine] | None,
+    *,
+    frame_seconds: Sequence[float],
+    interleaved: bool,
+) -> Prompt:
+    """The prompt of one question.
+
+    `lines` is None on a track without subtitles and empty for a video that has none; then the
+    published templates say what their evaluators say and ours says nothing. `interleaved` is
+    the alignment's `is_interleaved`. Without frames no template claims to show any.
+
+    Where a published evaluator sends several pieces of text in a row, they are joined with
+    nothing between, as chat templates join them.
+
+    Raises:
+        PromptError: when the template uses a variable that does not exist, has no place for
+            the subtitles it is given, or does what a template may not do.
+    """
+    where = f"question {question.question_id}, template {template.name}"
+    use = _subtitle_use(lines, interleaved=interleaved)
+    compiled = _compile(template.text)
+    if interleaved and "interleaved" not in compiled.variables:
+        raise PromptError(
+            f"{where}: it has no form for subtitles between frames; choose official_v2 or an "
+            "alignment that lists lines"
+        )
+    if use is SubtitleUse.LISTED and not compiled.variables & {"subtitles", "lines"}:
+        raise PromptError(
+            f"{where}: it never shows the subtitles of this track; use `subtitles` in it, or an "
+            "evaluation without subtitles"
+        )
+    values = _values(question, lines, frame_seconds, interleaved=interleaved)
+    return Prompt(
+        benchmark=question.benchmark,
+        question_id=question.question_id,
+        video_id=question.video_id,
+        template=template.name,
+        system=None if template.system is None else _fill(template.system, values, where),
+        text=_fill(template.text, values, where),
+        after_frame=_after_frame(lines or (), len(frame_seconds), where) if interleaved else (),
+        num_frames=len(frame_seconds),
+        subtitle_lines=sum(line.cue is not None for line in lines or ()),
+        subtitles=use,
+    )
+
+
+def _subtitle_use(lines: Sequence[AlignedLine] | None, *, interleaved: bool) -> SubtitleUse:
+    if lines is None:
+        return SubtitleUse.OFF
+    if all(line.cue is None for line in lines):
+        return SubtitleUse.NONE
+    return SubtitleUse.INTERLEAVED if interleaved else SubtitleUse.LISTED
+
+
+def _values(
+    question: Question,
+    lines: Sequence[AlignedLine] | None,
+    frame_seconds: Sequence[float],
+    *,
+    interleaved: bool,
+) -> dict[str, Any]:
+    return {
+        "question": question.question,
+        "options": list(question.options),
+        "letters": [letter.value for letter in question.letters],
+        "letter_list": _phrase(question.letters),
+        "in_group": question.group_type is not None,
+        "num_frames": len(frame_seconds),
+        "frame_seconds": list(frame_seconds),
+        "subtitles": None if lines is None else [line.text for line in lines],
+        "lines": None if lines is None else list(lines),
+        "interleaved": interleaved,
+    }
+
+
+def _phrase(letters: Sequence[Letter]) -> str:
+    """ "A", "A or B", "A, B, or C": as the published prompts write it."""
+    if len(letters) <= 2:
+        return " or ".join(letters)
+    return f"{', '.join(letters[:-1])}, or {letters[-1]}"
+
+
+def _after_frame(lines: Sequence[AlignedLine], num_frames: int, where: str) -> tuple[str, ...]:
+    """One text per frame, in the form of the official v2 script."""
+    texts = [""] * num_frames
+    for line in lines:
+        if line.frame is None or not 0 <= line.frame < num_frames:
+            raise PromptError(
+                f"{where}: subtitle line at frame {line.frame}, but {num_frames} frames are "
+                "sent; align again with the frames of this evaluation"
+            )
+        texts[line.frame] += (
+            f"[Subtitle {line.start_seconds:.2f}s - {line.end_seconds:.2f}s]: {line.text}"
+        )
+    return tuple(texts)
+
+
+# The sandbox. A template sees the values above and nothing else: no files, no attributes that
+# begin with "_", no functions. What it may do is bounded by the size of what it is given.
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    intercepted_binops = frozenset({"*", "**", "%"})
+
+    def call_binop(
+        self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
+    ) -> Any:
+        if operator == "**" or not all(isinstance(side, int | float) for side in (left, right)):
+            raise SecurityError(f"{operator!r} is for two numbers, and not for powers")
+        return super().call_binop(context, operator, left, right)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    template: jinja2.Template
+    variables: frozenset[str]
+
+
+@cache
+def _environment() -> _Sandbox:
+    sandbox = _Sandbox(
+        undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True
+    )
+    sandbox.globals.clear()
+    sandbox.filters = {name: sandbox.filters[name] for name in _FILTERS}
+    return sandbox
+
+
+@cache
+def _compile(text: str) -> _Compiled:
+    try:
+        tree = _environment().parse(text)
+        _check(tree)
+        variables = frozenset(find_undeclared_variables(tree))
+        return _Compiled(_environment().from_string(text), variables)
+    except jinja2.TemplateSyntaxError as error:
+        raise PromptError(f"line {error.lineno} of the template: {error.message}") from error
+    except RecursionError as error:
+        raise PromptError("the template is nested too deeply") from error
+
+
+def _check(tree: nodes.Template) -> None:
+    for node in tree.find_all(_FORBIDDEN):
+        kind = re.sub(r"(?<!^)(?=[A-Z])", " ", type(node).__name__).lower()
+        raise PromptError(f"line {node.lineno} of the template: {kind} is not possible here")
+    for loop in tree.find_all(nodes.For):
+        if loop.recursive or any(inner.find(nodes.For) for inner in loop.find_all(nodes.For)):
+            raise PromptError(f"line {loop.lineno} of the template: loops are nested too deeply")
+
+
+def _fill(text: str, values: dict[str, Any], where: str) -> str:
+    compiled = _compile(text)
+    unknown = sorted(compiled.variables - set(VARIABLES))
+    if unknown:
+        raise PromptError(
+            f"{where}: no variable {', '.join(unknown)}; there are {', '.join(VARIABLES)}"
+        )
+    pieces: list[str] = []
+    size = 0
+    try:
+        for piece in compiled.template.generate(values):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MAX_PROMPT_CHARACTERS:
+                raise PromptError(f"{where}: longer than {MAX_PROMPT_CHARACTERS:,} characters")
+    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise PromptError(f"{where}: {error}") from error
+    return "".join(pieces)
+
+
+@cache
+def _published_text(name: str) -> str:
+    file = files("videomme_pipeline.prompts").joinpath("templates", f"{name}.txt")
+    return file.read_text(encoding="utf-8")
