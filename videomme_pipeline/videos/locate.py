@@ -1,0 +1,94 @@
+"""Where the video and subtitle files of a benchmark lie, in every layout that people have.
+
+Read from evaluators' code: the hub's archives unzip to `data/<youtube id>.mp4` and
+`subtitle/<youtube id>.srt` (v1), `videos/<id>.mp4` and `subtitle/<id>.jsonl` (v2); what this
+project fetches lies so too. lmms-eval unzips below `$HF_HOME/videomme` (its v2 subtitles end up
+in `subtitle/subtitle`), VLMEvalKit into `video/` and `subtitle/` of the snapshot in the hub
+cache. Some files end in `.MP4` or `.mkv`. No file is opened here.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from videomme_pipeline.annotations.question import VideoReference
+from videomme_pipeline.errors import VideoMissingError
+
+VIDEO_FOLDERS = ("data", "videos", "video", ".")
+SUBTITLE_FOLDERS = ("subtitle", "subtitles", "subtitle/subtitle", ".")
+VIDEO_SUFFIXES = (".mp4", ".mkv")
+SUBTITLE_SUFFIXES = (".srt", ".jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class MediaIndex:
+    """The video and subtitle files under some folders, by file stem; each folder read once."""
+
+    roots: tuple[Path, ...]
+    videos: Mapping[str, Path]
+    subtitles: Mapping[str, Path]
+
+
+def index_media(roots: Iterable[Path]) -> MediaIndex:
+    """The video and subtitle files under `roots`; of two with one stem the first root's wins.
+
+    Within a root the folders are taken in the order of `VIDEO_FOLDERS` and `SUBTITLE_FOLDERS`,
+    within a folder `.mp4` before `.mkv`. Suffixes match in any case, stems exactly. Folders that
+    are not there are passed over.
+    """
+    held = tuple(roots)
+    return MediaIndex(
+        roots=held,
+        videos=_files_by_stem(held, VIDEO_FOLDERS, VIDEO_SUFFIXES),
+        subtitles=_files_by_stem(held, SUBTITLE_FOLDERS, SUBTITLE_SUFFIXES),
+    )
+
+
+def locate_video(media: MediaIndex, video: VideoReference) -> Path:
+    """The file of `video`.
+
+    Raises:
+        VideoMissingError: naming the ids, what was looked for and where.
+    """
+    found = media.videos.get(video.file_stem)
+    if found is None:
+        roots = ", ".join(map(str, media.roots)) or "no folder at all"
+        raise VideoMissingError(
+            video.video_id,
+            f"no file {video.file_stem}.mp4, .MP4 or .mkv under {roots} (looked in "
+            f"{', '.join(VIDEO_FOLDERS[:-1])} and the folder itself, {len(media.videos)} videos "
+            "are there); materialize the `videos` asset, or set `folder` to your copy",
+        )
+    return found
+
+
+def locate_subtitle(media: MediaIndex, video: VideoReference) -> Path | None:
+    """The subtitle file of `video`; None when it has none (156 of v1's 900 videos)."""
+    return media.subtitles.get(video.file_stem)
+
+
+def _files_by_stem(
+    roots: Sequence[Path], folders: Sequence[str], suffixes: Sequence[str]
+) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for root in roots:
+        for folder in folders:
+            for path in _files_in(root / folder, suffixes):
+                found.setdefault(path.stem, path)
+    return found
+
+
+def _files_in(folder: Path, suffixes: Sequence[str]) -> list[Path]:
+    """Files with one of `suffixes`, in the order of the suffixes, then of the names."""
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        paths = [
+            Path(entry.path)
+            for entry in entries
+            if not entry.name.startswith(".")
+            and Path(entry.name).suffix.lower() in suffixes
+            and entry.is_file()
+        ]
+    return sorted(paths, key=lambda path: (suffixes.index(path.suffix.lower()), path.name))
