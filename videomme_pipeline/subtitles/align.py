@@ -344,11 +344,11 @@ def _no_subtitles_notice(frames: SampledFrames) -> AlignedLine:
 
 def _concatenated(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     del frames  # all words, whatever is sent
-    return _segments(cues.in_file_order)
+    return _segments(_words(cues))
 
 
 def _interleaved(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
-    segments = _segments(cues.in_file_order)
+    segments = _segments(_words(cues))
     spoken = _spoken_between(segments, frames)
     return [
         replace(segments[place], frame=int(frame))
@@ -358,12 +358,12 @@ def _interleaved(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
 
 def _vlmevalkit_interleaved(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     """Source: VLMEvalKit, its v2 dataset."""
-    words = cues.in_file_order
+    words = _words(cues)
     spoken = _spoken_between(words, frames)
     next_seconds = _next_seconds(frames)
     lines: list[AlignedLine] = []
     for frame in np.flatnonzero(spoken.any(axis=1)).tolist():
-        held = [words[place] for place in np.flatnonzero(spoken[frame])]
+        held = [words[place] for place in np.flatnonzero(spoken[frame]).tolist()]
         lines.append(
             AlignedLine(
                 frame=frame,
@@ -391,6 +391,11 @@ def _spoken_between(
 def _next_seconds(frames: SampledFrames) -> list[float]:
     """The time of the next frame for each frame; the end of the video for the last one."""
     return [*frames.seconds[1:], frames.video_end_seconds][: len(frames.seconds)]
+
+
+def _words(cues: CueFile) -> Sequence[Cue]:
+    """A word file as the official script takes it; the cues of an SRT file in time order."""
+    return cues.in_file_order if cues.is_words else [cue for cue in cues.cues if cue.text]
 
 
 def _segments(words: Sequence[Cue]) -> list[AlignedLine]:

@@ -30,13 +30,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_TIME = (
-    r"(?P<{0}_sign>-?)(?:(?P<{0}_h>\d{{1,4}}):)?(?P<{0}_m>\d{{1,2}}):(?P<{0}_s>\d{{1,2}})"
-    r"(?:[.,](?P<{0}_f>\d{{1,3}}))?"
-)
-_TIMING = re.compile(
-    rf"(?<![\d:.,]){_TIME.format('start')}\s*-->\s*{_TIME.format('end')}(?!\d)", re.ASCII
-)
+_TIME = r"(-?)(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
+_TIMING = re.compile(rf"(?<![\d:.,]){_TIME}\s*-->\s*{_TIME}(?!\d)", re.ASCII)
 _BROKEN_TIMING = re.compile(r"\d\s*:\s*\d[^>]*-->|-->\s*-?\d+\s*:\s*\d", re.ASCII)
 _INDEX = re.compile(r"\s*\d+\s*", re.ASCII)
 _STYLE_TAG = re.compile(
@@ -120,11 +115,11 @@ def read_srt(data: bytes) -> CueFile:
     raw, encoding = _decode(data)
     cues: list[Cue] = []
     problems: list[str] = []
-    for number, (line_number, timing, rows) in enumerate(_blocks(raw.split("\n"))):
+    for number, (place, timing, rows) in enumerate(_blocks(raw.split("\n"))):
         try:
             cues.append(_srt_cue(number, timing, rows))
         except ValueError as problem:
-            problems.append(f"cue {number + 1} (line {line_number}): {problem}")
+            problems.append(f"cue {number + 1} (line {place}): {problem}")
     if not cues and raw.strip():
         raise SubtitleError(_nothing_read("SRT", "00:00:01,000 --> 00:00:02,500", problems))
     return _cue_file(cues, problems, encoding, raw=raw)
@@ -216,16 +211,17 @@ def _looks_like_gbk(data: bytes) -> bool:
     return 2 * sum(length % 2 == 0 for length in runs) > len(runs)
 
 
-def _blocks(lines: list[str]) -> Iterator[tuple[int, str, list[str]]]:
-    """Line number from 1, timing line and rows of each cue."""
-    starts = [place for place, line in enumerate(lines) if _is_timing(line)]
-    for start, following in zip(starts, [*starts[1:], None], strict=True):
-        rows = lines[start + 1 : following]
-        yield start + 1, lines[start], rows if following is None else _without_index(rows)
-
-
-def _is_timing(line: str) -> bool:
-    return "-->" in line and bool(_TIMING.search(line) or _BROKEN_TIMING.search(line))
+def _blocks(lines: list[str]) -> Iterator[tuple[int, re.Match[str] | None, list[str]]]:
+    """Line number from 1, timing (None: cannot be read) and rows of each cue."""
+    timings = [
+        (place, timing)
+        for place, line in enumerate(lines)
+        if "-->" in line and ((timing := _TIMING.search(line)) or _BROKEN_TIMING.search(line))
+    ]
+    ends = [*(place for place, _ in timings[1:]), None]
+    for (start, timing), end in zip(timings, ends, strict=False):
+        rows = lines[start + 1 : end]
+        yield start + 1, timing, rows if end is None else _without_index(rows)
 
 
 def _without_index(rows: list[str]) -> list[str]:
@@ -242,17 +238,15 @@ def _without_index(rows: list[str]) -> list[str]:
     return rows[:last] if is_adjacent or follows_blank else rows
 
 
-def _srt_cue(number: int, timing: str, rows: list[str]) -> Cue:
-    match = _TIMING.search(timing)
-    if match is None:
-        raise ValueError(f"timing {timing.strip()[:80]!r} cannot be read")
-    start, end = (_milliseconds(match, name) for name in ("start", "end"))
-    if end < start or end < 0:
-        raise ValueError(f"ends before it starts: {timing.strip()[:80]!r}")
-    line = (
-        f"{pysrt.SubRipTime(milliseconds=max(start, 0))} --> {pysrt.SubRipTime(milliseconds=end)}"
-    )
-    item = pysrt.SubRipItem.from_lines([line, *rows])
+def _srt_cue(number: int, timing: re.Match[str] | None, rows: list[str]) -> Cue:
+    if timing is None:
+        raise ValueError("its timing cannot be read")
+    parts = timing.groups("")
+    start, end = _time(*parts[:5]), _time(*parts[5:])
+    # The blank row: pysrt refuses a cue without any.
+    item = pysrt.SubRipItem.from_lines([f"{start} --> {end}", *rows, ""])
+    if item.end.ordinal < item.start.ordinal or parts[5]:
+        raise ValueError(f"it ends before it starts: {timing[0]!r}")
     return Cue(
         number=number,
         start_seconds=item.start.ordinal / 1000,
@@ -262,11 +256,11 @@ def _srt_cue(number: int, timing: str, rows: list[str]) -> Cue:
     )
 
 
-def _milliseconds(match: re.Match[str], name: str) -> int:
-    hours, minutes, seconds = (int(match[f"{name}_{unit}"] or 0) for unit in "hms")
-    fraction = int((match[f"{name}_f"] or "0").ljust(3, "0"))
-    total = ((hours * 60 + minutes) * 60 + seconds) * 1000 + fraction
-    return -total if match[f"{name}_sign"] else total
+def _time(sign: str, hours: str, minutes: str, seconds: str, fraction: str) -> str:
+    """A time as SRT defines it: with hours, three decimals, not below zero."""
+    if sign:
+        return "00:00:00,000"
+    return f"{hours or '00'}:{minutes}:{seconds},{fraction.ljust(3, '0')}"
 
 
 def _plain_text(markup: str) -> str:
@@ -280,10 +274,9 @@ def _word(number: int, line: str) -> Cue:
     try:
         entry: Any = json.loads(line)
         text, start, end = entry["text"], float(entry["start_time"]), float(entry["end_time"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        text.encode()  # JSON can hold half a character, a table cannot
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{line.strip()[:80]!r} cannot be read") from error
-    if not isinstance(text, str) or not (math.isfinite(start) and math.isfinite(end)):
-        raise ValueError(f"{line.strip()[:80]!r} has no text or no times")
-    if end < start:
-        raise ValueError(f"ends before it starts: {line.strip()[:80]!r}")
+    if not (math.isfinite(start) and math.isfinite(end)) or end < start:
+        raise ValueError(f"its times are not a span: {line.strip()[:80]!r}")
     return Cue(number=number, start_seconds=start, end_seconds=end, text=text, markup=text)
