@@ -1,0 +1,189 @@
+"""The page as one HTML document: template, style, script and packed data put together.
+
+Takes the numbers and texts as plain JSON values (`page_data` gathers them) and knows nothing
+of stores, tables or scores. The document needs no network: its policy allows this one style
+and this one script by hash, pictures beside it, and nothing else.
+"""
+
+import gzip
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+SIZE_LIMIT_BYTES = 2_500_000
+"""What one file may weigh: a mail attachment that opens at once."""
+
+TEXT_LIMITS: tuple[int | None, ...] = (None, 16_000, 6_000, 2_500, 1_000, 400, 150)
+"""How many characters of one text are kept, tried in order until the file is small enough."""
+
+_SCRIPTS = (
+    "dom.js",
+    "format.js",
+    "data.js",
+    "address.js",
+    "tables.js",
+    "marks.js",
+    "leaderboard.js",
+    "breakdowns.js",
+    "questions.js",
+    "question.js",
+    "compare.js",
+    "history.js",
+    "main.js",
+)
+
+_PICTURES_BESIDE = "file: http: https:"
+_NO_PICTURES = "'none'"
+
+Json = Mapping[str, Any]
+
+
+def render(
+    *, title: str, description: str, share: bool, summary: Json, details: Json, pictures: bool
+) -> str:
+    """The document that shows `summary` (numbers) and `details` (texts).
+
+    `pictures` allows image files beside the document, as the folder form has them.
+    """
+    style, script = _style(), _script()
+    template = _environment().get_template("page.html")
+    return template.render(
+        title=title,
+        summary=description,
+        share=share,
+        policy=content_policy(style, script, pictures=pictures),
+        style=Markup(style),  # noqa: S704  package data, never from outside
+        script=Markup(script),  # noqa: S704
+        summary_data=pack(summary),
+        details_data=pack(details),
+    )
+
+
+def render_within(
+    limit_bytes: int, make: Callable[[int | None], str], limits: tuple[int | None, ...] = TEXT_LIMITS
+) -> str:
+    """The fullest document of `make(characters per text)` that is not above `limit_bytes`.
+
+    Where even the shortest texts are too much, the shortest document: nothing but texts is
+    ever left out.
+    """
+    document = ""
+    for limit in limits:
+        document = make(limit)
+        if len(document.encode()) <= limit_bytes:
+            break
+    return document
+
+
+def pack(value: Json) -> str:
+    """`value` as gzip in base64: letters that cannot end a script element. Same value, same text."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
+
+
+def unpack(text: str) -> Any:
+    """What `pack` packed."""
+    return json.loads(gzip.decompress(b64decode(text)))
+
+
+def shorten(
+    text: str, limit: int | None, span: tuple[int, int] | None = None
+) -> str | dict[str, Any]:
+    """`text` whole, or its beginning, the part round `span` and its end with what is cut counted.
+
+    A whole text stays a string; a cut one is `{"parts": [{"start", "text"} | {"cut"}]}`. Starts
+    and cuts are counted as the browser counts, in UTF-16 units.
+    """
+    if limit is None or len(text) <= limit:
+        return text
+    head, tail = limit // 2, limit // 4
+    kept = [(0, head), (len(text) - tail, len(text))]
+    if span is not None:
+        margin = limit // 8
+        kept.append((max(0, span[0] - margin), min(len(text), span[1] + margin)))
+    parts: list[dict[str, Any]] = []
+    position = 0
+    for start, end in _merged(kept):
+        if start > position:
+            parts.append({"cut": utf16_length(text[position:start])})
+        parts.append({"start": utf16_length(text[:start]), "text": text[start:end]})
+        position = end
+    return {"parts": parts}
+
+
+def utf16_span(text: str, span: tuple[int, int]) -> list[int]:
+    """A span counted in characters as a browser counts it, in UTF-16 units."""
+    return [utf16_length(text[: span[0]]), utf16_length(text[: span[1]])]
+
+
+def utf16_length(text: str) -> int:
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def content_policy(style: str, script: str, *, pictures: bool) -> str:
+    """A Content-Security-Policy under which only this style and this script run.
+
+    Files have no origin, so the folder form names the schemes its pictures may come from.
+    """
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src '{_digest(script)}'",
+            f"style-src '{_digest(style)}'",
+            f"img-src {_PICTURES_BESIDE if pictures else _NO_PICTURES}",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        ]
+    )
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+@cache
+def _style() -> str:
+    return _template_text("style.css")
+
+
+@cache
+def _script() -> str:
+    parts = [_template_text("script", name) for name in _SCRIPTS]
+    return '"use strict";\n{\n' + "\n".join(parts) + "}\n"
+
+
+def _template_text(*parts: str) -> str:
+    return (
+        files("videomme_pipeline.reports")
+        .joinpath("templates", *parts)
+        .read_text(encoding="utf-8")
+    )
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("videomme_pipeline.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )

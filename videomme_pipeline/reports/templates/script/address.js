@@ -1,0 +1,34 @@
+// Where the reader is, in the part of the address after "#": "#questions?outcome=failed&q=cat".
+// A view reads its parameters from here and writes them back, so every state has a link.
+
+function readAddress() {
+  const [view, query = ""] = decodeHash().split("?");
+  return { view: view || "leaderboard", params: new URLSearchParams(query) };
+}
+
+function decodeHash() {
+  return location.hash.slice(1);
+}
+
+/** The link to `view` with `changes` applied to what is chosen now; null removes a parameter. */
+function link(view, changes = {}, keep = ["benchmark", "show"]) {
+  const { params } = readAddress();
+  const next = new URLSearchParams();
+  for (const key of keep) if (params.has(key)) next.set(key, params.get(key));
+  for (const [key, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === "" || value === false) next.delete(key);
+    else next.set(key, value === true ? "1" : value);
+  }
+  const query = next.toString();
+  return query ? `#${view}?${query}` : `#${view}`;
+}
+
+/** Change parameters of the view that is open, without a step in the browser's history. */
+function amend(changes) {
+  const { view, params } = readAddress();
+  history.replaceState(null, "", link(view, changes, [...params.keys()]));
+}
+
+function go(target) {
+  location.hash = target;
+}

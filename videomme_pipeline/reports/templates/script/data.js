@@ -1,0 +1,42 @@
+// The data that travels inside the page: gzip in base64, in two parts. The summary holds all
+// numbers and opens the page; the details hold all texts and follow right after it.
+
+const OUTCOMES = {
+  c: { name: "correct", sign: "✓" },
+  i: { name: "incorrect", sign: "✗" },
+  u: { name: "unreadable", sign: "?" },
+  f: { name: "failed", sign: "!" },
+};
+
+async function unpack(id) {
+  const holder = document.getElementById(id);
+  const text = holder.textContent.trim();
+  holder.remove();
+  if (!text) return {};
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
+/** One answer cell, "cB" or "cB iA" when asked more than once, as [{outcome, letter}]. */
+function readAnswers(cell) {
+  if (!cell) return [];
+  return cell.split(" ").map((item) => ({ ...OUTCOMES[item[0]], letter: item.slice(1) }));
+}
+
+function outcomeMark(answer) {
+  const spoken = answer.letter ? `${answer.name}, read ${answer.letter}` : answer.name;
+  return h("span", { class: `outcome ${answer.name}` },
+    h("span", { "aria-hidden": "true" }, answer.sign, answer.letter ? ` ${answer.letter}` : ""),
+    h("span", { class: "visually-hidden" }, spoken));
+}
+
+/** The columns a benchmark's questions have, in order, with their titles. */
+const FACETS = [
+  ["duration", "Duration"], ["domain", "Domain"], ["sub_category", "Sub-category"], ["task_type", "Task type"],
+  ["level", "Level"], ["second_head", "Second head"], ["third_head", "Third head"], ["group_type", "Group type"],
+];
+
+function facetsOf(benchmark) {
+  return FACETS.filter(([key]) => benchmark.questions[key]);
+}

@@ -1,0 +1,51 @@
+// Elements. Text becomes text nodes and nothing else: no string is ever parsed as markup,
+// so whatever a model says is shown, never run.
+
+const SVG = "http://www.w3.org/2000/svg";
+const SVG_TAGS = new Set(["svg", "g", "line", "circle", "path", "polyline", "text", "rect"]);
+
+/** An element: `h("td", {class: "number", onclick: f}, "text", child, [children])`. */
+function h(tag, attributes = {}, ...children) {
+  const element = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (name === "width" && tag === "i") element.style.width = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  append(element, children);
+  return element;
+}
+
+function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child);
+  }
+  return element;
+}
+
+/** Tell people who do not see the page what has changed. */
+function announce(text) {
+  document.getElementById("announcer").textContent = text;
+}
+
+/** Offer `content` as a file. */
+function download(name, content, type) {
+  const url = URL.createObjectURL(new Blob([content], { type }));
+  h("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+function select(label, options, chosen, onchange) {
+  const control = h("select", { onchange: (event) => onchange(event.target.value) });
+  for (const [value, text] of options) control.append(h("option", { value }, text));
+  control.value = chosen;
+  return h("label", {}, label, control);
+}
+
+function checkbox(label, checked, onchange) {
+  const control = h("input", { type: "checkbox", onchange: (event) => onchange(event.target.checked) });
+  control.checked = checked;
+  return h("label", { class: "check" }, control, label);
+}

@@ -1,0 +1,42 @@
+// Numbers and times as text. A missing value is an en dash, never a zero.
+
+const NONE = "–";
+const numbers = new Intl.NumberFormat("en");
+
+const known = (value) => value !== null && value !== undefined;
+const count = (value) => (known(value) ? numbers.format(value) : NONE);
+const percent = (value, digits = 1) => (known(value) ? (100 * value).toFixed(digits) : NONE);
+const dollars = (value) => (known(value) ? `$${value.toFixed(value < 1 ? 4 : 2)}` : NONE);
+const seconds = (value) => (known(value) ? `${value.toFixed(value < 10 ? 2 : 1)} s` : NONE);
+const interval = (low, high) => (known(low) && known(high) ? `${percent(low)} to ${percent(high)}` : NONE);
+
+/** A difference in percentage points, with its sign: "+2.3". */
+function points(value) {
+  if (!known(value)) return NONE;
+  const text = (100 * value).toFixed(1);
+  return value > 0 && text !== "0.0" ? `+${text}` : text.replace("-", "−");
+}
+
+function probability(value) {
+  if (!known(value)) return NONE;
+  return value < 0.001 ? "< 0.001" : value.toFixed(3);
+}
+
+/** Video time: 75.5 as "1:15.5". */
+function clock(value) {
+  if (!known(value)) return NONE;
+  const tenths = Math.round(value * 10);
+  const minutes = Math.floor(tenths / 600);
+  const rest = (tenths - minutes * 600) / 10;
+  return `${minutes}:${rest < 10 ? "0" : ""}${rest.toFixed(1)}`;
+}
+
+function day(iso) {
+  return iso ? new Date(iso).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" }) : NONE;
+}
+
+function plural(number, one, many = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+const compareText = new Intl.Collator("en", { numeric: true }).compare;

@@ -1,0 +1,87 @@
+// Opens the page: reads the numbers, draws the view that the address names, then the texts.
+
+const VIEWS = {
+  leaderboard: { title: "Leaderboard", draw: leaderboardView },
+  breakdowns: { title: "Breakdowns", draw: breakdownsView },
+  questions: { title: "Questions", draw: questionsView },
+  compare: { title: "Compare", draw: compareView },
+  history: { title: "History", draw: historyView, needs: (benchmark) => benchmark.history.length > 0 },
+  question: { title: "Question", draw: questionView, under: "questions" },
+};
+
+let page = null;
+let texts = null;
+let lastDrawn = null;
+
+async function open() {
+  page = await unpack("data-summary");
+  drawTools();
+  draw();
+  document.documentElement.dataset.ready = "numbers";
+  texts = await unpack("data-details");
+  if (["questions", "question", "compare"].includes(readAddress().view)) draw();
+  document.documentElement.dataset.ready = "texts";
+}
+
+function draw() {
+  const { view: name, params } = readAddress();
+  const benchmark = page.benchmarks.find((item) => item.name === params.get("benchmark")) ?? page.benchmarks[0];
+  const main = document.getElementById("main");
+  if (!benchmark?.evaluations.length) {
+    main.replaceChildren(h("p", { class: "notice" }, "No evaluation has been scored yet. ", h("code", {}, "videomme run"), " asks the models and scores their answers; then make this page again."));
+    return;
+  }
+  const view = VIEWS[name] && (VIEWS[name].needs?.(benchmark) ?? true) ? VIEWS[name] : VIEWS.leaderboard;
+  drawNavigation(benchmark, view);
+  document.getElementById("title").textContent = benchmark.title;
+  document.getElementById("summary").textContent = benchmark.summary;
+  document.title = name === "question" ? `${params.get("id")} · ${benchmark.title}` : `${view.title} · ${benchmark.title}`;
+  const content = view.draw({ benchmark, params, details: texts?.[benchmark.name], share: page.share });
+  main.replaceChildren(...append(h("div"), content).childNodes);
+  if (view === VIEWS.questions && listing) listing.address = location.hash;
+  const place = `${name}?${params.get("id") ?? ""}`;
+  if (lastDrawn && lastDrawn !== place) { main.focus({ preventScroll: true }); window.scrollTo(0, 0); }
+  lastDrawn = place;
+}
+
+function drawNavigation(benchmark, current) {
+  const active = current.under ? VIEWS[current.under] : current;
+  document.getElementById("views").replaceChildren(...Object.entries(VIEWS)
+    .filter(([, view]) => !view.under && (view.needs?.(benchmark) ?? true))
+    .map(([name, view]) => h("a", { href: link(name), "aria-current": view === active ? "page" : null }, view.title)));
+}
+
+function drawTools() {
+  const tools = document.getElementById("tools");
+  if (page.benchmarks.length > 1) {
+    const { params } = readAddress();
+    tools.append(select("Benchmark", page.benchmarks.map((item) => [item.name, item.title]), params.get("benchmark") ?? page.benchmarks[0].name,
+      (name) => go(link("leaderboard", { benchmark: name, show: null }))));
+  }
+  tools.append(h("button", { type: "button", id: "theme", onclick: turnTheme }, themeLabel()));
+}
+
+const isDark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+const themeLabel = () => (isDark() ? "Light" : "Dark");
+
+function turnTheme(event) {
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  event.target.textContent = themeLabel();
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+  const { view } = readAddress();
+  if (event.key === "/") {
+    const search = document.querySelector("main input[type=search]");
+    if (search) { event.preventDefault(); search.focus(); }
+  }
+  if (view !== "question") return;
+  const target = { ArrowLeft: "a[rel=prev]", ArrowRight: "a[rel=next]" }[event.key];
+  if (target) document.querySelector(target)?.click();
+  if (event.key === "Escape") backToList();
+}
+
+window.addEventListener("hashchange", draw);
+document.addEventListener("keydown", onKey);
+open();

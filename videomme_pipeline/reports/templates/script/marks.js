@@ -1,0 +1,113 @@
+// Marks: dots with intervals on a shared axis. Positions are percentages, so a plot fits its
+// cell at any width. The numbers stand beside each plot as text; the drawings are decoration
+// for screen readers.
+
+const LANE = 14;
+const SHAPES = [
+  "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z",
+  "M0,-5L5,0L0,5L-5,0z",
+  "M-4,-4H4V4H-4z",
+  "M0,-5L5,4H-5z",
+  "M0,5L5,-4H-5z",
+  "M-5,-1.5H-1.5V-5H1.5V-1.5H5V1.5H1.5V5H-1.5V1.5H-5z",
+];
+const MAX_SHOWN = SHAPES.length;
+
+function axis(low, high) {
+  const span = high - low;
+  const step = [0.05, 0.1, 0.2, 0.25, 0.5].find((size) => span / size <= 6) ?? 1;
+  const ticks = [];
+  for (let tick = Math.ceil(low / step) * step; tick <= high + 1e-9; tick += step) ticks.push(Number(tick.toFixed(4)));
+  return { low, high, ticks, at: (value) => `${(100 * (Math.min(Math.max(value, low), high) - low)) / span}%` };
+}
+
+const UNIT_AXIS = axis(0, 1);
+
+/** A symmetric axis round zero that holds every interval in `rows`, rounded up to 5 points. */
+function differenceAxis(rows) {
+  const reach = Math.max(0.05, ...rows.flatMap((row) => [Math.abs(row.low ?? row.difference ?? 0), Math.abs(row.high ?? row.difference ?? 0)]));
+  const limit = Math.min(1, Math.ceil(reach * 20) / 20);
+  return axis(-limit, limit);
+}
+
+/**
+ * One lane per mark {value, low, high, series?, class?}; `references` are dashed lines at values.
+ */
+function intervalPlot(marks, scale, references = [], zero = null) {
+  const lanes = Math.max(1, marks.length);
+  const height = lanes * LANE + 10;
+  const overshoot = { y1: -100, y2: height + 100 }; // the cell clips: lines run on from row to row
+  const plot = h("svg", { height, "aria-hidden": "true", focusable: "false" });
+  for (const tick of scale.ticks) plot.append(h("line", { class: "grid", x1: scale.at(tick), x2: scale.at(tick), ...overshoot }));
+  if (known(zero)) plot.append(h("line", { class: "zero", x1: scale.at(zero), x2: scale.at(zero), ...overshoot }));
+  for (const value of references) plot.append(h("line", { class: "reference", x1: scale.at(value), x2: scale.at(value), ...overshoot }));
+  marks.forEach((mark, lane) => {
+    if (!known(mark?.value)) return;
+    const y = 5 + LANE * (lane + 0.5);
+    const group = h("g", { class: mark.class ?? `series-${mark.series ?? 0}` });
+    if (known(mark.low) && known(mark.high)) {
+      group.append(h("line", { class: "interval", x1: scale.at(mark.low), x2: scale.at(mark.high), y1: y, y2: y }));
+    }
+    group.append(h("svg", { x: scale.at(mark.value), y, overflow: "visible", width: 1, height: 1 },
+      h("path", { class: "mark", d: SHAPES[mark.series ?? 0] })));
+    plot.append(group);
+  });
+  return plot;
+}
+
+/** The axis of a column of plots, for its head. */
+function axisHead(scale, label = percent) {
+  const plot = h("svg", { height: 16, "aria-hidden": "true", focusable: "false" });
+  scale.ticks.forEach((tick, index) => {
+    const anchor = index === 0 && tick === scale.low ? "start" : index === scale.ticks.length - 1 && tick === scale.high ? "end" : "middle";
+    plot.append(h("text", { x: scale.at(tick), y: 13, "text-anchor": anchor }, label(tick, 0)));
+  });
+  return plot;
+}
+
+function seriesKey(series) {
+  return h("svg", { viewBox: "0 0 28 14", class: `series-${series}`, "aria-hidden": "true", focusable: "false" },
+    h("line", { class: "interval", x1: 0, x2: 28, y1: 7, y2: 7 }),
+    h("svg", { x: 14, y: 7, overflow: "visible", width: 1, height: 1 }, h("path", { class: "mark", d: SHAPES[series] })));
+}
+
+function referenceKey() {
+  return h("svg", { viewBox: "0 0 28 14", "aria-hidden": "true", focusable: "false" },
+    h("line", { class: "reference", x1: 14, x2: 14, y1: 0, y2: 14 }));
+}
+
+/** Correct, incorrect, unreadable and failed as one bar. */
+function outcomeBar(evaluation) {
+  const bar = h("div", { class: "share-bar", "aria-hidden": "true" });
+  for (const { name } of Object.values(OUTCOMES)) {
+    if (evaluation[name]) bar.append(h("i", { class: name, width: `${(100 * evaluation[name]) / evaluation.questions}%` }));
+  }
+  return bar;
+}
+
+/** A line for each series over points {x (0..1), value, low, high}; ticks are {x, text}. */
+function lineChart({ label, lines, scale, ticks, references = [] }) {
+  const plot = h("svg", { role: "img", "aria-label": label, preserveAspectRatio: "none" });
+  const left = 6;
+  const x = (share) => `${left + share * (97 - left)}%`;
+  const y = (value) => `${92 - (90 * (Math.min(Math.max(value, scale.low), scale.high) - scale.low)) / (scale.high - scale.low)}%`;
+  for (const tick of scale.ticks) {
+    plot.append(h("line", { class: "grid", x1: x(0), x2: x(1), y1: y(tick), y2: y(tick) }),
+      h("text", { x: 0, y: y(tick), dy: "0.35em" }, percent(tick, 0)));
+  }
+  for (const value of references) plot.append(h("line", { class: "reference", x1: x(0), x2: x(1), y1: y(value), y2: y(value) }));
+  for (const tick of ticks) plot.append(h("text", { x: x(tick.x), y: "100%", "text-anchor": "middle" }, tick.text));
+  for (const line of lines) {
+    const group = h("g", { class: `series-${line.series}` });
+    line.points.forEach((point, index) => {
+      const before = line.points[index - 1];
+      if (before) group.append(h("line", { class: "path", x1: x(before.x), y1: y(before.value), x2: x(point.x), y2: y(point.value) }));
+    });
+    for (const point of line.points) {
+      if (known(point.low)) group.append(h("line", { class: "interval", x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high) }));
+      group.append(h("svg", { x: x(point.x), y: y(point.value), overflow: "visible", width: 1, height: 1 }, h("path", { class: "mark", d: SHAPES[line.series] })));
+    }
+    plot.append(group);
+  }
+  return h("div", { class: "figure" }, plot);
+}

@@ -1,0 +1,103 @@
+// All questions in one table: filter, search, sort, walk with the keyboard, open one.
+
+const FILTERS = ["duration", "domain", "sub_category", "task_type", "level", "second_head", "third_head", "group_type"];
+
+function questionsView({ benchmark, params, details }) {
+  const shown = shownEvaluations(benchmark, params);
+  const criteria = Object.fromEntries(["q", "outcome", "of", "different", ...FILTERS].map((key) => [key, params.get(key) ?? ""]));
+  const rows = questionRows(benchmark, details);
+  const table = dataTable({
+    caption: "", columns: questionColumns(benchmark, shown, details), rows: [], sticky: true,
+    sort: params.get("sort") ?? undefined, onSort: (sort) => amend({ sort }),
+  });
+  const caption = table.element.querySelector("caption");
+  const refresh = (changes = {}) => {
+    Object.assign(criteria, changes);
+    amend(changes);
+    const held = selectQuestions(rows, criteria, shown);
+    table.replace(held);
+    caption.textContent = `${count(held.length)} of ${plural(rows.length, "question")}`;
+    listing = { rows: table.sorted, benchmark: benchmark.name };
+    announce(caption.textContent);
+  };
+  table.element.addEventListener("keydown", walkRows);
+  const view = [
+    benchmark.evaluations.length > 1 ? seriesPicker(benchmark, params, "questions") : null,
+    questionControls(benchmark, shown, criteria, refresh),
+    heading("Questions", csvButton("questions", table)),
+    table.element,
+    h("p", { class: "soft" }, "Keys: / searches, ↑ and ↓ walk, Enter opens."),
+  ];
+  refresh();
+  return view;
+}
+
+/** The rows last listed: previous and next of an open question follow them. */
+let listing = null;
+
+function questionRows(benchmark, details) {
+  const { questions, results } = benchmark;
+  return questions.id.map((id, index) => {
+    const row = { id, index, video: questions.video[index], answer: questions.answer[index], answers: results.map((cells) => readAnswers(cells[index])) };
+    for (const [key] of facetsOf(benchmark)) row[key] = questions[key][index];
+    row.words = [id, row.video, ...facetsOf(benchmark).map(([key]) => row[key]), details?.questions[index]?.question ?? "", ...(details?.questions[index]?.options ?? [])].join(" ").toLowerCase();
+    return row;
+  });
+}
+
+function questionColumns(benchmark, shown, details) {
+  const texts = details?.questions.some((item) => item.question);
+  return [
+    { key: "id", title: "Question", class: "nowrap", value: (row) => row.id, cell: (row) => h("a", { href: link("question", { id: row.id }) }, row.id) },
+    texts && { key: "text", title: "Text", class: "text", value: (row) => details.questions[row.index].question, cell: (row) => h("span", { class: "clip", dir: "auto" }, details.questions[row.index].question) },
+    ...facetsOf(benchmark).filter(([key]) => key !== "domain").map(([key, title]) => ({ key, title, value: (row) => row[key] })),
+    { key: "answer", title: "Right", value: (row) => row.answer },
+    ...shown.map((item) => ({
+      key: item.name, title: item.name, headClass: "own-name",
+      value: (row) => row.answers[item.index].map((answer) => `${answer.name}${answer.letter ? ` ${answer.letter}` : ""}`).join(" "),
+      cell: (row) => row.answers[item.index].map(outcomeMark) })),
+  ].filter(Boolean);
+}
+
+function selectQuestions(rows, criteria, shown) {
+  const wanted = criteria.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const judged = criteria.of ? shown.filter((item) => item.name === criteria.of) : shown;
+  return rows.filter((row) => {
+    if (!wanted.every((word) => row.words.includes(word))) return false;
+    if (FILTERS.some((key) => criteria[key] && String(row[key]) !== criteria[key])) return false;
+    if (criteria.outcome && !judged.some((item) => row.answers[item.index].some((answer) => answer.name === criteria.outcome))) return false;
+    return !criteria.different || isDifferent(row, shown);
+  });
+}
+
+/** Whether the shown evaluations do not all fare alike on this question. */
+function isDifferent(row, shown) {
+  const fates = shown.map((item) => row.answers[item.index].map((answer) => answer.name).join(" "));
+  return new Set(fates).size > 1;
+}
+
+function questionControls(benchmark, shown, criteria, refresh) {
+  const outcomes = [["", "Any"], ...Object.values(OUTCOMES).map(({ name }) => [name, name])];
+  const facet = ([key, title]) => {
+    const values = [...new Set(benchmark.questions[key].filter(known))].sort((a, b) => compareText(String(a), String(b)));
+    return select(title, [["", "All"], ...values.map((value) => [String(value), String(value)])], criteria[key], (value) => refresh({ [key]: value }));
+  };
+  const search = h("input", { type: "search", id: "search", value: criteria.q, autocomplete: "off", spellcheck: "false", oninput: (event) => refresh({ q: event.target.value }) });
+  return h("div", { class: "controls" },
+    h("label", {}, "Search", search),
+    select("Outcome", outcomes, criteria.outcome, (value) => refresh({ outcome: value })),
+    shown.length > 1 && select("of", [["", "any shown"], ...shown.map((item) => [item.name, item.name])], criteria.of, (value) => refresh({ of: value })),
+    facetsOf(benchmark).map(facet),
+    shown.length > 1 && checkbox("Only where they differ", Boolean(criteria.different), (checked) => refresh({ different: checked ? "1" : "" })));
+}
+
+/** Up and down move through the links of the first column. */
+function walkRows(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const row = event.target.closest("tbody tr");
+  if (!step || !row) return;
+  const next = step > 0 ? row.nextElementSibling : row.previousElementSibling;
+  if (!next) return;
+  event.preventDefault();
+  next.querySelector("a").focus();
+}
