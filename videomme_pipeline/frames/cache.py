@@ -150,15 +150,14 @@ class FrameWriter:
     """Writes one frame set as it is decoded, holding few frames in memory; published at the end.
 
     `with FrameWriter(...) as writer`: `add` each frame in time order, then `publish` once.
-    Without `publish`, or after an exception, nothing remains.
+    Without `publish`, or after an exception, nothing remains. `sampling` is without budgets
+    (`for_duration`).
     """
 
-    def __init__(
-        self, store: Store, video_hash: str, sampling: Sampling, duration: Duration | None
-    ) -> None:
-        self._recipe = recipe_of(sampling, duration)
-        self._sampling = sampling.for_duration(duration)
-        self.fingerprint = frame_recipe_fingerprint(sampling, duration)
+    def __init__(self, store: Store, video_hash: str, sampling: Sampling) -> None:
+        self._recipe = recipe_of(sampling)
+        self._sampling = sampling
+        self.fingerprint = frame_recipe_fingerprint(sampling)
         self.video_hash = video_hash
         self.target = store.frames(video_hash, self.fingerprint)
         self.frame_count = 0
@@ -172,6 +171,7 @@ class FrameWriter:
             compression="none",
             use_dictionary=False,
             write_statistics=False,
+            store_schema=False,  # else Arrow's own copy hides what is added at the end
         )
 
     def __enter__(self) -> "FrameWriter":
@@ -234,14 +234,15 @@ def write_frames(
     sampling: Sampling,
     choice: Choice,
     frames: Sequence[Frame],
-    duration: Duration | None = None,
 ) -> FrameSet:
     """Store frames that are all at hand, and give them back as they are read.
+
+    `sampling` is without budgets (`for_duration`).
 
     Raises:
         StorageError: when the data folder cannot be written.
     """
-    with FrameWriter(store, video_hash, sampling, duration) as writer:
+    with FrameWriter(store, video_hash, sampling) as writer:
         for frame in frames:
             writer.add(frame)
         writer.publish(choice)
