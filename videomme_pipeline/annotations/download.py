@@ -30,7 +30,12 @@ from videomme_pipeline.annotations.archives import Member, extract, open_archive
 from videomme_pipeline.annotations.hub import HubFile, HubRepository, explained
 from videomme_pipeline.annotations.question import VideoReference
 from videomme_pipeline.annotations.release import Release
-from videomme_pipeline.annotations.source import BenchmarkSpec, require_licence
+from videomme_pipeline.annotations.source import (
+    BenchmarkSpec,
+    SourceKind,
+    annotations_in,
+    require_licence,
+)
 from videomme_pipeline.errors import ArchiveError, DownloadError, StorageError
 from videomme_pipeline.store import read_rows, write_rows
 
@@ -62,6 +67,24 @@ class FetchedFile:
     video_id: str
     path: Path | None
     problem: str | None = None
+
+
+def annotations_file(release: Release, spec: BenchmarkSpec, folder: Path) -> Path:
+    """The annotation file, from wherever `spec` says: fetched into `folder`, or the user's own.
+
+    Raises:
+        LicenceNotAcceptedError, AnnotationError, ConfigurationError: as `annotations_in`.
+        DownloadError, StorageError: as `fetch_annotations`.
+    """
+    if spec.source is SourceKind.FOLDER:
+        return annotations_in(release, spec)
+    return fetch_annotations(release, spec, folder)
+
+
+def fetched_annotations(release: Release, spec: BenchmarkSpec, folder: Path) -> Path | None:
+    """The annotation file that was fetched into `folder` before; None when it was not."""
+    path = _downloads(_repository(release, spec), folder) / release.annotations
+    return path if path.is_file() else None
 
 
 def fetch_annotations(release: Release, spec: BenchmarkSpec, folder: Path) -> Path:

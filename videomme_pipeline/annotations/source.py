@@ -129,7 +129,7 @@ def annotations_in(release: Release, spec: BenchmarkSpec) -> Path:
     if spec.annotations is not None:
         return spec.annotations
     name = Path(release.annotations)
-    roots = media_roots(release, spec)
+    roots = folder_roots(release, spec)
     for root in roots:
         for candidate in (root / name, root / name.name):
             if candidate.is_file():
@@ -141,8 +141,19 @@ def annotations_in(release: Release, spec: BenchmarkSpec) -> Path:
     )
 
 
-def media_roots(release: Release, spec: BenchmarkSpec) -> tuple[Path, ...]:
-    """The folders in the user's copy that videos and subtitles may lie under, nearest first.
+def media_roots(release: Release, spec: BenchmarkSpec, fetched: Path) -> tuple[Path, ...]:
+    """The folders that videos and subtitles may lie under: `fetched`, or the user's own copy.
+
+    Raises:
+        LicenceNotAcceptedError: before any folder is looked at.
+        ConfigurationError: when the user's folder is not there.
+    """
+    require_licence(release, spec)
+    return (fetched,) if spec.source is SourceKind.HUB else folder_roots(release, spec)
+
+
+def folder_roots(release: Release, spec: BenchmarkSpec) -> tuple[Path, ...]:
+    """The folders in the user's copy that may hold the benchmark, nearest first.
 
     `folder` may be an unzipped download itself, a VLMEvalKit folder (a snapshot in the hub
     cache with `video/` and `subtitle/` in it), `$HF_HOME` (lmms-eval unzips into
@@ -153,17 +164,18 @@ def media_roots(release: Release, spec: BenchmarkSpec) -> tuple[Path, ...]:
         ConfigurationError: when `spec` names no folder, or one that is not there.
     """
     require_licence(release, spec)
-    if spec.folder is None or not spec.folder.expanduser().is_dir():
+    folder = spec.folder.expanduser() if spec.folder else None
+    if folder is None or not folder.is_dir():
         raise ConfigurationError(
             f"{release.benchmark}: `folder` is {spec.folder}, which is not a folder; set it to "
             "your copy of the benchmark, or use `source: hub`"
         )
-    folder = spec.folder.expanduser()
     dataset = f"datasets--*--{release.repository.rpartition('/')[2]}"
-    return (
-        folder,
-        *sorted(path for path in folder.glob(release.benchmark) if path.is_dir()),
-        *sorted(folder.glob("snapshots/*/")),
-        *sorted(folder.glob(f"{dataset}/snapshots/*/")),
-        *sorted(folder.glob(f"hub/{dataset}/snapshots/*/")),
+    inside = (
+        release.benchmark,
+        "snapshots/*",
+        f"{dataset}/snapshots/*",
+        f"hub/{dataset}/snapshots/*",
     )
+    found = (path for pattern in inside for path in sorted(folder.glob(pattern)))
+    return (folder, *(path for path in found if path.is_dir()))

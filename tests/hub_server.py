@@ -1,0 +1,203 @@
+"""A Hugging Face Hub on the loopback: enough of its HTTP API for datasets, and its failures.
+
+It answers what `huggingface_hub` asks for a dataset at a commit: which files there are with
+their sha256 (`paths-info`), and their bytes (`resolve`, by way of a redirect to another host,
+as the real hub sends clients to its content network), whole or by range. Set `HF_ENDPOINT` to
+`url`. Faults are switched on by the tests that need them; what is served is up to them too.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from urllib.parse import parse_qs, unquote, urlsplit
+
+_PATHS_INFO = re.compile(r"/api/datasets/([^/]+/[^/]+)/paths-info/([^/]+)")
+_RESOLVE = re.compile(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
+_CONTENT = re.compile(r"/content/([^/]+/[^/]+)/([^/]+)/(.+)")
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request that came: what was asked for, which bytes, and with which credentials."""
+
+    method: str
+    path: str
+    range: str | None
+    authorization: str | None
+
+
+@dataclass
+class HubServer:
+    """What the hub holds, by (repository, revision) and path, and how it misbehaves."""
+
+    url: str = ""
+    files: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+
+    token: str | None = None
+    """When set, requests without it are refused as for a private repository."""
+    gated: bool = False
+    """Refuse the files (not their listing), as for a gated repository."""
+    ignores_ranges: bool = False
+    cut_after: dict[str, list[int]] = field(default_factory=dict)
+    """Path to how many body bytes to send before closing, one entry per request."""
+    altered: dict[str, bytes] = field(default_factory=dict)
+    """Bytes served for a path in place of those whose sha256 is stated."""
+    broken: dict[str, int] = field(default_factory=dict)
+    """Path to a status that is answered in place of the file."""
+
+    def add(self, repository: str, revision: str, path: str, data: bytes) -> None:
+        self.files.setdefault((repository, revision), {})[path] = data
+
+    def content_requests(self, path: str) -> list[Asked]:
+        """The requests for the bytes of `path`, in order."""
+        return [
+            asked
+            for asked in self.asked
+            if asked.path.startswith("/content/") and asked.path.endswith("/" + path)
+        ]
+
+
+@contextmanager
+def running_hub() -> Iterator[HubServer]:
+    """A hub that serves until the block ends."""
+    hub = HubServer()
+
+    class Handler(_Handler):
+        held = hub
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    hub.url = f"http://127.0.0.1:{server.server_port}"
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    held: HubServer
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing: the requests are kept in `asked`."""
+
+    def _answer(self) -> None:
+        path = unquote(urlsplit(self.path).path)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.held.asked.append(
+            Asked(self.command, path, self.headers.get("Range"), self.headers.get("Authorization"))
+        )
+        if match := _CONTENT.fullmatch(path):
+            self._send_content(*match.groups())
+        elif self.held.token and self.headers.get("Authorization") != f"Bearer {self.held.token}":
+            self._refuse(401, "RepoNotFound", "Repository not found")
+        elif match := _PATHS_INFO.fullmatch(path):
+            self._send_paths_info(match[1], match[2], body)
+        elif match := _RESOLVE.fullmatch(path):
+            self._redirect_to_content(*match.groups())
+        else:
+            self._refuse(404, "RepoNotFound", "Repository not found")
+
+    def _files(self, repository: str, revision: str) -> dict[str, bytes] | None:
+        """The files of a revision; None once the request is refused."""
+        if not any(held == repository for held, _ in self.held.files):
+            self._refuse(404, "RepoNotFound", "Repository not found")
+        elif (repository, revision) not in self.held.files:
+            self._refuse(404, "RevisionNotFound", "Invalid rev id")
+        else:
+            return self.held.files[repository, revision]
+        return None
+
+    def _send_paths_info(self, repository: str, revision: str, body: bytes) -> None:
+        files = self._files(repository, revision)
+        if files is None:
+            return
+        stated = [
+            {
+                "type": "file",
+                "path": path,
+                "size": len(files[path]),
+                "oid": hashlib.sha1(files[path]).hexdigest(),
+                "lfs": {
+                    "oid": hashlib.sha256(files[path]).hexdigest(),
+                    "size": len(files[path]),
+                    "pointerSize": 134,
+                },
+            }
+            for path in parse_qs(body.decode())["paths"]
+            if path in files
+        ]
+        self._send(200, json.dumps(stated).encode(), {"Content-Type": "application/json"})
+
+    def _redirect_to_content(self, repository: str, revision: str, path: str) -> None:
+        files = self._files(repository, revision)
+        if files is None:
+            return
+        if self.held.gated:
+            self._refuse(403, "GatedRepo", "Access to this dataset is restricted")
+        elif path in self.held.broken:
+            self._refuse(self.held.broken[path], "", "The hub has a bad day")
+        elif path not in files:
+            self._refuse(404, "EntryNotFound", "Entry not found")
+        else:
+            # Another host name, so that a client that sends its token on is found out.
+            host = f"http://localhost:{urlsplit(self.held.url).port}"
+            self._send(
+                302,
+                b"",
+                {
+                    "Location": f"{host}/content/{repository}/{revision}/{path}",
+                    "X-Repo-Commit": revision,
+                    "X-Linked-Size": str(len(files[path])),
+                    "X-Linked-Etag": f'"{hashlib.sha256(files[path]).hexdigest()}"',
+                },
+            )
+
+    def _send_content(self, repository: str, revision: str, path: str) -> None:
+        data = self.held.altered.get(path, self.held.files[repository, revision][path])
+        match = _RANGE.fullmatch(self.headers.get("Range") or "")
+        if match is None or self.held.ignores_ranges:
+            self._send(200, data, {}, path)
+            return
+        start = int(match.group(1))
+        stop = min(int(match.group(2) or len(data)) + 1, len(data))
+        self._send(
+            206, data[start:stop], {"Content-Range": f"bytes {start}-{stop - 1}/{len(data)}"}, path
+        )
+
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        headers = {"X-Error-Message": message} | ({"X-Error-Code": code} if code else {})
+        self._send(status, b"{}", headers)
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str], path: str = "") -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        cuts = self.held.cut_after.get(path, [])
+        if cuts:
+            self.wfile.write(body[: cuts.pop(0)])
+            self.close_connection = True
+        else:
+            self.wfile.write(body)

@@ -1,0 +1,122 @@
+"""What of a benchmark's data is there, for people: licence, annotations, videos, subtitles.
+
+Only looks; nothing is fetched and no file is decoded.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from videomme_pipeline.annotations.download import fetched_annotations
+from videomme_pipeline.annotations.question import VideoReference, videos_of
+from videomme_pipeline.annotations.release import Release
+from videomme_pipeline.annotations.source import (
+    BenchmarkSpec,
+    SourceKind,
+    annotations_in,
+    media_roots,
+    read_benchmark,
+    require_licence,
+)
+from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.videos.locate import index_media
+
+
+class Verdict(StrEnum):
+    """How a check ended: fine, worth knowing, or in the way of an evaluation."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One check and what it found, in a sentence that says what to do."""
+
+    check: str
+    verdict: Verdict
+    message: str
+
+
+def check_data(release: Release, spec: BenchmarkSpec, folder: Path) -> list[Finding]:
+    """What is there of a benchmark; `folder` is where fetched data lies.
+
+    Stops at the first check that the later ones depend on: without the licence nothing is read,
+    without annotations nobody knows which videos are wanted.
+    """
+    try:
+        require_licence(release, spec)
+    except VideoMMEError as error:
+        return [Finding(check="licence", verdict=Verdict.FAILED, message=str(error))]
+    findings = [Finding(check="licence", verdict=Verdict.OK, message="accepted")]
+    try:
+        annotations = _annotations_at_hand(release, spec, folder)
+        if annotations is None:
+            message = f"not fetched yet; they will be, from {release.repository}"
+            return [
+                *findings,
+                Finding(check="annotations", verdict=Verdict.WARNING, message=message),
+            ]
+        questions = read_benchmark(release, spec, annotations)
+        media = index_media(media_roots(release, spec, folder))
+    except VideoMMEError as error:
+        return [
+            *findings,
+            Finding(check="annotations", verdict=Verdict.FAILED, message=str(error)),
+        ]
+    videos = videos_of(questions)
+    where = ", ".join(map(str, media.roots))
+    return [
+        *findings,
+        Finding(
+            check="annotations",
+            verdict=Verdict.OK,
+            message=f"{len(questions):,} questions on {len(videos):,} videos in {annotations}",
+        ),
+        _videos_found(videos, lambda video: video.file_stem in media.videos, spec, where),
+        _subtitles_found(videos, lambda video: video.file_stem in media.subtitles, where),
+    ]
+
+
+def _annotations_at_hand(release: Release, spec: BenchmarkSpec, folder: Path) -> Path | None:
+    if spec.source is SourceKind.FOLDER:
+        return annotations_in(release, spec)
+    return fetched_annotations(release, spec, folder)
+
+
+def _videos_found(
+    videos: Sequence[VideoReference],
+    is_there: Callable[[VideoReference], bool],
+    spec: BenchmarkSpec,
+    where: str,
+) -> Finding:
+    missing = [video for video in videos if not is_there(video)]
+    found = f"{len(videos) - len(missing):,} of {len(videos):,} under {where}"
+    if not missing:
+        return Finding(check="videos", verdict=Verdict.OK, message=found)
+    names = ", ".join(f"{video.video_id} ({video.file_stem})" for video in missing[:5])
+    rest = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
+    advice = (
+        "they will be fetched"
+        if spec.source is SourceKind.HUB
+        else "put them there, or their questions stay out of every score"
+    )
+    return Finding(
+        check="videos",
+        verdict=Verdict.WARNING if spec.source is SourceKind.HUB else Verdict.FAILED,
+        message=f"{found}; missing: {names}{rest}; {advice}",
+    )
+
+
+def _subtitles_found(
+    videos: Sequence[VideoReference], is_there: Callable[[VideoReference], bool], where: str
+) -> Finding:
+    found = sum(is_there(video) for video in videos)
+    return Finding(
+        check="subtitles",
+        verdict=Verdict.OK if found else Verdict.WARNING,
+        message=f"{found:,} of {len(videos):,} videos have them under {where}"
+        + ("" if found else "; a track with subtitles needs them"),
+    )
