@@ -144,7 +144,7 @@ def read_words(data: bytes) -> CueFile:
             problems.append(f"word {number + 1} (line {place}): {problem}")
     if not words and lines:
         example = '{"text": "Hello", "start_time": 0.3, "end_time": 0.5}'
-        raise SubtitleError(_nothing_read("word", example, problems))
+        raise SubtitleError(_nothing_read("words", example, problems))
     return _cue_file(words, problems, encoding, is_words=True)
 
 
@@ -163,7 +163,7 @@ def _cue_file(
 
 def _nothing_read(kind: str, example: str, problems: list[str]) -> str:
     found = problems[0] if problems else f"no line like {example}"
-    return f"not one cue can be read ({found}); is this a {kind} file? Fetch it again or remove it"
+    return f"not one cue can be read as {kind} ({found}); fetch the file again or remove it"
 
 
 def _decode(data: bytes) -> tuple[str, str]:
@@ -199,7 +199,7 @@ def _is_damaged_utf8(data: bytes) -> bool:
     """Whether nearly all non-ASCII text is UTF-8, so that a few broken bytes are damage."""
     text = data.decode("utf-8", "replace")
     broken = text.count("\ufffd")
-    return 10 * broken < sum(not character.isascii() for character in text) - broken
+    return 4 * broken < sum(not character.isascii() for character in text) - broken
 
 
 def _looks_like_gbk(data: bytes) -> bool:
@@ -252,7 +252,7 @@ def _srt_cue(number: int, timing: re.Match[str] | None, rows: list[str]) -> Cue:
         start_seconds=item.start.ordinal / 1000,
         end_seconds=item.end.ordinal / 1000,
         text=_plain_text(item.text),
-        markup=item.text.strip(),
+        markup="\n".join(rows).strip(),
     )
 
 

@@ -1,0 +1,459 @@
+"""Which cues go with which frames: equal to what the published evaluators were seen to do."""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pysrt
+import pysubs2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videomme_pipeline.errors import ConfigurationError, SubtitleError
+from videomme_pipeline.frames.cache import Frame
+from videomme_pipeline.subtitles.align import (
+    AlignedLine,
+    Alignment,
+    Policy,
+    SampledFrames,
+    align,
+    parse_alignment,
+)
+from videomme_pipeline.subtitles.cues import CueFile, read_srt, read_words
+
+RECORDED = Path(__file__).parents[1] / "golden" / "subtitles"
+
+
+@cache
+def recorded(name: str) -> Any:
+    return json.loads((RECORDED / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def words_file(words: list[dict[str, Any]]) -> CueFile:
+    return read_words("\n".join(json.dumps(word) for word in words).encode())
+
+
+def frames_at(indices: Sequence[int], fps: float, frame_count: int) -> SampledFrames:
+    """Frames of a video of constant rate."""
+    return SampledFrames(
+        seconds=tuple(index / fps for index in indices),
+        indices=tuple(indices),
+        fps=fps,
+        video_end_seconds=frame_count / fps if fps else 0.0,
+    )
+
+
+def at(*seconds: float, end: float = 100.0) -> SampledFrames:
+    return SampledFrames(
+        seconds=seconds,
+        indices=tuple(round(25 * second) for second in seconds),
+        fps=25.0,
+        video_end_seconds=end,
+    )
+
+
+def srt(*cues: tuple[float, float, str]) -> CueFile:
+    items = (
+        pysrt.SubRipItem(number, round(start * 1000), round(end * 1000), text)
+        for number, (start, end, text) in enumerate(cues, 1)
+    )
+    return read_srt("\n".join(map(str, items)).encode())
+
+
+def texts(lines: list[AlignedLine]) -> list[str]:
+    return [line.text for line in lines]
+
+
+# official: video-slicer, the script of the v1 authors.
+
+
+@pytest.mark.parametrize("case", range(6))
+def test_official_gives_the_line_at_each_frame_as_video_slicer_does(case: int) -> None:
+    data = recorded("video_slicer")
+    wanted = data["subtitle_cases"][case]
+    lines = align(
+        parse_alignment("official"),
+        read_srt(data["srt"].encode()),
+        frames_at(wanted["indices"], wanted["fps"], wanted["total"]),
+    )
+    per_frame = dict.fromkeys(range(wanted["n"]), "")
+    per_frame.update({line.frame: line.text for line in lines if line.frame is not None})
+    assert list(per_frame.values()) == wanted["per_frame"]
+    assert "\n".join(texts(lines)) == wanted["subtitles_txt"]
+
+
+def test_every_recorded_cue_is_read_with_its_times() -> None:
+    data = recorded("video_slicer")
+    cues = read_srt(data["srt"].encode()).in_file_order
+    assert [(round(c.start_seconds * 1000), round(c.end_seconds * 1000)) for c in cues] == [
+        (cue["start"], cue["end"]) for cue in data["srt_parsed"]
+    ]
+
+
+ROW = st.text(st.sampled_from("ab <>/{}\\isbuN&;é汉"), min_size=1, max_size=12).filter(
+    lambda row: row.strip() and "-->" not in row
+)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9000), st.integers(0, 4000), st.lists(ROW, max_size=3)),
+        min_size=1,
+        max_size=6,
+    ),
+    st.lists(st.integers(0, 400), max_size=12),
+    st.sampled_from([10.0, 23.976, 29.97, 30.0]),
+)
+def test_official_is_the_rule_of_video_slicer_on_the_cues_of_pysubs2(
+    cues: list[tuple[int, int, list[str]]], indices: list[int], fps: float
+) -> None:
+    text = "\n".join(
+        str(pysrt.SubRipItem(number, start, start + length, "\n".join(rows)))
+        for number, (start, length, rows) in enumerate(cues, 1)
+    )
+    events = pysubs2.SSAFile.from_string(text, format_="srt")
+    expected = []
+    for index in indices:
+        time = pysubs2.make_time(fps=fps, frames=index)
+        on_screen = [event for event in events if event.start < time < event.end]
+        shown = on_screen[0].text.replace("\\N", " ") if on_screen else ""
+        expected += [shown] if shown.strip() else []
+    lines = align(
+        parse_alignment("official"), read_srt(text.encode()), frames_at(indices, fps, 500)
+    )
+    assert texts(lines) == expected
+
+
+def test_official_needs_a_frame_rate() -> None:
+    frames = SampledFrames(seconds=(1.0,), indices=(25,), fps=0.0, video_end_seconds=2.0)
+    with pytest.raises(SubtitleError, match="frame rate 0"):
+        align(parse_alignment("official"), srt((0, 2, "a")), frames)
+
+
+# vlmevalkit
+
+
+@pytest.mark.parametrize("case", range(18))
+def test_vlmevalkit_lists_the_recorded_lines(case: int) -> None:
+    data = recorded("vlmevalkit")
+    wanted = data["v1"][case]
+    frames = frames_at(wanted["indices"], wanted["info"]["fps"], wanted["info"]["n_frames"])
+    cues = read_srt(data["srt"][wanted["video"]].encode())
+    assert texts(align(parse_alignment("vlmevalkit"), cues, frames)) == wanted["subtitles_lines"]
+
+
+# lmms_eval
+
+
+LMMS_EVAL_CASES = [
+    (case, mode)
+    for case, held in recorded("lmms_eval")["cases"].items()
+    for mode in held["outputs"]
+    if not mode.startswith("qwen")
+]
+
+
+def lmms_eval_frames(held: dict[str, Any], mode: str) -> SampledFrames:
+    count = held["frame_count"]
+    n = count if mode == "-1" else int(mode)
+    sampled = np.linspace(0, count - 1, n, dtype=int).tolist() if count else []
+    indices = held["outputs"][mode].get("frame_indices") or sampled
+    assert indices == sampled
+    return frames_at(indices, held["fps"], count)
+
+
+@pytest.mark.parametrize(("case", "mode"), LMMS_EVAL_CASES)
+def test_lmms_eval_gives_the_recorded_text_or_names_the_recorded_error(
+    case: str, mode: str
+) -> None:
+    held = recorded("lmms_eval")["cases"][case]
+    output = held["outputs"][mode]
+    cues = None if held["srt"] is None else read_srt(held["srt"].encode())
+    if mode.startswith("full_subtitle"):
+        lines = align(parse_alignment("lmms_eval_full"), cues, at())
+        text = "This video's subtitles are listed below: \n" + "\n".join(texts(lines))
+        # The recording stops at 3,000 characters.
+        assert text[:3000] == output["subtitle_text"]
+    elif "error" in output:
+        with pytest.raises(SubtitleError) as caught:
+            align(parse_alignment("lmms_eval"), cues, lmms_eval_frames(held, mode))
+        assert output["error"] in str(caught.value)
+    else:
+        lines = align(parse_alignment("lmms_eval"), cues, lmms_eval_frames(held, mode))
+        assert "\n".join(texts(lines)) == output["subtitle_text"]
+
+
+def test_lmms_eval_reads_utf_8_only() -> None:
+    cues = read_srt("1\n00:00:01,000 --> 00:00:02,000\nélève à Noël\n".encode("latin-1"))
+    with pytest.raises(SubtitleError, match="UTF-8 only"):
+        align(parse_alignment("lmms_eval"), cues, at(1.0))
+
+
+def test_a_cue_without_any_row_stops_lmms_eval() -> None:
+    cues = read_srt(b"1\n00:00:01,000 --> 00:00:02,000\n\n\n2\n00:00:03,000 --> 00:00:04,000\nb\n")
+    assert [cue.text for cue in cues.cues] == ["", "b"]
+    with pytest.raises(SubtitleError, match="lmms-eval stops at the line '2'"):
+        align(parse_alignment("lmms_eval"), cues, at(1.0))
+
+
+def test_lmms_eval_lines_name_their_cue_and_first_frame() -> None:
+    tag = '<font color="white" size=".72c">{}</font>'
+    cues = srt((0, 2, tag.format("a")), (5, 9, tag.format("b")))
+    lines = align(parse_alignment("lmms_eval"), cues, at(1.0, 6.0, 7.0))
+    assert [(line.frame, line.cue, line.text) for line in lines] == [(0, 0, "a"), (1, 1, "b")]
+    assert [(line.start_seconds, line.end_seconds) for line in lines] == [(0.0, 2.0), (5.0, 9.0)]
+
+
+# full
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["dense_60s", "long_40min", "overlapping_youtube", "repeated_text", "last_frame_boundary",
+     "extra_blank_line", "bom", "dot_milliseconds"],
+)  # fmt: skip
+def test_full_is_lmms_evals_full_text_where_that_loses_nothing(case: str) -> None:
+    cues = read_srt(recorded("lmms_eval")["cases"][case]["srt"].encode())
+    full, theirs = (
+        texts(align(parse_alignment(name), cues, at())) for name in ("full", "lmms_eval_full")
+    )
+    assert full == theirs
+
+
+@pytest.mark.parametrize(
+    ("case", "ours", "theirs"),
+    [
+        ("no_font_tag", 20, 0),
+        ("other_font_tag", 20, 0),
+    ],
+)
+def test_full_keeps_the_cues_that_lmms_eval_drops(case: str, ours: int, theirs: int) -> None:
+    cues = read_srt(recorded("lmms_eval")["cases"][case]["srt"].encode())
+    assert len(align(parse_alignment("full"), cues, at())) == ours
+    assert len(align(parse_alignment("lmms_eval_full"), cues, at())) == theirs
+
+
+def test_full_gives_a_cue_of_two_rows_as_one_line() -> None:
+    cues = read_srt(recorded("lmms_eval")["cases"]["two_line_cue"]["srt"].encode())
+    assert texts(align(parse_alignment("full"), cues, at())) == [
+        "first line second line",
+        "wrapped over two lines",
+    ]
+
+
+# window: the contract
+
+
+def test_window_takes_cues_from_half_a_second_before_the_frame() -> None:
+    cues = srt((1.0, 2.0, "a"))
+    window = parse_alignment("window")
+    assert (window.before_ms, window.after_ms) == (500, 0)
+    assert texts(align(window, cues, at(0.999))) == []
+    assert texts(align(window, cues, at(1.0))) == ["a"]
+    assert texts(align(window, cues, at(2.0))) == ["a"]
+    assert texts(align(window, cues, at(2.499))) == ["a"]
+    # A cue ends where its end time stands: at 2.5 its last moment is more than 500 ms ago.
+    assert texts(align(window, cues, at(2.5))) == []
+
+
+def test_window_can_reach_behind_the_frame() -> None:
+    cues = srt((1.0, 2.0, "a"))
+    assert texts(align(parse_alignment("window-0-250"), cues, at(0.75))) == ["a"]
+    assert texts(align(parse_alignment("window-0-250"), cues, at(0.749))) == []
+    assert texts(align(parse_alignment("window-0"), cues, at(2.0))) == []
+
+
+def test_window_edges_are_exact_in_milliseconds() -> None:
+    # 5.2 - 0.5 is a little more than 4.7 in binary fractions.
+    assert texts(align(parse_alignment("window"), srt((4.0, 4.7, "a")), at(5.2))) == []
+    assert texts(align(parse_alignment("window"), srt((4.0, 4.701, "a")), at(5.2))) == ["a"]
+
+
+def test_window_gives_a_cue_once_at_its_first_frame_but_keeps_repeated_words() -> None:
+    cues = srt((0.0, 5.0, "[Music]"), (5.0, 6.0, "[Music]"), (2.0, 3.0, " "))
+    lines = align(parse_alignment("window"), cues, at(1.0, 2.0, 5.2))
+    assert [(line.frame, line.cue, line.text) for line in lines] == [
+        (0, 0, "[Music]"),
+        (2, 1, "[Music]"),
+    ]
+
+
+# The v2 policies: concat and interleaved
+
+
+def test_concat_is_the_official_text_in_the_official_segments() -> None:
+    data = recorded("v2_official")
+    lines = align(parse_alignment("concat"), words_file(data["words"]), at())
+    assert " ".join(texts(lines)) == data["concat"]
+    assert [
+        {"text": line.text, "start_time": line.start_seconds, "end_time": line.end_seconds}
+        for line in lines
+    ] == data["segments"]
+
+
+def test_a_segment_names_its_first_and_last_word() -> None:
+    data = recorded("v2_official")
+    lines = align(parse_alignment("concat"), words_file(data["words"]), at())
+    for line in lines:
+        assert line.cue is not None
+        assert line.last_cue is not None
+        held = data["words"][line.cue : line.last_cue + 1]
+        assert " ".join(word["text"] for word in held) == line.text
+
+
+def test_interleaved_shows_behind_each_frame_what_is_said_until_the_next() -> None:
+    data = recorded("v2_official")
+    seconds = tuple(data["frame_timestamps"])
+    lines = align(
+        parse_alignment("interleaved"),
+        words_file(data["words"]),
+        at(*seconds, end=data["video_end"]),
+    )
+    shown = [
+        [
+            f"[Subtitle {line.start_seconds:.2f}s - {line.end_seconds:.2f}s]: {line.text}"
+            for line in lines
+            if line.frame == frame
+        ]
+        for frame in range(len(seconds))
+    ]
+    assert shown == data["interleave"]
+
+
+def test_vlmevalkit_interleaved_shows_the_words_between_frames() -> None:
+    data = recorded("v2_official")
+    frames = at(*data["frame_timestamps"], end=data["video_end"])
+    lines = align(parse_alignment("vlmevalkit_interleaved"), words_file(data["words"]), frames)
+    assert texts(lines) == data["between_words"]
+
+
+@pytest.mark.parametrize("policy", ["official", "lmms_eval", "lmms_eval_full", "vlmevalkit"])
+def test_published_v1_policies_list_all_words_of_a_word_file(policy: str) -> None:
+    cues = words_file(recorded("v2_official")["words"])
+    assert align(parse_alignment(policy), cues, at(1.0)) == align(
+        parse_alignment("concat"), cues, at(1.0)
+    )
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("window", "window-500"), ("window-500", "window-500"), ("window-0", "window-0"),
+     ("window-500-250", "window-500-250"), ("window-250-0", "window-250")]
+    + [(policy, policy) for policy in Policy if policy != Policy.WINDOW],
+)  # fmt: skip
+def test_names_are_read_and_written(text: str, name: str) -> None:
+    alignment = parse_alignment(text)
+    assert alignment.name == name
+    assert parse_alignment(alignment.name) == alignment
+    assert Alignment.model_validate(text) == alignment
+
+
+@pytest.mark.parametrize("text", ["", "windows", "window--5", "window-5-5-5", "official-500"])
+def test_an_unknown_name_is_an_error_that_lists_the_known_ones(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"official, lmms_eval, .*window-BEFORE"):
+        parse_alignment(text)
+
+
+def test_a_window_belongs_to_window() -> None:
+    with pytest.raises(ValueError, match="belong to window, not to official"):
+        Alignment(policy=Policy.OFFICIAL, before_ms=100)
+
+
+def test_parameters_are_in_the_fingerprint() -> None:
+    names = ["window-500", "window-250", "window-500-250", *Policy]
+    fingerprints = {parse_alignment(name).fingerprint for name in names}
+    assert len(fingerprints) == len(names) - 1  # `window` is `window-500`
+
+
+# What holds for any policy.
+
+
+def test_a_video_without_a_subtitle_file_has_no_lines_but_lmms_evals_notice() -> None:
+    for policy in Policy:
+        lines = align(parse_alignment(policy), None, at(1.0))
+        notice = policy in {Policy.LMMS_EVAL, Policy.LMMS_EVAL_FULL}
+        assert texts(lines) == (["No subtitles available"] if notice else [])
+        assert all(line.cue is None and line.frame is None for line in lines)
+
+
+def test_frames_are_taken_from_the_frames_really_sent() -> None:
+    frame = Frame(
+        requested_seconds=1.0, pts_seconds=1.08, index=27, is_keyframe=False,
+        width=1, height=1, picture=b"",
+    )  # fmt: skip
+    assert SampledFrames.of([frame], fps=25.0, video_end_seconds=9.0) == SampledFrames(
+        seconds=(1.08,), indices=(27,), fps=25.0, video_end_seconds=9.0
+    )
+    with pytest.raises(ValueError, match="1 times but 2 frame numbers"):
+        SampledFrames(seconds=(1.0,), indices=(1, 2), fps=25.0, video_end_seconds=9.0)
+
+
+CUES = st.lists(
+    st.tuples(
+        st.floats(0, 100).map(lambda seconds: round(seconds, 3)),
+        st.floats(0, 20).map(lambda seconds: round(seconds, 3)),
+        st.sampled_from([" ", "a.", "b", "<i>c</i>", '<font color="white" size=".72c">d</font>']),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(
+    CUES,
+    st.lists(st.floats(0, 120), max_size=8).map(sorted),
+    st.sampled_from(Policy),
+    st.booleans(),
+)
+def test_lines_name_real_frames_and_cues_and_come_in_order(
+    drawn: list[tuple[float, float, str]], seconds: list[float], policy: Policy, as_words: bool
+) -> None:
+    if as_words:
+        cues = words_file(
+            [{"text": t, "start_time": s, "end_time": s + length} for s, length, t in drawn]
+        )
+    else:
+        cues = srt(*((start, start + length, text) for start, length, text in drawn))
+    lines = align(parse_alignment(policy), cues, at(*seconds, end=130.0))
+    numbers = {cue.number for cue in cues.cues}
+    assert all({line.cue, line.last_cue} <= numbers for line in lines)
+    frames = [line.frame for line in lines if line.frame is not None]
+    assert all(0 <= frame < len(seconds) for frame in frames)
+    assert not frames or len(frames) == len(lines)
+    if policy != Policy.LMMS_EVAL:
+        assert frames == sorted(frames)
+    if policy in {Policy.WINDOW, Policy.FULL}:
+        starts = [line.start_seconds for line in lines]
+        assert starts == sorted(starts)
+        assert len({line.cue for line in lines}) == len(lines)
+
+
+@given(
+    CUES,
+    st.lists(st.floats(0, 120), max_size=6).map(sorted),
+    st.integers(0, 3000),
+    st.integers(0, 3000),
+)
+def test_window_holds_exactly_the_cues_on_screen_within_it(
+    drawn: list[tuple[float, float, str]], seconds: list[float], before_ms: int, after_ms: int
+) -> None:
+    cues = srt(*((start, start + length, text) for start, length, text in drawn))
+    lines = align(
+        Alignment(policy=Policy.WINDOW, before_ms=before_ms, after_ms=after_ms), cues, at(*seconds)
+    )
+    expected = {
+        cue.number
+        for cue in cues.cues
+        for frame_us in (round(second * 1e6) for second in seconds)
+        if cue.text
+        and round(cue.start_seconds * 1e6) <= frame_us + after_ms * 1000
+        and round(cue.end_seconds * 1e6) > frame_us - before_ms * 1000
+    }
+    assert {line.cue for line in lines} == expected

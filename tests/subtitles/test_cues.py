@@ -1,0 +1,354 @@
+"""Subtitle files in the states they are found in."""
+
+import json
+from pathlib import Path
+
+import pysrt
+import pysubs2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videomme_pipeline.errors import SubtitleError
+from videomme_pipeline.subtitles.cues import CueFile, read_srt, read_subtitles, read_words
+
+TWO_CUES = """1
+00:00:01,000 --> 00:00:02,500
+first
+
+2
+00:00:03,000 --> 00:00:04,000
+second
+"""
+
+
+def seen(file: CueFile) -> list[tuple[float, float, str]]:
+    return [(cue.start_seconds, cue.end_seconds, cue.text) for cue in file.cues]
+
+
+FIRST_AND_SECOND = [(1.0, 2.5, "first"), (3.0, 4.0, "second")]
+
+
+def test_plain_srt() -> None:
+    file = read_srt(TWO_CUES.encode())
+    assert seen(file) == FIRST_AND_SECOND
+    assert (file.skipped, file.problems, file.encoding, file.is_words) == (0, (), "utf-8", False)
+
+
+def test_a_cue_covers_its_start_but_not_its_end() -> None:
+    cue = read_srt(TWO_CUES.encode()).cues[0]
+    assert cue.covers(1.0)
+    assert cue.covers(2.499)
+    assert not cue.covers(2.5)
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ("utf-8", "utf-8"),
+        ("utf-8-sig", "utf-8-sig"),
+        ("utf-16", "utf-16"),
+        ("utf-16-le", "utf-16-le"),
+        ("utf-16-be", "utf-16-be"),
+        ("utf-32", "utf-32"),
+        ("latin-1", "cp1252"),
+    ],
+)
+def test_accented_text_in_any_encoding(written: str, read_as: str) -> None:
+    text = TWO_CUES.replace("first", "élève à Noël").replace("second", "naïve señor")
+    file = read_srt(text.encode(written))
+    assert [cue.text for cue in file.cues] == ["élève à Noël", "naïve señor"]
+    assert file.encoding == read_as
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ("utf-8", "utf-8"),
+        ("utf-16", "utf-16"),
+        ("gbk", "gb18030"),
+        ("gb18030", "gb18030"),
+    ],
+)
+def test_chinese_text_in_any_encoding(written: str, read_as: str) -> None:
+    text = TWO_CUES.replace("first", "今天天气很好").replace("second", "谢谢观看 hello")
+    file = read_srt(text.encode(written))
+    assert [cue.text for cue in file.cues] == ["今天天气很好", "谢谢观看 hello"]
+    assert file.encoding == read_as
+
+
+def test_a_few_broken_bytes_do_not_change_the_encoding_of_the_rest() -> None:
+    text = TWO_CUES.replace("first", "今天天气很好").replace("second", "谢谢观看")
+    data = text.encode().replace("谢谢观看".encode(), "谢谢观".encode() + b"\xe7")
+    assert [cue.text for cue in read_srt(data).cues] == ["今天天气很好", "谢谢观\ufffd"]
+
+
+@pytest.mark.parametrize("line_end", ["\r\n", "\r"])
+def test_line_ends_of_other_systems(line_end: str) -> None:
+    assert seen(read_srt(TWO_CUES.replace("\n", line_end).encode())) == FIRST_AND_SECOND
+
+
+@pytest.mark.parametrize(
+    ("timing", "start", "end"),
+    [
+        ("00:00:01.500 --> 00:00:02.250", 1.5, 2.25),
+        ("00:00:01,5 --> 00:00:02,25", 1.5, 2.25),
+        ("0:0:1,500 --> 0:0:2,250", 1.5, 2.25),
+        ("00:01,500 --> 00:02,250", 1.5, 2.25),
+        ("00:00:01 --> 00:00:02", 1.0, 2.0),
+        ("00:00:01,500-->00:00:02,250", 1.5, 2.25),
+        ("  00:00:01,500  -->  00:00:02,250  X1:40 X2:600", 1.5, 2.25),
+        ("7 00:00:01,500 --> 00:00:02,250", 1.5, 2.25),
+        ("100:00:01,000 --> 100:00:02,000", 360001.0, 360002.0),
+        ("-00:00:01,000 --> 00:00:02,250", 0.0, 2.25),
+    ],
+)
+def test_timing_lines_as_people_and_tools_write_them(timing: str, start: float, end: float) -> None:
+    assert seen(read_srt(f"1\n{timing}\ntext\n".encode())) == [(start, end, "text")]
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [
+        "00:00:02,000 --> 00:00:01,000",
+        "-00:00:02,000 --> -00:00:01,000",
+        "00:00:02,000 --> ",
+        "00:00:0a,000 --> 00:00:05,000",
+        "--> 00:00:05,000",
+    ],
+)
+def test_one_broken_cue_is_skipped_and_named_and_the_rest_is_kept(timing: str) -> None:
+    text = TWO_CUES.replace("00:00:03,000 --> 00:00:04,000", timing) + "\n" + TWO_CUES
+    file = read_srt(text.encode())
+    assert [cue.text for cue in file.cues] == ["first", "first", "second"]
+    assert file.skipped == 1
+    assert file.problems[0].startswith("cue 2 (line 6): ")
+
+
+def test_an_arrow_in_what_is_said_is_no_timing() -> None:
+    assert seen(read_srt(TWO_CUES.replace("first", "A --> B").encode()))[0][2] == "A --> B"
+
+
+def test_extra_blank_lines_neither_split_nor_lose_text() -> None:
+    text = """
+
+1
+
+00:00:01,000 --> 00:00:02,500
+
+first
+
+
+2
+00:00:03,000 --> 00:00:04,000
+second
+
+still second
+
+
+
+"""
+    assert [cue.text for cue in read_srt(text.encode()).cues] == ["first", "second still second"]
+
+
+def test_missing_indexes_and_spoken_numbers() -> None:
+    text = """00:00:01,000 --> 00:00:02,500
+the year was
+1984
+
+00:00:03,000 --> 00:00:04,000
+2001
+"""
+    assert [cue.text for cue in read_srt(text.encode()).cues] == ["the year was 1984", "2001"]
+
+
+def test_an_index_without_a_blank_line_before_it_is_no_text() -> None:
+    text = TWO_CUES.replace("first\n\n2", "first\n2")
+    assert seen(read_srt(text.encode())) == FIRST_AND_SECOND
+
+
+def test_unsorted_and_overlapping_cues_come_in_time_order_and_keep_their_number() -> None:
+    text = """1
+00:00:10,000 --> 00:00:20,000
+late
+
+2
+00:00:01,000 --> 00:00:12,000
+early
+
+3
+00:00:01,000 --> 00:00:02,000
+early too
+"""
+    file = read_srt(text.encode())
+    assert [(cue.number, cue.text) for cue in file.cues] == [
+        (1, "early"),
+        (2, "early too"),
+        (0, "late"),
+    ]
+    assert [cue.number for cue in file.in_file_order] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ('<font color="white" size=".72c">white</font>', "white"),
+        ("<i>slanted</i> <B>fat</B>", "slanted fat"),
+        ("{\\an8}above {\\i1}slanted{\\i0}", "above slanted"),
+        ("one\\Ntwo\\hthree", "one two three"),
+        ("one\ntwo", "one two"),
+        ("one<br/>two", "one two"),
+        ("AT&amp;T &#39;quoted&#39; &lt;i&gt;", "AT&T 'quoted' <i>"),
+        ("a < b and c > d", "a < b and c > d"),
+        ("x<y>z", "x<y>z"),
+        ("{curly} braces", "{curly} braces"),
+        ("\ufeffmark\u200b", "mark"),
+        ("non\u00a0breaking", "non breaking"),
+        ("   ", ""),
+        ("<i></i>", ""),
+    ],
+)
+def test_text_is_what_a_person_reads(markup: str, text: str) -> None:
+    cue = read_srt(f"1\n00:00:01,000 --> 00:00:02,000\n{markup}\n".encode()).cues[0]
+    assert cue.text == text
+    assert cue.markup == markup.strip()
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"\xef\xbb\xbf"])
+def test_an_empty_file_has_no_cues(data: bytes) -> None:
+    assert read_srt(data).cues == ()
+    assert read_words(data).cues == ()
+
+
+def test_a_file_that_is_no_subtitle_file_is_an_error_with_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "abc.srt"
+    path.write_text("<html>404</html>")
+    with pytest.raises(SubtitleError, match=r"abc\.srt: not one cue .*no line like 00:00:01,000"):
+        read_subtitles(path)
+    path.write_text("1\n00:00:02,000 --> 00:00:01,000\nx\n")
+    with pytest.raises(SubtitleError, match=r"cue 1 \(line 2\): it ends before it starts"):
+        read_subtitles(path)
+    with pytest.raises(SubtitleError, match="cannot be opened"):
+        read_subtitles(tmp_path / "missing.srt")
+
+
+def test_the_suffix_tells_word_files_from_srt(tmp_path: Path) -> None:
+    srt, words = tmp_path / "a.SRT", tmp_path / "001.jsonl"
+    srt.write_text(TWO_CUES)
+    words.write_text('{"text": "Hello", "start_time": 0.3, "end_time": 0.5}\n')
+    assert seen(read_subtitles(srt)) == FIRST_AND_SECOND
+    assert seen(read_subtitles(words)) == [(0.3, 0.5, "Hello")]
+    assert read_subtitles(words).is_words
+
+
+def test_words_are_kept_as_they_are_and_broken_lines_are_named() -> None:
+    good = {"text": " Hello <i>", "start_time": 0.3, "end_time": 0.3}
+    bad = [
+        "{",
+        "[]",
+        '{"text": "x"}',
+        '{"text": 5, "start_time": 0, "end_time": 1}',
+        '{"text": "x", "start_time": NaN, "end_time": 1}',
+        '{"text": "x", "start_time": 2, "end_time": 1}',
+        '{"text": "\\ud800", "start_time": 0, "end_time": 1}',
+        "[" * 100_000,
+    ]
+    file = read_words("\n".join([json.dumps(good), "", *bad]).encode())
+    assert seen(file) == [(0.3, 0.3, " Hello <i>")]
+    assert file.skipped == len(bad)
+    assert file.problems[0].startswith("word 2 (line 3): ")
+
+
+def test_a_file_without_one_word_is_an_error() -> None:
+    with pytest.raises(SubtitleError, match="not one cue can be read"):
+        read_words(TWO_CUES.encode())
+
+
+# What holds for any file.
+
+SRT_PIECES = st.sampled_from(
+    [
+        "00:00:01,000 --> 00:00:02,000", "00:00:01.5 --> 00:01:02", "-00:00:05,000 --> 00:00:01,0",
+        "00:00:09,000 --> 00:00:02,000", "00:00:0", " --> ", "1", "2", "\n", "\n", "\n\n", "\r\n",
+        "text", "<i>", "</font>", "{\\an8}", "\ufeff", "&amp;", "汉字", "é", "\x00", "-", ",", ":",
+        '{"text": "a", "start_time": 1, "end_time": 2}', "\x85", "\u2028",
+    ]
+)  # fmt: skip
+ANY_FILE = st.one_of(
+    st.binary(max_size=400),
+    st.tuples(
+        st.lists(SRT_PIECES, max_size=60).map("".join),
+        st.sampled_from(["utf-8", "utf-16", "gb18030", "utf-16-le"]),
+    ).map(lambda drawn: drawn[0].encode(drawn[1])),
+)
+
+
+@given(ANY_FILE)
+def test_any_bytes_give_sound_cues_or_a_subtitle_error(data: bytes) -> None:
+    for read in (read_srt, read_words):
+        try:
+            file = read(data)
+        except SubtitleError:
+            continue
+        assert [cue.start_seconds for cue in file.cues] == sorted(
+            cue.start_seconds for cue in file.cues
+        )
+        assert len({cue.number for cue in file.cues}) == len(file.cues)
+        assert all(0 <= cue.number < len(file.cues) + file.skipped for cue in file.cues)
+        assert all(cue.start_seconds <= cue.end_seconds for cue in file.cues)
+        assert file.skipped == len(file.problems)
+        for cue in file.cues:
+            cue.text.encode()
+
+
+SPOKEN = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1
+).filter(lambda text: text.strip() and "-->" not in text)
+WELL_FORMED = st.lists(
+    st.tuples(st.integers(0, 7_200_000), st.integers(0, 10_000), st.lists(SPOKEN, max_size=3)),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(WELL_FORMED)
+def test_what_pysrt_writes_is_read_back(cues: list[tuple[int, int, list[str]]]) -> None:
+    items = [
+        pysrt.SubRipItem(number, start, start + length, "\n".join(rows))
+        for number, (start, length, rows) in enumerate(cues, 1)
+    ]
+    file = read_srt("\n".join(map(str, items)).encode())
+    assert [
+        (round(cue.start_seconds * 1000), round(cue.end_seconds * 1000))
+        for cue in file.in_file_order
+    ] == [(start, start + length) for start, length, _ in cues]
+    assert file.skipped == 0
+
+
+READABLE = st.text(
+    st.characters(min_codepoint=32, max_codepoint=0x2FF, exclude_categories=("Cc", "Nd")),
+    min_size=1,
+).filter(lambda text: text.strip())
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 7_200_000), st.integers(0, 10_000), st.lists(READABLE, max_size=3)
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_pysubs2_sees_the_same_cues(cues: list[tuple[int, int, list[str]]]) -> None:
+    text = "\n".join(
+        str(pysrt.SubRipItem(number, start, start + length, "\n".join(rows)))
+        for number, (start, length, rows) in enumerate(cues, 1)
+    )
+    expected = [
+        (event.start, event.end) for event in pysubs2.SSAFile.from_string(text, format_="srt")
+    ]
+    assert [
+        (round(cue.start_seconds * 1000), round(cue.end_seconds * 1000))
+        for cue in read_srt(text.encode()).in_file_order
+    ] == expected
