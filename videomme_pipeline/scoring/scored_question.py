@@ -1,6 +1,7 @@
 """The scored-question row: what was answered, what was read, and whether it is right."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from videomme_pipeline.annotations.question import Duration, GroupType, Letter
@@ -22,7 +23,9 @@ class ScoredQuestion:
     """One row per (evaluation, question, sample): the benchmark contract's output and more.
 
     `extracted_answer` was read by `reader`'s rule `rule` from `raw_output[span_start:span_end]`
-    (None where nothing was read). `is_correct` is `outcome == correct`.
+    (None where nothing was read). `is_correct` is `outcome == correct`. What the request took
+    (tokens, US dollars, seconds, attempts) stands here too, so that a scores file alone tells
+    accuracy and cost; None where the endpoint or the results file does not tell.
     """
 
     benchmark: str
@@ -55,3 +58,12 @@ class ScoredQuestion:
     model: str
     sampling: str
     track: str
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_dollars: float | None = None
+    latency_seconds: float | None = None
+    attempts: int | None = None
+    answered_at: datetime | None = None

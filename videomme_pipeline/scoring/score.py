@@ -1,0 +1,83 @@
+"""One response to one outcome. Breakdowns, groups and intervals are in their own modules."""
+
+from videomme_pipeline.annotations.question import Letter, Question
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.read_answer import ReaderName, Reading, read_answer
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+
+
+def score_question(
+    question: Question,
+    response: Response,
+    reader: ReaderName,
+    *,
+    evaluation_fingerprint: str,
+    sampling: str,
+    track: str,
+) -> ScoredQuestion:
+    """`response` to `question` as `reader` reads it.
+
+    A response without text is `failed`: it is never read, so it has no letter and no rule.
+    """
+    reading = None
+    if answered(response):
+        assert response.raw_output is not None
+        reading = read_answer(
+            reader, response.raw_output, letters=question.letters, options=question.options
+        )
+    outcome = _outcome(question.answer, reading)
+    span = reading.span if reading is not None else None
+    return ScoredQuestion(
+        benchmark=question.benchmark,
+        evaluation=response.evaluation,
+        evaluation_fingerprint=evaluation_fingerprint,
+        example_id=question.question_id,
+        question_id=question.question_id,
+        video_id=question.video_id,
+        sample=response.sample,
+        duration=question.duration,
+        domain=question.domain,
+        sub_category=question.sub_category,
+        task_type=question.task_type,
+        group_type=question.group_type,
+        group_structure=question.group_structure,
+        level=question.level,
+        second_head=question.second_head,
+        third_head=question.third_head,
+        answer=question.answer,
+        raw_output=response.raw_output,
+        extracted_answer=reading.letter if reading is not None else None,
+        rule=reading.rule if reading is not None else None,
+        span_start=span[0] if span is not None else None,
+        span_end=span[1] if span is not None else None,
+        outcome=outcome,
+        is_correct=outcome is Outcome.CORRECT,
+        error=response.error,
+        num_frames=response.num_frames,
+        reader=reader.value,
+        model=response.model,
+        sampling=sampling,
+        track=track,
+        finish_reason=response.finish_reason,
+        prompt_tokens=response.prompt_tokens,
+        completion_tokens=response.completion_tokens,
+        cached_tokens=response.cached_tokens,
+        reasoning_tokens=response.reasoning_tokens,
+        cost_dollars=response.cost_dollars,
+        latency_seconds=response.latency_seconds,
+        attempts=response.attempts,
+        answered_at=response.answered_at,
+    )
+
+
+def answered(response: Response) -> bool:
+    """Whether there is any text to read. White space alone is no answer."""
+    return response.raw_output is not None and response.raw_output.strip() != ""
+
+
+def _outcome(answer: Letter, reading: Reading | None) -> Outcome:
+    if reading is None:
+        return Outcome.FAILED
+    if reading.letter is None:
+        return Outcome.UNREADABLE
+    return Outcome.CORRECT if reading.letter == answer else Outcome.INCORRECT
