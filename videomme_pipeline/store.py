@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -147,13 +147,22 @@ def read_folder(folder: UPath, row_class: type[Row]) -> list[Row]:
 
 def stored_fingerprint(path: UPath) -> str | None:
     """The fingerprint in the footer of `path`; None when the file is missing or unreadable."""
+    value = _footer(path).get(b"fingerprint")
+    return value.decode() if value else None
+
+
+def stored_recipe(path: UPath) -> dict[str, Any]:
+    """The recipe in the footer of `path`; empty when there is none, or no readable file."""
+    value = _footer(path).get(b"recipe")
+    return dict(json.loads(value)) if value else {}
+
+
+def _footer(path: UPath) -> dict[bytes, bytes]:
     try:
         with path.open("rb") as file:
-            metadata = pq.read_schema(file).metadata or {}
+            return pq.read_schema(file).metadata or {}
     except (OSError, pa.ArrowInvalid):
-        return None
-    value = metadata.get(b"fingerprint")
-    return value.decode() if value else None
+        return {}
 
 
 def _publish_locally(path: Path, data: bytes) -> None:
