@@ -31,6 +31,8 @@ behind a word that ends a sentence)."""
 
 _WINDOW_NAME = re.compile(r"window(?:-(\d+))?(?:-(\d+))?", re.ASCII)
 _LMMS_EVAL_TAG = re.compile(r'<font color="white" size=".72c">(.*?)</font>')
+_PYSUBS2_TIME = re.compile(r"(\d{1,2}):(\d{1,2}):(\d{1,2})[.,](\d{1,3})")
+_PYSUBS2_INDEX = re.compile(r"\n+ *\d+ *$")
 _PYSUBS2_STYLES = re.compile(r"< *(/?) *([isub]) *>")
 _PYSUBS2_OTHER_TAGS = re.compile(r"< */? *[a-zA-Z][^>]*>")
 
@@ -166,8 +168,9 @@ class AlignedLine:
 
     `frame` is the position in the frame set (from 0) that it belongs to, None when the policy
     does not tie lines to frames. `cue` and `last_cue` are the numbers of the first and the
-    last cue it is made of (mostly the same one), None for lmms-eval's notice that a video has
-    no subtitles. The times are those of the cues (`vlmevalkit_interleaved`: of the frames).
+    last cue it is made of (mostly the same one); None for lmms-eval's notice that a video has
+    no subtitles, and for a cue that only the published evaluator accepts. The times are those
+    of the cues (`vlmevalkit_interleaved`: of the frames).
     """
 
     frame: int | None
@@ -235,83 +238,139 @@ def _microseconds(seconds: Sequence[float]) -> NDArray[np.int64]:
     return np.rint(np.asarray(seconds, dtype=np.float64) * 1e6).astype(np.int64)
 
 
-# The official v1 script (video-slicer) and VLMEvalKit: pysubs2 cues, first one on screen.
+# The published v1 evaluators read the file in their own way.
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A cue as another parser sees it: its text, and our number for it (None: we skip it)."""
+
+    cue: int | None
+    start_seconds: float
+    end_seconds: float
+    text: str
+
+    def line(self, frame: int | None, text: str) -> AlignedLine:
+        return AlignedLine(
+            frame=frame,
+            cue=self.cue,
+            last_cue=self.cue,
+            start_seconds=self.start_seconds,
+            end_seconds=self.end_seconds,
+            text=text,
+        )
+
+
+def _require_utf8(cues: CueFile, evaluator: str) -> None:
+    if cues.encoding not in ("utf-8", "utf-8-sig"):
+        raise SubtitleError(
+            f"{evaluator} reads UTF-8 only, this file is {cues.encoding}; "
+            "choose another alignment for it"
+        )
+
+
+# video-slicer, the official v1 script, and VLMEvalKit: the first cue of pysubs2 on screen.
 
 
 def _first_on_screen(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     """Source: look4u-ok/video-slicer, slice_and_extract.py; VLMEvalKit, dataset/videomme.py."""
-    held = cues.in_file_order
-    if not held or not frames.indices:
+    _require_utf8(cues, "pysubs2 in the official script and in VLMEvalKit")
+    entries = _pysubs2_entries(cues)
+    if not entries or not frames.indices:
         return []
     if frames.fps <= 0:
         raise SubtitleError(
             f"frame rate {frames.fps}: this policy places frames by their number; use `window`"
         )
     times = np.array([round(index * (1000 / frames.fps)) for index in frames.indices])[:, None]
-    starts = np.array([round(cue.start_seconds * 1000) for cue in held])
-    ends = np.array([round(cue.end_seconds * 1000) for cue in held])
+    starts = np.array([round(entry.start_seconds * 1000) for entry in entries])
+    ends = np.array([round(entry.end_seconds * 1000) for entry in entries])
     on_screen = (starts < times) & (ends > times)
-    first = on_screen.argmax(axis=1)
-    texts = {place: _pysubs2_text(held[place].markup).replace("\\N", " ") for place in set(first)}
+    first = on_screen.argmax(axis=1).tolist()
     return [
-        _line(held[first[frame]], int(frame), texts[first[frame]])
-        for frame in np.flatnonzero(on_screen.any(axis=1))
-        if texts[first[frame]].strip()
+        entries[first[frame]].line(frame, entries[first[frame]].text)
+        for frame in np.flatnonzero(on_screen.any(axis=1)).tolist()
+        if entries[first[frame]].text.strip()
     ]
 
 
-def _pysubs2_text(markup: str) -> str:
-    """Text as pysubs2 1.8 gives it: `<i>` becomes `{\\i1}`, other tags go, rows join with `\\N`."""
-    text = _PYSUBS2_STYLES.sub(lambda tag: f"{{\\{tag[2]}{0 if tag[1] else 1}}}", markup)
-    return _PYSUBS2_OTHER_TAGS.sub("", text).replace("\n", "\\N")
+def _pysubs2_entries(cues: CueFile) -> list[_Entry]:
+    """The cues as pysubs2 1.8 parses them, in file order, rows joined with a space.
+
+    It takes every line with two times for a timing line and all that follows for text.
+    """
+    blocks: list[tuple[int, list[tuple[str, ...]], list[str]]] = []
+    for place, line in enumerate(cues.raw.removesuffix("\n").split("\n"), 1):
+        times = _PYSUBS2_TIME.findall(line)
+        if len(times) == 2:
+            blocks.append((place, times, []))
+        elif blocks:
+            blocks[-1][2].append(line)
+    numbers = {cue.line: cue.number for cue in cues.cues}
+    return [
+        _Entry(
+            cue=numbers.get(place),
+            start_seconds=_pysubs2_milliseconds(*times[0]) / 1000,
+            end_seconds=_pysubs2_milliseconds(*times[1]) / 1000,
+            text=_pysubs2_text(rows),
+        )
+        for place, times, rows in blocks
+    ]
 
 
-# lmms-eval, v1. Source: lmms_eval/tasks/videomme/utils.py.
+def _pysubs2_milliseconds(hours: str, minutes: str, seconds: str, fraction: str) -> int:
+    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+    return whole * 1000 + int(fraction.ljust(3, "0"))
+
+
+def _pysubs2_text(rows: Sequence[str]) -> str:
+    """`<i>` becomes `{\\i1}`, other tags go; a number in the last row is taken for an index."""
+    *above, last = rows or [""]
+    if above and not "".join(above).strip() and last.strip().isdecimal():
+        return ""
+    text = _PYSUBS2_INDEX.sub("", "\n".join(rows).strip())
+    text = _PYSUBS2_STYLES.sub(lambda tag: f"{{\\{tag[2]}{0 if tag[1] else 1}}}", text)
+    return _PYSUBS2_OTHER_TAGS.sub("", text).replace("\n", " ").replace("\\N", " ")
+
+
+# lmms-eval. Source: lmms_eval/tasks/videomme/utils.py.
 
 
 def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
-    sections = _lmms_eval_sections(cues)
-    bounds = [
-        (int(s.start_seconds * frames.fps), int(s.end_seconds * frames.fps)) for s in sections
-    ]
-    if not bounds or not frames.indices:
+    entries = _lmms_eval_entries(cues)
+    if not entries or not frames.indices:
         return []
     indices = np.asarray(frames.indices)[:, None]
-    starts, ends = np.asarray(bounds).T
-    at_frame, of_section = np.nonzero((starts <= indices) & (indices < ends))
-    first_frame = dict(zip(of_section[::-1].tolist(), at_frame[::-1].tolist(), strict=True))
+    starts = np.array([int(entry.start_seconds * frames.fps) for entry in entries])
+    ends = np.array([int(entry.end_seconds * frames.fps) for entry in entries])
+    at_frame, of_entry = np.nonzero((starts <= indices) & (indices < ends))
+    first_frame = dict(zip(of_entry[::-1].tolist(), at_frame[::-1].tolist(), strict=True))
     # A plain set, filled in this order: lmms-eval lists its lines in the order that results.
-    order = list(set(of_section.tolist()))
-    tagged = [(place, _LMMS_EVAL_TAG.search(sections[place].markup)) for place in order]
-    return [
-        _line(sections[place], first_frame[place], match[1]) for place, match in tagged if match
-    ]
+    order = list(set(of_entry.tolist()))
+    tagged = [(place, _LMMS_EVAL_TAG.search(entries[place].text)) for place in order]
+    return [entries[place].line(first_frame[place], match[1]) for place, match in tagged if match]
 
 
-def _lmms_eval_sections(cues: CueFile) -> list[Cue]:
+def _lmms_eval_entries(cues: CueFile) -> list[_Entry]:
     """The cues as lmms-eval parses them; two with the same times are one, with the later text."""
-    if not cues.encoding.startswith("utf-8"):
-        raise SubtitleError(f"lmms-eval reads UTF-8 only, this file is {cues.encoding}")
-    sections: dict[tuple[float, float], Cue] = {}
-    arrows = 0
+    _require_utf8(cues, "lmms-eval")
+    numbers = {cue.line: cue.number for cue in cues.cues}
+    entries: dict[tuple[float, float], _Entry] = {}
+    place = 1
     for section in cues.raw.split("\n\n"):
         lines = section.split("\n")
         if section.strip() and len(lines) >= 3:
             times = lines[1].split(" --> ")
             try:
-                first, last = _lmms_eval_seconds(times[0]), _lmms_eval_seconds(times[1])
+                span = _lmms_eval_seconds(times[0]), _lmms_eval_seconds(times[1])
             except (ValueError, IndexError) as error:
                 raise SubtitleError(
-                    f"lmms-eval stops at the line {lines[1]!r} with {error!r}; "
-                    "use another alignment for this video"
+                    f"lmms-eval stops at line {place + 1}, {lines[1]!r}, with {error!r}; "
+                    "choose another alignment for this file"
                 ) from error
-            number = arrows + lines[0].count("-->")
-            text = " ".join(lines[2:])
-            sections[(first, last)] = Cue(
-                number=number, start_seconds=first, end_seconds=last, text=text, markup=text
-            )
-        arrows += section.count("-->")
-    return list(sections.values())
+            entries[span] = _Entry(numbers.get(place + 1), *span, " ".join(lines[2:]))
+        place += len(lines) + 1
+    return list(entries.values())
 
 
 def _lmms_eval_seconds(text: str) -> float:
@@ -322,8 +381,15 @@ def _lmms_eval_seconds(text: str) -> float:
 
 def _lmms_eval_full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     del frames  # all rows, whatever is sent
-    rows = ((cue, row) for cue in cues.in_file_order for row in cue.markup.split("\n"))
-    tagged = ((cue, _LMMS_EVAL_TAG.search(row)) for cue, row in rows)
+    _require_utf8(cues, "lmms-eval")
+    rows = cues.raw.split("\n")
+    held = cues.in_file_order
+    ends = [*(cue.line - 1 for cue in held[1:]), len(rows)]
+    tagged = (
+        (cue, _LMMS_EVAL_TAG.search(row))
+        for cue, end in zip(held, ends, strict=False)
+        for row in rows[cue.line : end]
+    )
     return [_line(cue, None, match[1]) for cue, match in tagged if match]
 
 

@@ -48,16 +48,16 @@ _NON_ASCII_RUN = re.compile(rb"[\x80-\xff]+")
 class Cue:
     """One subtitle line (SRT) or one word (v2) and when it is on screen, end excluded.
 
-    `number` is its place in the file, from 0, broken cues counted. `text` is what a person
-    reads, on one line; "" for a cue that shows nothing. `markup` is what the file holds, tags
-    and rows untouched: the published evaluators read that.
+    `number` is its place in the file, from 0, broken cues counted; `line` is the number of its
+    timing line (or of the word's line), from 1. `text` is what a person reads, on one line; ""
+    for a cue that shows nothing. A word's text is as published.
     """
 
     number: int
+    line: int
     start_seconds: float
     end_seconds: float
     text: str
-    markup: str
 
     def covers(self, seconds: float) -> bool:
         return self.start_seconds <= seconds < self.end_seconds
@@ -68,8 +68,9 @@ class CueFile:
     """All cues of one file that can be read, in time order (equal times: in file order).
 
     `problems` says for each of the `skipped` cues where it stands and what is wrong with it.
-    `raw` is the decoded text of an SRT file with "\\n" line ends, "" for a word file;
-    `is_words` tells a word file (v2) from an SRT file (v1).
+    `raw` is the decoded text of an SRT file with "\\n" line ends, tags and all: the published
+    evaluators read that in their own way. It is "" for a word file. `is_words` tells a word
+    file (v2) from an SRT file (v1).
     """
 
     cues: tuple[Cue, ...]
@@ -117,7 +118,7 @@ def read_srt(data: bytes) -> CueFile:
     problems: list[str] = []
     for number, (place, timing, rows) in enumerate(_blocks(raw.split("\n"))):
         try:
-            cues.append(_srt_cue(number, timing, rows))
+            cues.append(_srt_cue(number, place, timing, rows))
         except ValueError as problem:
             problems.append(f"cue {number + 1} (line {place}): {problem}")
     if not cues and raw.strip():
@@ -139,7 +140,7 @@ def read_words(data: bytes) -> CueFile:
     lines = [(place, line) for place, line in enumerate(raw.split("\n"), 1) if line.strip()]
     for number, (place, line) in enumerate(lines):
         try:
-            words.append(_word(number, line))
+            words.append(_word(number, place, line))
         except ValueError as problem:
             problems.append(f"word {number + 1} (line {place}): {problem}")
     if not words and lines:
@@ -167,14 +168,15 @@ def _nothing_read(kind: str, example: str, problems: list[str]) -> str:
 
 
 def _decode(data: bytes) -> tuple[str, str]:
-    """Text with "\\n" line ends, and the encoding it was read in."""
+    """Text with "\\n" line ends, and the name of the encoding it was read in."""
     for encoding, errors in _encodings(data):
         try:
             text = data.decode(encoding, errors)
         except UnicodeDecodeError:
             continue
         break
-    return text.replace("\r\n", "\n").replace("\r", "\n"), encoding
+    name = encoding if errors == "strict" else f"damaged {encoding}"
+    return text.replace("\r\n", "\n").replace("\r", "\n"), name
 
 
 def _encodings(data: bytes) -> Iterator[tuple[str, str]]:
@@ -238,7 +240,7 @@ def _without_index(rows: list[str]) -> list[str]:
     return rows[:last] if is_adjacent or follows_blank else rows
 
 
-def _srt_cue(number: int, timing: re.Match[str] | None, rows: list[str]) -> Cue:
+def _srt_cue(number: int, place: int, timing: re.Match[str] | None, rows: list[str]) -> Cue:
     if timing is None:
         raise ValueError("its timing cannot be read")
     parts = timing.groups("")
@@ -249,10 +251,10 @@ def _srt_cue(number: int, timing: re.Match[str] | None, rows: list[str]) -> Cue:
         raise ValueError(f"it ends before it starts: {timing[0]!r}")
     return Cue(
         number=number,
+        line=place,
         start_seconds=item.start.ordinal / 1000,
         end_seconds=item.end.ordinal / 1000,
         text=_plain_text(item.text),
-        markup="\n".join(rows).strip(),
     )
 
 
@@ -270,7 +272,7 @@ def _plain_text(markup: str) -> str:
     return " ".join(html.unescape(text).translate(_INVISIBLE).split())
 
 
-def _word(number: int, line: str) -> Cue:
+def _word(number: int, place: int, line: str) -> Cue:
     try:
         entry: Any = json.loads(line)
         text, start, end = entry["text"], float(entry["start_time"]), float(entry["end_time"])
@@ -279,4 +281,4 @@ def _word(number: int, line: str) -> Cue:
         raise ValueError(f"{line.strip()[:80]!r} cannot be read") from error
     if not (math.isfinite(start) and math.isfinite(end)) or end < start:
         raise ValueError(f"its times are not a span: {line.strip()[:80]!r}")
-    return Cue(number=number, start_seconds=start, end_seconds=end, text=text, markup=text)
+    return Cue(number=number, line=place, start_seconds=start, end_seconds=end, text=text)
