@@ -6,7 +6,7 @@ from videomme_pipeline.scoring.read_answer import ReaderName, Reading, read_answ
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
 
-def score_question(
+def score_question(  # noqa: PLR0913 - three facts of the evaluation go into every row
     question: Question,
     response: Response,
     reader: ReaderName,

@@ -1,0 +1,280 @@
+"""The DuckDB file: the scored tables of a data folder and the views over them.
+
+The file is disposable: everything in it comes from the Parquet files of the data folder and from
+`sql/*.sql`, and it is built anew in seconds. Its tables are copies, so that it opens anywhere,
+with any DuckDB client, from any working directory. What a number means stands in the views and
+in `scoring`; this module only loads tables and puts views in order.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from importlib.resources import files
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from blake3 import blake3
+from scipy.special import ndtri, stdtrit
+from upath import UPath
+
+from videomme_pipeline.annotations.question import GroupType, Question
+from videomme_pipeline.errors import StorageError
+from videomme_pipeline.rows import arrow_schema
+from videomme_pipeline.scoring.groups import (
+    GROUP_SIZE,
+    GroupRule,
+    GroupStructure,
+    group_score,
+    linear_score,
+)
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.store import Store
+from videomme_pipeline.videos.probe import Video
+
+TABLES: Mapping[str, tuple[type, str]] = {
+    "questions": (Question, "*/questions.parquet"),
+    "videos": (Video, "*/videos/*.parquet"),
+    "scored_questions": (ScoredQuestion, "*/scores/*.parquet"),
+}
+"""Tables loaded from the data folder: their row class and where their files are."""
+
+_LONGEST_T_TABLE = 4_096
+"""Degrees of freedom in `t_quantiles`: more than any benchmark has videos."""
+
+SMALL_CELL_VIDEOS = 10
+"""Below so many videos an accuracy has a Wilson interval; `statistics.accuracy_interval`."""
+
+_Z_975 = float(ndtri(0.975))
+
+# The standard error takes the sum `s` and the count `n` of one cluster (video) a row; rows with a
+# null `n` do not count. All agree with `scoring.statistics` (tested).
+_MACROS = f"""
+create macro clustered_standard_error(s, n) as
+    sqrt(greatest(0, sum(s * s) - 2 * (sum(s) / sum(n)) * sum(s * n)
+                     + (sum(s) / sum(n)) ** 2 * sum(n * n))
+         * count(n) / nullif(count(n) - 1, 0)) / sum(n);
+
+create macro interval_kind(clusters, standard_error) as
+    case when clusters >= {SMALL_CELL_VIDEOS} and standard_error > 0
+         then 'clustered_t' else 'wilson' end;
+
+create macro wilson_middle(s, n) as
+    (s + {_Z_975**2 / 2}) / (n + {_Z_975**2});
+
+create macro wilson_half_width(s, n) as
+    {_Z_975} / (n + {_Z_975**2}) * sqrt(s * (n - s) / n + {_Z_975**2 / 4});
+
+create macro interval_low(s, n, clusters, standard_error, t) as
+    case interval_kind(clusters, standard_error)
+        when 'wilson' then wilson_middle(s, n) - wilson_half_width(s, n)
+        else greatest(s / n - t * standard_error, 0) end;
+
+create macro interval_high(s, n, clusters, standard_error, t) as
+    case interval_kind(clusters, standard_error)
+        when 'wilson' then wilson_middle(s, n) + wilson_half_width(s, n)
+        else least(s / n + t * standard_error, 1) end;
+"""
+
+
+def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
+    """Build the DuckDB file of `store` at `path` (default: `store.warehouse`).
+
+    The new file replaces the old one in one rename: whoever has the old one open keeps reading
+    it undisturbed and sees the new one on the next open.
+
+    Returns:
+        The path, and one sentence for each Parquet file that could not be read and is left out.
+
+    Raises:
+        StorageError: when the file cannot be written.
+    """
+    path = store.warehouse if path is None else path
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.unlink(missing_ok=True)
+        with duckdb.connect(unfinished) as connection:
+            connection.begin()
+            left_out = build(connection, store)
+            connection.commit()
+        unfinished.replace(path)
+    except (OSError, duckdb.IOException) as error:
+        raise StorageError(
+            f"{path}: cannot build the DuckDB file ({error}); free some space or choose another "
+            "place: it can be built anew at any time"
+        ) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path, left_out
+
+
+def connect(store: Store) -> duckdb.DuckDBPyConnection:
+    """A read-only connection to the DuckDB file of `store`, built first where it is out of date.
+
+    Raises:
+        StorageError: when the file has to be built and cannot be written.
+    """
+    if not is_current(store):
+        rebuild(store)
+    return _open(store.warehouse)
+
+
+def is_current(store: Store) -> bool:
+    """Whether the DuckDB file was built from the files and views that are there now."""
+    if not store.warehouse.exists():
+        return False
+    try:
+        with _open(store.warehouse) as connection:
+            found = connection.execute("select fingerprint from built_from").fetchone()
+    except duckdb.Error:
+        return False
+    return found is not None and found[0] == _fingerprint(store)
+
+
+def _open(path: Path) -> duckdb.DuckDBPyConnection:
+    """A read-only connection to the file that is at `path` now.
+
+    Attached, since `duckdb.connect(path)` hands out the replaced file again as long as any
+    connection to it is open in this process.
+    """
+    connection = duckdb.connect()
+    name = str(path).replace("'", "''")
+    connection.execute(f"attach '{name}' as videomme (read_only); use videomme")
+    return connection
+
+
+def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
+    """All tables and views of `store` in an empty database; see `rebuild` for what comes back."""
+    left_out: list[str] = []
+    _create(connection, "built_from", pa.table({"fingerprint": [_fingerprint(store)]}))
+    for name, (row_class, pattern) in TABLES.items():
+        _create(connection, name, arrow_schema(row_class).empty_table())
+        left_out += _load(connection, name, row_class, _files(store, pattern))
+    _create(connection, "t_quantiles", _t_quantiles())
+    _create(connection, "group_outcomes", _group_outcomes())
+    connection.execute(_MACROS)
+    for name, sql in views().items():
+        connection.execute(f'create view "{name}" as {sql}')
+    return left_out
+
+
+def views() -> dict[str, str]:
+    """The SQL of every view by name, each after those it reads."""
+    held = {
+        Path(file.name).stem: file.read_text(encoding="utf-8")
+        for file in sorted(_sql_folder().iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".sql")
+    }
+    with duckdb.connect() as connection:
+        sources = {name: table_names(connection, sql) & set(held) for name, sql in held.items()}
+    try:
+        return {name: held[name] for name in TopologicalSorter(sources).static_order()}
+    except CycleError as error:
+        raise StorageError(f"views read each other in a circle: {error.args[1]}") from error
+
+
+def table_names(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+    """The names of tables and views that a select statement reads, without binding it.
+
+    Raises:
+        ValueError: when `sql` is not one select statement.
+    """
+    row = connection.execute("select json_serialize_sql(?)", [sql]).fetchone()
+    tree = json.loads(row[0]) if row else {"error": True}
+    if tree["error"]:
+        raise ValueError(f"not a select statement: {tree.get('error_message')}")
+    return {node["table_name"] for node in _nodes(tree) if node.get("type") == "BASE_TABLE"}
+
+
+def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(tree, dict):
+        yield tree
+        for value in tree.values():
+            yield from _nodes(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _nodes(value)
+
+
+def _sql_folder() -> Any:
+    return files("videomme_pipeline.warehouse") / "sql"
+
+
+def _files(store: Store, pattern: str) -> list[UPath]:
+    return sorted(store.root.glob(pattern), key=str) if store.root.exists() else []
+
+
+def _fingerprint(store: Store) -> str:
+    """What the database is built from: each file by path, size and time, and the code."""
+    digest = blake3(Path(__file__).read_bytes())
+    for name, sql in views().items():
+        digest.update(f"{name}\n{sql}\n".encode())
+    for _, pattern in TABLES.values():
+        for path in _files(store, pattern):
+            stat = path.stat()
+            digest.update(f"{path} {stat.st_size} {stat.st_mtime}\n".encode())
+    return digest.hexdigest(length=12)
+
+
+def _create(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    connection.register("incoming", table)
+    connection.execute(f'create table "{name}" as select * from incoming')
+    connection.unregister("incoming")
+
+
+def _load(
+    connection: duckdb.DuckDBPyConnection, name: str, row_class: type, paths: Sequence[UPath]
+) -> list[str]:
+    left_out = []
+    schema = arrow_schema(row_class)
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                table = pq.read_table(file)
+            known = table.select(
+                [column for column in schema.names if column in table.schema.names]
+            )
+        except (OSError, pa.ArrowInvalid) as error:
+            left_out.append(f"{path}: left out, not readable ({error}); make it again")
+            continue
+        connection.register("incoming", known)
+        connection.execute(f'insert into "{name}" by name select * from incoming')
+        connection.unregister("incoming")
+    return left_out
+
+
+def _t_quantiles() -> pa.Table:
+    degrees = np.arange(1, _LONGEST_T_TABLE + 1)
+    return pa.table({"degrees_of_freedom": degrees, "t_975": stdtrit(degrees, 0.975)})
+
+
+def _group_outcomes() -> pa.Table:
+    """The score of every possible v2 group, under both rules.
+
+    `code` writes the four outcomes in question order as digits to base 3, the first question
+    lowest: 0 incorrect, 1 correct, 2 without a letter.
+    """
+    digits = (Outcome.INCORRECT, Outcome.CORRECT, Outcome.UNREADABLE)
+    kinds = [(GroupType.RELEVANCE, None), *((GroupType.LOGIC, held) for held in GroupStructure)]
+    rows = []
+    for (group_type, structure), places in product(kinds, product(range(3), repeat=GROUP_SIZE)):
+        outcomes = [digits[digit] for digit in places]
+        rows.append(
+            {
+                "group_type": group_type.value,
+                "structure": structure.value if structure else None,
+                "code": sum(digit * 3**place for place, digit in enumerate(places)),
+                "group_score": group_score(group_type, structure, outcomes),
+                "group_score_official": group_score(
+                    group_type, structure, outcomes, GroupRule.OFFICIAL
+                ),
+                "linear_score": linear_score(outcomes),
+            }
+        )
+    return pa.Table.from_pylist(rows)

@@ -1,0 +1,43 @@
+-- grain: one row per (benchmark, evaluation)
+-- `group_score` is null outside v2. `complete` says whether every question of the benchmark was
+-- asked; a score with failures or an incomplete set is not one to publish.
+with usage as (
+    select benchmark, evaluation,
+           any_value(evaluation_fingerprint) as fingerprint,
+           any_value(model) as model,
+           any_value(sampling) as sampling,
+           any_value(track) as track,
+           any_value(reader) as reader,
+           max(sample) + 1 as samples,
+           avg(num_frames) as frames,
+           sum(prompt_tokens)::bigint as prompt_tokens,
+           sum(completion_tokens)::bigint as completion_tokens,
+           sum(cached_tokens)::bigint as cached_tokens,
+           sum(reasoning_tokens)::bigint as reasoning_tokens,
+           sum(cost_dollars) as cost_dollars,
+           quantile_cont(latency_seconds, 0.5) as latency_p50_seconds,
+           quantile_cont(latency_seconds, 0.95) as latency_p95_seconds,
+           max(answered_at) as answered_at
+    from scored_questions
+    group by all
+),
+sizes as (
+    select benchmark, count(*) as benchmark_questions from questions group by all
+)
+select benchmark, evaluation, model, sampling, track, reader,
+       overall.questions, benchmark_questions,
+       overall.questions = benchmark_questions as complete,
+       overall.videos, overall.responses, samples,
+       overall.correct, overall.incorrect, overall.unreadable, overall.failed,
+       overall.accuracy, overall.accuracy_of_answered, overall.standard_error,
+       overall.accuracy_low, overall.accuracy_high, overall.interval_kind,
+       v2_overall.group_score,
+       v2_overall.standard_error as group_score_standard_error,
+       v2_overall.group_score_low, v2_overall.group_score_high,
+       v2_overall.groups, v2_overall.incomplete_groups,
+       frames, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens,
+       cost_dollars, latency_p50_seconds, latency_p95_seconds, answered_at, fingerprint
+from overall
+join usage using (benchmark, evaluation)
+left join v2_overall using (benchmark, evaluation)
+left join sizes using (benchmark)

@@ -1,0 +1,44 @@
+-- grain: one row per (benchmark, evaluation with subtitles, evaluation without, duration or all)
+-- Pairs differ in their subtitles and agree in model, sampling and reader. Only questions that
+-- both evaluations got an answer to are compared; `failed` counts the others.
+with paired as (
+    select w.benchmark, w.evaluation as with_subtitles, o.evaluation as without_subtitles,
+           w.duration, w.video_id,
+           w.outcome = 'failed' or o.outcome = 'failed' as failed,
+           w.is_correct::int as with_correct,
+           o.is_correct::int as without_correct
+    from scored_questions as w
+    join scored_questions as o using (benchmark, question_id, sample, model, sampling, reader)
+    where w.track = 'with_subtitles' and o.track = 'without_subtitles'
+),
+per_video as (
+    select benchmark, with_subtitles, without_subtitles,
+           case when grouping(duration) = 1 then 'all' else duration end as duration, video_id,
+           nullif(count(*) filter (not failed), 0) as responses,
+           count(*) filter (failed) as failed,
+           sum(with_correct) filter (not failed) as with_correct,
+           sum(without_correct) filter (not failed) as without_correct
+    from paired
+    group by grouping sets (
+        (benchmark, with_subtitles, without_subtitles, video_id),
+        (benchmark, with_subtitles, without_subtitles, video_id, duration)
+    )
+),
+pairs as (
+    select benchmark, with_subtitles, without_subtitles, duration,
+           coalesce(sum(responses), 0)::bigint as responses,
+           count(responses) as videos,
+           sum(failed)::bigint as failed,
+           sum(with_correct) / sum(responses) as accuracy_with,
+           sum(without_correct) / sum(responses) as accuracy_without,
+           sum(with_correct - without_correct) / sum(responses) as difference,
+           clustered_standard_error(with_correct - without_correct, responses) as standard_error
+    from per_video
+    where duration is not null
+    group by all
+)
+select pairs.*,
+       difference - t_975 * standard_error as difference_low,
+       difference + t_975 * standard_error as difference_high
+from pairs
+left join t_quantiles on degrees_of_freedom = videos - 1

@@ -1,0 +1,35 @@
+-- grain: one row per (benchmark, evaluation, sample, video): one v2 group
+-- The score is null where the group is not whole; `group_outcomes` holds the rule. Level and
+-- heads are those of the group's last question that has one.
+with members as (
+    select benchmark, evaluation, sample, video_id,
+           min(group_type) as group_type,
+           case when min(group_type) = 'logic' then replace(max(group_structure), ' ', '') end
+               as structure,
+           count(*) as questions,
+           count(*) filter (outcome = 'correct') as correct,
+           count(*) filter (outcome = 'unreadable') as unreadable,
+           count(*) filter (outcome = 'failed') as failed,
+           sum(case outcome when 'incorrect' then 0 when 'correct' then 1 else 2 end
+               * 3 ** (place - 1))::bigint as code,
+           bit_or(1 << place) as places,
+           arg_max(level, place) filter (level is not null) as level,
+           arg_max(second_head, place) filter (second_head is not null) as second_head,
+           arg_max(third_head, place) filter (third_head is not null) as third_head
+    from (
+        select *, regexp_extract(question_id, '(\d+)\D*$', 1)::int as place
+        from scored_questions
+        where group_type is not null
+    )
+    group by all
+)
+select members.* exclude (code, places),
+       questions = 4 and places = 30 as whole,
+       case when whole then group_score end as group_score,
+       case when whole then group_score_official end as group_score_official,
+       case when whole then linear_score end as linear_score
+from members
+left join group_outcomes
+    on members.group_type = group_outcomes.group_type
+    and members.structure is not distinct from group_outcomes.structure
+    and members.code = group_outcomes.code
