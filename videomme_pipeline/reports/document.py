@@ -59,15 +59,17 @@ def render(
         summary=description,
         share=share,
         policy=content_policy(style, script, pictures=pictures),
-        style=Markup(style),  # noqa: S704  package data, never from outside
-        script=Markup(script),  # noqa: S704
+        style=Markup(style),
+        script=Markup(script),
         summary_data=pack(summary),
         details_data=pack(details),
     )
 
 
 def render_within(
-    limit_bytes: int, make: Callable[[int | None], str], limits: tuple[int | None, ...] = TEXT_LIMITS
+    limit_bytes: int,
+    make: Callable[[int | None], str],
+    limits: tuple[int | None, ...] = TEXT_LIMITS,
 ) -> str:
     """The fullest document of `make(characters per text)` that is not above `limit_bytes`.
 
@@ -173,9 +175,7 @@ def _script() -> str:
 
 def _template_text(*parts: str) -> str:
     return (
-        files("videomme_pipeline.reports")
-        .joinpath("templates", *parts)
-        .read_text(encoding="utf-8")
+        files("videomme_pipeline.reports").joinpath("templates", *parts).read_text(encoding="utf-8")
     )
 
 

@@ -40,3 +40,17 @@ const FACETS = [
 function facetsOf(benchmark) {
   return FACETS.filter(([key]) => benchmark.questions[key]);
 }
+
+/** The texts by question in the order of the summary; they travel by video, which packs well. */
+function arrange(details, benchmarks) {
+  const arranged = {};
+  for (const { name, questions } of benchmarks) {
+    const videos = details[name]?.videos;
+    if (!videos) continue;
+    arranged[name] = {
+      questions: questions.id.map((id, index) => videos[questions.video[index]].questions[id]),
+      inputs: Object.fromEntries(Object.entries(videos).map(([video, held]) => [video, held.inputs])),
+    };
+  }
+  return arranged;
+}

@@ -18,7 +18,7 @@ async function open() {
   drawTools();
   draw();
   document.documentElement.dataset.ready = "numbers";
-  texts = await unpack("data-details");
+  texts = arrange(await unpack("data-details"), page.benchmarks);
   if (["questions", "question", "compare"].includes(readAddress().view)) draw();
   document.documentElement.dataset.ready = "texts";
 }

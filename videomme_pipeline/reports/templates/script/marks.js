@@ -80,7 +80,7 @@ function referenceKey() {
 function outcomeBar(evaluation) {
   const bar = h("div", { class: "share-bar", "aria-hidden": "true" });
   for (const { name } of Object.values(OUTCOMES)) {
-    if (evaluation[name]) bar.append(h("i", { class: name, width: `${(100 * evaluation[name]) / evaluation.questions}%` }));
+    if (evaluation[name]) bar.append(h("i", { class: name, width: `${(100 * evaluation[name]) / evaluation.responses}%` }));
   }
   return bar;
 }

@@ -105,12 +105,13 @@ function sources(benchmark, details, index, shown) {
   const inputs = details.inputs?.[video] ?? {};
   const keys = [...new Set(shown.map((item) => item.input_key))].filter((key) => inputs[key]);
   return keys.map((key) => {
-    const { frames, lines } = inputs[key];
+    const { frames, lines, lines_cut: cut } = inputs[key];
     const names = shown.filter((item) => item.input_key === key).map((item) => item.name).join(", ");
     return h("section", {},
-      h("h2", {}, `What was seen by ${names}`),
+      h("h2", {}, `What ${names} saw`),
       frames?.length ? [h("h3", {}, plural(frames.length, "frame")), frameList(frames)] : null,
-      lines?.length ? [h("h3", {}, plural(lines.length, "subtitle line")), lineList(lines)] : h("p", { class: "soft" }, "No subtitles."));
+      lines?.length || cut ? [h("h3", {}, plural(lines.length + (cut ?? 0), "subtitle line")), lineList(lines)] : h("p", { class: "soft" }, "No subtitles."),
+      cut ? h("p", { class: "soft" }, `${plural(cut, "line")} left out to keep this page small.`) : null);
   });
 }
 

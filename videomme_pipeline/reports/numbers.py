@@ -1,0 +1,398 @@
+"""The numbers of the page: rows of the warehouse's views, arranged for reading.
+
+Every score here is read from a view or comes from `scoring`; nothing is computed a second way.
+All rates are fractions of one, group scores too.
+"""
+
+import io
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import product
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from videomme_pipeline.annotations.question import GroupType, Question
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.reports.stored import ScoredEvaluation
+from videomme_pipeline.scoring.groups import (
+    GROUP_SIZE,
+    group_score,
+    parse_structure,
+    question_order,
+)
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+
+TITLES = {
+    "duration": "Duration",
+    "domain": "Domain",
+    "sub_category": "Sub-category",
+    "task_type": "Task type",
+    "level": "Level",
+    "second_head": "Second head",
+    "third_head": "Third head",
+    "group_type": "Group type",
+}
+"""The columns that questions are broken down by, in the order they are shown."""
+
+_ACCURACY_COLUMNS = ("domain", "sub_category", "task_type")
+_GROUP_COLUMNS = ("level", "second_head", "third_head", "group_type")
+
+Json = dict[str, Any]
+
+
+class Numbers:
+    """The views of one benchmark, for the evaluations that the page shows."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        benchmark: str,
+        questions: Sequence[Question],
+        evaluations: Sequence[ScoredEvaluation],
+    ) -> None:
+        self._connection = connection
+        self._benchmark = benchmark
+        self._questions = questions
+        self._evaluations = evaluations
+        self._place = {evaluation.name: place for place, evaluation in enumerate(evaluations)}
+
+    def evaluations(self) -> list[Json]:
+        """One entry per evaluation, in the order of `index`."""
+        board = {row["evaluation"]: row for row in self._view("leaderboard")}
+        durations = self._by_evaluation("by_duration", "duration", "accuracy")
+        parts = {
+            "level": self._by_evaluation("v2_by_level", "level", "group_score"),
+            "group_type": self._by_evaluation("v2_by_group_type", "group_type", "group_score"),
+        }
+        entries = []
+        for place, evaluation in enumerate(self._evaluations):
+            row = board[evaluation.name]
+            levels = parts["level"].get(evaluation.name, {})
+            v2_parts = {f"level_{level}": value for level, value in levels.items()}
+            v2_parts |= parts["group_type"].get(evaluation.name, {})
+            if row["group_score"] is not None:
+                v2_parts["accuracy"] = row["accuracy"]
+            entries.append(
+                _about(place, evaluation)
+                | _scores(row)
+                | {"durations": durations.get(evaluation.name, {}), "parts": v2_parts}
+            )
+        return entries
+
+    def breakdowns(self) -> list[Json]:
+        """Each column that the questions have, with one cell per value and evaluation."""
+        held = []
+        for column in TITLES:
+            grouped = column in _GROUP_COLUMNS
+            rows = self._view(f"v2_by_{column}" if grouped else f"by_{column}")
+            cells = self._cells(rows, (column,), _group_cell if grouped else _accuracy_cell)
+            values = self._values(column)
+            if not cells or not values:
+                continue
+            held.append(
+                {
+                    "key": column,
+                    "title": TITLES[column],
+                    "measure": "group_score" if grouped else "accuracy",
+                    "rows": [
+                        {"value": _text(column, value), "cells": cells[value,]}
+                        for value in values
+                        if (value,) in cells
+                    ],
+                }
+            )
+        return held
+
+    def crossed(self) -> list[Json]:
+        """Duration × each of the other v1 columns."""
+        held = []
+        for column in _ACCURACY_COLUMNS:
+            rows = self._view(f"by_duration_and_{column}")
+            cells = self._cells(rows, ("duration", column), _accuracy_cell)
+            if not cells:
+                continue
+            pairs = product(self._values(column), self._values("duration"))
+            held.append(
+                {
+                    "key": f"duration_and_{column}",
+                    "title": f"Duration × {TITLES[column].lower()}",
+                    "second_title": TITLES[column],
+                    "rows": [
+                        {
+                            "first": duration,
+                            "second": value,
+                            "cells": cells[duration, value],
+                        }
+                        for value, duration in pairs
+                        if (duration, value) in cells
+                    ],
+                }
+            )
+        return held
+
+    def tracks(self) -> list[Json]:
+        """What subtitles bring: evaluations with them against the same without."""
+        order = ["all", *self._values("duration")]
+        pairs: dict[tuple[int, int], list[Json]] = {}
+        for row in self._view("track_against_track"):
+            with_, without = row["with_subtitles"], row["without_subtitles"]
+            if with_ not in self._place or without not in self._place:
+                continue
+            pairs.setdefault((self._place[with_], self._place[without]), []).append(row)
+        return [
+            {
+                "with": with_,
+                "without": without,
+                "rows": [
+                    {
+                        "by": "" if row["duration"] == "all" else "Duration",
+                        "value": "All questions" if row["duration"] == "all" else row["duration"],
+                        "n": row["responses"],
+                        "difference": _rounded(row["difference"]),
+                        "low": _rounded(row["difference_low"]),
+                        "high": _rounded(row["difference_high"]),
+                    }
+                    for row in sorted(rows, key=lambda row: order.index(row["duration"]))
+                ],
+            }
+            for (with_, without), rows in sorted(pairs.items())
+        ]
+
+    def parquet(self) -> str:
+        """All breakdowns as one Parquet table in base64: a row per evaluation and cell."""
+        rows = []
+        for breakdown in [*self.breakdowns(), *self.crossed()]:
+            for row in breakdown["rows"]:
+                value = row.get("value") or f"{row['first']} × {row['second']}"
+                for evaluation, cell in zip(self._evaluations, row["cells"], strict=True):
+                    if cell is not None:
+                        rows.append(
+                            {
+                                "benchmark": self._benchmark,
+                                "evaluation": evaluation.name,
+                                "breakdown": breakdown["key"],
+                                "value": value,
+                                "measure": breakdown.get("measure", "accuracy"),
+                                **cell,
+                            }
+                        )
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(rows), sink, compression="zstd")
+        return b64encode(sink.getvalue()).decode()
+
+    def _view(self, name: str) -> list[Json]:
+        """The rows of a view for this benchmark and these evaluations."""
+        found = self._connection.execute(
+            f'select * from "{name}" where benchmark = ?', [self._benchmark]
+        )
+        columns = [column[0] for column in found.description or ()]
+        rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+        return [row for row in rows if row.get("evaluation") in {None, *self._place}]
+
+    def _by_evaluation(self, view: str, column: str, measure: str) -> dict[str, Json]:
+        scale = 100 if measure == "group_score" else 1
+        held: dict[str, Json] = {}
+        for row in self._view(view):
+            value = _rounded(row[measure], scale)
+            held.setdefault(row["evaluation"], {})[str(row[column])] = value
+        return held
+
+    def _cells(self, rows: Iterable[Json], columns: Sequence[str], cell: Any) -> dict[Any, Any]:
+        held: dict[Any, list[Json | None]] = {}
+        for row in rows:
+            key = tuple(row[column] for column in columns)
+            cells = held.setdefault(key, [None] * len(self._evaluations))
+            cells[self._place[row["evaluation"]]] = cell(row)
+        return held
+
+    def _values(self, column: str) -> list[Any]:
+        """The values of a column in the order of the dataset; levels ascending."""
+        values = [getattr(question, column) for question in self._questions]
+        found = [value for value in dict.fromkeys(values) if value is not None]
+        return sorted(found) if column == "level" else found
+
+
+def question_columns(questions: Sequence[Question]) -> Json:
+    """The questions column by column; only the columns this benchmark has."""
+    columns: Json = {
+        "id": [question.question_id for question in questions],
+        "video": [question.video_id for question in questions],
+        "answer": [question.answer.value for question in questions],
+    }
+    for column in TITLES:
+        values = [getattr(question, column) for question in questions]
+        if any(value is not None for value in values):
+            columns[column] = values
+    return columns
+
+
+def answer_cells(questions: Sequence[Question], evaluation: ScoredEvaluation) -> list[str]:
+    """Per question what became of it: "cB" is correct with B read, "u" unreadable; one word a
+    sample, "" where it was not asked."""
+    words: dict[str, list[str]] = {}
+    for row in sorted(evaluation.rows, key=lambda row: row.sample):
+        words.setdefault(row.question_id, []).append(_word(row))
+    return [" ".join(words.get(question.question_id, ())) for question in questions]
+
+
+def chance(questions: Sequence[Question]) -> float | None:
+    """The accuracy of a guess among the options that each question offers."""
+    if not questions:
+        return None
+    return sum(1 / len(question.options) for question in questions) / len(questions)
+
+
+def chance_group_score(questions: Sequence[Question]) -> float | None:
+    """The group score of guessing: the mean over all outcomes of each group, by their chances.
+
+    None where no group of four is whole.
+    """
+    groups: dict[str, list[Question]] = {}
+    for question in questions:
+        if question.group_type is not None:
+            groups.setdefault(question.video_id, []).append(question)
+    scores = [_expected_group_score(group) for group in groups.values() if _is_whole(group)]
+    return sum(scores) / len(scores) / 100 if scores else None
+
+
+def specification_of(evaluation: ScoredEvaluation) -> Json:
+    """The specification as `stage.value` paths, for laying two side by side."""
+    return dict(_flat(evaluation.specification))
+
+
+def _about(place: int, evaluation: ScoredEvaluation) -> Json:
+    """What an evaluation is. `track_pair` and `frames_family` are the same for evaluations that
+    differ in nothing but their subtitles, or in nothing but their sampling."""
+    specification = evaluation.specification
+    template = specification.get("template") or {}
+    return {
+        "index": place,
+        "name": evaluation.name,
+        "fingerprint": evaluation.fingerprint,
+        "subtitles": evaluation.with_subtitles,
+        "track": evaluation.alignment.name if evaluation.alignment else _plain_track(evaluation),
+        "template": template.get("name"),
+        "baseline": evaluation.is_baseline,
+        "input_key": evaluation.input_key,
+        "track_pair": _family(evaluation, "alignment"),
+        "frames_family": _family(evaluation, "sampling"),
+        "spec": specification_of(evaluation),
+    }
+
+
+def _plain_track(evaluation: ScoredEvaluation) -> str:
+    return "with" if evaluation.with_subtitles else "none"
+
+
+def _family(evaluation: ScoredEvaluation, leaving_out: str) -> str:
+    if not evaluation.specification:
+        return evaluation.name
+    kept = {k: v for k, v in evaluation.specification.items() if k != leaving_out}
+    return fingerprint(kept)
+
+
+def _scores(row: Mapping[str, Any]) -> Json:
+    kept = (
+        "model",
+        "sampling",
+        "reader",
+        "questions",
+        "responses",
+        "videos",
+        "complete",
+        "correct",
+        "incorrect",
+        "unreadable",
+        "failed",
+        "prompt_tokens",
+        "completion_tokens",
+        "cached_tokens",
+    )
+    frames = row["frames"]
+    return {key: row[key] for key in kept} | {
+        "accuracy": _rounded(row["accuracy"]),
+        "low": _rounded(row["accuracy_low"]),
+        "high": _rounded(row["accuracy_high"]),
+        "accuracy_of_answered": _rounded(row["accuracy_of_answered"]),
+        "group_score": _rounded(row["group_score"], 100),
+        "group_low": _rounded(row["group_score_low"], 100),
+        "group_high": _rounded(row["group_score_high"], 100),
+        "num_frames": None if frames is None else round(frames, 1),
+        "cost_dollars": _rounded(row["cost_dollars"]),
+        "latency_p50_seconds": _rounded(row["latency_p50_seconds"]),
+        "latency_p95_seconds": _rounded(row["latency_p95_seconds"]),
+        "date": _iso(row["answered_at"]),
+    }
+
+
+def _accuracy_cell(row: Mapping[str, Any]) -> Json:
+    return {
+        "n": row["questions"],
+        "videos": row["videos"],
+        "value": _rounded(row["accuracy"]),
+        "low": _rounded(row["accuracy_low"]),
+        "high": _rounded(row["accuracy_high"]),
+        "unreadable": row["unreadable"],
+        "failed": row["failed"],
+    }
+
+
+def _group_cell(row: Mapping[str, Any]) -> Json:
+    return {
+        "n": row["groups"],
+        "videos": row["videos"],
+        "value": _rounded(row["group_score"], 100),
+        "low": _rounded(row["group_score_low"], 100),
+        "high": _rounded(row["group_score_high"], 100),
+        "unreadable": row["unreadable"],
+        "failed": row["failed"],
+    }
+
+
+def _word(row: ScoredQuestion) -> str:
+    return row.outcome.value[0] + (row.extracted_answer.value if row.extracted_answer else "")
+
+
+def _is_whole(group: Sequence[Question]) -> bool:
+    logic = group[0].group_type is GroupType.LOGIC
+    known = parse_structure(group[0].group_structure) is not None
+    return len(group) == GROUP_SIZE and (known or not logic)
+
+
+def _expected_group_score(group: Sequence[Question]) -> float:
+    first = group[0]
+    structure = parse_structure(first.group_structure)
+    ordered = sorted(group, key=lambda question: question_order(question.question_id))
+    total = 0.0
+    for outcomes in product((Outcome.CORRECT, Outcome.INCORRECT), repeat=len(group)):
+        likelihood = 1.0
+        for question, outcome in zip(ordered, outcomes, strict=True):
+            right = 1 / len(question.options)
+            likelihood *= right if outcome is Outcome.CORRECT else 1 - right
+        assert first.group_type is not None
+        total += likelihood * group_score(first.group_type, structure, outcomes)
+    return total
+
+
+def _flat(value: Any, path: str = "") -> Iterable[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _flat(item, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def _text(column: str, value: Any) -> str:
+    return f"Level {value}" if column == "level" else str(value)
+
+
+def _rounded(value: float | None, scale: float = 1) -> float | None:
+    return None if value is None else round(float(value) / scale, 5)
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="seconds")

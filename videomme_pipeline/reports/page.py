@@ -1,0 +1,250 @@
+"""The results page: one HTML file that works offline, or a folder with the frames beside it.
+
+Says which evaluations and benchmarks are shown and puts `numbers` and `texts` together; how the
+document is made is in `document`, what it looks like in `templates`.
+"""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from upath import UPath
+
+from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.frames.cache import read_frames
+from videomme_pipeline.reports.comparisons import comparisons
+from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
+from videomme_pipeline.reports.numbers import (
+    Numbers,
+    answer_cells,
+    chance,
+    chance_group_score,
+    question_columns,
+)
+from videomme_pipeline.reports.published import published_results
+from videomme_pipeline.reports.stored import (
+    ScoredEvaluation,
+    benchmarks_in,
+    evaluations_of,
+    questions_of,
+)
+from videomme_pipeline.reports.texts import Texts, Thumbnails, stored_frames
+from videomme_pipeline.store import Store, publish
+from videomme_pipeline.warehouse.database import connect
+
+TITLES = {
+    "videomme": "Video-MME",
+    "videomme_v2": "Video-MME-v2",
+    "smoke": "Smoke benchmark",
+    "smoke_v2": "Smoke benchmark, v2",
+}
+
+THUMBNAIL_HEIGHT_PIXELS = 176
+"""Twice the height at which the page shows a frame, for dense screens."""
+
+
+def build_page(
+    store: Store,
+    *,
+    benchmark: str | None = None,
+    evaluations: Sequence[str] | None = None,
+    share: bool = False,
+) -> str:
+    """The page as one self-contained HTML document, below `SIZE_LIMIT_BYTES` where it can be.
+
+    Shows all scored evaluations of all benchmarks in `store`, or only those named. `share`
+    leaves out everything of the dataset that must not be passed on: question text, options,
+    prompts, responses, subtitles, frames. Where the texts are too much for one file, long ones
+    are cut in the middle and say so. The same data give the same document, byte by byte.
+
+    Raises:
+        StorageError: when the DuckDB file has to be built and cannot be written.
+    """
+    pages = _collect(store, benchmark, evaluations)
+    if share:
+        return _document(pages, None, share=True, pictures=False)
+    texts = {page.benchmark: page.texts(store, None) for page in pages}
+
+    def make(limit: int | None) -> str:
+        details = {name: {"videos": held.shortened(limit)} for name, held in texts.items()}
+        return _document(pages, details, share=False, pictures=False)
+
+    return render_within(SIZE_LIMIT_BYTES, make)
+
+
+def write_page(
+    store: Store,
+    path: Path,
+    *,
+    benchmark: str | None = None,
+    evaluations: Sequence[str] | None = None,
+    share: bool = False,
+) -> Path:
+    """`build_page` at `path`, whole or not at all.
+
+    Raises:
+        StorageError: when it cannot be written.
+    """
+    html = build_page(store, benchmark=benchmark, evaluations=evaluations, share=share)
+    publish(UPath(path), html.encode())
+    return path
+
+
+def write_folder(
+    store: Store,
+    folder: Path,
+    *,
+    benchmark: str | None = None,
+    evaluations: Sequence[str] | None = None,
+) -> Path:
+    """The page as `folder/index.html` with every text whole and small pictures of the frames.
+
+    Pictures that are already there stay as they are. For local use only: it holds frames.
+
+    Raises:
+        StorageError: when the folder cannot be written.
+    """
+    pages = _collect(store, benchmark, evaluations)
+    details = {}
+    for page in pages:
+        thumbnails = _write_thumbnails(store, folder, page)
+        details[page.benchmark] = {"videos": page.texts(store, thumbnails).shortened(None)}
+    index = folder / "index.html"
+    publish(UPath(index), _document(pages, details, share=False, pictures=True).encode())
+    return index
+
+
+class _BenchmarkPage:
+    """One benchmark on the page: its evaluations, the questions they were asked, the numbers."""
+
+    def __init__(
+        self,
+        benchmark: str,
+        questions: Sequence[Question],
+        evaluations: Sequence[ScoredEvaluation],
+        summary: dict[str, Any],
+    ) -> None:
+        self.benchmark = benchmark
+        self.questions = questions
+        self.evaluations = evaluations
+        self.summary = summary
+
+    def texts(self, store: Store, thumbnails: Thumbnails | None) -> Texts:
+        return Texts(store, self.benchmark, self.questions, self.evaluations, thumbnails)
+
+
+def _collect(
+    store: Store, benchmark: str | None, names: Sequence[str] | None
+) -> list[_BenchmarkPage]:
+    """The benchmarks to show; those without any scored evaluation are left out."""
+    wanted = benchmarks_in(store) if benchmark is None else [benchmark]
+    held = [(name, evaluations_of(store, name, names)) for name in wanted]
+    scored = [(name, evaluations) for name, evaluations in held if evaluations]
+    if not scored:
+        return []
+    with connect(store) as connection:
+        pages = []
+        for name, evaluations in scored:
+            asked = {row.question_id for evaluation in evaluations for row in evaluation.rows}
+            questions = [q for q in questions_of(store, name) if q.question_id in asked]
+            numbers = Numbers(connection, name, questions, evaluations)
+            summary = _summary(name, questions, evaluations, numbers)
+            pages.append(_BenchmarkPage(name, questions, evaluations, summary))
+        return pages
+
+
+def _summary(
+    benchmark: str,
+    questions: Sequence[Question],
+    evaluations: Sequence[ScoredEvaluation],
+    numbers: Numbers,
+) -> dict[str, Any]:
+    videos = len({question.video_id for question in questions})
+    return {
+        "name": benchmark,
+        "title": TITLES.get(benchmark, benchmark),
+        "summary": _sentence(evaluations, questions, videos),
+        "question_count": len(questions),
+        "video_count": videos,
+        "chance": chance(questions),
+        "chance_group_score": chance_group_score(questions),
+        "evaluations": numbers.evaluations(),
+        "breakdowns": numbers.breakdowns(),
+        "crossed": numbers.crossed(),
+        "tracks": numbers.tracks(),
+        "comparisons": comparisons(evaluations),
+        "history": [],
+        "published": published_results(benchmark),
+        "questions": question_columns(questions),
+        "results": [answer_cells(questions, evaluation) for evaluation in evaluations],
+        "numbers_parquet": numbers.parquet(),
+    }
+
+
+def _sentence(
+    evaluations: Sequence[ScoredEvaluation], questions: Sequence[Question], videos: int
+) -> str:
+    parts = [
+        _counted(len(evaluations), "evaluation"),
+        _counted(len(questions), "question"),
+        _counted(videos, "video"),
+    ]
+    times = [row.answered_at for e in evaluations for row in e.rows if row.answered_at is not None]
+    if times:
+        last = max(times)
+        parts.append(f"last answer {last.day} {last:%B %Y}")
+    return " · ".join(parts)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _document(
+    pages: Sequence[_BenchmarkPage],
+    details: dict[str, Any] | None,
+    *,
+    share: bool,
+    pictures: bool,
+) -> str:
+    first = pages[0].summary if pages else {"title": "Results", "summary": "No evaluation yet"}
+    return render(
+        title=first["title"],
+        description=first["summary"],
+        share=share,
+        summary={"share": share, "benchmarks": [page.summary for page in pages]},
+        details=details or {},
+        pictures=pictures,
+    )
+
+
+def _write_thumbnails(store: Store, folder: Path, page: _BenchmarkPage) -> Thumbnails:
+    """Small pictures of every frame that was sent, as files named by content and recipe."""
+    held: dict[tuple[str, str], list[str]] = {}
+    by_sampling = {evaluation.rows[0].sampling: evaluation for evaluation in page.evaluations}
+    videos = {question.video_id: question for question in page.questions}
+    for question in videos.values():
+        for sampling, evaluation in by_sampling.items():
+            found = stored_frames(store, question, evaluation)
+            if found is None:
+                continue
+            place = Path("frames", found[0][:16], found[1])
+            names = []
+            for number, frame in enumerate(read_frames(store, *found).frames):
+                name = place / f"{number:04d}.jpg"
+                if not (folder / name).exists():
+                    publish(UPath(folder / name), _thumbnail(frame.picture))
+                names.append(name.as_posix())
+            held[question.video_id, sampling] = names
+    return held
+
+
+def _thumbnail(picture: bytes) -> bytes:
+    with Image.open(io.BytesIO(picture)) as image:
+        small = image.convert("RGB")
+    small.thumbnail((10_000, THUMBNAIL_HEIGHT_PIXELS))
+    sink = io.BytesIO()
+    small.save(sink, "JPEG", quality=72)
+    return sink.getvalue()

@@ -1,0 +1,237 @@
+"""The texts behind the numbers: what was asked, what a model saw, what it said.
+
+Everything here stays on the machine that holds the benchmark: a page to be shared has none of
+it. Texts are passed on as they are; the page shows them as text and never as markup.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.frames.cache import frame_recipe_fingerprint
+from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.reports.document import shorten, utf16_span
+from videomme_pipeline.reports.stored import ScoredEvaluation
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.store import Store, read_folder, read_rows
+from videomme_pipeline.subtitles.align import AlignedLine
+from videomme_pipeline.videos.probe import Video
+
+Thumbnails = Mapping[tuple[str, str], Sequence[str]]
+"""(video id, sampling name) to the picture files of its frames, in time order."""
+
+
+class Texts:
+    """All texts of some evaluations of one benchmark, read once and shortened as asked."""
+
+    def __init__(
+        self,
+        store: Store,
+        benchmark: str,
+        questions: Sequence[Question],
+        evaluations: Sequence[ScoredEvaluation],
+        thumbnails: Thumbnails | None = None,
+    ) -> None:
+        self._questions = questions
+        self._evaluations = evaluations
+        self._prompts = [_prompts(store, benchmark, e.name) for e in evaluations]
+        self._responses = [_responses(store, benchmark, e.name) for e in evaluations]
+        self._rows = [_by_question(e.rows) for e in evaluations]
+        self._inputs = _inputs(store, benchmark, questions, evaluations, thumbnails or {})
+
+    def shortened(self, limit: int | None) -> dict[str, Any]:
+        """By video: what was seen, and by question what was asked and answered.
+
+        No text is longer than about `limit` characters. The texts of a video stand together,
+        since they repeat each other and so pack well.
+        """
+        videos: dict[str, Any] = {}
+        for question in self._questions:
+            if question.video_id not in videos:
+                inputs = self._inputs.get(question.video_id, {})
+                shown = {key: _cut_lines(value, limit) for key, value in inputs.items()}
+                videos[question.video_id] = {"inputs": shown, "questions": {}}
+            videos[question.video_id]["questions"][question.question_id] = {
+                "question": question.question,
+                "options": list(question.options),
+                "answers": [
+                    self._answers(number, question.question_id, limit)
+                    for number in range(len(self._evaluations))
+                ],
+            }
+        return videos
+
+    def _answers(self, number: int, question_id: str, limit: int | None) -> list[dict[str, Any]]:
+        prompt = self._prompts[number].get(question_id)
+        return [
+            _without_none(
+                _answer(row, limit)
+                | _served(self._responses[number].get((question_id, row.sample)), limit)
+                | _asked(prompt, limit)
+            )
+            for row in self._rows[number].get(question_id, ())
+        ]
+
+
+def _answer(row: ScoredQuestion, limit: int | None) -> dict[str, Any]:
+    span = None
+    if row.span_start is not None and row.span_end is not None:
+        span = (row.span_start, row.span_end)
+    raw = row.raw_output
+    return {
+        "raw": raw if raw is None else shorten(raw, limit, span),
+        "span": utf16_span(raw, span) if raw is not None and span is not None else None,
+        "rule": row.rule,
+        "reader": row.reader,
+        "error": row.error and shorten(row.error, limit),
+        "num_frames": row.num_frames,
+        "finish_reason": row.finish_reason,
+        "prompt_tokens": row.prompt_tokens,
+        "completion_tokens": row.completion_tokens,
+        "cached_tokens": row.cached_tokens,
+        "reasoning_tokens": row.reasoning_tokens,
+        "cost_dollars": row.cost_dollars,
+        "latency_seconds": _rounded(row.latency_seconds),
+        "attempts": row.attempts,
+    }
+
+
+def _served(response: Response | None, limit: int | None) -> dict[str, Any]:
+    if response is None:
+        return {}
+    return {
+        "reasoning": response.reasoning and shorten(response.reasoning, limit),
+        "reported_model": response.reported_model,
+    }
+
+
+def _asked(prompt: Prompt | None, limit: int | None) -> dict[str, Any]:
+    if prompt is None:
+        return {}
+    return {
+        "system": prompt.system and shorten(prompt.system, limit),
+        "prompt": shorten(prompt.text, limit),
+        "after_frame": list(prompt.after_frame) if limit is None else None,
+    }
+
+
+def _prompts(store: Store, benchmark: str, evaluation: str) -> dict[str, Prompt]:
+    rows = read_folder(store.path(benchmark, "prompts", evaluation), Prompt)
+    return {row.question_id: row for row in rows}
+
+
+def _responses(store: Store, benchmark: str, evaluation: str) -> dict[tuple[str, int], Response]:
+    rows = read_folder(store.path(benchmark, "responses", evaluation), Response)
+    return {(row.question_id, row.sample): row for row in rows}
+
+
+def _by_question(rows: Iterable[ScoredQuestion]) -> dict[str, list[ScoredQuestion]]:
+    held: dict[str, list[ScoredQuestion]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.sample):
+        held[row.question_id].append(row)
+    return held
+
+
+def _inputs(
+    store: Store,
+    benchmark: str,
+    questions: Sequence[Question],
+    evaluations: Sequence[ScoredEvaluation],
+    thumbnails: Thumbnails,
+) -> dict[str, dict[str, Any]]:
+    """By video and input key: the frames' times (and pictures) and the subtitle lines."""
+    distinct = {evaluation.input_key: evaluation for evaluation in evaluations}
+    held: dict[str, dict[str, Any]] = {}
+    for video_id, question in {question.video_id: question for question in questions}.items():
+        held[video_id] = {
+            key: {
+                "frames": _frames(store, question, evaluation, thumbnails),
+                "lines": _lines(store, benchmark, video_id, evaluation),
+            }
+            for key, evaluation in distinct.items()
+        }
+    return held
+
+
+def _frames(
+    store: Store, question: Question, evaluation: ScoredEvaluation, thumbnails: Thumbnails
+) -> list[dict[str, Any]]:
+    pictures = thumbnails.get((question.video_id, evaluation.rows[0].sampling), ())
+    times = frame_times(store, question, evaluation)
+    if not pictures:
+        return [{"seconds": _rounded(seconds)} for seconds in times]
+    return [
+        {"seconds": _rounded(seconds), "thumbnail": picture}
+        for seconds, picture in zip(times, pictures, strict=True)
+    ]
+
+
+def frame_times(store: Store, question: Question, evaluation: ScoredEvaluation) -> list[float]:
+    """When each frame that was sent is shown; empty where the frames are no longer stored."""
+    found = stored_frames(store, question, evaluation)
+    if found is None:
+        return []
+    with store.frames(*found).open("rb") as file:
+        table = pq.read_table(file, columns=["pts_seconds"])
+    return [float(seconds) for seconds in table.column("pts_seconds").to_pylist()]
+
+
+def stored_frames(
+    store: Store, question: Question, evaluation: ScoredEvaluation
+) -> tuple[str, str] | None:
+    """The video's content hash and the recipe under which its frames are stored."""
+    sampling = evaluation.sampling
+    path = store.video(question.benchmark, question.video_id)
+    if sampling is None or not path.exists():
+        return None
+    video = read_rows(path, Video)[0]
+    recipe = frame_recipe_fingerprint(sampling, question.duration)
+    found = (video.content_hash, recipe)
+    return found if store.frames(*found).exists() else None
+
+
+def _lines(
+    store: Store, benchmark: str, video_id: str, evaluation: ScoredEvaluation
+) -> list[dict[str, Any]]:
+    if evaluation.track_name is None:
+        return []
+    path = store.subtitles(benchmark, evaluation.track_name, video_id)
+    if not path.exists():
+        return []
+    return [
+        _without_none(
+            {
+                "start_seconds": _rounded(line.start_seconds),
+                "end_seconds": _rounded(line.end_seconds),
+                "frame": line.frame,
+                "text": line.text,
+            }
+        )
+        for line in read_rows(path, AlignedLine)
+    ]
+
+
+def _cut_lines(value: Mapping[str, Any], limit: int | None) -> dict[str, Any]:
+    """The first lines that together have `limit` characters, and how many more there are."""
+    if limit is None:
+        return dict(value)
+    kept, characters = [], 0
+    for line in value["lines"]:
+        characters += len(line["text"])
+        if characters > limit:
+            break
+        kept.append(line)
+    return {**value, "lines": kept, "lines_cut": len(value["lines"]) - len(kept)}
+
+
+def _rounded(seconds: float | None) -> float | None:
+    """Milliseconds: more digits only cost space on the page."""
+    return None if seconds is None else round(seconds, 3)
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
