@@ -5,7 +5,6 @@ which frames is decided before (`subtitles.align`); how frames and text become a
 decided after (`models`).
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +18,7 @@ from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 from upath import UPath
 
 from videomme_pipeline.annotations.question import Letter, Question
@@ -110,19 +109,27 @@ VARIABLES = {
 }
 """What a template may use, and what it is. The answer is not among it."""
 
-_FILTERS = ("default", "first", "float", "int", "join", "last", "length", "list", "lower", "map",
-            "replace", "reverse", "round", "trim", "upper")  # fmt: skip
-_FORBIDDEN = (nodes.Macro, nodes.CallBlock, nodes.Include, nodes.Import, nodes.FromImport,
-              nodes.Extends)  # fmt: skip
+_FILTERS = ("first", "join", "last", "length", "list", "lower", "map", "round", "trim", "upper")
+_FORBIDDEN: dict[type[nodes.Node], str] = {
+    nodes.Macro: "define macros",
+    nodes.CallBlock: "call",
+    nodes.Include: "include other files",
+    nodes.Import: "import other files",
+    nodes.FromImport: "import other files",
+    nodes.Extends: "extend other files",
+}
 
 
 class Template(Spec):
     """A prompt template; its text is part of the fingerprint.
 
     A `TemplateName` alone is enough and brings the published text. Any other name needs a
-    `text` of one's own: Jinja with the variables of `VARIABLES` and the filters default,
-    first, float, int, join, last, length, list, lower, map, replace, reverse, round, trim and
-    upper. In YAML the name of a published template may stand alone.
+    `text` of one's own: Jinja with the variables of `VARIABLES` and the filters first, join,
+    last, length, list, lower, map, round, trim and upper, but no calls and no other files. In
+    YAML the name of a published template may stand alone.
+
+    Raises:
+        PromptError: when a text is no such template.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
@@ -135,7 +142,7 @@ class Template(Spec):
     def _with_published_text(cls, value: Any) -> Any:
         given = {"name": value} if isinstance(value, str) else value
         if isinstance(given, dict) and "text" not in given:
-            if given.get("name") in set(TemplateName):
+            if given.get("name") in tuple(TemplateName):
                 return given | {"text": _published_text(given["name"])}
             raise ValueError(
                 f"no template {given.get('name')!r}; choose {', '.join(TemplateName)}, "
@@ -143,22 +150,17 @@ class Template(Spec):
             )
         return given
 
-    @field_validator("text", "system")
-    @classmethod
-    def _can_be_rendered(cls, text: str | None) -> str | None:
-        if text is not None:
-            try:
-                _compile(text)
-            except PromptError as error:
-                raise ValueError(str(error)) from error
-        return text
-
     @model_validator(mode="after")
-    def _published_name_has_published_text(self) -> Self:
-        if self.name in set(TemplateName) and (
+    def _is_what_its_name_says_and_can_be_rendered(self) -> Self:
+        if self.name in tuple(TemplateName) and (
             self.system is not None or self.text != _published_text(self.name)
         ):
             raise ValueError(f"{self.name} is a published prompt; give your own another name")
+        for text in (self.text, self.system or ""):
+            try:
+                _compile(text)
+            except PromptError as error:
+                raise PromptError(f"template {self.name}, {error}") from error
         return self
 
     @property
@@ -186,7 +188,8 @@ def load_template(path: Path | UPath) -> Template:
     """A template of one's own from a text file; the file's stem is its name.
 
     Raises:
-        ConfigurationError: when the file cannot be read or is no template.
+        ConfigurationError: when the file cannot be read, or its name is a published one.
+        PromptError: when its text is no template.
     """
     try:
         return Template(name=path.stem, text=path.read_text(encoding="utf-8"))
@@ -212,8 +215,8 @@ def render(
     nothing between, as chat templates join them.
 
     Raises:
-        PromptError: when the template uses a variable that does not exist, has no place for
-            the subtitles it is given, or does what a template may not do.
+        PromptError: when the template has no place for the subtitles it is given, or does what
+            a template may not do.
     """
     where = f"question {question.question_id}, template {template.name}"
     use = _subtitle_use(lines, interleaved=interleaved)
@@ -295,11 +298,15 @@ def _after_frame(lines: Sequence[AlignedLine], num_frames: int, where: str) -> t
 
 
 # The sandbox. A template sees the values above and nothing else: no files, no attributes that
-# begin with "_", no functions. What it may do is bounded by the size of what it is given.
+# begin with "_", nothing that can be called. It ends: its loops run over what it is given.
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**", "%"})
+
+    def is_safe_callable(self, obj: Any) -> bool:
+        del obj
+        return False
 
     def call_binop(
         self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
@@ -317,9 +324,7 @@ class _Compiled:
 
 @cache
 def _environment() -> _Sandbox:
-    sandbox = _Sandbox(
-        undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True
-    )
+    sandbox = _Sandbox(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     sandbox.globals.clear()
     sandbox.filters = {name: sandbox.filters[name] for name in _FILTERS}
     return sandbox
@@ -330,34 +335,39 @@ def _compile(text: str) -> _Compiled:
     try:
         tree = _environment().parse(text)
         _check(tree)
-        variables = frozenset(find_undeclared_variables(tree))
-        return _Compiled(_environment().from_string(text), variables)
+        return _Compiled(
+            _environment().from_string(text), frozenset(find_undeclared_variables(tree))
+        )
     except jinja2.TemplateSyntaxError as error:
-        raise PromptError(f"line {error.lineno} of the template: {error.message}") from error
+        raise PromptError(f"line {error.lineno}: {error.message}") from error
     except RecursionError as error:
-        raise PromptError("the template is nested too deeply") from error
+        raise PromptError("line 1: it is nested too deeply") from error
 
 
 def _check(tree: nodes.Template) -> None:
-    for node in tree.find_all(_FORBIDDEN):
-        kind = re.sub(r"(?<!^)(?=[A-Z])", " ", type(node).__name__).lower()
-        raise PromptError(f"line {node.lineno} of the template: {kind} is not possible here")
+    for node in tree.find_all(tuple(_FORBIDDEN)):
+        raise PromptError(f"line {node.lineno}: a prompt template cannot {_FORBIDDEN[type(node)]}")
     for loop in tree.find_all(nodes.For):
         if loop.recursive or any(inner.find(nodes.For) for inner in loop.find_all(nodes.For)):
-            raise PromptError(f"line {loop.lineno} of the template: loops are nested too deeply")
+            raise PromptError(f"line {loop.lineno}: loops are nested more than two deep")
+    unknown = sorted(find_undeclared_variables(tree) - set(VARIABLES))
+    if unknown:
+        raise PromptError(
+            f"{_line_of(tree, unknown[0])}: no variable {', '.join(unknown)}; "
+            f"there are {', '.join(VARIABLES)}"
+        )
+
+
+def _line_of(tree: nodes.Template, variable: str) -> str:
+    found = next(node.lineno for node in tree.find_all(nodes.Name) if node.name == variable)
+    return f"line {found}"
 
 
 def _fill(text: str, values: dict[str, Any], where: str) -> str:
-    compiled = _compile(text)
-    unknown = sorted(compiled.variables - set(VARIABLES))
-    if unknown:
-        raise PromptError(
-            f"{where}: no variable {', '.join(unknown)}; there are {', '.join(VARIABLES)}"
-        )
     pieces: list[str] = []
     size = 0
     try:
-        for piece in compiled.template.generate(values):
+        for piece in _compile(text).template.generate(values):
             pieces.append(piece)
             size += len(piece)
             if size > MAX_PROMPT_CHARACTERS:

@@ -1,0 +1,456 @@
+"""Prompts, byte for byte.
+
+The files in `golden/prompts` are whole prompts: a line break at the end belongs to the prompt.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videomme_pipeline.annotations.question import GroupType, Letter, Question
+from videomme_pipeline.errors import ConfigurationError, PromptError
+from videomme_pipeline.prompts.render import (
+    VARIABLES,
+    Prompt,
+    SubtitleUse,
+    Template,
+    TemplateName,
+    load_template,
+    parse_template,
+    render,
+)
+from videomme_pipeline.subtitles.align import AlignedLine, SampledFrames, align, parse_alignment
+from videomme_pipeline.subtitles.cues import read_words
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+LETTERS = "ABCDEFGH"
+V1_TEMPLATES = [TemplateName.OFFICIAL_V1, TemplateName.CONTRACT_V1]
+
+
+@cache
+def recorded(name: str) -> Any:
+    return json.loads((GOLDEN / "subtitles" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def golden(name: str) -> str:
+    return (GOLDEN / "prompts" / f"{name}.txt").read_bytes().decode()
+
+
+def question(text: str, options: Sequence[str], *, in_group: bool = False) -> Question:
+    return Question(
+        benchmark="videomme_v2" if in_group else "videomme",
+        question_id="001-1",
+        video_id="001",
+        youtube_id=None,
+        url=None,
+        question=text,
+        options=tuple(options),
+        answer=Letter.A,
+        group_type=GroupType.LOGIC if in_group else None,
+    )
+
+
+V1 = question(
+    "Which kettle boils first?",
+    ["A. The red one.", "B. The blue one.", "C. The green one.", "D. None of them."],
+)
+V2 = question(
+    "Which kettle boils first?",
+    [f"{letter}. Kettle {number}." for number, letter in enumerate(LETTERS, 1)],
+    in_group=True,
+)
+
+
+def line(
+    text: str, frame: int | None = 0, start: float = 0.0, end: float = 1.0, cue: int | None = 0
+) -> AlignedLine:
+    return AlignedLine(
+        frame=frame, cue=cue, last_cue=cue, start_seconds=start, end_seconds=end, text=text
+    )
+
+
+SPOKEN = [
+    line("The water is warm.", 0, 0.3, 1.96, 0),
+    line("Now it sings!", 1, 2.0, 3.005, 1),
+    line("Tea, anyone?", 1, 3.5, 4.25, 2),
+]
+
+
+def rendered(
+    template: str | Template,
+    asked: Question,
+    lines: Sequence[AlignedLine] | None,
+    *,
+    frames: int = 4,
+    interleaved: bool = False,
+) -> Prompt:
+    chosen = parse_template(template) if isinstance(template, str) else template
+    seconds = [float(second) for second in range(frames)]
+    return render(chosen, asked, lines, frame_seconds=seconds, interleaved=interleaved)
+
+
+# Whole prompts
+
+
+TRACKS: dict[str, Sequence[AlignedLine] | None] = {
+    "without": None,
+    "with": SPOKEN,
+    "video-without": [],
+}
+ASKED = [
+    ("official_v1", V1, "official_v1"),
+    ("contract_v1", V1, "contract_v1"),
+    ("lmms_eval", V1, "lmms_eval"),
+    ("lmms_eval", V2, "lmms_eval-v2"),
+    ("vlmevalkit", V1, "vlmevalkit"),
+    ("vlmevalkit", V2, "vlmevalkit-v2"),
+    ("official_v2", V2, "official_v2"),
+    ("official_v2_think", V2, "official_v2_think"),
+]
+
+
+@pytest.mark.parametrize("track", TRACKS)
+@pytest.mark.parametrize(("template", "asked", "file"), ASKED)
+def test_prompts_stay_as_they_are(template: str, asked: Question, file: str, track: str) -> None:
+    assert rendered(template, asked, TRACKS[track]).text == golden(f"{file}.{track}")
+
+
+@pytest.mark.parametrize(("template", "asked", "file"), ASKED)
+def test_prompts_without_frames_do_not_speak_of_frames(
+    template: str, asked: Question, file: str
+) -> None:
+    prompt = rendered(template, asked, None, frames=0)
+    assert prompt.text == golden(f"{file}.without-frames")
+    assert "frames" not in prompt.text
+    assert prompt.num_frames == 0
+
+
+@pytest.mark.parametrize("template", ["official_v2", "official_v2_think", "vlmevalkit"])
+def test_subtitles_between_the_frames(template: str) -> None:
+    prompt = rendered(template, V2, SPOKEN, interleaved=True)
+    assert prompt.text == golden(f"{template}.interleaved")
+    assert prompt.after_frame == (
+        "[Subtitle 0.30s - 1.96s]: The water is warm.",
+        "[Subtitle 2.00s - 3.00s]: Now it sings![Subtitle 3.50s - 4.25s]: Tea, anyone?",
+        "",
+        "",
+    )
+
+
+# Equal to what was recorded
+
+
+def shown(text: str) -> list[AlignedLine]:
+    return [line(row) for row in text.split("\n")]
+
+
+COLOUR = question("What colour is the car?", ["A. Red", "B. Blue", "C. Green", "D. Yellow"])
+BUS = question(
+    "What colour is the bus?",
+    [f"{letter}. opt{n}" for n, letter in enumerate(LETTERS)],
+    in_group=True,
+)
+NO_FRAMES = SampledFrames(seconds=(), indices=(), fps=25.0, video_end_seconds=60.0)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case, held in recorded("lmms_eval")["cases"].items() if held["srt"]]
+)
+def test_lmms_eval_with_subtitles_is_as_recorded(case: str) -> None:
+    for output in recorded("lmms_eval")["cases"][case]["outputs"].values():
+        if "prompt_tail" in output:
+            lines = shown(output["subtitle_text"]) if output["subtitle_text"] else []
+            text = rendered("lmms_eval", COLOUR, lines).text
+            # The recording holds the last 400 characters of a long prompt.
+            assert text[-len(output["prompt_tail"]) :] == output["prompt_tail"]
+
+
+def test_lmms_eval_says_that_a_video_has_no_subtitles() -> None:
+    notice = align(parse_alignment("lmms_eval"), None, NO_FRAMES)
+    prompt = rendered("lmms_eval", COLOUR, notice)
+    output = recorded("lmms_eval")["cases"]["no_srt"]["outputs"]["8"]
+    assert prompt.text == output["prompt_tail"]
+    assert (prompt.subtitles, prompt.subtitle_lines) == (SubtitleUse.NONE, 0)
+
+
+def test_lmms_eval_without_subtitles_is_as_recorded() -> None:
+    wanted = recorded("lmms_eval")["prompts_v1_no_subtitle"]["default"]
+    assert rendered("lmms_eval", COLOUR, None).text == wanted
+
+
+def test_lmms_eval_v2_is_as_recorded() -> None:
+    wanted = recorded("lmms_eval")["prompts_v2"]
+    words = read_words("\n".join(map(json.dumps, wanted["subtitle_jsonl"])).encode())
+    policy = parse_alignment("lmms_eval")
+    assert rendered("lmms_eval", BUS, None).text == wanted["default"]
+    with_subtitles = rendered("lmms_eval", BUS, align(policy, words, NO_FRAMES))
+    assert with_subtitles.text == wanted["w_subtitle"]
+    # lmms-eval has no notice for v2: a video without subtitles is asked as on the other track.
+    assert rendered("lmms_eval", BUS, align(policy, None, NO_FRAMES)).text == wanted["default"]
+
+
+def test_vlmevalkit_v1_is_as_recorded() -> None:
+    data = recorded("vlmevalkit")
+    asked = question("What is shown?", ["A. Black.", "B. Gray.", "C. Green.", "D. Brown."])
+    cases = [case for case in data["v1"] if case["text_messages"]]
+    assert len(cases) == 3
+    for case in cases:
+        lines = [line(text) for text in case["subtitles_lines"]]
+        assert rendered("vlmevalkit", asked, lines).text == "".join(case["text_messages"])
+
+
+def test_vlmevalkit_v1_for_a_video_without_subtitles_is_as_recorded() -> None:
+    text = rendered("vlmevalkit", question("q", ["A. x"]), []).text
+    assert text == "".join(recorded("vlmevalkit")["v1_missing_srt_text_messages"])
+
+
+@pytest.mark.parametrize("case", range(6))
+@pytest.mark.parametrize(
+    ("template", "column", "listed", "interleaved"),
+    [
+        ("official_v2", "official", "concat", "interleaved"),
+        ("vlmevalkit", "vlmevalkit", "vlmevalkit", "vlmevalkit_interleaved"),
+    ],
+)
+def test_v2_requests_are_as_recorded(
+    case: int, template: str, column: str, listed: str, interleaved: str
+) -> None:
+    data = recorded("vlmevalkit")
+    held = data["v2"][case]
+    frames = SampledFrames(
+        seconds=tuple(held["timestamps"]),
+        indices=tuple(held["indices"]),
+        fps=data["videos"]["vidA"]["fps"],
+        video_end_seconds=60.0,
+    )
+    alignment = parse_alignment(interleaved if held["interleave"] else listed)
+    words = read_words("\n".join(map(json.dumps, data["v2_words"])).encode())
+    asked = question("Which?", [f"{letter}. opt{letter}" for letter in LETTERS], in_group=True)
+    prompt = render(
+        parse_template(template),
+        asked,
+        align(alignment, words, frames),
+        frame_seconds=frames.seconds,
+        interleaved=alignment.is_interleaved,
+    )
+    after = prompt.after_frame or ("",) * prompt.num_frames
+    # Texts that follow each other have nothing between them.
+    assert "".join(f"IMG{text}" for text in after) + prompt.text == "".join(held[column])
+
+
+def test_official_v2_uses_the_recorded_sentences() -> None:
+    said = recorded("v2_official")["prompts"]
+    rest = "Question: Which kettle boils first?\n" + "\n".join(V2.options) + "\n"
+    text = " ".join(spoken.text for spoken in SPOKEN)
+    for template, sentence in (
+        ("official_v2", "INSTRUCT_PROMPT"),
+        ("official_v2_think", "THINK_PROMPT"),
+    ):
+        tail = rest + said[sentence]
+        assert rendered(template, V2, None).text == said["WO_SUB_PROMPT"] + tail
+        assert rendered(template, V2, SPOKEN).text == said["WITH_SUB_PROMPT"].format(text) + tail
+        assert rendered(template, V2, []).text == said["WITH_SUB_PROMPT"].format("") + tail
+        between = rendered(template, V2, [], interleaved=True)
+        assert between.text == said["WITH_SUB_PROMPT_INTERLEAVE"] + tail
+        assert between.subtitles is SubtitleUse.NONE
+
+
+# Odd questions
+
+
+def test_line_breaks_and_duplicate_options_stay_as_published() -> None:
+    odd = question("One\nTwo", ["A. same", "B. same", "C. two\nrows", "D. {{ options }} {% x"])
+    text = rendered("official_v1", odd, None).text
+    assert "\nOne\nTwo\nA. same\nB. same\nC. two\nrows\nD. {{ options }} {% x\nThe best" in text
+
+
+@pytest.mark.parametrize(
+    ("count", "phrase"),
+    [(1, "(A)"), (2, "(A or B)"), (3, "(A, B, or C)"), (4, "(A, B, C, or D)"),
+     (8, "(A, B, C, D, E, F, G, or H)")],
+)  # fmt: skip
+def test_official_v1_names_the_letters_that_exist(count: int, phrase: str) -> None:
+    asked = question("q", [f"{letter}. x" for letter in LETTERS[:count]])
+    assert f"with only the letter {phrase} of" in rendered("official_v1", asked, None).text
+
+
+@pytest.mark.parametrize("template", ["official_v2", "lmms_eval", "vlmevalkit"])
+def test_published_v2_prompts_name_eight_letters_whatever_options_there_are(template: str) -> None:
+    asked = question("q", ["A. x", "B. y"], in_group=True)
+    assert "(A, B, C, D, E, F, G, or H)" in rendered(template, asked, None).text
+
+
+@pytest.mark.parametrize(
+    ("lines", "interleaved", "use", "count"),
+    [
+        (None, False, SubtitleUse.OFF, 0),
+        ([], False, SubtitleUse.NONE, 0),
+        (SPOKEN, False, SubtitleUse.LISTED, 3),
+        (SPOKEN, True, SubtitleUse.INTERLEAVED, 3),
+    ],
+)
+def test_a_prompt_records_what_it_holds_of_the_subtitles(
+    lines: Sequence[AlignedLine] | None, interleaved: bool, use: SubtitleUse, count: int
+) -> None:
+    prompt = rendered("official_v2", V2, lines, interleaved=interleaved)
+    assert (prompt.subtitles, prompt.subtitle_lines) == (use, count)
+
+
+@pytest.mark.parametrize("template", V1_TEMPLATES)
+def test_ours_never_announces_subtitles_that_are_not_there(template: str) -> None:
+    without, none = rendered(template, V1, None).text, rendered(template, V1, []).text
+    assert none == without
+    assert "subtitles are listed" not in none
+
+
+@pytest.mark.parametrize("template", ["official_v1", "contract_v1", "lmms_eval"])
+def test_a_prompt_without_a_form_for_it_is_not_interleaved_silently(template: str) -> None:
+    assert not parse_template(template).can_interleave
+    with pytest.raises(PromptError, match="no form for subtitles between frames"):
+        rendered(template, V1, SPOKEN, interleaved=True)
+
+
+def test_a_line_at_a_frame_that_is_not_sent_is_an_error() -> None:
+    with pytest.raises(PromptError, match="at frame 1, but 1 frames are sent"):
+        rendered("official_v2", V2, SPOKEN, frames=1, interleaved=True)
+
+
+# Templates of one's own
+
+
+def own(text: str, **fields: Any) -> Template:
+    return Template(name="own", text=text, **fields)
+
+
+def test_a_template_of_ones_own_may_use_every_variable() -> None:
+    text = "\n".join(f"{name}={{{{ {name} }}}}" for name in VARIABLES)
+    prompt = rendered(own(text, system="You see {{ num_frames }} frames."), V1, SPOKEN)
+    assert prompt.template == "own"
+    assert prompt.system == "You see 4 frames."
+    assert "letter_list=A, B, C, or D\nin_group=False\nnum_frames=4\n" in prompt.text
+
+
+def test_a_template_may_loop_over_lines_with_their_times() -> None:
+    text = (
+        "{% for line in lines %}{{ loop.index }} {{ line.start_seconds | round(1) }} "
+        "{{ line.text }}\n{% endfor %}{{ question }}"
+    )
+    assert rendered(own(text), V1, SPOKEN).text == (
+        "1 0.3 The water is warm.\n2 2.0 Now it sings!\n3 3.5 Tea, anyone?\n"
+        "Which kettle boils first?"
+    )
+
+
+def test_the_answer_is_not_in_reach_of_a_template() -> None:
+    with pytest.raises(PromptError, match="no variable answer"):
+        own("{{ answer }}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{{ question }}\n{{ foo }}", r"own, line 2: no variable foo; there are question, options"),
+        ("{{ question", "own, line 1: unexpected end"),
+        ("{{ question | tojson }}", "No filter named 'tojson'"),
+        ("{% include '/etc/passwd' %}", "line 1: a prompt template cannot include other files"),
+        ("{% import 'x' as y %}", "cannot import other files"),
+        ("{% extends 'x' %}", "cannot extend other files"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}", "cannot define macros"),
+        ("{% for a in lines recursive %}{% endfor %}", "nested more than two deep"),
+        (
+            "{% for a in lines %}{% for b in lines %}{% for c in lines %}"
+            "{% endfor %}{% endfor %}{% endfor %}",
+            "nested more than two deep",
+        ),
+        ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "nested too deeply"),
+    ],
+)
+def test_a_text_that_is_no_template_is_refused_at_once(text: str, said: str) -> None:
+    with pytest.raises(PromptError, match=said):
+        own(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ question.__class__ }}",
+        "{{ question.upper() }}",
+        "{{ lines[0].nothing }}",
+        "{{ 'x' * 1000000000 }}",
+        "{{ 9 ** 99999999 }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ 1 // 0 }}",
+        "{{ question | round }}",
+    ],
+)
+def test_what_a_template_may_not_do_is_an_error_with_the_question(text: str) -> None:
+    with pytest.raises(PromptError, match=r"question 001-1, template own: "):
+        rendered(own(text + "{% if lines %}{% endif %}"), V1, SPOKEN)
+
+
+def test_a_prompt_has_a_largest_size() -> None:
+    text = "{% for a in lines %}{% for b in lines %}{{ question }}{% endfor %}{% endfor %}"
+    long = question("x" * 10_000, ["A. x"])
+    with pytest.raises(PromptError, match="longer than 4,000,000 characters"):
+        rendered(own(text), long, [line("a")] * 30)
+
+
+def test_a_template_that_forgets_the_subtitles_is_no_track_with_subtitles() -> None:
+    template = own("{{ question }}")
+    assert rendered(template, V1, None).text == V1.question
+    with pytest.raises(PromptError, match="never shows the subtitles"):
+        rendered(template, V1, SPOKEN)
+
+
+def test_a_template_from_a_file_is_named_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "short-answer.txt"
+    path.write_text("{{ question }} Gr\u00fc\u00dfe\n", encoding="utf-8")
+    template = load_template(path)
+    assert template.name == "short-answer"
+    assert rendered(template, V1, None).text == "Which kettle boils first? Grüße"
+    with pytest.raises(ConfigurationError, match=r"missing\.txt"):
+        load_template(tmp_path / "missing.txt")
+    path.rename(tmp_path / "official_v1.txt")
+    with pytest.raises(ConfigurationError, match="published prompt; give your own another name"):
+        load_template(tmp_path / "official_v1.txt")
+
+
+def test_the_text_is_in_the_fingerprint() -> None:
+    templates = [parse_template(name) for name in TemplateName]
+    templates += [own("{{ question }}"), own("{{ question }}!"), own("{{ question }}", system="x")]
+    assert len({template.fingerprint for template in templates}) == len(templates)
+    assert "The best answer is:" in parse_template("official_v1").text
+
+
+def test_a_published_name_brings_its_text_and_no_other() -> None:
+    template = Template.model_validate("official_v2")
+    assert Template.model_validate({"name": "official_v2"}) == template
+    assert Template.model_validate(template.model_dump()) == template
+    with pytest.raises(ValueError, match="published prompt"):
+        Template(name="official_v2", text="{{ question }}")
+    with pytest.raises(ConfigurationError, match="choose official_v1, contract_v1"):
+        parse_template("official_v3")
+    with pytest.raises(ValueError, match="no template 'mine'"):
+        Template.model_validate({"name": "mine"})
+
+
+TEXT = st.text(max_size=30)
+
+
+@given(TEXT, st.lists(TEXT, min_size=1, max_size=8), st.lists(TEXT, max_size=4), st.integers(0, 3))
+def test_every_text_stands_in_the_prompt_as_it_is(
+    asked: str, options: list[str], spoken: list[str], frames: int
+) -> None:
+    for name in TemplateName:
+        for in_group in (False, True):
+            posed = question(asked, options, in_group=in_group)
+            text = rendered(name, posed, [line(said) for said in spoken], frames=frames).text
+            assert asked + "\n" in text
+            assert "\n".join(options) in text
+            assert ("\n".join(spoken) in text) or (" ".join(spoken) in text)
