@@ -44,8 +44,12 @@ class VideoError(VideoMMEError):
     """One video cannot be used. Other videos are not affected."""
 
     def __init__(self, video_id: str, message: str) -> None:
-        self.video_id = video_id
+        self.video_id, self.message = video_id, message
         super().__init__(f"video {video_id}: {message}")
+
+    def __reduce__(self) -> tuple[type["VideoError"], tuple[str, str]]:
+        """Errors travel from the child processes that decode."""
+        return type(self), (self.video_id, self.message)
 
 
 class VideoMissingError(VideoError):
@@ -70,6 +74,29 @@ class PromptError(VideoMMEError):
 
 class ModelError(VideoMMEError):
     """A model cannot be asked: unknown name, missing key, rejected credentials."""
+
+
+class EndpointDownError(ModelError):
+    """One question after the other failed and none was answered: asking on is of no use."""
+
+    def __init__(self, model: str, failures: int, last: str) -> None:
+        super().__init__(
+            f"model {model}: {failures} questions in a row got no answer, the last because of "
+            f"{last}. Check that the endpoint is up and takes these requests, then run again: "
+            "everything answered so far is kept."
+        )
+
+
+class CostLimitError(VideoMMEError):
+    """The next request could cost more than the evaluation may."""
+
+    def __init__(self, most_dollars: float, spent_dollars: float) -> None:
+        self.most_dollars, self.spent_dollars = most_dollars, spent_dollars
+        super().__init__(
+            f"stopped at ${spent_dollars:.4f} of ${most_dollars:.4f} (`max_cost_dollars`), since "
+            "the next request might not fit. Everything answered so far is kept: raise the limit "
+            "and run again to go on from here."
+        )
 
 
 class ScoringError(VideoMMEError):

@@ -3,13 +3,19 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from videomme_pipeline.models.video_llm import FailureKind
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
     """One row per (evaluation, question, sample).
 
     `raw_output` is None exactly when the request failed; `error` then says why. Money is in
-    US dollars, None where no price is known.
+    US dollars, None where no price is known, and counts every attempt at the question, as
+    `attempts` does; the token counts are those of the last one. `failure` is the kind of
+    `error`. `warning` says what is suspicious about an answer (frames that the endpoint seems
+    to have dropped). `observation` sets apart answers of an unchanged evaluation that was
+    asked again on purpose (a date, for instance); None normally.
     """
 
     benchmark: str
@@ -35,3 +41,6 @@ class Response:
     latency_seconds: float | None
     attempts: int
     answered_at: datetime | None
+    failure: FailureKind | None = None
+    warning: str | None = None
+    observation: str | None = None
