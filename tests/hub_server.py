@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from urllib.parse import parse_qs, unquote, urlsplit
 
 _PATHS_INFO = re.compile(r"/api/datasets/([^/]+/[^/]+)/paths-info/([^/]+)")
@@ -31,6 +31,12 @@ class Asked:
     range: str | None
     authorization: str | None
 
+    @property
+    def length(self) -> int:
+        """How many bytes a request for a range asked for."""
+        start, _, end = (self.range or "").removeprefix("bytes=").partition("-")
+        return int(end) - int(start) + 1
+
 
 @dataclass
 class HubServer:
@@ -47,6 +53,10 @@ class HubServer:
     ignores_ranges: bool = False
     cut_after: dict[str, list[int]] = field(default_factory=dict)
     """Path to how many body bytes to send before closing, one entry per request."""
+    stall_after: dict[str, int] = field(default_factory=dict)
+    """Path to how many body bytes to send before waiting for `go_on`, once."""
+    stalled: Event = field(default_factory=Event)
+    go_on: Event = field(default_factory=Event)
     altered: dict[str, bytes] = field(default_factory=dict)
     """Bytes served for a path in place of those whose sha256 is stated."""
     broken: dict[str, int] = field(default_factory=dict)
@@ -198,6 +208,11 @@ class _Handler(BaseHTTPRequestHandler):
         cuts = self.held.cut_after.get(path, [])
         if cuts:
             self.wfile.write(body[: cuts.pop(0)])
+            self.close_connection = True
+        elif path in self.held.stall_after:
+            self.wfile.write(body[: self.held.stall_after.pop(path)])
+            self.held.stalled.set()
+            self.held.go_on.wait(timeout=60)
             self.close_connection = True
         else:
             self.wfile.write(body)

@@ -4,6 +4,7 @@ The archive may be a file on disk or one that is read from the hub by ranges; bo
 binary files here. Which archives and members are wanted is not decided here.
 """
 
+import io
 import os
 import stat
 import zlib
@@ -21,7 +22,11 @@ from videomme_pipeline.errors import ArchiveError
 MAX_COMPRESSION_RATIO = 200
 """More than this of a member that matters is a bomb: videos hardly compress, subtitles ~10×."""
 
-_CHUNK_BYTES = 1 << 20
+BinaryFile = IO[bytes] | io.RawIOBase
+
+# Also the length of a request when the archive is read from the hub.
+_CHUNK_BYTES = 8 << 20
+_SMALL_BYTES = 1 << 20
 _ENCRYPTED = 0x1
 _LEFT_BY_MACOS = "__MACOSX"
 
@@ -47,7 +52,7 @@ class Member:
 
 
 @contextmanager
-def open_archive(file: IO[bytes], archive: str) -> Iterator[ZipFile]:
+def open_archive(file: BinaryFile, archive: str) -> Iterator[ZipFile]:
     """`file` as a zip archive called `archive`.
 
     Raises:
@@ -63,7 +68,7 @@ def open_archive(file: IO[bytes], archive: str) -> Iterator[ZipFile]:
         yield opened
 
 
-def read_directory(file: IO[bytes], archive: str) -> tuple[Member, ...]:
+def read_directory(file: BinaryFile, archive: str) -> tuple[Member, ...]:
     """The files in a zip archive. Only its directory is read, at the end of `file`.
 
     Every member is checked before any is used: one that could leave the folder it is unzipped
@@ -174,7 +179,7 @@ def _problem(info: ZipInfo) -> str | None:
         return "it is a link or a device, not a file"
     if info.flag_bits & _ENCRYPTED:
         return "it is encrypted"
-    if info.file_size > max(_CHUNK_BYTES, info.compress_size * MAX_COMPRESSION_RATIO):
+    if info.file_size > max(_SMALL_BYTES, info.compress_size * MAX_COMPRESSION_RATIO):
         return f"{info.compress_size:,} bytes claim to unzip to {info.file_size:,}"
     return None
 

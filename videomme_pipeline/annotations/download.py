@@ -20,13 +20,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import IO
 from zipfile import ZipFile
 
 from filelock import FileLock
 from upath import UPath
 
-from videomme_pipeline.annotations.archives import Member, extract, open_archive, read_directory
+from videomme_pipeline.annotations.archives import (
+    BinaryFile,
+    Member,
+    extract,
+    open_archive,
+    read_directory,
+)
 from videomme_pipeline.annotations.hub import HubFile, HubRepository, explained
 from videomme_pipeline.annotations.question import VideoReference
 from videomme_pipeline.annotations.release import Release
@@ -42,8 +47,6 @@ from videomme_pipeline.store import read_rows, write_rows
 WHOLE_ARCHIVE_SHARE = 0.5
 """An archive is downloaded whole when more than this share of its bytes is wanted."""
 
-_DIRECTORY_BLOCK_BYTES = 64 << 10
-_MEMBER_BLOCK_BYTES = 8 << 20
 _DIRECTORIES_AT_ONCE = 8
 
 
@@ -372,7 +375,7 @@ def _directory_or_problem(
     try:
         with (
             explained(f"{archive} of {repository}"),
-            repository.open(stated, _DIRECTORY_BLOCK_BYTES) as file,
+            repository.open(stated) as file,
         ):
             return read_directory(file, archive)
     except (ArchiveError, DownloadError) as error:
@@ -438,9 +441,9 @@ def _opened(job: _UnzipJob, repository: HubRepository, meter: _Meter) -> Iterato
     if job.stated is not None and job.is_downloaded_whole:
         repository.download(job.stated, job.archive, meter.add)
     if job.archive.is_file():
-        file: IO[bytes] = job.archive.open("rb")
+        file: BinaryFile = job.archive.open("rb")
     elif job.stated is not None:
-        file = repository.open(job.stated, _MEMBER_BLOCK_BYTES)
+        file = repository.open(job.stated)
     else:
         raise DownloadError(f"{job.archive.name} is not in {repository} any more")
     with file, open_archive(file, job.archive.name) as opened:

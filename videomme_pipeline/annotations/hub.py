@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import httpx2
 from huggingface_hub import HfApi, RepoFile, hf_hub_url
@@ -35,6 +35,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, but
 from videomme_pipeline.errors import DownloadError, StorageError, VideoMMEError
 
 _PARTIAL_CONTENT = 206
+_BLOCK_BYTES = 64 << 10
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -110,11 +111,9 @@ class HubRepository:
             partial.replace(target)
         return target
 
-    def open(self, file: HubFile, block_bytes: int) -> IO[bytes]:
-        """`file` as a seekable binary file that reads blocks of `block_bytes` by HTTP ranges."""
-        return io.BufferedReader(
-            _RemoteFile(self._url(file.path), file.size_bytes), buffer_size=block_bytes
-        )
+    def open(self, file: HubFile) -> "RemoteFile":
+        """`file` as a seekable binary file that reads by HTTP ranges."""
+        return RemoteFile(self._url(file.path), file.size_bytes)
 
     def _url(self, path: str) -> str:
         return hf_hub_url(
@@ -186,15 +185,18 @@ def _advice(status: int) -> str:
     return "run again later: what is complete is kept"
 
 
-class _RemoteFile(io.RawIOBase):
-    """A file on the hub, read by HTTP ranges; a server that ignores them is an error.
+class RemoteFile(io.RawIOBase):
+    """A file on the hub, read by HTTP ranges: each as long as asked for, but no shorter than a
+    block, which is kept, so that small reads beside one another are one request.
 
-    `HfFileSystem` reads so too, but takes a whole file that comes instead of a range as the range.
+    `HfFileSystem` reads by ranges too, but takes a whole file that comes instead of a range for
+    the range, and lists the repository first.
     """
 
     def __init__(self, url: str, size_bytes: int) -> None:
         super().__init__()
         self._url, self._size, self._place = url, size_bytes, 0
+        self._block, self._block_start = b"", 0
 
     def readable(self) -> bool:
         return True
@@ -214,21 +216,29 @@ class _RemoteFile(io.RawIOBase):
         start, stop = self._place, min(self._place + len(buffer), self._size)
         if start >= stop:
             return 0
+        if start < self._block_start or stop > self._block_start + len(self._block):
+            self._block = self._fetch(start, min(max(stop, start + _BLOCK_BYTES), self._size))
+            self._block_start = start
+        offset = start - self._block_start
+        buffer[: stop - start] = self._block[offset : offset + stop - start]
+        self._place = stop
+        return stop - start
+
+    def _fetch(self, start: int, stop: int) -> bytes:
         response = http_backoff(
             "GET",
             self._url,
             headers={**build_hf_headers(), "Range": f"bytes={start}-{stop - 1}"},
         )
         hf_raise_for_status(response)
-        if response.status_code != _PARTIAL_CONTENT or len(response.content) != stop - start:
+        content: bytes = response.content
+        if response.status_code != _PARTIAL_CONTENT or len(content) != stop - start:
             raise DownloadError(
-                f"{self._url}: asked for bytes {start:,} to {stop:,}, got "
-                f"{len(response.content):,} bytes with status {response.status_code}; the server "
-                "behind HF_ENDPOINT must serve HTTP ranges"
+                f"{self._url}: asked for bytes {start:,} to {stop:,}, got {len(content):,} bytes "
+                f"with status {response.status_code}; the server behind HF_ENDPOINT must serve "
+                "HTTP ranges"
             )
-        buffer[: stop - start] = response.content
-        self._place = stop
-        return stop - start
+        return content
 
 
 def _reporting_to(on_bytes: Callable[[int], None]) -> type[tqdm]:

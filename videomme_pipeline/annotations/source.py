@@ -127,7 +127,7 @@ def annotations_in(release: Release, spec: BenchmarkSpec) -> Path:
     """
     require_licence(release, spec)
     if spec.annotations is not None:
-        return spec.annotations
+        return spec.annotations.expanduser()
     name = Path(release.annotations)
     roots = folder_roots(release, spec)
     for root in roots:

@@ -3,7 +3,7 @@
 Only looks; nothing is fetched and no file is decoded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +20,7 @@ from videomme_pipeline.annotations.source import (
     require_licence,
 )
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.videos.locate import index_media
+from videomme_pipeline.videos.locate import MediaIndex, index_media
 
 
 class Verdict(StrEnum):
@@ -67,7 +67,6 @@ def check_data(release: Release, spec: BenchmarkSpec, folder: Path) -> list[Find
             Finding(check="annotations", verdict=Verdict.FAILED, message=str(error)),
         ]
     videos = videos_of(questions)
-    where = ", ".join(map(str, media.roots))
     return [
         *findings,
         Finding(
@@ -75,8 +74,8 @@ def check_data(release: Release, spec: BenchmarkSpec, folder: Path) -> list[Find
             verdict=Verdict.OK,
             message=f"{len(questions):,} questions on {len(videos):,} videos in {annotations}",
         ),
-        _videos_found(videos, lambda video: video.file_stem in media.videos, spec, where),
-        _subtitles_found(videos, lambda video: video.file_stem in media.subtitles, where),
+        _videos_found(videos, media, spec.source),
+        _subtitles_found(videos, media),
     ]
 
 
@@ -87,36 +86,35 @@ def _annotations_at_hand(release: Release, spec: BenchmarkSpec, folder: Path) ->
 
 
 def _videos_found(
-    videos: Sequence[VideoReference],
-    is_there: Callable[[VideoReference], bool],
-    spec: BenchmarkSpec,
-    where: str,
+    videos: Sequence[VideoReference], media: MediaIndex, source: SourceKind
 ) -> Finding:
-    missing = [video for video in videos if not is_there(video)]
-    found = f"{len(videos) - len(missing):,} of {len(videos):,} under {where}"
+    missing = [video for video in videos if video.file_stem not in media.videos]
+    found = f"{len(videos) - len(missing):,} of {len(videos):,} under {_listed(media.roots)}"
     if not missing:
         return Finding(check="videos", verdict=Verdict.OK, message=found)
     names = ", ".join(f"{video.video_id} ({video.file_stem})" for video in missing[:5])
     rest = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
-    advice = (
-        "they will be fetched"
-        if spec.source is SourceKind.HUB
-        else "put them there, or their questions stay out of every score"
-    )
+    verdict, advice = {
+        SourceKind.HUB: (Verdict.WARNING, "they will be fetched"),
+        SourceKind.FOLDER: (
+            Verdict.FAILED,
+            "put them there, or leave them out with `videos` or `limit`",
+        ),
+    }[source]
     return Finding(
-        check="videos",
-        verdict=Verdict.WARNING if spec.source is SourceKind.HUB else Verdict.FAILED,
-        message=f"{found}; missing: {names}{rest}; {advice}",
+        check="videos", verdict=verdict, message=f"{found}; missing: {names}{rest}; {advice}"
     )
 
 
-def _subtitles_found(
-    videos: Sequence[VideoReference], is_there: Callable[[VideoReference], bool], where: str
-) -> Finding:
-    found = sum(is_there(video) for video in videos)
+def _subtitles_found(videos: Sequence[VideoReference], media: MediaIndex) -> Finding:
+    found = sum(video.file_stem in media.subtitles for video in videos)
     return Finding(
         check="subtitles",
         verdict=Verdict.OK if found else Verdict.WARNING,
-        message=f"{found:,} of {len(videos):,} videos have them under {where}"
+        message=f"{found:,} of {len(videos):,} videos have them under {_listed(media.roots)}"
         + ("" if found else "; a track with subtitles needs them"),
     )
+
+
+def _listed(roots: Sequence[Path]) -> str:
+    return ", ".join(map(str, roots))

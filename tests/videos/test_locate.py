@@ -1,0 +1,115 @@
+"""Finding files in every layout that people have."""
+
+from pathlib import Path
+
+import pytest
+
+from videomme_pipeline.annotations.question import VideoReference
+from videomme_pipeline.errors import VideoMissingError
+from videomme_pipeline.videos.locate import index_media, locate_subtitle, locate_video
+
+V1 = VideoReference("001", "-abcDEF_123")
+V2 = VideoReference("001", None)
+
+
+def touch(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "data/-abcDEF_123.mp4",  # the hub's archives unzipped, and what is fetched here
+        "data/-abcDEF_123.MP4",
+        "data/-abcDEF_123.mkv",
+        "videomme/data/-abcDEF_123.mp4",  # below $HF_HOME, by lmms-eval
+        "video/-abcDEF_123.mp4",  # by VLMEvalKit, in the snapshot
+        "videos/-abcDEF_123.mp4",
+        "-abcDEF_123.mp4",
+    ],
+)
+def test_v1_videos_are_found(place: str, tmp_path: Path) -> None:
+    path = touch(tmp_path / place)
+    media = index_media([tmp_path, tmp_path / "videomme"])
+    assert locate_video(media, V1) == path
+
+
+@pytest.mark.parametrize("place", ["videos/001.mp4", "video/001.mp4", "data/001.mp4", "001.mp4"])
+def test_v2_videos_are_found(place: str, tmp_path: Path) -> None:
+    path = touch(tmp_path / place)
+    assert locate_video(index_media([tmp_path]), V2) == path
+
+
+@pytest.mark.parametrize(
+    ("video", "place"),
+    [
+        (V1, "subtitle/-abcDEF_123.srt"),
+        (V1, "subtitles/-abcDEF_123.srt"),
+        (V2, "subtitle/001.jsonl"),
+        (V2, "subtitle/subtitle/001.jsonl"),  # lmms-eval's v2 cache
+    ],
+)
+def test_subtitles_are_found(video: VideoReference, place: str, tmp_path: Path) -> None:
+    path = touch(tmp_path / place)
+    assert locate_subtitle(index_media([tmp_path]), video) == path
+
+
+def test_a_video_without_subtitles_has_none(tmp_path: Path) -> None:
+    touch(tmp_path / "subtitle" / "other.srt")
+    assert locate_subtitle(index_media([tmp_path]), V1) is None
+
+
+def test_a_v1_video_is_never_taken_by_its_number(tmp_path: Path) -> None:
+    touch(tmp_path / "videos" / "001.mp4")
+    with pytest.raises(VideoMissingError):
+        locate_video(index_media([tmp_path]), V1)
+
+
+def test_ids_that_differ_in_case_are_different_videos(tmp_path: Path) -> None:
+    path = touch(tmp_path / "data" / "-ABCdef_123.mp4")
+    media = index_media([tmp_path])
+    assert locate_video(media, VideoReference("002", "-ABCdef_123")) == path
+    with pytest.raises(VideoMissingError):
+        locate_video(media, V1)
+
+
+def test_of_two_files_the_first_root_then_the_mp4_wins(tmp_path: Path) -> None:
+    mkv, mp4 = touch(tmp_path / "b/data/001.mkv"), touch(tmp_path / "b/data/001.mp4")
+    assert locate_video(index_media([tmp_path / "b"]), V2) == mp4
+    first = touch(tmp_path / "a/videos/001.mkv")
+    assert locate_video(index_media([tmp_path / "a", tmp_path / "b"]), V2) == first
+    assert mkv.exists()
+
+
+def test_half_written_and_unrelated_files_are_passed_over(tmp_path: Path) -> None:
+    for name in (".001.mp4.partial", "._001.mp4", "001.txt", "001.mp4.part"):
+        touch(tmp_path / "videos" / name)
+    (tmp_path / "videos" / "001.mp4").mkdir()
+    assert index_media([tmp_path]).videos == {}
+
+
+def test_a_missing_video_names_what_was_looked_for_and_where(tmp_path: Path) -> None:
+    touch(tmp_path / "data" / "other.mp4")
+    with pytest.raises(VideoMissingError) as caught:
+        locate_video(index_media([tmp_path, tmp_path / "none"]), V1)
+    message = str(caught.value)
+    assert caught.value.video_id == "001"
+    assert message.startswith("video 001: no file -abcDEF_123.mp4, .MP4 or .mkv under ")
+    assert f"{tmp_path}, {tmp_path / 'none'}" in message
+    assert "1 videos are there" in message
+
+
+def test_no_folder_at_all_is_said() -> None:
+    with pytest.raises(VideoMissingError, match="under no folder at all"):
+        locate_video(index_media([]), V1)
+
+
+def test_folders_are_read_once_however_many_videos_are_asked_for(tmp_path: Path) -> None:
+    paths = [touch(tmp_path / "data" / f"{number:04d}.mp4") for number in range(900)]
+    media = index_media([tmp_path])
+    for path in paths:
+        path.unlink()
+    found = [locate_video(media, VideoReference(path.stem, None)) for path in paths]
+    assert found == paths
