@@ -335,6 +335,20 @@ def test_published_v1_policies_list_all_words_of_a_word_file(policy: str) -> Non
     )
 
 
+def test_window_takes_the_segments_of_a_word_file_for_lines() -> None:
+    cues = words_file(recorded("v2_official")["words"])
+    assert texts(align(parse_alignment("window"), cues, at(2.0, 13.2))) == [
+        "a test! of",
+        "end Hello world.",
+    ]
+
+
+def test_interleaved_shows_the_cues_of_an_srt_file_between_frames() -> None:
+    cues = srt((0.5, 1.5, "a"), (1.5, 4.0, "<i>b</i>"), (2.0, 3.0, " "))
+    lines = align(parse_alignment("interleaved"), cues, at(1.0, 3.0, end=3.5))
+    assert [(line.frame, line.text) for line in lines] == [(0, "a"), (0, "b"), (1, "b")]
+
+
 # Names
 
 

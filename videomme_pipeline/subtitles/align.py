@@ -40,8 +40,9 @@ _PYSUBS2_OTHER_TAGS = re.compile(r"< */? *[a-zA-Z][^>]*>")
 class Policy(StrEnum):
     """Which cues go with which frames.
 
-    A word file (v2) has words where an SRT file (v1) has cues. The published evaluators show
-    all its words at once, so `official`, `lmms_eval` and `vlmevalkit` then are `concat`.
+    A word file (v2) has words where an SRT file (v1) has cues; a line of it is a segment, words
+    up to a pause, as the official v2 script groups them. The published evaluators list all
+    words, so `official`, `lmms_eval` and `vlmevalkit` are `concat` for a word file.
     """
 
     OFFICIAL = "official"
@@ -50,8 +51,8 @@ class Policy(StrEnum):
     behind it, italics stay as `{\\i1}`."""
 
     WINDOW = "window"
-    """Every cue that is on screen within some milliseconds before and after a frame's time:
-    the benchmark contract. Once each, at the first such frame."""
+    """Every line that is on screen within some milliseconds before and after a frame's time:
+    the benchmark contract. In time order, each cue once, at the first such frame."""
 
     LMMS_EVAL = "lmms_eval"
     """The cues at the frames by frame number, each once, as lmms-eval does: in the order of a
@@ -69,15 +70,15 @@ class Policy(StrEnum):
     with the frames' times."""
 
     FULL = "full"
-    """Every cue with text, in time order, whatever frames are sent."""
+    """Every line, in time order, whatever frames are sent."""
 
     CONCAT = "concat"
-    """All text in file order, as the official v2 evaluation lists it; one line a segment."""
+    """All words in file order, as the official v2 script lists them."""
 
     INTERLEAVED = "interleaved"
-    """The official v2 form between frames: behind each frame the segments that are spoken
-    until the next one (until the video's end behind the last). A segment that lasts longer
-    is repeated."""
+    """The official v2 form between frames: behind each frame the lines that are spoken until
+    the next one (until the video's end behind the last). A line that lasts longer is
+    repeated."""
 
 
 INTERLEAVED_POLICIES = frozenset({Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEAVED})
@@ -207,29 +208,36 @@ def _line(cue: Cue, frame: int | None, text: str) -> AlignedLine:
     )
 
 
+def _spoken(cues: CueFile) -> list[AlignedLine]:
+    """Every line there is: the cues with text of an SRT file, the segments of a word file."""
+    if cues.is_words:
+        return _segments(cues.in_file_order)
+    return [_line(cue, None, cue.text) for cue in cues.cues if cue.text]
+
+
 # Our own policies.
 
 
 def _full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
-    del frames  # every cue, whatever is sent
-    return [_line(cue, None, cue.text) for cue in cues.cues if cue.text.strip()]
+    del frames  # every line, whatever is sent
+    return sorted(_spoken(cues), key=lambda line: line.start_seconds)
 
 
 def _within_window(
     cues: CueFile, frames: SampledFrames, before_ms: int, after_ms: int
 ) -> list[AlignedLine]:
-    """A cue [start, end) counts at t when it is on screen in [t - before, t + after]."""
-    shown = [cue for cue in cues.cues if cue.text.strip()]
-    times = _microseconds(frames.seconds)[:, None]
-    starts = _microseconds([cue.start_seconds for cue in shown])
-    ends = _microseconds([cue.end_seconds for cue in shown])
-    counts = (starts <= times + 1000 * after_ms) & (ends > times - 1000 * before_ms)
-    if not len(times):
+    """A line [start, end) counts at t when it is on screen in [t - before, t + after]."""
+    lines = _full(cues, frames)
+    if not lines or not frames.seconds:
         return []
-    first_frame = counts.argmax(axis=0)
+    times = _microseconds(frames.seconds)[:, None]
+    starts = _microseconds([line.start_seconds for line in lines])
+    ends = _microseconds([line.end_seconds for line in lines])
+    counts = (starts <= times + 1000 * after_ms) & (ends > times - 1000 * before_ms)
+    first_frame = counts.argmax(axis=0).tolist()
     return [
-        _line(shown[place], int(first_frame[place]), shown[place].text)
-        for place in np.flatnonzero(counts.any(axis=0))
+        replace(lines[place], frame=first_frame[place])
+        for place in np.flatnonzero(counts.any(axis=0)).tolist()
     ]
 
 
@@ -410,21 +418,20 @@ def _no_subtitles_notice(frames: SampledFrames) -> AlignedLine:
 
 def _concatenated(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     del frames  # all words, whatever is sent
-    return _segments(_words(cues))
+    return _spoken(cues)
 
 
 def _interleaved(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
-    segments = _segments(_words(cues))
-    spoken = _spoken_between(segments, frames)
+    lines = _spoken(cues)
     return [
-        replace(segments[place], frame=int(frame))
-        for frame, place in zip(*np.nonzero(spoken), strict=True)
+        replace(lines[place], frame=frame)
+        for frame, place in np.argwhere(_spoken_between(lines, frames)).tolist()
     ]
 
 
 def _vlmevalkit_interleaved(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     """Source: VLMEvalKit, its v2 dataset."""
-    words = _words(cues)
+    words = cues.in_file_order if cues.is_words else [cue for cue in cues.cues if cue.text]
     spoken = _spoken_between(words, frames)
     next_seconds = _next_seconds(frames)
     lines: list[AlignedLine] = []
@@ -457,11 +464,6 @@ def _spoken_between(
 def _next_seconds(frames: SampledFrames) -> list[float]:
     """The time of the next frame for each frame; the end of the video for the last one."""
     return [*frames.seconds[1:], frames.video_end_seconds][: len(frames.seconds)]
-
-
-def _words(cues: CueFile) -> Sequence[Cue]:
-    """A word file as the official script takes it; the cues of an SRT file in time order."""
-    return cues.in_file_order if cues.is_words else [cue for cue in cues.cues if cue.text]
 
 
 def _segments(words: Sequence[Cue]) -> list[AlignedLine]:
