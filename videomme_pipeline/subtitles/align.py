@@ -19,7 +19,8 @@ from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.subtitles.cues import Cue, CueFile
 
 ALIGN_VERSION = 1
-"""Part of the fingerprint of everything that aligns; raised when a policy gives other lines."""
+"""Part of the fingerprint of all aligned lines; raised when a policy, or the reading of a file
+in `cues`, gives others."""
 
 DEFAULT_BEFORE_MS = 500
 """The benchmark contract's window: 500 ms before the frame's time."""
@@ -197,9 +198,9 @@ def align(alignment: Alignment, cues: CueFile | None, frames: SampledFrames) -> 
     return _POLICIES[alignment.policy](cues, frames)
 
 
-def _line(cue: Cue, frame: int | None, text: str) -> AlignedLine:
+def _line(cue: Cue, text: str) -> AlignedLine:
     return AlignedLine(
-        frame=frame,
+        frame=None,
         cue=cue.number,
         last_cue=cue.number,
         start_seconds=cue.start_seconds,
@@ -212,7 +213,7 @@ def _spoken(cues: CueFile) -> list[AlignedLine]:
     """Every line there is: the cues with text of an SRT file, the segments of a word file."""
     if cues.is_words:
         return _segments(cues.in_file_order)
-    return [_line(cue, None, cue.text) for cue in cues.cues if cue.text]
+    return [_line(cue, cue.text) for cue in cues.cues if cue.text]
 
 
 # Our own policies.
@@ -246,27 +247,8 @@ def _microseconds(seconds: Sequence[float]) -> NDArray[np.int64]:
     return np.rint(np.asarray(seconds, dtype=np.float64) * 1e6).astype(np.int64)
 
 
-# The published v1 evaluators read the file in their own way.
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A cue as another parser sees it: its text, and our number for it (None: we skip it)."""
-
-    cue: int | None
-    start_seconds: float
-    end_seconds: float
-    text: str
-
-    def line(self, frame: int | None, text: str) -> AlignedLine:
-        return AlignedLine(
-            frame=frame,
-            cue=self.cue,
-            last_cue=self.cue,
-            start_seconds=self.start_seconds,
-            end_seconds=self.end_seconds,
-            text=text,
-        )
+# The published v1 evaluators read the file in their own way: these functions give what each of
+# them takes for cues, in file order.
 
 
 def _require_utf8(cues: CueFile, evaluator: str) -> None:
@@ -296,14 +278,14 @@ def _first_on_screen(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     on_screen = (starts < times) & (ends > times)
     first = on_screen.argmax(axis=1).tolist()
     return [
-        entries[first[frame]].line(frame, entries[first[frame]].text)
+        replace(entries[first[frame]], frame=frame)
         for frame in np.flatnonzero(on_screen.any(axis=1)).tolist()
         if entries[first[frame]].text.strip()
     ]
 
 
-def _pysubs2_entries(cues: CueFile) -> list[_Entry]:
-    """The cues as pysubs2 1.8 parses them, in file order, rows joined with a space.
+def _pysubs2_entries(cues: CueFile) -> list[AlignedLine]:
+    """The cues as pysubs2 1.8 parses them, rows joined with a space.
 
     It takes every line with two times for a timing line and all that follows for text.
     """
@@ -316,8 +298,10 @@ def _pysubs2_entries(cues: CueFile) -> list[_Entry]:
             blocks[-1][2].append(line)
     numbers = {cue.line: cue.number for cue in cues.cues}
     return [
-        _Entry(
+        AlignedLine(
+            frame=None,
             cue=numbers.get(place),
+            last_cue=numbers.get(place),
             start_seconds=_pysubs2_milliseconds(*times[0]) / 1000,
             end_seconds=_pysubs2_milliseconds(*times[1]) / 1000,
             text=_pysubs2_text(rows),
@@ -356,27 +340,38 @@ def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     # A plain set, filled in this order: lmms-eval lists its lines in the order that results.
     order = list(set(of_entry.tolist()))
     tagged = [(place, _LMMS_EVAL_TAG.search(entries[place].text)) for place in order]
-    return [entries[place].line(first_frame[place], match[1]) for place, match in tagged if match]
+    return [
+        replace(entries[place], frame=first_frame[place], text=match[1])
+        for place, match in tagged
+        if match
+    ]
 
 
-def _lmms_eval_entries(cues: CueFile) -> list[_Entry]:
+def _lmms_eval_entries(cues: CueFile) -> list[AlignedLine]:
     """The cues as lmms-eval parses them; two with the same times are one, with the later text."""
     _require_utf8(cues, "lmms-eval")
     numbers = {cue.line: cue.number for cue in cues.cues}
-    entries: dict[tuple[float, float], _Entry] = {}
+    entries: dict[tuple[float, float], AlignedLine] = {}
     place = 1
     for section in cues.raw.split("\n\n"):
         lines = section.split("\n")
         if section.strip() and len(lines) >= 3:
             times = lines[1].split(" --> ")
             try:
-                span = _lmms_eval_seconds(times[0]), _lmms_eval_seconds(times[1])
-            except (ValueError, IndexError) as error:
+                start, end = _lmms_eval_seconds(times[0]), _lmms_eval_seconds(times[1])
+            except (ValueError, IndexError, OverflowError) as error:
                 raise SubtitleError(
                     f"lmms-eval stops at line {place + 1}, {lines[1]!r}, with {error!r}; "
                     "choose another alignment for this file"
                 ) from error
-            entries[span] = _Entry(numbers.get(place + 1), *span, " ".join(lines[2:]))
+            entries[(start, end)] = AlignedLine(
+                frame=None,
+                cue=numbers.get(place + 1),
+                last_cue=numbers.get(place + 1),
+                start_seconds=start,
+                end_seconds=end,
+                text=" ".join(lines[2:]),
+            )
         place += len(lines) + 1
     return list(entries.values())
 
@@ -398,7 +393,7 @@ def _lmms_eval_full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
         for cue, end in zip(held, ends, strict=False)
         for row in rows[cue.line : end]
     )
-    return [_line(cue, None, match[1]) for cue, match in tagged if match]
+    return [_line(cue, match[1]) for cue, match in tagged if match]
 
 
 def _no_subtitles_notice(frames: SampledFrames) -> AlignedLine:

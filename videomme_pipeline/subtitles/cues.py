@@ -19,9 +19,6 @@ from upath import UPath
 
 from videomme_pipeline.errors import SubtitleError
 
-CUES_VERSION = 1
-"""Part of the fingerprint of everything that reads subtitles; raised when a reading changes."""
-
 # UTF-32 first: its little-endian mark begins with the one of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
