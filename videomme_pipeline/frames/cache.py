@@ -12,7 +12,7 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -304,9 +304,15 @@ def _frames_of(table: pa.Table) -> tuple[Frame, ...]:
 
 
 def _update(checksum: blake3, frame: Frame) -> None:
-    row = asdict(frame)
-    row.pop("picture")
-    checksum.update(repr(row).encode())
+    facts = (
+        frame.requested_seconds,
+        frame.pts_seconds,
+        frame.index,
+        frame.is_keyframe,
+        frame.width,
+        frame.height,
+    )
+    checksum.update(repr(facts).encode())
     checksum.update(frame.picture)
 
 

@@ -1,0 +1,44 @@
+"""A contact sheet of one video file, for a person who wants to see what a model will see."""
+
+from pathlib import Path
+
+from videomme_pipeline.annotations.question import Duration
+from videomme_pipeline.frames.cache import FrameSet, frame_recipe_fingerprint, read_frames
+from videomme_pipeline.frames.decode import FrameJob, extract
+from videomme_pipeline.frames.sampling import Sampling
+from videomme_pipeline.store import Store
+from videomme_pipeline.videos.probe import HashCache, content_hash
+
+
+def show_frames(
+    video: Path,
+    sampling: Sampling,
+    output: Path,
+    *,
+    store: Store,
+    duration: Duration | None = None,
+) -> FrameSet:
+    """Write the contact sheet of `video` under `sampling` to `output` (.jpg, .png …).
+
+    The frames come from the cache, and go there, as in an evaluation.
+
+    Raises:
+        VideoError: when the video cannot be used; the message says what was found.
+        FileNotFoundError: when there is no such video.
+    """
+    with HashCache(store.local("hashes.sqlite")) as hashes:
+        video_hash = content_hash(video, hashes)
+    job = FrameJob(
+        video_id=video.stem,
+        path=video,
+        video_hash=video_hash,
+        samplings=(sampling,),
+        duration=duration,
+    )
+    for result in extract([job], store=store):
+        if result.error is not None:
+            raise result.error
+    frames = read_frames(store, video_hash, frame_recipe_fingerprint(sampling, duration))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    frames.contact_sheet().save(output)
+    return frames
