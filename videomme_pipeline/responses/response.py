@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.models.video_llm import FailureKind
+
+RESPONSE_VERSION = 1
+"""Part of the fingerprint of every response; raised when the same request is put differently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +48,34 @@ class Response:
     failure: FailureKind | None = None
     warning: str | None = None
     observation: str | None = None
+
+
+def never_answered(
+    question: Question, *, evaluation: str, model: str, sample: int, error: str
+) -> Response:
+    """The response to a question that was never sent, so that it is counted as failed."""
+    return Response(
+        benchmark=question.benchmark,
+        evaluation=evaluation,
+        video_id=question.video_id,
+        question_id=question.question_id,
+        sample=sample,
+        request_fingerprint="",
+        model=model,
+        num_frames=0,
+        raw_output=None,
+        reasoning=None,
+        finish_reason=None,
+        error=error,
+        reported_model=None,
+        system_fingerprint=None,
+        prompt_tokens=None,
+        completion_tokens=None,
+        cached_tokens=None,
+        reasoning_tokens=None,
+        usage_json=None,
+        cost_dollars=None,
+        latency_seconds=None,
+        attempts=0,
+        answered_at=None,
+    )

@@ -5,6 +5,9 @@ from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.read_answer import ReaderName, Reading, read_answer
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
+SCORE_VERSION = 1
+"""Part of the fingerprint of every score; raised when the same reading gives another outcome."""
+
 
 def score_question(  # noqa: PLR0913 - three facts of the evaluation go into every row
     question: Question,
