@@ -12,8 +12,8 @@ from videomme_pipeline.annotations.question import videos_of
 from videomme_pipeline.annotations.source import (
     RELEASES,
     BenchmarkSpec,
+    annotations_at_hand,
     annotations_in,
-    folder_roots,
     media_roots,
     read_benchmark,
     select,
@@ -42,13 +42,13 @@ def write(path: Path, data: bytes = b"x") -> Path:
 def test_a_local_folder_is_not_looked_at_before_the_licence_is_accepted(tmp_path: Path) -> None:
     path = write(tmp_path / V1.annotations, parquet_bytes(v1_rows()))
     spec = own_copy(tmp_path, accept_license=False)
-    for use in (annotations_in, folder_roots):
+    for use in (annotations_in, media_roots):
         with pytest.raises(LicenceNotAcceptedError, match="accept_license: true"):
             use(V1, spec)
     with pytest.raises(LicenceNotAcceptedError):
         read_benchmark(V1, spec, path)
     with pytest.raises(LicenceNotAcceptedError):
-        media_roots(V1, spec, tmp_path)
+        annotations_at_hand(V1, spec, tmp_path)
 
 
 def test_the_licence_is_not_accepted_unless_someone_says_so() -> None:
@@ -162,11 +162,14 @@ def test_missing_annotations_say_where_they_were_looked_for(tmp_path: Path) -> N
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="none, which is not a folder"):
-        folder_roots(V1, own_copy(tmp_path / "none"))
+        media_roots(V1, own_copy(tmp_path / "none"))
 
 
-def test_media_of_the_hub_lie_where_they_were_fetched(tmp_path: Path) -> None:
-    assert media_roots(V1, BenchmarkSpec(accept_license=True), tmp_path) == (tmp_path,)
+def test_annotations_of_the_hub_are_at_hand_once_they_were_fetched(tmp_path: Path) -> None:
+    spec = BenchmarkSpec(accept_license=True)
+    assert annotations_at_hand(V1, spec, tmp_path) is None
+    path = write(tmp_path / ".hub" / V1.revision / V1.annotations)
+    assert annotations_at_hand(V1, spec, tmp_path) == path
 
 
 def test_v1_and_v2_in_one_cache_are_told_apart(tmp_path: Path) -> None:
@@ -174,6 +177,6 @@ def test_v1_and_v2_in_one_cache_are_told_apart(tmp_path: Path) -> None:
         write(tmp_path / "hub" / f"datasets--{name}" / "snapshots" / "abc" / "README.md")
     for name in ("videomme", "videomme_v2"):
         write(tmp_path / name / "data" / "001.mp4")
-    v1, v2 = (folder_roots(release, own_copy(tmp_path)) for release in (V1, V2))
+    v1, v2 = (media_roots(release, own_copy(tmp_path)) for release in (V1, V2))
     assert set(v1) & set(v2) == {tmp_path}
     assert [len(v1), len(v2)] == [3, 3]

@@ -115,8 +115,8 @@ def extract(
         partial.replace(target)
     except (BadZipFile, EOFError, zlib.error, NotImplementedError, KeyError) as error:
         raise ArchiveError(
-            f"{member.archive}, member {member.name}: damaged ({error}); "
-            "delete the archive and run again to fetch it anew"
+            f"{member.archive}, member {member.name}: damaged ({error}); run again, and if it "
+            "stays so, delete the archive where it was kept"
         ) from error
     finally:
         partial.unlink(missing_ok=True)

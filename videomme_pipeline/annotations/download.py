@@ -11,11 +11,9 @@ How one file comes from the hub belongs to `hub`, how one member comes out of an
 `archives`.
 """
 
-import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -23,7 +21,6 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from filelock import FileLock
-from upath import UPath
 
 from videomme_pipeline.annotations.archives import (
     BinaryFile,
@@ -32,22 +29,18 @@ from videomme_pipeline.annotations.archives import (
     open_archive,
     read_directory,
 )
-from videomme_pipeline.annotations.hub import HubFile, HubRepository, explained
+from videomme_pipeline.annotations.hub import HubFile, explained
+from videomme_pipeline.annotations.mirror import Mirror
 from videomme_pipeline.annotations.question import VideoReference
 from videomme_pipeline.annotations.release import Release
 from videomme_pipeline.annotations.source import (
     BenchmarkSpec,
-    SourceKind,
-    annotations_in,
     require_licence,
 )
 from videomme_pipeline.errors import ArchiveError, DownloadError, StorageError
-from videomme_pipeline.store import read_rows, write_rows
 
 WHOLE_ARCHIVE_SHARE = 0.5
 """An archive is downloaded whole when more than this share of its bytes is wanted."""
-
-_DIRECTORIES_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,24 +65,6 @@ class FetchedFile:
     problem: str | None = None
 
 
-def annotations_file(release: Release, spec: BenchmarkSpec, folder: Path) -> Path:
-    """The annotation file, from wherever `spec` says: fetched into `folder`, or the user's own.
-
-    Raises:
-        LicenceNotAcceptedError, AnnotationError, ConfigurationError: as `annotations_in`.
-        DownloadError, StorageError: as `fetch_annotations`.
-    """
-    if spec.source is SourceKind.FOLDER:
-        return annotations_in(release, spec)
-    return fetch_annotations(release, spec, folder)
-
-
-def fetched_annotations(release: Release, spec: BenchmarkSpec, folder: Path) -> Path | None:
-    """The annotation file that was fetched into `folder` before; None when it was not."""
-    path = _downloads(_repository(release, spec), folder) / release.annotations
-    return path if path.is_file() else None
-
-
 def fetch_annotations(release: Release, spec: BenchmarkSpec, folder: Path) -> Path:
     """The annotation file, downloaded under `folder` unless it is there already.
 
@@ -99,9 +74,11 @@ def fetch_annotations(release: Release, spec: BenchmarkSpec, folder: Path) -> Pa
         StorageError: when `folder` cannot be written.
     """
     require_licence(release, spec)
+    mirror = Mirror.of(release, spec, folder)
+    if mirror.path(release.annotations).is_file():
+        return mirror.path(release.annotations)
     with _alone_in(folder):
-        repository = _repository(release, spec)
-        return _verified_file(repository, release, release.annotations, folder)
+        return mirror.file(release.annotations)
 
 
 def fetch_subtitles(
@@ -119,10 +96,9 @@ def fetch_subtitles(
         StorageError: when `folder` cannot be written.
     """
     require_licence(release, spec)
-    repository = _repository(release, spec)
     target = folder / release.subtitle_folder
     with _alone_in(folder):
-        path = _verified_file(repository, release, release.subtitles, folder)
+        path = Mirror.of(release, spec, folder).file(release.subtitles)
         with (
             explained(release.subtitles),
             path.open("rb") as file,
@@ -155,27 +131,18 @@ def fetch_videos(
     """
     require_licence(release, spec)
     wanted = tuple(videos)
-    repository = _repository(release, spec)
+    mirror = Mirror.of(release, spec, folder)
     target = folder / release.video_folder
-    with _alone_in(folder):
-        members, problems = _find_members(repository, release, wanted, folder)
-        missing = {
-            video_id: member
-            for video_id, member in members.items()
-            if not _is_complete(target, member)
-        }
-        jobs = _unzip_jobs(repository, release, missing, folder)
-        _require_space(jobs, folder, keep_archives=spec.keep_archives)
-        meter = _Meter(
-            on_progress,
-            videos_done=len(wanted) - len(missing),
-            videos_wanted=len(wanted),
-            bytes_wanted=sum(job.download_bytes + job.unzipped_bytes for job in jobs),
-        )
-        for job in jobs:
-            problems |= _unzip(job, repository, target, meter)
-            if not spec.keep_archives and not problems.keys() & job.members.keys():
-                job.archive.unlink(missing_ok=True)
+    members, problems = _find_members(mirror, wanted)
+    if _missing(members, target):
+        with _alone_in(folder):
+            jobs = _unzip_jobs(mirror, _missing(members, target))
+            _require_space(jobs, folder, keep_archives=spec.keep_archives)
+            meter = _Meter(on_progress, len(wanted), jobs)
+            for job in jobs:
+                problems |= _unzip(job, mirror, target, meter)
+                if not spec.keep_archives and not problems.keys() & job.members.keys():
+                    job.archive.unlink(missing_ok=True)
     return tuple(
         FetchedFile(
             video_id=video.video_id,
@@ -215,17 +182,15 @@ class _Meter:
     def __init__(
         self,
         on_progress: Callable[[FetchProgress], None],
-        *,
-        videos_done: int,
         videos_wanted: int,
-        bytes_wanted: int,
+        jobs: Sequence[_UnzipJob],
     ) -> None:
         self._tell = on_progress
         self._now = FetchProgress(
-            videos_done=videos_done,
+            videos_done=videos_wanted - sum(len(job.members) for job in jobs),
             videos_wanted=videos_wanted,
             bytes_done=0,
-            bytes_wanted=bytes_wanted,
+            bytes_wanted=sum(job.download_bytes + job.unzipped_bytes for job in jobs),
         )
         self._tell(self._now)
 
@@ -238,53 +203,17 @@ class _Meter:
         self._tell(self._now)
 
 
-def _repository(release: Release, spec: BenchmarkSpec) -> HubRepository:
-    # huggingface_hub reads HF_ENDPOINT only once, when it is imported.
-    endpoint = os.environ.get("HF_ENDPOINT") or None
-    return HubRepository(release.repository, spec.revision or release.revision, endpoint)
-
-
-def _downloads(repository: HubRepository, folder: Path) -> Path:
-    """Where files lie as they stand in the repository, apart from those of other commits."""
-    return folder / ".hub" / repository.revision
-
-
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
     """Let one process at a time fetch into `folder`; the others wait and find the work done."""
+    lock = FileLock(folder / ".fetch.lock")
     with explained(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".fetch.lock"):
+        lock.acquire()
+    try:
         yield
-
-
-def _stated(
-    repository: HubRepository, release: Release, paths: Iterable[str]
-) -> dict[str, HubFile]:
-    """What the hub states of `paths`, compared with what the release pins."""
-    files = repository.files(paths)
-    pinned = release.sha256 if repository.revision == release.revision else {}
-    for path in files.keys() & pinned.keys():
-        if files[path].sha256 != pinned[path]:
-            raise DownloadError(
-                f"{path} of {repository}: the hub states sha256 {files[path].sha256}, pinned is "
-                f"{pinned[path]}; what HF_ENDPOINT points to is not the published dataset"
-            )
-    return files
-
-
-def _verified_file(repository: HubRepository, release: Release, path: str, folder: Path) -> Path:
-    """A file of the repository on disk; what is there under its name was verified before."""
-    target = _downloads(repository, folder) / path
-    if target.is_file():
-        return target
-    stated = _stated(repository, release, [path])
-    if path not in stated:
-        raise DownloadError(
-            f"{path} is not in {repository}; remove `revision` to use the pinned one, "
-            f"{release.revision}"
-        )
-    return repository.download(stated[path], target)
+    finally:
+        lock.release()
 
 
 def _subtitle(
@@ -308,91 +237,52 @@ def _is_complete(target: Path, member: Member) -> bool:
     return path.is_file() and path.stat().st_size == member.size_bytes
 
 
+def _missing(members: Mapping[str, Member], target: Path) -> dict[str, Member]:
+    return {
+        video_id: member for video_id, member in members.items() if not _is_complete(target, member)
+    }
+
+
 def _find_members(
-    repository: HubRepository, release: Release, wanted: Sequence[VideoReference], folder: Path
+    mirror: Mirror, wanted: Sequence[VideoReference]
 ) -> tuple[dict[str, Member], dict[str, str]]:
     """For each video the member that is its file, or why there is none; keys are video ids."""
-    candidates = {video: release.archives_with(video.video_id) for video in wanted}
-    directories, unread = _read_directories(
-        repository, release, dict.fromkeys(chain.from_iterable(candidates.values())), folder
-    )
+    candidates = {video: mirror.release.archives_with(video.video_id) for video in wanted}
+    archives = list(dict.fromkeys(chain.from_iterable(candidates.values())))
+    directories, unread = mirror.directories(archives)
+    by_archive = {
+        archive: {member.stem: member for member in held} for archive, held in directories.items()
+    }
     members: dict[str, Member] = {}
     problems: dict[str, str] = {}
-    for video, archives in candidates.items():
+    for video, possible in candidates.items():
         found = [
-            member
-            for archive in archives
-            for member in directories.get(archive, ())
-            if member.stem == video.file_stem
+            by_archive[archive][video.file_stem]
+            for archive in possible
+            if video.file_stem in by_archive.get(archive, {})
         ]
         if found:
             members[video.video_id] = found[0]
-            continue
-        reasons = [unread[archive] for archive in archives if archive in unread]
-        problems[video.video_id] = (
-            f"video {video.video_id}: no archive of {repository} that could be read holds "
-            f"{video.file_stem}.mp4" + "".join(f"; {reason}" for reason in reasons)
-        )
+        else:
+            reasons = [unread[archive] for archive in possible if archive in unread]
+            problems[video.video_id] = "; ".join(
+                [
+                    f"video {video.video_id}: no archive of {mirror.hub} that could be read "
+                    f"holds {video.file_stem}.mp4",
+                    *reasons,
+                ]
+            )
     return members, problems
 
 
-def _read_directories(
-    repository: HubRepository, release: Release, archives: Iterable[str], folder: Path
-) -> tuple[dict[str, tuple[Member, ...]], dict[str, str]]:
-    """The members of each archive, and for archives that cannot be read the reason."""
-    kept = {
-        archive: UPath(
-            _downloads(repository, folder) / f"{archive.replace('/', '-')}.directory.parquet"
-        )
-        for archive in archives
-    }
-    unread_yet = [archive for archive, path in kept.items() if not path.is_file()]
-    problems: dict[str, str] = {}
-    if unread_yet:
-        stated = _stated(repository, release, unread_yet)
-        with ThreadPoolExecutor(_DIRECTORIES_AT_ONCE) as pool:
-            results = pool.map(
-                lambda archive: _directory_or_problem(repository, archive, stated.get(archive)),
-                unread_yet,
-            )
-            for archive, result in zip(unread_yet, results, strict=True):
-                if isinstance(result, str):
-                    problems[archive] = result
-                else:
-                    write_rows(kept[archive], result, Member, fingerprint=repository.revision)
-    return {
-        archive: tuple(read_rows(path, Member))
-        for archive, path in kept.items()
-        if archive not in problems
-    }, problems
-
-
-def _directory_or_problem(
-    repository: HubRepository, archive: str, stated: HubFile | None
-) -> tuple[Member, ...] | str:
-    if stated is None:
-        return f"{archive} is not in {repository}"
-    try:
-        with (
-            explained(f"{archive} of {repository}"),
-            repository.open(stated) as file,
-        ):
-            return read_directory(file, archive)
-    except (ArchiveError, DownloadError) as error:
-        return str(error)
-
-
-def _unzip_jobs(
-    repository: HubRepository, release: Release, missing: Mapping[str, Member], folder: Path
-) -> list[_UnzipJob]:
+def _unzip_jobs(mirror: Mirror, missing: Mapping[str, Member]) -> list[_UnzipJob]:
     by_archive: defaultdict[str, dict[str, Member]] = defaultdict(dict)
     for video_id, member in missing.items():
         by_archive[member.archive][video_id] = member
-    local = {archive: _downloads(repository, folder) / archive for archive in by_archive}
-    remote = [archive for archive, path in local.items() if not path.is_file()]
-    stated = _stated(repository, release, remote) if remote else {}
+    remote = [archive for archive in by_archive if not mirror.path(archive).is_file()]
+    stated = mirror.stated(remote) if remote else {}
     return [
-        _UnzipJob(archive=local[archive], stated=stated.get(archive), members=members)
+        _UnzipJob(archive=mirror.path(archive), stated=stated.get(archive), members=members)
         for archive, members in by_archive.items()
     ]
 
@@ -411,16 +301,14 @@ def _require_space(jobs: Sequence[_UnzipJob], folder: Path, *, keep_archives: bo
         )
 
 
-def _unzip(
-    job: _UnzipJob, repository: HubRepository, target: Path, meter: _Meter
-) -> dict[str, str]:
+def _unzip(job: _UnzipJob, mirror: Mirror, target: Path, meter: _Meter) -> dict[str, str]:
     """Unzip the members of one job; the problems of those that failed, by video id."""
     problems: dict[str, str] = {}
     waiting = dict(job.members)
     try:
         with (
-            explained(f"{job.archive.name} of {repository}"),
-            _opened(job, repository, meter) as opened,
+            explained(f"{job.archive.name} of {mirror.hub}"),
+            _opened(job, mirror, meter) as opened,
         ):
             for video_id, member in job.members.items():
                 try:
@@ -436,15 +324,15 @@ def _unzip(
 
 
 @contextmanager
-def _opened(job: _UnzipJob, repository: HubRepository, meter: _Meter) -> Iterator[ZipFile]:
+def _opened(job: _UnzipJob, mirror: Mirror, meter: _Meter) -> Iterator[ZipFile]:
     """The archive of a job: on disk, fetched whole, or read from the hub by ranges."""
     if job.stated is not None and job.is_downloaded_whole:
-        repository.download(job.stated, job.archive, meter.add)
+        mirror.hub.download(job.stated, job.archive, meter.add)
     if job.archive.is_file():
         file: BinaryFile = job.archive.open("rb")
     elif job.stated is not None:
-        file = repository.open(job.stated)
+        file = mirror.hub.open(job.stated)
     else:
-        raise DownloadError(f"{job.archive.name} is not in {repository} any more")
+        raise DownloadError(f"{job.archive.name} is not in {mirror.hub} any more")
     with file, open_archive(file, job.archive.name) as opened:
         yield opened

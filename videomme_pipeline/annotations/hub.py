@@ -36,7 +36,11 @@ from videomme_pipeline.errors import DownloadError, StorageError, VideoMMEError
 
 _PARTIAL_CONTENT = 206
 _BLOCK_BYTES = 64 << 10
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+_UNWRITABLE = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EEXIST", "ENOTDIR")
+    if hasattr(errno, name)  # Windows has no EDQUOT
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +99,7 @@ class HubRepository:
                     self._url(file.path),
                     opened,
                     resume_size=opened.tell(),
-                    headers=build_hf_headers(),
+                    headers=_headers(),
                     expected_size=file.size_bytes,
                     tqdm_class=_reporting_to(on_bytes),
                 )
@@ -177,6 +181,11 @@ def explained(item: str) -> Iterator[None]:
         raise DownloadError(f"{item}: {error}; run again") from error
 
 
+def _headers() -> dict[str, str]:
+    """The token, where there is one; a content network that compresses would ignore ranges."""
+    return {**build_hf_headers(), "Accept-Encoding": "identity"}
+
+
 def _advice(status: int) -> str:
     if status in (401, 403):
         return "set HF_TOKEN to a token that may read it"
@@ -225,11 +234,8 @@ class RemoteFile(io.RawIOBase):
         return stop - start
 
     def _fetch(self, start: int, stop: int) -> bytes:
-        response = http_backoff(
-            "GET",
-            self._url,
-            headers={**build_hf_headers(), "Range": f"bytes={start}-{stop - 1}"},
-        )
+        headers = _headers() | {"Range": f"bytes={start}-{stop - 1}"}
+        response = http_backoff("GET", self._url, headers=headers)
         hf_raise_for_status(response)
         content: bytes = response.content
         if response.status_code != _PARTIAL_CONTENT or len(content) != stop - start:

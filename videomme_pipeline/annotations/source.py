@@ -118,6 +118,31 @@ def select(questions: Iterable[Question], spec: BenchmarkSpec) -> list[Question]
     return [question for question in held if question.video_id in wanted]
 
 
+def hub_revision(release: Release, spec: BenchmarkSpec) -> str:
+    """The commit that `spec` asks for: its own, or the pinned one."""
+    return spec.revision or release.revision
+
+
+def hub_folder(release: Release, spec: BenchmarkSpec, folder: Path) -> Path:
+    """Where files fetched into `folder` lie as they stand in the repository, by commit."""
+    return folder / ".hub" / hub_revision(release, spec)
+
+
+def annotations_at_hand(release: Release, spec: BenchmarkSpec, folder: Path) -> Path | None:
+    """The annotation file that is there already, fetched into `folder` or the user's own.
+
+    None when it comes from the hub and was not fetched yet.
+
+    Raises:
+        LicenceNotAcceptedError, AnnotationError, ConfigurationError: as `annotations_in`.
+    """
+    if spec.source is SourceKind.FOLDER:
+        return annotations_in(release, spec)
+    require_licence(release, spec)
+    path = hub_folder(release, spec, folder) / release.annotations
+    return path if path.is_file() else None
+
+
 def annotations_in(release: Release, spec: BenchmarkSpec) -> Path:
     """The annotation file in the user's own folder.
 
@@ -129,7 +154,7 @@ def annotations_in(release: Release, spec: BenchmarkSpec) -> Path:
     if spec.annotations is not None:
         return spec.annotations.expanduser()
     name = Path(release.annotations)
-    roots = folder_roots(release, spec)
+    roots = media_roots(release, spec)
     for root in roots:
         for candidate in (root / name, root / name.name):
             if candidate.is_file():
@@ -141,18 +166,7 @@ def annotations_in(release: Release, spec: BenchmarkSpec) -> Path:
     )
 
 
-def media_roots(release: Release, spec: BenchmarkSpec, fetched: Path) -> tuple[Path, ...]:
-    """The folders that videos and subtitles may lie under: `fetched`, or the user's own copy.
-
-    Raises:
-        LicenceNotAcceptedError: before any folder is looked at.
-        ConfigurationError: when the user's folder is not there.
-    """
-    require_licence(release, spec)
-    return (fetched,) if spec.source is SourceKind.HUB else folder_roots(release, spec)
-
-
-def folder_roots(release: Release, spec: BenchmarkSpec) -> tuple[Path, ...]:
+def media_roots(release: Release, spec: BenchmarkSpec) -> tuple[Path, ...]:
     """The folders in the user's copy that may hold the benchmark, nearest first.
 
     `folder` may be an unzipped download itself, a VLMEvalKit folder (a snapshot in the hub

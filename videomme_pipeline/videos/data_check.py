@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from videomme_pipeline.annotations.download import fetched_annotations
 from videomme_pipeline.annotations.question import VideoReference, videos_of
 from videomme_pipeline.annotations.release import Release
 from videomme_pipeline.annotations.source import (
     BenchmarkSpec,
     SourceKind,
-    annotations_in,
+    annotations_at_hand,
     media_roots,
     read_benchmark,
     require_licence,
@@ -52,7 +51,7 @@ def check_data(release: Release, spec: BenchmarkSpec, folder: Path) -> list[Find
         return [Finding(check="licence", verdict=Verdict.FAILED, message=str(error))]
     findings = [Finding(check="licence", verdict=Verdict.OK, message="accepted")]
     try:
-        annotations = _annotations_at_hand(release, spec, folder)
+        annotations = annotations_at_hand(release, spec, folder)
         if annotations is None:
             message = f"not fetched yet; they will be, from {release.repository}"
             return [
@@ -60,7 +59,8 @@ def check_data(release: Release, spec: BenchmarkSpec, folder: Path) -> list[Find
                 Finding(check="annotations", verdict=Verdict.WARNING, message=message),
             ]
         questions = read_benchmark(release, spec, annotations)
-        media = index_media(media_roots(release, spec, folder))
+        is_fetched = spec.source is SourceKind.HUB
+        media = index_media([folder] if is_fetched else media_roots(release, spec))
     except VideoMMEError as error:
         return [
             *findings,
@@ -77,12 +77,6 @@ def check_data(release: Release, spec: BenchmarkSpec, folder: Path) -> list[Find
         _videos_found(videos, media, spec.source),
         _subtitles_found(videos, media),
     ]
-
-
-def _annotations_at_hand(release: Release, spec: BenchmarkSpec, folder: Path) -> Path | None:
-    if spec.source is SourceKind.FOLDER:
-        return annotations_in(release, spec)
-    return fetched_annotations(release, spec, folder)
 
 
 def _videos_found(
