@@ -1,0 +1,199 @@
+"""A score report as JSON, as a table for the terminal and as Markdown.
+
+The numbers come from `scoring.score_file`; nothing is computed here. The official v1 text
+is in `official`.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from videomme_pipeline.reports.official import official_report
+from videomme_pipeline.scoring.breakdowns import BREAKDOWNS, GROUP_BREAKDOWNS, Cell, GroupCell
+from videomme_pipeline.scoring.score_file import ScoreReport
+from videomme_pipeline.scoring.scored_question import Outcome
+
+_CELL_HEADINGS = (
+    "accuracy",
+    "95 % interval",
+    "error",
+    "of answered",
+    "n",
+    "videos",
+    "unreadable",
+    "failed",
+)
+_GROUP_HEADINGS = ("group score", "95 % interval", "error", "linear", "groups", "incomplete")
+_ABSENT = "–"
+_WIDTH = 140
+
+
+class ReportKind(StrEnum):
+    """How a score report is written."""
+
+    OFFICIAL = "official"
+    JSON = "json"
+    TABLE = "table"
+    MARKDOWN = "markdown"
+
+
+def render(
+    report: ScoreReport,
+    kind: ReportKind,
+    *,
+    return_categories_accuracy: bool = False,
+    return_sub_categories_accuracy: bool = False,
+    return_task_types_accuracy: bool = False,
+) -> str:
+    """`report` as text that ends in a newline. The flags are those of the official script."""
+    match kind:
+        case ReportKind.OFFICIAL:
+            return official_report(
+                report.rows,
+                report.options.durations,
+                return_categories_accuracy=return_categories_accuracy,
+                return_sub_categories_accuracy=return_sub_categories_accuracy,
+                return_task_types_accuracy=return_task_types_accuracy,
+            )
+        case ReportKind.JSON:
+            return json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n"
+        case ReportKind.TABLE:
+            return _as_table(report)
+        case ReportKind.MARKDOWN:
+            return _as_markdown(report)
+
+
+def as_json(report: ScoreReport) -> dict[str, Any]:
+    """Everything in `report` but its rows. v2 has the official rating file's three keys on top."""
+    ratings = asdict(report.rating) if report.rating else {}
+    return {
+        **ratings,
+        "benchmark": report.options.benchmark,
+        "reader": report.options.reader.value,
+        "group_rule": report.options.group_rule.value if report.rating else None,
+        "questions": len({row.question_id for row in report.rows}),
+        "videos": len({row.video_id for row in report.rows}),
+        "outcomes": _outcomes(report),
+        "publishable": not report.notes,
+        "notes": list(report.notes),
+        "breakdowns": {
+            name: [_named(BREAKDOWNS[name], cell) for cell in cells]
+            for name, cells in report.breakdowns.items()
+        },
+        "group_breakdowns": {
+            name: [_named(GROUP_BREAKDOWNS[name], cell) for cell in cells]
+            for name, cells in report.group_breakdowns.items()
+        },
+        "unscored_groups": [asdict(group) for group in report.unscored_groups],
+    }
+
+
+def _as_table(report: ScoreReport) -> str:
+    console = Console(file=StringIO(), width=_WIDTH, color_system=None)
+    for title, headings, rows in _tables(report):
+        table = Table(title=title, title_justify="left")
+        for number, heading in enumerate(headings):
+            table.add_column(heading, justify="left" if number == 0 else "right")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    for line in _closing_lines(report):
+        console.print(line, markup=False, soft_wrap=True)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def _as_markdown(report: ScoreReport) -> str:
+    parts = []
+    for title, headings, rows in _tables(report):
+        head = f"| {' | '.join(headings)} |"
+        rule = f"|---|{'---:|' * (len(headings) - 1)}"
+        body = [f"| {' | '.join(_escaped(text) for text in row)} |" for row in rows]
+        parts.append("\n".join([f"### {title}", "", head, rule, *body]))
+    parts += [_escaped(line) for line in _closing_lines(report)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _tables(report: ScoreReport) -> Iterable[tuple[str, tuple[str, ...], list[list[str]]]]:
+    for name, groups in report.group_breakdowns.items():
+        if groups:
+            title = f"{_title(name.removeprefix('v2_'))} (group score)"
+            yield title, ("", *_GROUP_HEADINGS), [_group_row(cell) for cell in groups]
+    for name, cells in report.breakdowns.items():
+        yield _title(name), ("", *_CELL_HEADINGS), [_row(cell) for cell in cells]
+
+
+def _row(cell: Cell) -> list[str]:
+    return [
+        _label(cell.values),
+        _percent(cell.accuracy),
+        _interval(_percent(cell.accuracy_low), _percent(cell.accuracy_high)),
+        _percent(cell.standard_error),
+        _percent(cell.accuracy_of_answered),
+        f"{cell.responses}",
+        f"{cell.videos}",
+        f"{cell.unreadable}",
+        f"{cell.failed}",
+    ]
+
+
+def _group_row(cell: GroupCell) -> list[str]:
+    return [
+        _label(cell.values),
+        _points(cell.group_score),
+        _interval(_points(cell.group_score_low), _points(cell.group_score_high)),
+        _points(cell.standard_error),
+        _points(cell.linear_score),
+        f"{cell.groups}",
+        f"{cell.incomplete_groups}",
+    ]
+
+
+def _closing_lines(report: ScoreReport) -> list[str]:
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in _outcomes(report).items())
+    rule = f", group rule {report.options.group_rule}" if report.rating else ""
+    return [
+        f"reader {report.options.reader}{rule}: {counts}",
+        *(f"note: {note}" for note in report.notes),
+    ]
+
+
+def _outcomes(report: ScoreReport) -> dict[str, int]:
+    counts = Counter(row.outcome for row in report.rows)
+    return {outcome.value: counts[outcome] for outcome in Outcome}
+
+
+def _named(columns: Sequence[str], cell: Cell | GroupCell) -> Mapping[str, Any]:
+    held = asdict(cell)
+    return dict(zip(columns, held.pop("values"), strict=True)) | held
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").replace("by ", "", 1).capitalize()
+
+
+def _label(values: Sequence[str]) -> str:
+    return " · ".join(values) or "all"
+
+
+def _interval(low: str, high: str) -> str:
+    return f"{low} – {high}" if low != _ABSENT else _ABSENT
+
+
+def _percent(share: float | None) -> str:
+    return _ABSENT if share is None else f"{100 * share:.1f}"
+
+
+def _points(score: float | None) -> str:
+    return _ABSENT if score is None else f"{score:.2f}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
