@@ -125,6 +125,15 @@ def connect(store: Store) -> duckdb.DuckDBPyConnection:
     return _open(store.warehouse)
 
 
+def query(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
+) -> list[dict[str, Any]]:
+    """The rows that a select gives, by column name."""
+    found = connection.execute(sql, list(parameters))
+    columns = [column[0] for column in found.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+
+
 def is_current(store: Store) -> bool:
     """Whether the DuckDB file was built from the files and views that are there now."""
     if not store.warehouse.exists():

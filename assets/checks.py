@@ -1,0 +1,59 @@
+"""Asset checks: what must hold of each stage, shown beside it in the Dagster UI."""
+
+from typing import Any
+
+import dagster as dg
+
+from assets.stage import Stage
+
+COMPLETE = "complete"
+LISTED_FAILURES = 200
+
+
+def is_complete(stage: Stage) -> dg.AssetCheckResult:
+    """Whether no partition of a stage failed when it was last tried; else which, and why."""
+    failures = stage.failures.read()
+    metadata: dict[str, Any] = {"failed": len(failures)}
+    if failures:
+        metadata["failures"] = dg.MetadataValue.table(
+            [
+                dg.TableRecord(
+                    {"partition": str(stage.partition_key(cell) or stage.name), "reason": reason}
+                )
+                for cell, reason in sorted(failures.items(), key=lambda item: str(item[0]))
+            ][:LISTED_FAILURES]
+        )
+    return dg.AssetCheckResult(
+        passed=not failures,
+        check_name=COMPLETE,
+        asset_key=stage.asset_key,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata=metadata,
+    )
+
+
+def completeness_check(stage: Stage) -> dg.AssetChecksDefinition:
+    """The check that runs after `stage` was materialized from the UI."""
+
+    @dg.asset_check(
+        asset=stage.asset_key,
+        name=COMPLETE,
+        description="No partition failed when it was last tried; those that did are listed.",
+    )
+    def complete() -> dg.AssetCheckResult:
+        return is_complete(stage)
+
+    return complete
+
+
+def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
+    """A check's result as the event that a run which is no asset run reports."""
+    assert result.asset_key is not None
+    assert result.check_name is not None
+    return dg.AssetCheckEvaluation(
+        asset_key=result.asset_key,
+        check_name=result.check_name,
+        passed=result.passed,
+        severity=result.severity,
+        metadata=result.metadata,
+    )

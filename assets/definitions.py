@@ -1,0 +1,117 @@
+"""The only assembly: each benchmark that is set up gets its chain, and all share the results."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from assets.annotations import Questions
+from assets.checks import completeness_check
+from assets.frames import Frames
+from assets.freshness import recorded_versions
+from assets.jobs import refresh_job
+from assets.partitions import Cell
+from assets.prompts import Prompts
+from assets.reports import ReportPage
+from assets.resources import Benchmark, Project, open_project
+from assets.responses import Responses
+from assets.scores import Scores
+from assets.stage import BenchmarkStage, Stage, refresh
+from assets.subtitles import Subtitles
+from assets.videos import Videos
+from assets.warehouse import Warehouse
+from videomme_pipeline.rows import arrow_schema
+
+CHAIN: tuple[type[BenchmarkStage], ...] = (
+    Questions,
+    Videos,
+    Frames,
+    Subtitles,
+    Prompts,
+    Responses,
+    Scores,
+)
+"""The stages of a benchmark, in order."""
+
+OWNERS = ("team:evaluation",)
+
+
+def chain(benchmark: Benchmark) -> list[BenchmarkStage]:
+    """The stages of one benchmark, in order; those that no evaluation needs are left out."""
+    stages = [stage(benchmark) for stage in CHAIN]
+    return [
+        stage
+        for stage in stages
+        if stage.variant_dimension is None or benchmark.partitions.variants(stage.variant_dimension)
+    ]
+
+
+def steps(project: Project) -> dict[str, list[Stage]]:
+    """Every stage of the project by name, in an order in which all can be made."""
+    held: dict[str, list[Stage]] = {stage.name: [] for stage in CHAIN}
+    for benchmark in project.benchmarks.values():
+        for stage in chain(benchmark):
+            held[stage.name].append(stage)
+    held |= {stage.name: [stage(project)] for stage in (Warehouse, ReportPage)}
+    return {name: stages for name, stages in held.items() if stages}
+
+
+def build_definitions(project: Project) -> dg.Definitions:
+    """Assets, checks and jobs of a project."""
+    by_step = steps(project)
+    stages = [stage for members in by_step.values() for stage in members]
+    keys = {stage.asset_key for stage in stages}
+    return dg.Definitions(
+        assets=[_asset(stage, keys) for stage in stages],
+        asset_checks=[completeness_check(stage) for stage in stages],
+        jobs=[refresh_job(by_step)],
+        executor=dg.in_process_executor,
+    )
+
+
+def _asset(stage: Stage, known: set[dg.AssetKey]) -> dg.AssetsDefinition:
+    """The asset of a stage: `refresh` over the partitions that a run asks for."""
+    partitions = stage.partitions_def
+    schema = _column_schema(stage)
+
+    @dg.asset(
+        key=stage.asset_key,
+        description=stage.description,
+        group_name=stage.group,
+        kinds=set(stage.kinds),
+        owners=list(OWNERS),
+        code_version=stage.code_version,
+        partitions_def=partitions,
+        backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
+        deps=[dep for dep in stage.deps() if dep.asset_key in known],
+        metadata={"dagster/column_schema": schema} if schema else None,
+        output_required=False,
+    )
+    def compute(context: dg.AssetExecutionContext) -> Iterator[dg.AssetMaterialization]:
+        stage.look_again()
+        asked = [stage.cell(key) for key in context.partition_keys] if partitions else [Cell()]
+        recorded = recorded_versions(context.instance, stage)
+        yield from refresh(stage, asked, recorded, report_fresh=True)
+        stage.announce(context.instance)
+
+    return compute
+
+
+def _column_schema(stage: Stage) -> dg.TableSchema | None:
+    if stage.row_class is None:
+        return None
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                field.name,
+                str(field.type),
+                constraints=dg.TableColumnConstraints(nullable=field.nullable),
+            )
+            for field in arrow_schema(stage.row_class)
+        ]
+    )
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """What `workspace.yaml` loads: the project of this working directory."""
+    return build_definitions(open_project())

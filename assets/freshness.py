@@ -1,0 +1,159 @@
+"""The one rule of freshness, and the plan that follows from it.
+
+A partition is fresh when what it would be made of now is what was last materialized, its file is
+there, and all its parents are fresh. What it would be made of follows from the configuration and
+the content of the videos alone, so the whole graph is planned without making anything.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import dagster as dg
+
+from assets.errors import NotReadyError
+from assets.partitions import Cell, Dimension
+from assets.stage import DATA_VERSION_TAG, BenchmarkStage, Stage
+
+
+class Freshness(StrEnum):
+    """Where one partition stands."""
+
+    FRESH = "fresh"
+    STALE = "stale"
+    MISSING = "missing"
+    FAILED = "failed"
+    """It was tried and could not be made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """Where one partition stands, and why it is not fresh."""
+
+    stage: Stage
+    cell: Cell
+    freshness: Freshness
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The partition as a person writes it: "smoke/frames uniform_n-8|001"."""
+        key = self.stage.partition_key(self.cell)
+        asset = self.stage.asset_key.to_user_string()
+        return f"{asset} {key}" if key else asset
+
+
+def recorded_versions(instance: dg.DagsterInstance, stage: Stage) -> dict[Cell, str]:
+    """The data version that Dagster last saw of each partition of a stage."""
+    if not stage.dimensions:
+        event = instance.get_latest_materialization_event(stage.asset_key)
+        tags = event.asset_materialization.tags if event and event.asset_materialization else None
+        return {Cell(): tags[DATA_VERSION_TAG]} if tags and DATA_VERSION_TAG in tags else {}
+    tagged = instance.event_log_storage.get_latest_tags_by_partition(
+        stage.asset_key,
+        event_type=dg.DagsterEventType.ASSET_MATERIALIZATION,
+        tag_keys=[DATA_VERSION_TAG],
+    )
+    return {
+        stage.cell(key): tags[DATA_VERSION_TAG]
+        for key, tags in tagged.items()
+        if DATA_VERSION_TAG in tags
+    }
+
+
+def plan(
+    stages: Sequence[Stage],
+    instance: dg.DagsterInstance,
+    evaluations: Sequence[str] | None = None,
+) -> list[PartitionState]:
+    """Where every partition of `stages` stands; upstream stages must come first.
+
+    With `evaluations`, only the partitions that these need are looked at. A stage whose
+    partitions are not known yet (no questions) is one missing partition.
+    """
+    states: list[PartitionState] = []
+    not_fresh: dict[Stage, set[Cell]] = {}
+    for stage in stages:
+        keys = {dep.asset_key for dep in stage.deps()}
+        above = {up: cells for up, cells in not_fresh.items() if up.asset_key in keys}
+        found = _plan_stage(stage, instance, evaluations, above)
+        not_fresh[stage] = {s.cell for s in found if s.freshness is not Freshness.FRESH}
+        states.extend(found)
+    return states
+
+
+def counts(states: Iterable[PartitionState]) -> dict[str, Counter[Freshness]]:
+    """How many partitions of each asset are fresh, stale, missing and failed."""
+    by_asset: dict[str, Counter[Freshness]] = {}
+    for state in states:
+        by_asset.setdefault(state.stage.asset_key.to_user_string(), Counter())[state.freshness] += 1
+    return by_asset
+
+
+def parents(stage: Stage, cell: Cell, above: Stage) -> list[Cell]:
+    """The partitions of an upstream stage that `cell` is made from.
+
+    The rule that the partition mappings tell Dagster, spelled for the planner; a test holds the
+    two equal. A stage over all benchmarks is made from everything.
+    """
+    if not isinstance(stage, BenchmarkStage):
+        return above.cells()
+    variant: str | None = None
+    if above.variant_dimension is not None:
+        variant = stage.benchmark.partitions.parent(
+            cell.variant, stage.variant_dimension, above.variant_dimension
+        )
+        if variant is None:
+            return []
+    if Dimension.VIDEO not in above.dimensions:
+        return [Cell(variant=variant)]
+    videos = [cell.video] if cell.video is not None else list(stage.benchmark.questions)
+    return [Cell(video=video, variant=variant) for video in videos]
+
+
+def _plan_stage(
+    stage: Stage,
+    instance: dg.DagsterInstance,
+    evaluations: Sequence[str] | None,
+    above: Mapping[Stage, set[Cell]],
+) -> list[PartitionState]:
+    try:
+        cells = stage.cells(evaluations)
+    except NotReadyError as error:
+        state = PartitionState(
+            stage=stage, cell=Cell(), freshness=Freshness.MISSING, reason=str(error)
+        )
+        return [state]
+    recorded = recorded_versions(instance, stage)
+    failures = stage.failures.read()
+    states = []
+    for cell in cells:
+        freshness, reason = _judge(stage, cell, recorded.get(cell), above)
+        if cell in failures and freshness is not Freshness.FRESH:
+            freshness, reason = Freshness.FAILED, failures[cell]
+        states.append(PartitionState(stage=stage, cell=cell, freshness=freshness, reason=reason))
+    return states
+
+
+def _judge(
+    stage: Stage, cell: Cell, version: str | None, above: Mapping[Stage, set[Cell]]
+) -> tuple[Freshness, str]:
+    behind = Freshness.STALE if version else Freshness.MISSING
+    for upstream, not_fresh in above.items():
+        if not_fresh and not not_fresh.isdisjoint(parents(stage, cell, upstream)):
+            return (
+                behind,
+                f"{upstream.asset_key.to_user_string()}, which it is made from, is not fresh",
+            )
+    try:
+        target = stage.target(cell)
+    except NotReadyError as error:
+        return behind, str(error)
+    if version is None:
+        return Freshness.MISSING, "never materialized"
+    if version != target.data_version:
+        return Freshness.STALE, "its configuration, code version or inputs changed"
+    if not target.path.exists():
+        return Freshness.MISSING, "its file is gone"
+    return Freshness.FRESH, ""

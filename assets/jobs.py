@@ -1,0 +1,89 @@
+"""`refresh_stale`: one run that makes exactly the stale partitions, over all stages.
+
+Dagster's own range runs take a rectangle of one asset; stale sets are sparse and span assets.
+Each step is one stage of every benchmark: it plans when its turn comes, so it sees what the
+steps before it made.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from assets.checks import evaluation_of, is_complete
+from assets.errors import NotReadyError
+from assets.freshness import recorded_versions
+from assets.stage import Stage, refresh
+
+REFRESH_JOB = "refresh_stale"
+
+
+class RefreshRequest(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Which part of the graph to bring up to date."""
+
+    evaluations: list[str] = Field(
+        default_factory=list, description="Names of evaluations; none: all that are configured."
+    )
+
+
+def refresh_job(steps: Mapping[str, Sequence[Stage]]) -> dg.JobDefinition:
+    """The job over `steps`: each a name and the stages that it brings up to date, in order."""
+    ops = [
+        _op(name, stages, is_first=number == 0)
+        for number, (name, stages) in enumerate(steps.items())
+    ]
+
+    @dg.job(
+        name=REFRESH_JOB,
+        description="Make every stale partition of the chosen evaluations, and nothing else.",
+        executor_def=dg.in_process_executor,
+        resource_defs={"request": RefreshRequest()},
+    )
+    def refresh_stale() -> None:
+        done = ops[0]()
+        for op in ops[1:]:
+            done = op(done)
+
+    return refresh_stale
+
+
+def run_config(evaluations: Sequence[str]) -> dict[str, Any]:
+    """The configuration of a run that looks at these evaluations alone."""
+    return {"resources": {"request": {"config": {"evaluations": list(evaluations)}}}}
+
+
+def _op(name: str, stages: Sequence[Stage], *, is_first: bool) -> dg.OpDefinition:
+    keys = ", ".join(stage.asset_key.to_user_string() for stage in stages)
+
+    @dg.op(
+        name=f"refresh_{name}",
+        description=f"The stale partitions of {keys}.",
+        ins={} if is_first else {"after": dg.In(dg.Nothing)},
+        out=dg.Out(dg.Nothing),
+    )
+    def refresh_stage(context: dg.OpExecutionContext, request: RefreshRequest) -> None:
+        for stage in stages:
+            _refresh(context, stage, request.evaluations or None)
+
+    return refresh_stage
+
+
+def _refresh(
+    context: dg.OpExecutionContext, stage: Stage, evaluations: Sequence[str] | None
+) -> None:
+    """Bring one stage up to date and tell Dagster, also what failed."""
+    stage.look_again()
+    try:
+        asked = stage.cells(evaluations)
+    except NotReadyError as error:
+        context.log.warning(str(error))
+        return
+    recorded = recorded_versions(context.instance, stage)
+    for event in refresh(stage, asked, recorded):
+        context.log_event(event)
+    stage.announce(context.instance)
+    check = is_complete(stage)
+    if not check.passed:
+        context.log.error(f"{stage.asset_key.to_user_string()}: {check.metadata['failed']} failed")
+    context.instance.report_runless_asset_event(evaluation_of(check))

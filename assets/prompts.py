@@ -1,0 +1,87 @@
+"""`prompts`: the exact text that stands beside the frames, for every question."""
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from assets.frames import sampled_frames
+from assets.partitions import Cell
+from assets.stage import BenchmarkStage, Failed, Made, Target
+from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.prompts.render import RENDER_VERSION, Prompt, render
+from videomme_pipeline.store import read_rows, write_rows
+from videomme_pipeline.subtitles.align import AlignedLine
+
+SHOWN_CHARACTERS = 2_000
+
+
+class Prompts(BenchmarkStage):
+    name = "prompts"
+    description = "The rendered prompt of every question of every evaluation."
+    upstream = ("questions", "videos", "frames", "subtitles")
+    kinds = frozenset({"jinja", "parquet"})
+    row_class = Prompt
+    code_version = f"1.{RENDER_VERSION}"
+
+    def target(self, cell: Cell) -> Target:
+        assert cell.video is not None
+        assert cell.variant is not None
+        versions, evaluation = self.benchmark.versions, self.benchmark.evaluations[cell.variant]
+        version = versions.prompts(cell.video, evaluation)
+        return Target(
+            cell=cell,
+            fingerprint=version,
+            data_version=version,
+            path=self.benchmark.store.prompts(self.benchmark.name, cell.variant, cell.video),
+            inputs=self.inputs(
+                videos=versions.video(cell.video),
+                frames=versions.frames(cell.video, evaluation.sampling),
+                subtitles=versions.subtitles(cell.video, evaluation),
+            ),
+        )
+
+    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+        for target in targets:
+            try:
+                yield self._make(target)
+            except VideoMMEError as error:
+                yield Failed(cell=target.cell, reason=str(error))
+
+    def _make(self, target: Target) -> Made:
+        assert target.cell.video is not None
+        assert target.cell.variant is not None
+        evaluation = self.benchmark.evaluations[target.cell.variant]
+        video = self.benchmark.videos[target.cell.video]
+        frames = sampled_frames(self.benchmark, video.video_id, evaluation)
+        lines = self._lines(video.video_id, evaluation)
+        prompts = [
+            render(
+                evaluation.template,
+                question,
+                lines,
+                frame_seconds=frames.seconds,
+                interleaved=evaluation.alignment is not None
+                and evaluation.alignment.is_interleaved,
+            )
+            for question in self.benchmark.questions[video.video_id]
+        ]
+        write_rows(target.path, prompts, Prompt, fingerprint=target.fingerprint)
+        characters = sum(len(prompt.text) for prompt in prompts)
+        metadata: dict[str, object] = {
+            "questions": len(prompts),
+            "frames": prompts[0].num_frames,
+            "subtitle_lines": prompts[0].subtitle_lines,
+            "characters": characters,
+        }
+        if self.benchmark.media.is_public:
+            metadata["example"] = dg.MetadataValue.md(
+                f"```text\n{prompts[0].text[:SHOWN_CHARACTERS]}\n```"
+            )
+        return Made(target=target, metadata=metadata)
+
+    def _lines(self, video_id: str, evaluation: Evaluation) -> list[AlignedLine] | None:
+        if evaluation.track_name is None:
+            return None
+        path = self.benchmark.store.subtitles(self.benchmark.name, evaluation.track_name, video_id)
+        return read_rows(path, AlignedLine)

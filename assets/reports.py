@@ -1,0 +1,39 @@
+"""`report_page`: the results as one page that opens without a network."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import dagster as dg
+from upath import UPath
+
+from assets.stage import Failed, Made, SharedStage, Target
+from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.reports.page import write_page
+
+
+class ReportPage(SharedStage):
+    name = "report_page"
+    description = "The results of all evaluations as one self-contained HTML page."
+    upstream = ("warehouse",)
+    kinds = frozenset({"html"})
+    code_version = "1"
+
+    @property
+    def path(self) -> UPath:
+        return UPath(self.store.local("reports", "index.html"))
+
+    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+        (target,) = targets
+        try:
+            path = write_page(self.store, Path(str(target.path)))
+        except VideoMMEError as error:
+            yield Failed(cell=target.cell, reason=str(error))
+            return
+        self.sign(target)
+        yield Made(
+            target=target,
+            metadata={
+                "page": dg.MetadataValue.url(path.resolve().as_uri()),
+                "bytes": path.stat().st_size,
+            },
+        )

@@ -1,0 +1,158 @@
+"""What the stages share: the configuration, the store, and one benchmark's questions and videos.
+
+Everything here is read from files when it is first asked for, never at import.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from assets.errors import NotReadyError
+from assets.failures import FailureLog
+from assets.partitions import Partitions
+from assets.versions import Versions
+from videomme_pipeline.annotations.question import Question, VideoReference
+from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
+from videomme_pipeline.frames.sampling import Sampling
+from videomme_pipeline.store import Store, read_folder, read_rows
+from videomme_pipeline.videos.media import Media, open_media
+from videomme_pipeline.videos.probe import HashCache, Video
+
+CONFIGURATION_VARIABLE = "VIDEOMME_CONFIGURATION"
+DATA_VARIABLE = "VIDEOMME_DATA"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a stage is: `done` of `total` items of `what`."""
+
+    what: str
+    done: int
+    total: int
+
+
+def no_progress(progress: Progress) -> None:
+    """For whoever does not watch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """One configuration folder and one data folder."""
+
+    configuration: Configuration
+    store: Store
+    on_progress: Callable[[Progress], None] = no_progress
+
+    @cached_property
+    def benchmarks(self) -> dict[str, "Benchmark"]:
+        """The benchmarks that are set up, by name."""
+        return {name: Benchmark(name, self) for name in self.configuration.benchmarks}
+
+    @contextmanager
+    def hashes(self) -> Iterator[HashCache]:
+        """The cache of content hashes."""
+        with HashCache(self.store.local("hashes.sqlite")) as hashes:
+            yield hashes
+
+
+def configuration_folder() -> Path:
+    """Where the YAML files are: the environment says, else `assets/` in the working directory."""
+    return Path(os.environ.get(CONFIGURATION_VARIABLE, "assets"))
+
+
+def open_project(
+    configuration: Path | None = None,
+    data: str | None = None,
+    on_progress: Callable[[Progress], None] = no_progress,
+) -> Project:
+    """The project that the arguments name, else the environment, else `assets/` and `data/` here.
+
+    Raises:
+        ConfigurationError: when the configuration folder cannot be used at all.
+    """
+    folder = configuration or configuration_folder()
+    root = data or os.environ.get(DATA_VARIABLE, "data")
+    return Project(
+        configuration=read_configuration(folder), store=Store.at(root), on_progress=on_progress
+    )
+
+
+class Benchmark:
+    """One benchmark's chain: how it is set up, and what is stored of it so far.
+
+    Questions, videos and their versions are read once and kept until `look_again`.
+    """
+
+    def __init__(self, name: str, project: Project) -> None:
+        self.name = name
+        self.project = project
+
+    @property
+    def store(self) -> Store:
+        return self.project.store
+
+    @cached_property
+    def media(self) -> Media:
+        spec = self.project.configuration.benchmarks[self.name]
+        return open_media(self.name, spec, self.store.media(self.name))
+
+    @cached_property
+    def evaluations(self) -> dict[str, Evaluation]:
+        return {e.name: e for e in self.project.configuration.evaluations_of(self.name)}
+
+    @cached_property
+    def samplings(self) -> dict[str, Sampling]:
+        return self.project.configuration.samplings_of(self.name)
+
+    @cached_property
+    def partitions(self) -> Partitions:
+        return Partitions(
+            benchmark=self.name,
+            samplings=tuple(self.samplings),
+            evaluations=tuple(self.evaluations.values()),
+        )
+
+    @cached_property
+    def questions(self) -> dict[str, tuple[Question, ...]]:
+        """The stored questions by video id.
+
+        Raises:
+            NotReadyError: when the questions were not materialized yet.
+        """
+        try:
+            rows = read_rows(self.store.questions(self.name), Question)
+        except FileNotFoundError:
+            raise NotReadyError(
+                f"{self.name}: its questions are not there yet; materialize {self.name}/questions"
+            ) from None
+        by_video: dict[str, list[Question]] = defaultdict(list)
+        for question in rows:
+            by_video[question.video_id].append(question)
+        return {video_id: tuple(held) for video_id, held in by_video.items()}
+
+    @cached_property
+    def videos(self) -> dict[str, Video]:
+        """The stored video rows by video id."""
+        return {row.video_id: row for row in read_folder(self.store.videos(self.name), Video)}
+
+    @cached_property
+    def versions(self) -> Versions:
+        """What every partition would be made of now."""
+        failures = FailureLog.of(self.store, f"{self.name}/videos").read()
+        reasons = {cell.video: reason for cell, reason in failures.items() if cell.video}
+        return Versions(self.questions, self.videos, reasons)
+
+    def reference(self, video_id: str) -> VideoReference:
+        """A video as the annotations name it."""
+        question = self.questions[video_id][0]
+        return VideoReference(question.video_id, question.youtube_id)
+
+    def look_again(self) -> None:
+        """Read questions, videos and files again when they are next asked for."""
+        for name in ("questions", "videos", "versions"):
+            self.__dict__.pop(name, None)
+        self.media.look_again()

@@ -1,0 +1,72 @@
+"""Runs started from the command line: the same job, events and instance as from the UI."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from assets.definitions import build_definitions, steps
+from assets.freshness import Freshness, PartitionState, plan
+from assets.jobs import REFRESH_JOB, run_config
+from assets.resources import Project
+from assets.stage import BenchmarkStage
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refreshed:
+    """What one call did: how many partitions of each asset it made, and those still not fresh.
+
+    `run_id` is None when there was nothing to do.
+    """
+
+    run_id: str | None
+    made: Counter[str]
+    behind: list[PartitionState]
+
+
+def plan_project(
+    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str] | None = None
+) -> list[PartitionState]:
+    """Where every partition stands, upstream first.
+
+    With `evaluations`, only the benchmarks and partitions that these need are looked at.
+    """
+    wanted = set(project.benchmarks)
+    if evaluations is not None:
+        wanted = {project.configuration.evaluation(name).benchmark for name in evaluations}
+    stages = [
+        stage
+        for members in steps(project).values()
+        for stage in members
+        if not isinstance(stage, BenchmarkStage) or stage.benchmark.name in wanted
+    ]
+    for stage in stages:
+        stage.look_again()
+    return plan(stages, instance, evaluations)
+
+
+def refresh_project(
+    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
+) -> Refreshed:
+    """Bring these evaluations, and the results over all, up to date in one run.
+
+    No run is started when nothing is stale.
+    """
+    if not _behind(plan_project(project, instance, evaluations)):
+        return Refreshed(run_id=None, made=Counter(), behind=[])
+    job = build_definitions(project).resolve_job_def(REFRESH_JOB)
+    result = job.execute_in_process(instance=instance, run_config=run_config(evaluations) | QUIET)
+    made = Counter(
+        event.asset_key.to_user_string()
+        for event in result.all_events
+        if event.is_step_materialization and event.asset_key
+    )
+    behind = _behind(plan_project(project, instance, evaluations))
+    return Refreshed(run_id=result.run_id, made=made, behind=behind)
+
+
+def _behind(states: Iterable[PartitionState]) -> list[PartitionState]:
+    return [state for state in states if state.freshness is not Freshness.FRESH]

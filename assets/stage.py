@@ -1,0 +1,323 @@
+"""What every stage of the graph has in common: its partitions, what each would be made of now,
+and how the stale ones are made again.
+
+`refresh` is the one loop that both an asset and the `refresh_stale` job go through, so that
+whoever asks gets the same events. What a partition is made from belongs to each stage's module.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import dagster as dg
+from upath import UPath
+
+from assets.failures import FailureLog
+from assets.partitions import DIMENSIONS, Cell, Dimension, cell_of, partition_key, variant_of
+from assets.resources import Benchmark, Project
+from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.store import Store, publish, stored_fingerprint
+
+DATA_VERSION_TAG = "dagster/data_version"
+CODE_VERSION_TAG = "dagster/code_version"
+INPUT_DATA_VERSION_TAG = "dagster/input_data_version"
+INCOMPLETE = "-incomplete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What one partition would be made of now, and where it is kept.
+
+    `fingerprint` stands in the file; `data_version` is what Dagster is told (the same, but for
+    videos, where only the content counts). `inputs` are the data versions of its parents by
+    asset key, for those assets in which it has exactly one parent partition.
+    """
+
+    cell: Cell
+    fingerprint: str
+    data_version: str
+    path: UPath
+    inputs: Mapping[dg.AssetKey, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A partition that is now what its target says.
+
+    `incomplete` marks one that was made of less than it should be (scores with failed requests):
+    it can be used, and is stale until the rest is there.
+    """
+
+    target: Target
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    incomplete: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A partition that could not be made, and why. The others go on."""
+
+    cell: Cell
+    reason: str
+
+
+class Stage(ABC):
+    """One asset: its partitions, what each is made of, and how it is made."""
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    code_version: ClassVar[str]
+    upstream: ClassVar[tuple[str, ...]] = ()
+    kinds: ClassVar[frozenset[str]] = frozenset()
+    row_class: ClassVar[type | None] = None
+
+    @property
+    def dimensions(self) -> frozenset[Dimension]:
+        """What its partitions are keyed by."""
+        return DIMENSIONS.get(self.name, frozenset())
+
+    @property
+    @abstractmethod
+    def store(self) -> Store: ...
+
+    @property
+    @abstractmethod
+    def group(self) -> str:
+        """The part of the graph it is shown in."""
+
+    @property
+    @abstractmethod
+    def asset_key(self) -> dg.AssetKey: ...
+
+    @property
+    @abstractmethod
+    def partitions_def(self) -> dg.PartitionsDefinition[str] | None: ...
+
+    @abstractmethod
+    def deps(self) -> list[dg.AssetDep]:
+        """The assets it is made from, and which of their partitions."""
+
+    @abstractmethod
+    def cells(self, evaluations: Sequence[str] | None = None) -> list[Cell]:
+        """Every partition that should exist (for these evaluations only; None: for all).
+
+        Raises:
+            NotReadyError: when they are not known yet.
+        """
+
+    @abstractmethod
+    def target(self, cell: Cell) -> Target:
+        """What `cell` would be made of now.
+
+        Raises:
+            NotReadyError: when an input is missing; the message says which and why.
+        """
+
+    @abstractmethod
+    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+        """Make each target, yielding it the moment it is stored. Never raises for one target."""
+
+    def prepare(self, cells: Sequence[Cell]) -> Iterator[Failed]:  # noqa: ARG002 - for subclasses
+        """Fetch what must be there before the targets of `cells` are known; mostly nothing."""
+        yield from ()
+
+    def announce(self, instance: dg.DagsterInstance) -> None:  # noqa: B027 - most have nothing to say
+        """Tell Dagster what it must know beside the events."""
+
+    def look_again(self) -> None:  # noqa: B027 - most keep nothing
+        """Forget what was read before; the files may have changed."""
+
+    def stored(self, target: Target) -> str | None:
+        """The fingerprint of what is stored for `target`; None for nothing."""
+        return stored_fingerprint(target.path)
+
+    @property
+    def variant_dimension(self) -> Dimension | None:
+        return next(iter(self.dimensions - {Dimension.VIDEO}), None)
+
+    @property
+    def failures(self) -> FailureLog:
+        """Which partitions could not be made, and why."""
+        return FailureLog.of(self.store, self.asset_key.to_user_string())
+
+    def partition_key(self, cell: Cell) -> str | None:
+        return partition_key(cell, self.variant_dimension)
+
+    def cell(self, key: str) -> Cell:
+        return cell_of(key, self.variant_dimension, per_video=Dimension.VIDEO in self.dimensions)
+
+
+class BenchmarkStage(Stage):
+    """A stage of one benchmark's chain; the benchmark's name is its key prefix."""
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self.benchmark = benchmark
+
+    @property
+    def store(self) -> Store:
+        return self.benchmark.store
+
+    @property
+    def group(self) -> str:
+        return self.benchmark.name
+
+    @property
+    def asset_key(self) -> dg.AssetKey:
+        return self.key_of(self.name)
+
+    def key_of(self, stage: str) -> dg.AssetKey:
+        """The asset key of a stage of the same chain."""
+        return dg.AssetKey([self.benchmark.name, stage])
+
+    @property
+    def partitions_def(self) -> dg.PartitionsDefinition[str] | None:
+        return self.benchmark.partitions.definition(self.dimensions)
+
+    def deps(self) -> list[dg.AssetDep]:
+        return [
+            dg.AssetDep(
+                self.key_of(name),
+                partition_mapping=self.benchmark.partitions.mapping(
+                    DIMENSIONS[name], self.dimensions
+                ),
+            )
+            for name in self.upstream
+        ]
+
+    def inputs(self, **versions: str | None) -> dict[dg.AssetKey, str]:
+        """Data versions of direct parents by stage; those that are None are no parents."""
+        return {self.key_of(stage): version for stage, version in versions.items() if version}
+
+    def look_again(self) -> None:
+        self.benchmark.look_again()
+
+    def cells(self, evaluations: Sequence[str] | None = None) -> list[Cell]:
+        videos: Iterable[str | None] = (
+            self.benchmark.questions if Dimension.VIDEO in self.dimensions else [None]
+        )
+        return [
+            Cell(video=video, variant=variant)
+            for variant in self._variants(evaluations)
+            for video in videos
+        ]
+
+    def _variants(self, evaluations: Sequence[str] | None) -> Sequence[str | None]:
+        dimension = self.variant_dimension
+        if dimension is None:
+            return [None]
+        if evaluations is None:
+            return self.benchmark.partitions.variants(dimension)
+        own = [
+            self.benchmark.evaluations[e] for e in evaluations if e in self.benchmark.evaluations
+        ]
+        return sorted({variant for e in own if (variant := variant_of(e, dimension))})
+
+
+class SharedStage(Stage):
+    """One file over the scores of all benchmarks, signed with what it was made of."""
+
+    partitions_def = None
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+
+    @property
+    @abstractmethod
+    def path(self) -> UPath: ...
+
+    @property
+    def store(self) -> Store:
+        return self.project.store
+
+    @property
+    def group(self) -> str:
+        return "results"
+
+    @property
+    def asset_key(self) -> dg.AssetKey:
+        return dg.AssetKey(self.name)
+
+    def deps(self) -> list[dg.AssetDep]:
+        scores = [dg.AssetKey([benchmark, "scores"]) for benchmark in self.project.benchmarks]
+        return [dg.AssetDep(key) for key in [*scores, *map(dg.AssetKey, self.upstream)]]
+
+    def cells(self, evaluations: Sequence[str] | None = None) -> list[Cell]:  # noqa: ARG002
+        return [Cell()]
+
+    def target(self, cell: Cell) -> Target:
+        """Made of all scores that are stored, also those whose evaluation file is gone."""
+        files = sorted(self.store.path().glob("*/scores/*.parquet"), key=str)
+        version = fingerprint(
+            self.name,
+            self.code_version,
+            [(file.parent.parent.name, file.stem, stored_fingerprint(file)) for file in files],
+        )
+        return Target(cell=cell, fingerprint=version, data_version=version, path=self.path)
+
+    def stored(self, target: Target) -> str | None:
+        signature = _signature(target.path)
+        return signature.read_text() if target.path.exists() and signature.exists() else None
+
+    def sign(self, target: Target) -> None:
+        """Note beside the file what it was made of."""
+        publish(_signature(target.path), target.fingerprint.encode())
+
+
+def _signature(path: UPath) -> UPath:
+    return path.with_name(f".{path.name}.fingerprint")
+
+
+def materialization(stage: Stage, made: Made) -> dg.AssetMaterialization:
+    """The event that tells Dagster what a partition was made of."""
+    target = made.target
+    version = target.data_version + (INCOMPLETE if made.incomplete else "")
+    tags = {DATA_VERSION_TAG: version, CODE_VERSION_TAG: stage.code_version}
+    tags |= {
+        f"{INPUT_DATA_VERSION_TAG}/{key.to_user_string()}": value
+        for key, value in target.inputs.items()
+    }
+    return dg.AssetMaterialization(
+        asset_key=stage.asset_key,
+        partition=stage.partition_key(target.cell),
+        tags=tags,
+        metadata=dict(made.metadata),
+    )
+
+
+def refresh(
+    stage: Stage,
+    asked: Sequence[Cell],
+    recorded: Mapping[Cell, str],
+    *,
+    report_fresh: bool = False,
+) -> Iterator[dg.AssetMaterialization]:
+    """Make the stale partitions among `asked`, one event each as soon as it is stored.
+
+    `recorded` are the data versions that Dagster last saw. What is stored already is not made
+    again, only reported. With `report_fresh` a fresh partition gets an event too: a backfill
+    counts a partition without one as failed. Those that fail get none; their reasons go to
+    `stage.failures`.
+    """
+    failures = {failed.cell: failed.reason for failed in stage.prepare(asked)}
+    stale: list[Target] = []
+    for cell in asked:
+        if cell in failures:
+            continue
+        try:
+            target = stage.target(cell)
+        except VideoMMEError as error:
+            failures[cell] = str(error)
+            continue
+        if stage.stored(target) != target.fingerprint:
+            stale.append(target)
+        elif report_fresh or recorded.get(cell) != target.data_version:
+            yield materialization(stage, Made(target=target, metadata={"already_stored": True}))
+    for result in stage.make(stale) if stale else ():
+        if isinstance(result, Failed):
+            failures[result.cell] = result.reason
+        else:
+            yield materialization(stage, result)
+    stage.failures.update(asked, failures)
+    stage.look_again()

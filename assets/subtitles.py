@@ -1,0 +1,78 @@
+"""`subtitles`: the lines of each video's subtitles that go with the frames really sent."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from assets.frames import sampled_frames
+from assets.partitions import Cell
+from assets.stage import BenchmarkStage, Failed, Made, Target
+from videomme_pipeline.errors import SubtitleError, VideoMMEError
+from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.store import write_rows
+from videomme_pipeline.subtitles.align import ALIGN_VERSION, AlignedLine, align
+from videomme_pipeline.subtitles.cues import CueFile, read_subtitles
+
+
+class Subtitles(BenchmarkStage):
+    """A track is a sampling and an alignment: the same cues give other lines to other frames."""
+
+    name = "subtitles"
+    description = "The subtitle lines that go with the frames of each track, cue by cue."
+    upstream = ("videos", "frames")
+    kinds = frozenset({"parquet"})
+    row_class = AlignedLine
+    code_version = f"1.{ALIGN_VERSION}"
+
+    def target(self, cell: Cell) -> Target:
+        assert cell.video is not None
+        assert cell.variant is not None
+        versions, evaluation = self.benchmark.versions, self._evaluation(cell.variant)
+        version = versions.subtitles(cell.video, evaluation)
+        assert version is not None
+        return Target(
+            cell=cell,
+            fingerprint=version,
+            data_version=version,
+            path=self.benchmark.store.subtitles(self.benchmark.name, cell.variant, cell.video),
+            inputs=self.inputs(
+                videos=versions.video(cell.video),
+                frames=versions.frames(cell.video, evaluation.sampling),
+            ),
+        )
+
+    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+        for target in targets:
+            try:
+                yield self._make(target)
+            except VideoMMEError as error:
+                yield Failed(cell=target.cell, reason=str(error))
+
+    def _make(self, target: Target) -> Made:
+        assert target.cell.video is not None
+        assert target.cell.variant is not None
+        evaluation = self._evaluation(target.cell.variant)
+        assert evaluation.alignment is not None
+        video = self.benchmark.videos[target.cell.video]
+        file = self._cues(video.video_id, video.subtitle_path)
+        frames = sampled_frames(self.benchmark, video.video_id, evaluation)
+        lines = align(evaluation.alignment, file, frames)
+        facts = {
+            "has_subtitles": file is not None,
+            "cues": len(file.cues) if file else 0,
+            "skipped_cues": file.skipped if file else 0,
+            "encoding": file.encoding if file else None,
+            "lines": len(lines),
+            "frames_with_lines": len({line.frame for line in lines if line.frame is not None}),
+        }
+        write_rows(target.path, lines, AlignedLine, fingerprint=target.fingerprint, recipe=facts)
+        return Made(target=target, metadata={k: v for k, v in facts.items() if v is not None})
+
+    def _evaluation(self, track: str) -> Evaluation:
+        """Any evaluation that reads this track: they all have the same sampling and alignment."""
+        return next(e for e in self.benchmark.evaluations.values() if e.track_name == track)
+
+    def _cues(self, video_id: str, path: str | None) -> CueFile | None:
+        try:
+            return read_subtitles(Path(path)) if path else None
+        except SubtitleError as error:
+            raise SubtitleError(f"video {video_id}: {error}") from error

@@ -1,0 +1,291 @@
+"""An evaluation: benchmark × model × sampling × track × prompt × decoding × reader.
+
+One YAML file is one evaluation; its file name is its name and its partition key. Each stage has
+its own small spec in its own package: this module composes them and reads the files. What an
+evaluation costs, or whether it is stale, is not known here.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+from upath import UPath
+
+from videomme_pipeline.annotations.source import BenchmarkSpec
+from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
+from videomme_pipeline.errors import ConfigurationError, VideoMMEError
+from videomme_pipeline.fingerprint import Spec, fingerprint
+from videomme_pipeline.frames.sampling import Sampling, parse_sampling
+from videomme_pipeline.models.catalog import Catalog, ModelSpec
+from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.prompts.render import Template, TemplateName, load_template, parse_template
+from videomme_pipeline.scoring.read_answer import ReaderName
+from videomme_pipeline.store import publish
+from videomme_pipeline.subtitles.align import Alignment, parse_alignment
+from videomme_pipeline.videos.media import BENCHMARKS
+
+NONE = "none"
+_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SAMPLING: TypeAdapter[Sampling] = TypeAdapter(Sampling)
+
+
+class EvaluationFile(Spec):
+    """What a person writes: names of things that other files and packages define."""
+
+    benchmark: str
+    model: str
+    """A name in models.yaml, or a built-in model (`embedded`, `random`, `constant-A` …)."""
+    sampling: str | dict[str, Any] = NONE
+    """`uniform_n-16`, `fps_based-1-max-512`, `keyframe-32` …, the same as a mapping, or `none`:
+    the model is asked blind, with no frames."""
+    subtitles: str = NONE
+    """An alignment policy (`window-500`, `official`, `full` …), or `none`."""
+    prompt: str = "contract_v1"
+    """A named template, or the path of a template of your own beside the evaluation file."""
+    reader: ReaderName = ReaderName.STRICT
+    decoding: Decoding = Decoding()
+    samples: int = Field(default=1, ge=1, le=100)
+    """How often each question is asked, for models that are not deterministic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """An evaluation with everything it names found."""
+
+    name: str
+    benchmark: str
+    model: ModelSpec
+    sampling: Sampling | None
+    alignment: Alignment | None
+    template: Template
+    reader: ReaderName
+    decoding: Decoding
+    samples: int
+
+    @property
+    def sampling_name(self) -> str:
+        """`none` for an evaluation that sends no frames."""
+        return NONE if self.sampling is None else self.sampling.name
+
+    @property
+    def track(self) -> str:
+        """The track that results are reported under."""
+        return "without_subtitles" if self.alignment is None else "with_subtitles"
+
+    @property
+    def track_name(self) -> str | None:
+        """The subtitles this evaluation reads: `<sampling>.<alignment>`, None without any."""
+        return None if self.alignment is None else f"{self.sampling_name}.{self.alignment.name}"
+
+    @property
+    def specification(self) -> dict[str, Any]:
+        """Every named value that can change a score, by stage."""
+        return {
+            "benchmark": self.benchmark,
+            "model": self.model.model_dump(mode="json"),
+            "sampling": self.sampling and self.sampling.model_dump(mode="json"),
+            "alignment": self.alignment and self.alignment.model_dump(mode="json"),
+            "template": self.template.model_dump(mode="json"),
+            "decoding": self.decoding.model_dump(mode="json"),
+            "reader": self.reader.value,
+            "samples": self.samples,
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the whole specification. The name is not part of it."""
+        return fingerprint(
+            self.benchmark,
+            self.model.fingerprint,
+            self.sampling,
+            self.alignment,
+            self.template,
+            self.decoding,
+            self.reader,
+            self.samples,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """All that the configuration folder says.
+
+    `samplings` are those that samplings.yaml offers for a benchmark, whether or not an
+    evaluation uses them yet. `problems` are evaluation files that cannot be used, by name; the
+    others are not affected.
+    """
+
+    folder: Path
+    benchmarks: Mapping[str, BenchmarkSpec]
+    catalog: Catalog
+    samplings: Mapping[str, Sequence[Sampling]]
+    evaluations: Mapping[str, Evaluation]
+    problems: Mapping[str, ConfigurationError]
+
+    def evaluation(self, name: str) -> Evaluation:
+        """The evaluation of that name.
+
+        Raises:
+            ConfigurationError: what is wrong with its file, or that there is none.
+        """
+        if name in self.evaluations:
+            return self.evaluations[name]
+        if name in self.problems:
+            raise self.problems[name]
+        raise ConfigurationError(
+            f"no evaluation `{name}` in {self.folder / 'evaluations'}: "
+            f"{nearest(name, list(self.evaluations))} (`videomme init {name}` writes a new one)"
+        )
+
+    def evaluations_of(self, benchmark: str) -> list[Evaluation]:
+        """The evaluations of one benchmark, by name."""
+        return [e for e in self.evaluations.values() if e.benchmark == benchmark]
+
+    def samplings_of(self, benchmark: str) -> dict[str, Sampling]:
+        """The samplings of one benchmark: those its evaluations use and those in samplings.yaml."""
+        used = [e.sampling for e in self.evaluations_of(benchmark) if e.sampling]
+        offered = [*self.samplings.get(benchmark, ()), *used]
+        return {s.name: s for s in sorted(offered, key=lambda sampling: sampling.name)}
+
+
+def read_configuration(folder: Path) -> Configuration:
+    """Read benchmarks.yaml, evaluations/*.yaml and, where they are, models.yaml and samplings.yaml.
+
+    Raises:
+        ConfigurationError: when one of them cannot be used; only a bad evaluation file becomes
+            one of `problems` instead.
+    """
+    benchmarks = _read_benchmarks(folder / "benchmarks.yaml")
+    models = folder / "models.yaml"
+    catalog = Catalog.read(models) if models.exists() else Catalog()
+    evaluations: dict[str, Evaluation] = {}
+    problems: dict[str, ConfigurationError] = {}
+    for path in sorted((folder / "evaluations").glob("*.yaml")):
+        try:
+            evaluations[path.stem] = read_evaluation(path, benchmarks, catalog)
+        except ConfigurationError as error:
+            problems[path.stem] = error
+    return Configuration(
+        folder=folder,
+        benchmarks=benchmarks,
+        catalog=catalog,
+        samplings=_read_samplings(folder / "samplings.yaml"),
+        evaluations=evaluations,
+        problems=problems,
+    )
+
+
+def read_evaluation(
+    path: Path, benchmarks: Mapping[str, BenchmarkSpec], catalog: Catalog
+) -> Evaluation:
+    """The evaluation in one YAML file.
+
+    Raises:
+        ConfigurationError: naming the file, the key, what was found and what is known instead.
+    """
+    file = parse_spec(read_yaml(path), EvaluationFile, str(path))
+    if not _SLUG.fullmatch(path.stem):
+        raise ConfigurationError(
+            f"{path}: the file name is the evaluation's name; use letters, digits, `.`, `_`, `-`"
+        )
+    if file.benchmark not in benchmarks:
+        raise ConfigurationError(
+            f"{path}: benchmark `{file.benchmark}` is not set up in benchmarks.yaml, "
+            f"{nearest(file.benchmark, list(benchmarks))}"
+        )
+    try:
+        return Evaluation(
+            name=path.stem,
+            benchmark=file.benchmark,
+            model=catalog.find(file.model),
+            sampling=None if file.sampling == NONE else _sampling(file.sampling),
+            alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
+            template=_template(file.prompt, path.parent),
+            reader=file.reader,
+            decoding=file.decoding,
+            samples=file.samples,
+        )
+    except VideoMMEError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+def _read_benchmarks(path: Path) -> dict[str, BenchmarkSpec]:
+    benchmarks = {}
+    for name, value in read_yaml(path).items():
+        if name not in BENCHMARKS:
+            raise ConfigurationError(
+                f"{path}: unknown benchmark `{name}`, {nearest(name, list(BENCHMARKS))}"
+            )
+        benchmarks[name] = parse_spec(value or {}, BenchmarkSpec, f"{path}, `{name}`")
+    return benchmarks
+
+
+def _read_samplings(path: Path) -> dict[str, tuple[Sampling, ...]]:
+    """Samplings by benchmark; the file is optional."""
+    if not path.exists():
+        return {}
+    held = read_yaml(path)
+    return {
+        name: tuple(_sampling(value) for value in values or ()) for name, values in held.items()
+    }
+
+
+def _sampling(value: str | Mapping[str, Any]) -> Sampling:
+    if isinstance(value, str):
+        return parse_sampling(value)
+    try:
+        return _SAMPLING.validate_python(dict(value))
+    except ValidationError as error:
+        found = "; ".join(
+            f"`{'.'.join(map(str, item['loc'][1:]))}`: {item['msg']}" for item in error.errors()
+        )
+        raise ConfigurationError(f"sampling {dict(value)}: {found}") from None
+
+
+def _template(value: str, folder: Path) -> Template:
+    if value in set(TemplateName):
+        return parse_template(value)
+    path = folder / value
+    return load_template(path) if path.exists() else parse_template(value)
+
+
+def write_example(path: Path, benchmark: str) -> Path:
+    """Write a commented evaluation file to start from.
+
+    Raises:
+        ConfigurationError: when the file is there already.
+    """
+    if path.exists():
+        raise ConfigurationError(f"{path}: there is an evaluation of that name; choose another")
+    publish(UPath(path), _EXAMPLE.format(benchmark=benchmark).encode())
+    return path
+
+
+_EXAMPLE = """\
+# One file is one evaluation; its name is the file's name.
+benchmark: {benchmark}
+
+# A name in models.yaml, or one that needs no entry: embedded, random, constant-A, longest-option.
+model: embedded
+
+# uniform_n-16, fps_based-1-max-512, keyframe-32 …, or none: the model is asked without frames.
+sampling: uniform_n-16
+
+# window-500 (what is said up to 500 ms before a frame), official, full …, or none.
+subtitles: none
+
+# contract_v1, official_v1, official_v2, lmms_eval, vlmevalkit, or the file of your own template.
+prompt: contract_v1
+
+# How letters are read from answers: strict, official_v1, official_v2, lmms_eval, vlmevalkit.
+reader: strict
+
+# decoding:
+#   temperature: 0.0
+#   max_tokens: 1024
+#   seed: 7
+# samples: 1        # how often each question is asked
+"""

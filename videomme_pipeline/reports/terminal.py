@@ -1,0 +1,136 @@
+"""Tables for a terminal: aligned and coloured there, plain tab-separated lines when piped."""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from time import monotonic
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+Row = Mapping[str, Any]
+
+SCORE_COLUMNS = {
+    "benchmark": "benchmark",
+    "evaluation": "evaluation",
+    "questions": "questions",
+    "accuracy": "accuracy",
+    "interval": "95 % interval",
+    "accuracy_of_answered": "of answered",
+    "group_score": "group score",
+    "unreadable": "unreadable",
+    "failed": "failed",
+}
+
+
+def show_rows(console: Console, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+    """`rows` with the named columns; `columns` gives their headings in order.
+
+    Without a terminal: a heading line and one line a row, tab-separated, nothing shortened.
+    """
+    if not console.is_terminal:
+        console.print("\t".join(columns), soft_wrap=True, markup=False, highlight=False)
+        for row in rows:
+            line = "\t".join(_text(row.get(name)) for name in columns)
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, heading in columns.items():
+        numeric = any(isinstance(row.get(name), int | float) for row in rows)
+        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(_text(row.get(name))) for name in columns))
+    console.print(table)
+
+
+def score_rows(leaderboard: Sequence[Row]) -> list[dict[str, Any]]:
+    """Rows of the `leaderboard` view as people read them: percentages, intervals in one cell."""
+    return [
+        {
+            "benchmark": row["benchmark"],
+            "evaluation": row["evaluation"],
+            "questions": row["questions"],
+            "accuracy": percent(row["accuracy"]),
+            "interval": interval(row["accuracy_low"], row["accuracy_high"]),
+            "accuracy_of_answered": percent(row["accuracy_of_answered"]),
+            "group_score": "" if row["group_score"] is None else f"{row['group_score']:.1f}",
+            "unreadable": row["unreadable"],
+            "failed": row["failed"],
+        }
+        for row in leaderboard
+    ]
+
+
+def percent(share: float | None) -> str:
+    """A share in 0 … 1 as "52.8 %"; nothing for None."""
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Two shares as "41.2 – 64.4"; nothing when there are none."""
+    return "" if low is None or high is None else f"{100 * low:.1f} – {100 * high:.1f}"
+
+
+class ProgressLines:
+    """Progress of long work: bars with counts and time left on a terminal, plain lines elsewhere.
+
+    Plain lines come when work begins, ends, and at most every `every_seconds` between.
+    """
+
+    def __init__(self, console: Console, every_seconds: float = 10.0) -> None:
+        self._console = console
+        self._every_seconds = every_seconds
+        self._tasks: dict[str, TaskID] = {}
+        self._said_at: dict[str, float] = {}
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+
+    def __enter__(self) -> "ProgressLines":
+        if self._console.is_terminal:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def show(self, what: str, done: int, total: int) -> None:
+        """`done` of `total` items of `what`."""
+        if self._console.is_terminal:
+            if what not in self._tasks:
+                self._tasks[what] = self._bars.add_task(escape(what), total=total)
+            self._bars.update(self._tasks[what], completed=done, total=total)
+            return
+        now = monotonic()
+        if done >= total or now - self._said_at.get(what, -inf) >= self._every_seconds:
+            self._said_at[what] = now
+            self._console.print(f"{what}: {done} of {total}", highlight=False, markup=False)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

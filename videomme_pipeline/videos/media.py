@@ -1,0 +1,173 @@
+"""Where a benchmark's questions and files come from, behind one face.
+
+The published benchmarks are fetched from the hub or lie in the user's own folder; the smoke
+benchmarks are drawn here. What is in a file is not looked at.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from videomme_pipeline.annotations.question import Question, VideoReference
+from videomme_pipeline.annotations.source import (
+    RELEASES,
+    BenchmarkSpec,
+    SourceKind,
+    annotations_in,
+    media_roots,
+    read_benchmark,
+)
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.videos.locate import MediaIndex, index_media, locate_subtitle, locate_video
+
+SMOKE_VERSION = 1
+
+SMOKE_BENCHMARKS = ("smoke", "smoke_v2")
+BENCHMARKS = (*SMOKE_BENCHMARKS, *RELEASES)
+
+OnProgress = Callable[[int, int], None]
+"""Called with how many of how many are done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaFiles:
+    """The files of one video on disk; `subtitle` is None for a video that has none."""
+
+    video: Path
+    subtitle: Path | None
+
+
+class Media(ABC):
+    """The questions and files of one benchmark. `folder` is where fetched files go."""
+
+    is_public: bool
+    """Whether its pictures and questions may be shown to anyone."""
+
+    def __init__(self, benchmark: str, spec: BenchmarkSpec, folder: Path) -> None:
+        self.benchmark = benchmark
+        self.spec = spec
+        self.folder = folder
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """Stands for the content of the questions."""
+
+    @abstractmethod
+    def questions(self) -> Sequence[Question]:
+        """The questions, fetched if need be.
+
+        Raises:
+            VideoMMEError: when the licence is not accepted, or they cannot be had.
+        """
+
+    @abstractmethod
+    def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
+        """Bring in the files of `videos` that are not there; the reasons, by id, where one failed.
+
+        Raises:
+            VideoMMEError: when none can be had at all.
+        """
+
+    def files(self, video: VideoReference) -> MediaFiles:
+        """The files of one video.
+
+        Raises:
+            VideoMissingError: when its video file is not there.
+        """
+        return MediaFiles(
+            video=locate_video(self._index, video), subtitle=locate_subtitle(self._index, video)
+        )
+
+    def roots(self) -> tuple[Path, ...]:
+        """The folders that files are looked for in."""
+        return (self.folder,)
+
+    def look_again(self) -> None:
+        """Forget which files there were."""
+        self.__dict__.pop("_index", None)
+
+    @cached_property
+    def _index(self) -> MediaIndex:
+        return index_media(self.roots())
+
+
+class PublishedMedia(Media):
+    """Video-MME or Video-MME-v2, from the hub or from the user's own folder."""
+
+    is_public = False
+
+    @property
+    def version(self) -> str:
+        release = RELEASES[self.benchmark]
+        return fingerprint(self.benchmark, release.revision, self.spec.fingerprint)
+
+    def questions(self) -> Sequence[Question]:
+        from videomme_pipeline.annotations.download import fetch_annotations  # noqa: PLC0415
+
+        release = RELEASES[self.benchmark]
+        if self.spec.source is SourceKind.HUB:
+            path = fetch_annotations(release, self.spec, self.folder)
+        else:
+            path = annotations_in(release, self.spec)
+        return read_benchmark(release, self.spec, path)
+
+    def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
+        from videomme_pipeline.annotations.download import (  # noqa: PLC0415 - loads the hub client
+            fetch_subtitles,
+            fetch_videos,
+        )
+
+        if self.spec.source is not SourceKind.HUB:
+            return {}
+        release = RELEASES[self.benchmark]
+        fetched = fetch_videos(
+            release,
+            self.spec,
+            videos,
+            self.folder,
+            lambda progress: on_progress(progress.videos_done, progress.videos_wanted),
+        )
+        subtitles = fetch_subtitles(release, self.spec, videos, self.folder)
+        self.look_again()
+        return {file.video_id: file.problem for file in (*fetched, *subtitles) if file.problem}
+
+    def roots(self) -> tuple[Path, ...]:
+        if self.spec.source is SourceKind.HUB:
+            return (self.folder,)
+        return media_roots(RELEASES[self.benchmark], self.spec)
+
+
+class SmokeMedia(Media):
+    """The smoke benchmarks: drawn on this machine, but for a few clips out of packages."""
+
+    is_public = True
+
+    @property
+    def version(self) -> str:
+        return fingerprint(self.benchmark, SMOKE_VERSION, self.spec.fingerprint)
+
+    def questions(self) -> Sequence[Question]:
+        from videomme_pipeline.annotations import smoke  # noqa: PLC0415 - loads the drawing code
+
+        return select(smoke.questions(self.benchmark), self.spec)
+
+    def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
+        from videomme_pipeline.annotations import smoke  # noqa: PLC0415 - as above
+
+        problems = {}
+        made = smoke.make_videos([video.video_id for video in videos], self.folder)
+        for done, (video_id, error) in enumerate(made, start=1):
+            if error is not None:
+                problems[video_id] = str(error)
+            on_progress(done, len(videos))
+        self.look_again()
+        return problems
+
+
+def open_media(benchmark: str, spec: BenchmarkSpec, folder: Path) -> Media:
+    """The media of one of `BENCHMARKS`; nothing is fetched or read yet."""
+    media = SmokeMedia if benchmark in SMOKE_BENCHMARKS else PublishedMedia
+    return media(benchmark, spec, folder)
