@@ -65,6 +65,7 @@ TASK_TYPES = tuple(f"Made-up task {number}" for number in range(1, 13))
 SUB_CATEGORIES = tuple(
     (f"Domain {number // 5 + 1}", f"Sub-category {number + 1}") for number in range(30)
 )
+STRUCTURES = ("[1,2,3,4]", "[1,[2,3],4]", "[[1,2],3,4]")
 SECOND_HEADS = tuple(f"Head {number}" for number in range(1, 11))
 
 
@@ -82,6 +83,7 @@ class MadeUpEvaluation:
     subtitles: str | None = None
     skill: float = 0.6
     samples: int = 1
+    reader: ReaderName = ReaderName.VLMEVALKIT
     said: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
@@ -99,7 +101,7 @@ class MadeUpEvaluation:
             "alignment": alignment and alignment.model_dump(mode="json"),
             "template": parse_template("contract_v1").model_dump(mode="json"),
             "decoding": {"temperature": 0.0, "max_tokens": 64},
-            "reader": ReaderName.STRICT.value,
+            "reader": self.reader.value,
             "samples": self.samples,
         }
 
@@ -111,56 +113,54 @@ def sentence(rng: random.Random, words: int) -> str:
 def v1_questions(videos: int, benchmark: str = "videomme") -> list[Question]:
     """Three questions on each of `videos` videos, spread over the v1 columns."""
     rng = random.Random(1)
-    durations = tuple(Duration)
-    questions = []
-    for number in range(videos):
-        domain, sub_category = SUB_CATEGORIES[number % len(SUB_CATEGORIES)]
-        for place in range(3):
-            questions.append(
-                Question(
-                    benchmark=benchmark,
-                    question_id=f"{number + 1:03d}-{place + 1}",
-                    video_id=f"{number + 1:03d}",
-                    youtube_id=None,
-                    url=None,
-                    question=f"{sentence(rng, 14)}?",
-                    options=tuple(f"{letter}. {sentence(rng, 6)}." for letter in "ABCD"),
-                    answer=rng.choice(tuple(Letter)[:4]),
-                    duration=durations[number // len(SUB_CATEGORIES) % 3],
-                    domain=domain,
-                    sub_category=sub_category,
-                    task_type=rng.choice(TASK_TYPES),
-                )
-            )
-    return questions
+    return [
+        _v1_question(rng, benchmark, video, place) for video in range(videos) for place in range(3)
+    ]
 
 
 def v2_questions(groups: int, benchmark: str = "videomme_v2") -> list[Question]:
     """`groups` groups of four questions with eight options, one group a video."""
     rng = random.Random(2)
-    structures = ("[1,2,3,4]", "[1,[2,3],4]", "[[1,2],3,4]")
-    questions = []
-    for number in range(groups):
-        logic = number % 3 == 0
-        for place in range(4):
-            questions.append(
-                Question(
-                    benchmark=benchmark,
-                    question_id=f"{number + 1:03d}-{place + 1}",
-                    video_id=f"{number + 1:03d}",
-                    youtube_id=None,
-                    url=None,
-                    question=f"{sentence(rng, 14)}?",
-                    options=tuple(f"{letter}. {sentence(rng, 6)}." for letter in "ABCDEFGH"),
-                    answer=rng.choice(tuple(Letter)),
-                    group_type=GroupType.LOGIC if logic else GroupType.RELEVANCE,
-                    group_structure=structures[number // 3 % 3] if logic else "4",
-                    level=number % 3 + 1,
-                    second_head=SECOND_HEADS[number % 10],
-                    third_head=f"Third head {number % 30 + 1}",
-                )
-            )
-    return questions
+    return [
+        _v2_question(rng, benchmark, group, place) for group in range(groups) for place in range(4)
+    ]
+
+
+def _v1_question(rng: random.Random, benchmark: str, video: int, place: int) -> Question:
+    domain, sub_category = SUB_CATEGORIES[video % len(SUB_CATEGORIES)]
+    return Question(
+        benchmark=benchmark,
+        question_id=f"{video + 1:03d}-{place + 1}",
+        video_id=f"{video + 1:03d}",
+        youtube_id=None,
+        url=None,
+        question=f"{sentence(rng, 14)}?",
+        options=tuple(f"{letter}. {sentence(rng, 6)}." for letter in "ABCD"),
+        answer=rng.choice(tuple(Letter)[:4]),
+        duration=tuple(Duration)[video // len(SUB_CATEGORIES) % 3],
+        domain=domain,
+        sub_category=sub_category,
+        task_type=rng.choice(TASK_TYPES),
+    )
+
+
+def _v2_question(rng: random.Random, benchmark: str, group: int, place: int) -> Question:
+    logic = group % 3 == 0
+    return Question(
+        benchmark=benchmark,
+        question_id=f"{group + 1:03d}-{place + 1}",
+        video_id=f"{group + 1:03d}",
+        youtube_id=None,
+        url=None,
+        question=f"{sentence(rng, 14)}?",
+        options=tuple(f"{letter}. {sentence(rng, 6)}." for letter in "ABCDEFGH"),
+        answer=rng.choice(tuple(Letter)),
+        group_type=GroupType.LOGIC if logic else GroupType.RELEVANCE,
+        group_structure=STRUCTURES[group // 3 % 3] if logic else "4",
+        level=group % 3 + 1,
+        second_head=SECOND_HEADS[group % 10],
+        third_head=f"Third head {group % 30 + 1}",
+    )
 
 
 def store_questions(store: Store, questions: Sequence[Question]) -> None:
@@ -194,7 +194,7 @@ def store_evaluation(
             score_question(
                 question,
                 response,
-                ReaderName.STRICT,
+                evaluation.reader,
                 evaluation_fingerprint=fingerprint(evaluation.specification),
                 sampling=evaluation.sampling,
                 track=evaluation.track,
@@ -204,7 +204,11 @@ def store_evaluation(
             if response.question_id == question.question_id
         ]
         if texts:
-            _store_texts(store, benchmark, video_id, asked, evaluation, lines, responses)
+            _store_prompts(store, asked, evaluation, lines)
+            path = store.responses(benchmark, evaluation.name, video_id)
+            write_rows(path, responses, Response, fingerprint="made-up")
+            if lines is not None:
+                _store_lines(store, benchmark, video_id, evaluation, lines)
     write_rows(
         store.scores(benchmark, evaluation.name),
         scored,
@@ -325,41 +329,30 @@ def _response(
     )
 
 
-def _store_texts(
+def _store_prompts(
     store: Store,
-    benchmark: str,
-    video_id: str,
     questions: Sequence[Question],
     evaluation: MadeUpEvaluation,
     lines: Sequence[AlignedLine] | None,
-    responses: Sequence[Response],
 ) -> None:
     times = [2.0 + 4.0 * number for number in range(8)] if evaluation.sampling != "none" else []
+    template = parse_template("contract_v1")
     prompts = [
-        render(
-            parse_template("contract_v1"),
-            question,
-            lines,
-            frame_seconds=times,
-            interleaved=False,
-        )
+        render(template, question, lines, frame_seconds=times, interleaved=False)
         for question in questions
     ]
-    write_rows(
-        store.prompts(benchmark, evaluation.name, video_id),
-        prompts,
-        Prompt,
-        fingerprint="made-up",
-    )
-    write_rows(
-        store.responses(benchmark, evaluation.name, video_id),
-        responses,
-        Response,
-        fingerprint="made-up",
-    )
-    if lines is not None and evaluation.subtitles is not None:
-        alignment = parse_alignment(evaluation.subtitles)
-        track = f"{evaluation.sampling}.{alignment.name}"
-        write_rows(
-            store.subtitles(benchmark, track, video_id), lines, AlignedLine, fingerprint="made-up"
-        )
+    path = store.prompts(questions[0].benchmark, evaluation.name, questions[0].video_id)
+    write_rows(path, prompts, Prompt, fingerprint="made-up")
+
+
+def _store_lines(
+    store: Store,
+    benchmark: str,
+    video_id: str,
+    evaluation: MadeUpEvaluation,
+    lines: Sequence[AlignedLine],
+) -> None:
+    assert evaluation.subtitles is not None
+    track = f"{evaluation.sampling}.{parse_alignment(evaluation.subtitles).name}"
+    path = store.subtitles(benchmark, track, video_id)
+    write_rows(path, lines, AlignedLine, fingerprint="made-up")

@@ -86,7 +86,7 @@ class Numbers:
     def breakdowns(self) -> list[Json]:
         """Each column that the questions have, with one cell per value and evaluation."""
         held = []
-        for column in TITLES:
+        for column, title in TITLES.items():
             grouped = column in _GROUP_COLUMNS
             rows = self._view(f"v2_by_{column}" if grouped else f"by_{column}")
             cells = self._cells(rows, (column,), _group_cell if grouped else _accuracy_cell)
@@ -96,7 +96,7 @@ class Numbers:
             held.append(
                 {
                     "key": column,
-                    "title": TITLES[column],
+                    "title": title,
                     "measure": "group_score" if grouped else "accuracy",
                     "rows": [
                         {"value": _text(column, value), "cells": cells[value,]}

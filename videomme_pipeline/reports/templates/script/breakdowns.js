@@ -40,12 +40,20 @@ function seriesPicker(benchmark, params, view, shown = shownEvaluations(benchmar
       control.checked = series >= 0;
       return h("label", {}, control, series >= 0 ? seriesKey(series) : null, item.name);
     }),
-    view === "breakdowns" && known(benchmark.chance) ? h("label", {}, referenceKey(), `guessing ${percent(benchmark.chance)}`) : null);
+    view === "breakdowns" ? guessingKeys(benchmark) : null);
+}
+
+/** What guessing gets on average: the dashed line of a chart of `measure`. */
+const guessing = (benchmark, measure) => (measure === "accuracy" ? benchmark.chance : benchmark.chance_group_score);
+
+function guessingKeys(benchmark) {
+  const measures = [...new Set(benchmark.breakdowns.map((item) => item.measure))].filter((measure) => known(guessing(benchmark, measure)));
+  return measures.map((measure) => h("span", { class: "key" }, referenceKey(), `guessing ${percent(guessing(benchmark, measure))}`));
 }
 
 function breakdownSection(benchmark, breakdown, shown, order) {
   const rows = orderRows(breakdown.rows, shown, order);
-  const references = breakdown.measure === "accuracy" && known(benchmark.chance) ? [benchmark.chance] : [];
+  const references = [guessing(benchmark, breakdown.measure)].filter(known);
   const table = dataTable({
     caption: `${breakdown.measure === "accuracy" ? "Accuracy" : "Group score"} by ${breakdown.title.toLowerCase()}, with 95 % intervals clustered by video`,
     steps: false,
@@ -150,8 +158,8 @@ function framesSection(benchmark) {
 function crossedSection(benchmark, params, shown) {
   if (!benchmark.crossed.length) return [];
   const chosen = benchmark.crossed.find((item) => item.key === params.get("cross")) ?? benchmark.crossed[0];
-  const scale = UNIT_AXIS;
-  const references = known(benchmark.chance) ? [benchmark.chance] : [];
+  const scale = NARROW_AXIS;
+  const references = [benchmark.chance].filter(known);
   const values = [...new Set(chosen.rows.map((row) => row.second))];
   const firsts = [...new Set(chosen.rows.map((row) => row.first))];
   const find = (first, second) => chosen.rows.find((row) => row.first === first && row.second === second);

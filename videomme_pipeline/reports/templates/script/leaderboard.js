@@ -37,9 +37,9 @@ function verdict(benchmark) {
 
 function scoreText(benchmark, evaluation) {
   const [value, low, high] = mainInterval(evaluation);
-  const unit = known(evaluation.group_score) ? "group score" : "accuracy";
+  const score = known(evaluation.group_score) ? `a group score of ${percent(value)}` : `${percent(value)} % accuracy`;
   const spread = known(low) ? ` (95 % interval ${interval(low, high)})` : "";
-  return `${percent(value)}${unit === "accuracy" ? " %" : ""} ${unit}${spread} on ${plural(evaluation.questions, "question")}`;
+  return `${score}${spread} on ${plural(evaluation.questions, "question")}`;
 }
 
 function leadSentence(benchmark, { overall, a, b }, second) {
@@ -61,7 +61,7 @@ function mainInterval(evaluation) {
 
 function leaderboardTable(benchmark, params) {
   const has = (key) => benchmark.evaluations.some((item) => known(item[key]));
-  const scale = UNIT_AXIS;
+  const scale = NARROW_AXIS;
   const references = referenceValues(benchmark).map((item) => item.value);
   const columns = [
     { key: "name", title: "Evaluation", class: "name", value: (row) => row.name,

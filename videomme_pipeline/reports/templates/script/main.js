@@ -17,10 +17,16 @@ async function open() {
   page = await unpack("data-summary");
   drawTools();
   draw();
-  document.documentElement.dataset.ready = "numbers";
+  markReady("numbers");
   texts = arrange(await unpack("data-details"), page.benchmarks);
   if (["questions", "question", "compare"].includes(readAddress().view)) draw();
-  document.documentElement.dataset.ready = "texts";
+  markReady("texts");
+}
+
+/** For whoever waits for the page: a test, or a measurement. */
+function markReady(what) {
+  document.documentElement.dataset.ready = what;
+  performance.mark(what);
 }
 
 function draw() {

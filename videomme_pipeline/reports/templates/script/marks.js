@@ -13,15 +13,16 @@ const SHAPES = [
 ];
 const MAX_SHOWN = SHAPES.length;
 
-function axis(low, high) {
+function axis(low, high, most = 6) {
   const span = high - low;
-  const step = [0.05, 0.1, 0.2, 0.25, 0.5].find((size) => span / size <= 6) ?? 1;
+  const step = [0.05, 0.1, 0.2, 0.25, 0.5].find((size) => span / size <= most) ?? 1;
   const ticks = [];
   for (let tick = Math.ceil(low / step) * step; tick <= high + 1e-9; tick += step) ticks.push(Number(tick.toFixed(4)));
   return { low, high, ticks, at: (value) => `${(100 * (Math.min(Math.max(value, low), high) - low)) / span}%` };
 }
 
 const UNIT_AXIS = axis(0, 1);
+const NARROW_AXIS = axis(0, 1, 2);
 
 /** A symmetric axis round zero that holds every interval in `rows`, rounded up to 5 points. */
 function differenceAxis(rows) {

@@ -68,7 +68,7 @@ function sampleBlock(text, sample, total) {
     total > 1 ? h("h4", {}, `Sample ${sample + 1} of ${total}`) : null,
     known(text.raw) ? [h("h4", {}, "Response"), said(text.raw, text.span)] : null,
     text.error ? [h("h4", {}, "Error"), h("pre", { class: "said", dir: "auto" }, text.error)] : null,
-    h("p", { class: "soft" }, text.rule ? ["Read by rule ", h("code", {}, text.rule), text.reader ? ` of reader ${text.reader}` : ""] : "No letter was read"),
+    h("p", { class: "soft" }, howRead(text)),
     factList([
       ["Frames", text.num_frames], ["Tokens in", text.prompt_tokens && count(text.prompt_tokens)], ["Tokens out", text.completion_tokens && count(text.completion_tokens)],
       ["Cached tokens", text.cached_tokens && count(text.cached_tokens)], ["Reasoning tokens", text.reasoning_tokens && count(text.reasoning_tokens)],
@@ -79,6 +79,13 @@ function sampleBlock(text, sample, total) {
     text.system ? fold("System message", said(text.system)) : null,
     text.prompt ? fold("Prompt, exactly as sent", said(text.prompt)) : null,
     text.after_frame?.length ? fold("Texts between frames", h("ol", {}, text.after_frame.map((line) => h("li", { dir: "auto" }, line)))) : null);
+}
+
+/** Which rule of which reader read the letter, or found none. */
+function howRead(text) {
+  const reader = text.reader ? ` of reader ${text.reader}` : "";
+  if (!text.rule) return "Nothing to read";
+  return [text.span ? "Read by rule " : "No letter read: rule ", h("code", {}, text.rule), reader];
 }
 
 function fold(title, content) {

@@ -1,0 +1,160 @@
+"""A real Chromium without a network, and made-up stores that pages are built from."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.reports.made_up import (
+    MadeUpEvaluation,
+    store_evaluation,
+    store_frames,
+    store_questions,
+    v1_questions,
+    v2_questions,
+)
+from videomme_pipeline.reports.page import write_folder, write_page
+from videomme_pipeline.store import Store
+
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+EVALUATIONS = (
+    MadeUpEvaluation(name="model-a", skill=0.5),
+    MadeUpEvaluation(name="model-a-subtitles", skill=0.6, subtitles="window"),
+    MadeUpEvaluation(name="model-b", model="model-b", skill=0.85, said={"002-1": None}),
+    MadeUpEvaluation(name="blind", sampling="none", skill=0.35),
+)
+
+HOSTILE = (
+    "<script>window.hacked = 1</script>",
+    "</script><script>window.hacked = 2</script>",
+    '<img src=x onerror="window.hacked = 3">',
+    '"><svg onload=window.hacked=4>',
+    "javascript:window.hacked=5",
+    "<!-- --><![CDATA[ ]]> &lt;b&gt; &amp; {{ 7 * 7 }} ${7 * 7}",
+    '=HYPERLINK("http://127.0.0.1/","open")',
+    "الإجابة الصحيحة هي ب \u202e txt.exe \u2066 מימין לשמאל",
+    "wwwwwwwwww" * 5_000,
+)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's browser; Playwright brings none of its own here."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("Chromium is not installed (`apt-get install chromium`)")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Visit:
+    """One open page and what went wrong in it."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def open(self, file: Path, address: str = "") -> Page:
+        """Open `file` at `#address` and wait until its texts are there."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{file.as_uri()}#{address}" if address else file.as_uri())
+        self.page.wait_for_selector("html[data-ready=texts]", state="attached", timeout=10_000)
+        return self.page
+
+
+@pytest.fixture
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, offline=True)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def visit(context: BrowserContext) -> Iterator[Visit]:
+    """A visit that fails the test when the page complains or asks for anything but itself."""
+    visit = Visit(context.new_page())
+    visit.page.on("console", lambda m: visit.problems.append(f"{m.type}: {m.text}"))
+    visit.page.on("pageerror", lambda error: visit.problems.append(str(error)))
+    visit.page.on("dialog", lambda dialog: visit.problems.append(f"dialog: {dialog.message}"))
+    visit.page.on("request", lambda request: visit.requests.append(request.url))
+    yield visit
+    assert visit.problems == []
+    assert [url for url in visit.requests if not url.startswith(("file:", "about:"))] == []
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Both benchmarks, small: 30 v1 videos with four evaluations, 12 v2 groups with two."""
+    store = Store.at(tmp_path_factory.mktemp("store"))
+    questions = v1_questions(30)
+    store_questions(store, questions)
+    for evaluation in EVALUATIONS:
+        store_evaluation(store, questions, evaluation)
+    for question in questions[:6:3]:
+        store_frames(store, question, "uniform_n-8")
+    groups = v2_questions(12)
+    store_questions(store, groups)
+    for evaluation in (
+        MadeUpEvaluation(name="groups-a", skill=0.8),
+        MadeUpEvaluation(name="groups-b", skill=0.7, subtitles="concat"),
+    ):
+        store_evaluation(store, groups, evaluation)
+    return store
+
+
+@pytest.fixture(scope="session")
+def page_file(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of `store`: every benchmark, every text."""
+    return write_page(store, tmp_path_factory.mktemp("page") / "page.html")
+
+
+@pytest.fixture(scope="session")
+def shared_file(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(store, tmp_path_factory.mktemp("page") / "shared.html", share=True)
+
+
+@pytest.fixture(scope="session")
+def folder_file(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folder(store, tmp_path_factory.mktemp("folder"), benchmark="videomme")
+
+
+@pytest.fixture(scope="session")
+def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Every text that comes from outside tries to be markup, script or a formula."""
+    store = Store.at(tmp_path_factory.mktemp("hostile"))
+    questions = [
+        replace(
+            question,
+            question=HOSTILE[number],
+            options=tuple(f"{letter}. {HOSTILE[number][:300]}" for letter in "ABCD"),
+            domain=HOSTILE[0],
+            task_type=HOSTILE[2],
+        )
+        for number, question in enumerate(v1_questions(3)[: len(HOSTILE)])
+    ]
+    store_questions(store, questions)
+    said = dict(zip((question.question_id for question in questions), HOSTILE, strict=True))
+    for name in ("model-a", "model-b"):
+        evaluation = MadeUpEvaluation(name=name, model=HOSTILE[2], said=said, subtitles="window")
+        store_evaluation(store, questions, evaluation)
+    return store
+
+
+@pytest.fixture(scope="session")
+def hostile_file(hostile_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(hostile_store, tmp_path_factory.mktemp("page") / "hostile.html")

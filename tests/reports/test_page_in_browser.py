@@ -1,0 +1,328 @@
+"""The page as a reader meets it, in real Chromium with the network cut off."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.reports.conftest import HOSTILE, Visit
+from tests.reports.made_up import (
+    MadeUpEvaluation,
+    store_evaluation,
+    store_questions,
+    v1_questions,
+    v2_questions,
+)
+from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.reports.page import write_page
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.warehouse.database import connect
+
+VIEWS = ("leaderboard", "breakdowns", "questions", "compare", "question?id=001-1")
+
+
+def table_rows(page: Page, name: str) -> list[list[str]]:
+    """The cells of the table under the heading `name`, as they are read out."""
+    table = page.locator(".toolbar", has_text=name).locator("xpath=following::table[1]")
+    rows = table.locator("tbody tr").all()
+    return [[cell.inner_text() for cell in row.locator("th, td").all()] for row in rows]
+
+
+def scored(store: Store, evaluation: str) -> list[ScoredQuestion]:
+    return read_rows(store.scores("videomme", evaluation), ScoredQuestion)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_opens_without_a_word_in_the_console(
+    visit: Visit, page_file: Path, view: str
+) -> None:
+    page = visit.open(page_file, view)
+    expect(page.locator("main table, main .options").first).to_be_visible()
+    assert [url.split("#")[0] for url in visit.requests if url != "about:blank"] == [
+        page_file.as_uri()
+    ]
+
+
+def test_the_leaderboard_shows_the_views_numbers_best_first(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file)
+    with connect(store) as connection:
+        expected = connection.execute(
+            "select evaluation, printf('%.1f', 100 * accuracy) from leaderboard "
+            "where benchmark = 'videomme' order by accuracy desc"
+        ).fetchall()
+    shown = [(row[0].split("\n")[0], row[2].split("\n")[0]) for row in table_rows(page, "Evalu")]
+    assert shown == expected
+
+
+def test_the_leaderboard_sorts_by_any_column_and_says_so(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file)
+    head = page.get_by_role("columnheader", name="Evaluation")
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    names = [row[0].split("\n")[0] for row in table_rows(page, "Evaluations")]
+    assert names == ["blind", "model-a", "model-a-subtitles", "model-b"]
+    assert page.url.endswith("sort=name")
+
+
+def test_the_leaderboard_is_filtered_by_words(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file)
+    page.get_by_label("Filter evaluations").fill("model-a uniform")
+    assert {row[0].split("\n")[0] for row in table_rows(page, "Evaluations")} == {
+        "model-a",
+        "model-a-subtitles",
+    }
+
+
+def test_published_results_are_marked_and_stand_beside_ours(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file)
+    page.get_by_label("Filter models").fill("gpt-4o openai")
+    rows = table_rows(page, "Beside published")
+    assert [row[0].split("\n")[1][:9] for row in rows] == ["published"]
+    assert rows[0][2:4] == ["71.9", "77.2"]
+    expect(page.get_by_text("Source: Video-MME leaderboard")).to_be_visible()
+
+
+def test_a_filter_keeps_exactly_the_questions_with_that_outcome(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file, "questions?show=model-a")
+    page.get_by_label("Outcome").select_option("incorrect")
+    wrong = {row.question_id for row in scored(store, "model-a") if row.outcome == "incorrect"}
+    assert {row[0] for row in table_rows(page, "Questions")} == wrong
+    expect(page.get_by_text(f"{len(wrong)} of 90 questions").first).to_be_visible()
+
+
+def test_a_filter_travels_in_the_address(visit: Visit, page_file: Path, store: Store) -> None:
+    page = visit.open(page_file, "questions?show=model-b&outcome=failed&sort=-id")
+    assert [row[0] for row in table_rows(page, "Questions")] == ["002-1"]
+    page.get_by_label("Outcome").select_option("")
+    page.get_by_label("Sub-category").select_option("Sub-category 3")
+    assert "sub_category=Sub-category" in page.url
+    again = visit.open(page_file, page.url.split("#")[1])
+    assert [row[0] for row in table_rows(again, "Questions")] == ["003-3", "003-2", "003-1"]
+
+
+def test_the_search_reads_question_text_and_options(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    prompt = read_rows(store.prompts("videomme", "model-a", "007"), Prompt)[1]
+    text = prompt.text.split("Question: ")[1].split("?")[0]
+    page = visit.open(page_file, "questions")
+    page.get_by_label("Search").fill(text)
+    assert [row[0] for row in table_rows(page, "Questions")] == [prompt.question_id]
+
+
+def test_only_the_questions_that_differ(visit: Visit, page_file: Path, store: Store) -> None:
+    page = visit.open(page_file, "questions?show=model-a,model-b")
+    page.get_by_label("Only where they differ").check()
+    a, b = (
+        {row.question_id: row.outcome for row in scored(store, name)}
+        for name in ("model-a", "model-b")
+    )
+    assert {row[0] for row in table_rows(page, "Questions")} == {
+        question_id for question_id in a if a[question_id] != b[question_id]
+    }
+
+
+def test_a_question_shows_what_was_seen_said_and_read(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    row = next(
+        row
+        for row in scored(store, "model-a-subtitles")
+        if row.span_start is not None and row.video_id == "001"
+    )
+    assert row.raw_output is not None
+    page = visit.open(page_file, "questions")
+    page.get_by_role("link", name=row.question_id, exact=True).click()
+    card = page.locator("article", has=page.get_by_role("heading", name="model-a-subtitles"))
+    assert card.locator("pre").first.inner_text() == row.raw_output
+    assert card.locator("mark").inner_text() == row.raw_output[row.span_start : row.span_end]
+    expect(card.get_by_text(f"Read by rule {row.rule}")).to_be_visible()
+    card.get_by_text("Prompt, exactly as sent").click()
+    prompts = read_rows(store.prompts("videomme", "model-a-subtitles", "001"), Prompt)
+    sent = next(prompt for prompt in prompts if prompt.question_id == row.question_id)
+    assert card.locator("pre").nth(1).text_content() == sent.text
+    right = page.locator(".options li.right")
+    assert right.inner_text().startswith(f"{row.answer}. ")
+    expect(page.get_by_role("heading", name="8 subtitle lines")).to_be_visible()
+    expect(page.get_by_text("0:04.0 to 0:06.5 · frame 2")).to_be_visible()
+    expect(page.get_by_role("heading", name="8 frames").first).to_be_visible()
+
+
+def test_a_question_that_failed_shows_its_error(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file, "question?id=002-1&show=model-b")
+    expect(page.get_by_text("503 Service Unavailable, asked 12 times")).to_be_visible()
+    expect(page.get_by_text("failed").first).to_be_attached()
+
+
+def test_the_folder_form_shows_the_frames(visit: Visit, folder_file: Path) -> None:
+    page = visit.open(folder_file, "question?id=001-1&show=model-a")
+    pictures = page.get_by_role("img", name="Frame ")
+    expect(pictures).to_have_count(8)
+    pictures.last.scroll_into_view_if_needed()
+    page.wait_for_function("[...document.images].every((image) => image.complete)")
+    assert page.evaluate("[...document.images].every((image) => image.naturalWidth > 100)")
+    assert page.get_by_text("0:30.0").count() == 1
+
+
+def test_the_whole_page_works_from_the_keyboard(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file, "questions?show=model-a")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.keyboard.type("sub-category 5")
+    expect(page.get_by_text("3 of 90 questions").first).to_be_visible()
+    page.get_by_role("link", name="005-1").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.textContent") == "005-2"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Question 005-2")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("heading", name="Question 005-3")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Search")).to_have_value("sub-category 5")
+
+
+def test_tabbing_visits_controls_in_reading_order(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file)
+    seen = []
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate("document.activeElement.textContent.trim()"))
+    assert seen[0] == "Skip to the results"
+    assert seen[3:7] == ["Leaderboard", "Breakdowns", "Questions", "Compare"]
+
+
+def test_the_theme_follows_the_system_and_can_be_turned(chromium: Browser, page_file: Path) -> None:
+    context = chromium.new_context(color_scheme="dark", offline=True)
+    page = Visit(context.new_page()).open(page_file)
+    background: Callable[[], str] = lambda: page.evaluate(  # noqa: E731
+        "getComputedStyle(document.body).backgroundColor"
+    )
+    assert background() == "rgb(20, 23, 28)"
+    page.get_by_role("button", name="Light").click()
+    assert background() == "rgb(255, 255, 255)"
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_axe_finds_nothing_serious(
+    context: BrowserContext, visit: Visit, page_file: Path, view: str, scheme: str
+) -> None:
+    visit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page = visit.open(page_file, view)
+    found = Axe().run(page).response["violations"]
+    serious = [
+        (item["id"], [node["html"][:160] for node in item["nodes"]][:3])
+        for item in found
+        if item["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_nothing_sticks_out_on_a_phone(
+    chromium: Browser, page_file: Path, hostile_file: Path, view: str
+) -> None:
+    context = chromium.new_context(viewport={"width": 360, "height": 740}, offline=True)
+    for file in (page_file, hostile_file):
+        page = Visit(context.new_page()).open(file, view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    context.close()
+
+
+def test_print_leaves_out_the_controls(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file, "breakdowns")
+    page.emulate_media(media="print")
+    expect(page.get_by_role("navigation", name="Views")).to_be_hidden()
+    expect(page.get_by_label("Order of rows")).to_be_hidden()
+    expect(page.get_by_role("table").first).to_be_visible()
+
+
+@pytest.mark.parametrize("view", [*VIEWS, "question?id=003-3"])
+def test_texts_from_outside_are_shown_and_never_run(
+    visit: Visit, hostile_file: Path, view: str
+) -> None:
+    page = visit.open(hostile_file, view)
+    for summary in page.locator("summary").all():
+        summary.click()
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.querySelectorAll('main script, main img').length") == 0
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_a_hostile_answer_is_shown_letter_by_letter(
+    visit: Visit, hostile_file: Path, number: int
+) -> None:
+    question_id = f"{number // 3 + 1:03d}-{number % 3 + 1}"
+    page = visit.open(hostile_file, f"question?id={question_id}&show=model-a")
+    assert page.locator(".question-text").text_content() == HOSTILE[number]
+    assert page.locator("article pre").first.text_content() == HOSTILE[number]
+    assert page.locator("article pre").first.get_attribute("dir") == "auto"
+
+
+def test_a_download_is_the_table_with_formulas_disarmed(visit: Visit, hostile_file: Path) -> None:
+    page = visit.open(hostile_file, "questions")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    text = Path(download.value.path()).read_text(encoding="utf-8")
+    assert text.splitlines()[0].startswith("Question,Text,Duration")
+    assert '"\'=HYPERLINK(""http://127.0.0.1/"",""open"")"' in text
+
+
+def test_a_shared_page_says_that_texts_are_left_out(visit: Visit, shared_file: Path) -> None:
+    page = visit.open(shared_file, "question?id=001-1")
+    expect(page.get_by_text("question, options, prompts, responses").first).to_be_visible()
+    expect(page.locator("article pre")).to_have_count(0)
+    page = visit.open(shared_file, "questions")
+    assert table_rows(page, "Questions")[0][0] == "001-1"
+
+
+def test_two_evaluations_are_laid_side_by_side(visit: Visit, page_file: Path, store: Store) -> None:
+    page = visit.open(page_file, "compare?a=model-a&b=model-b&flips=lost")
+    before = {row.question_id: row.outcome for row in scored(store, "model-a")}
+    after = {row.question_id: row.outcome for row in scored(store, "model-b")}
+    lost = {
+        question_id
+        for question_id in before
+        if before[question_id] == Outcome.CORRECT != after[question_id]
+    }
+    assert {row[0] for row in table_rows(page, "Questions that differ")} == lost
+    specification = page.get_by_role("region", name="Values that are not the same")
+    assert specification.locator("tbody tr").all_inner_texts() == ["model.name\tmodel-a\tmodel-b"]
+
+
+def test_a_store_without_evaluations_says_what_to_do(visit: Visit, tmp_path: Path) -> None:
+    page = visit.open(write_page(Store.at(tmp_path / "none"), tmp_path / "page.html"))
+    expect(page.get_by_text("No evaluation has been scored yet.")).to_be_visible()
+
+
+def test_one_evaluation_alone_has_a_page(visit: Visit, tmp_path: Path) -> None:
+    store = Store.at(tmp_path / "one")
+    questions = v1_questions(3, benchmark="smoke")
+    store_questions(store, questions)
+    store_evaluation(store, questions, MadeUpEvaluation(name="only"), texts=False)
+    file = write_page(store, tmp_path / "page.html")
+    for view in VIEWS:
+        visit.open(file, view)
+    expect(
+        visit.open(file, "compare").get_by_text("There is one evaluation so far")
+    ).to_be_visible()
+
+
+def test_a_benchmark_of_groups_alone_has_a_page(visit: Visit, tmp_path: Path) -> None:
+    store = Store.at(tmp_path / "groups")
+    questions = v2_questions(6)
+    store_questions(store, questions)
+    store_evaluation(store, questions, MadeUpEvaluation(name="groups-a"))
+    file = write_page(store, tmp_path / "page.html")
+    for view in VIEWS:
+        visit.open(file, view)
+    page = visit.open(file, "breakdowns")
+    assert [row[0] for row in table_rows(page, "Level")] == ["Level 1", "Level 2", "Level 3"]
