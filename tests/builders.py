@@ -5,7 +5,7 @@ any decoder. Files that are odd on purpose (rotation, edit lists, damage) are ma
 the bytes of good ones. What is asserted about them belongs in the tests.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -141,14 +141,25 @@ def rotate_mp4(path: Path, degrees: int) -> Path:
 def hide_first_frames(path: Path, media_units: int) -> Path:
     """Move the start of an mp4's single edit by `media_units` (media time base), in place."""
     data = bytearray(path.read_bytes())
-    start = data.index(b"elst") + 4
-    assert data[start] == 0, "a version 0 edit list"
-    assert int.from_bytes(data[start + 4 : start + 8], "big") == 1, "one edit"
-    place = start + 12
-    media_time = int.from_bytes(data[place : place + 4], "big", signed=True)
-    data[place : place + 4] = (media_time + media_units).to_bytes(4, "big", signed=True)
+    media = data.index(b"mdhd") + 4
+    edit = data.index(b"elst") + 4
+    track = data.index(b"tkhd") + 4
+    assert data[media] == data[edit] == data[track] == 0, "boxes of version 0"
+    assert _number(data, edit + 4) == 1, "one edit"
+    milliseconds = media_units * 1000 // _number(data, media + 12)
+    _add(data, edit + 12, media_units)
+    _add(data, edit + 8, -milliseconds)
+    _add(data, track + 20, -milliseconds)
     path.write_bytes(data)
     return path
+
+
+def _number(data: bytearray, place: int) -> int:
+    return int.from_bytes(data[place : place + 4], "big", signed=True)
+
+
+def _add(data: bytearray, place: int, change: int) -> None:
+    data[place : place + 4] = (_number(data, place) + change).to_bytes(4, "big", signed=True)
 
 
 def truncate(path: Path, keep: float) -> Path:
@@ -188,3 +199,45 @@ def _add_audio(output: Any, frames: int, fps: Fraction) -> Any:
         frame.sample_rate, frame.pts, frame.time_base = 16000, start, Fraction(1, 16000)
         output.mux(sound.encode(frame))
     return sound
+
+
+def _x264(parameters: str) -> dict[str, str]:
+    return {"preset": "medium", "x264-params": parameters}
+
+
+ODD_VIDEOS: dict[str, Callable[[Path], Path]] = {
+    "h264.mp4": lambda p: write_video(p, options=_x264("bframes=3"), audio=True),
+    "open_gop.mp4": lambda p: write_video(p, options=_x264("open-gop=1:bframes=3")),
+    "intra_refresh.mp4": lambda p: write_video(p, options=_x264("intra-refresh=1:keyint=12")),
+    "one_keyframe.mp4": lambda p: write_video(p, gop=600),
+    "interlaced.mp4": lambda p: write_video(p, options=_x264("interlaced=1:bframes=2")),
+    "vfr.mp4": lambda p: write_video(
+        p, pts=[i * 100 + i % 7 * 13 for i in range(60)], time_base=Fraction(1, 1000)
+    ),
+    "edit_list.mp4": lambda p: hide_first_frames(write_video(p), 15 * 1024),
+    "edit_between_frames.mp4": lambda p: hide_first_frames(write_video(p), 15 * 1024 + 100),
+    "rotated.mp4": lambda p: rotate_mp4(write_video(p), 90),
+    "negative_offsets.mp4": lambda p: write_video(
+        p, container_options={"movflags": "+negative_cts_offsets"}
+    ),
+    "fragmented.mp4": lambda p: write_video(
+        p, container_options={"movflags": "+frag_keyframe+empty_moov"}
+    ),
+    "odd_size.mkv": lambda p: write_video(p, width=161, height=121, pixel_format="yuv444p"),
+    "late_start.mkv": lambda p: write_video(p, pts=[i + 50 for i in range(60)]),
+    "transport.ts": lambda p: write_video(p, options=_x264("bframes=3")),
+    "no_timestamps.h264": write_video,
+    "hevc.mp4": lambda p: write_video(
+        p,
+        codec="libx265",
+        options={"preset": "medium", "x265-params": "log-level=none:pools=1:bframes=4"},
+    ),
+    "ten_bit.mp4": lambda p: write_video(p, codec="libx265", pixel_format="yuv420p10le"),
+    "vp9.webm": lambda p: write_video(p, codec="libvpx-vp9"),
+    "av1.mp4": lambda p: write_video(p, codec="libsvtav1"),
+    "mpeg2.mpg": lambda p: write_video(
+        p, codec="mpeg2video", fps=25, options={"bf": "2", "b": "2000000"}
+    ),
+    "mpeg4.avi": lambda p: write_video(p, codec="mpeg4", options={"bf": "2"}),
+}
+"""Videos that trip readers up, by file name, each made at a path."""

@@ -193,7 +193,8 @@ def demux_packets(path: Path, video_id: str | None = None) -> PacketIndex:
             if p.size and not p.is_corrupt
         ]
         time_base = stream.time_base or Fraction(1, 90_000)
-        claimed = _claimed_seconds(stream, (row[0] for row in rows if not row[4]))
+        shown_pts = (row[0] for row in rows if not row[4] and row[0] is not None)
+        claimed = _claimed_seconds(path, stream, min(shown_pts, default=0))
     if not rows:
         raise VideoUnreadableError(
             video_id or path.stem, f"{path}: the video stream holds no whole packet; get it again"
@@ -326,7 +327,7 @@ def read_moov(path: Path) -> PacketIndex | None:
             data = file.read(moov.end - moov.start)
         return _read_tracks(memoryview(data), path.stat().st_size)
     except (struct.error, ValueError, IndexError, KeyError):
-        return None  # a table that contradicts itself: libav decides what can be made of it
+        return None  # libav decides what can be made of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,34 +378,38 @@ def _child(data: memoryview, *path: bytes) -> memoryview:
 def _read_tracks(moov: memoryview, file_size: int) -> PacketIndex | None:
     if any(kind == b"mvex" for kind, _ in _children(moov)):
         return None
-    tracks = [
-        body
-        for kind, body in _children(moov)
-        if kind == b"trak" and bytes(_child(body, b"mdia", b"hdlr")[8:12]) == b"vide"
-    ]
+    tracks = _video_tracks(moov)
     if len(tracks) != 1:
         return None
     return _read_track(tracks[0], _timescale(_child(moov, b"mvhd")), file_size)
 
 
-def _read_track(track: memoryview, movie_timescale: int, file_size: int) -> PacketIndex | None:
+def _video_tracks(moov: memoryview) -> list[memoryview]:
+    return [
+        body
+        for kind, body in _children(moov)
+        if kind == b"trak" and bytes(_child(body, b"mdia", b"hdlr")[8:12]) == b"vide"
+    ]
+
+
+def _read_track(track: memoryview, movie_timescale: int, file_size: int) -> PacketIndex:
+    """The index of one track; ValueError where the tables do not tell all."""
     timescale = _timescale(_child(track, b"mdia", b"mdhd"))
     tables = _child(track, b"mdia", b"minf", b"stbl")
+    if _is_encrypted(tables):
+        raise ValueError("encrypted")
     sizes = _sample_sizes(_child(tables, b"stsz"))
     count = len(sizes)
     durations = _runs(_child(tables, b"stts"), count)
     offsets = _runs(_child(tables, b"ctts"), count, missing=0)
     if not count or len(durations) != count or len(offsets) != count:
-        return None
-    edit = _edit(_child(track, b"edts", b"elst"))
-    if edit is None:
-        return None
-    delay, media_start, segment = edit
+        raise ValueError("tables of different lengths")
+    delay, media_start, segment = _edit(_child(track, b"edts", b"elst"))
     cts = np.concatenate(([0], np.cumsum(durations)[:-1])) + offsets
     if media_start not in cts:
-        return None
+        raise ValueError("an edit that starts between two frames")
     if segment and cts.max() >= media_start + segment * timescale // movie_timescale:
-        return None
+        raise ValueError("an edit that ends before the last frame")
     keyframe = _keyframes(_child(tables, b"stss"), count)
     start = delay * timescale // movie_timescale - media_start
     earlier = np.flatnonzero(keyframe & (cts <= media_start))
@@ -413,7 +418,7 @@ def _read_track(track: memoryview, movie_timescale: int, file_size: int) -> Pack
     kept = np.arange(count) >= first
     kept &= whole
     if not kept.any():
-        return None
+        raise ValueError("no whole packet")
     shown_cts = cts[first:][cts[first:] >= media_start]
     last = int(np.argmax(np.where(kept & (cts >= media_start), cts, -1)))
     decode_time = np.concatenate(([0], np.cumsum(durations)[:-1]))
@@ -468,10 +473,10 @@ def _keyframes(stss: memoryview, count: int) -> Flags:
     return flags
 
 
-def _edit(elst: memoryview) -> tuple[int, int, int] | None:
+def _edit(elst: memoryview) -> tuple[int, int, int]:
     """Empty time before the track (movie units), start in the media, length (movie units).
 
-    None when the list says more than that.
+    ValueError when the list says more than that.
     """
     if not len(elst):
         return 0, 0, 0
@@ -482,13 +487,13 @@ def _edit(elst: memoryview) -> tuple[int, int, int] | None:
     for place in range(count):
         length, media_time, rate, fraction = struct.unpack_from(form, elst, 8 + place * width)
         if (rate, fraction) != (1, 0):
-            return None
+            raise ValueError("an edit at another speed")
         entries.append((length, media_time))
     delay = 0
     if entries and entries[0][1] == -1:
         delay = entries.pop(0)[0]
     if len(entries) != 1 or entries[0][1] < 0:
-        return None
+        raise ValueError("an edit list of several segments")
     return delay, entries[0][1], entries[0][0]
 
 
@@ -521,13 +526,14 @@ def _encryption(path: Path, boxes: list[_Box]) -> str | None:
     with path.open("rb") as file:
         file.seek(moov.start)
         data = memoryview(file.read(moov.end - moov.start))
-    for kind, body in _children(data):
-        if kind != b"trak":
-            continue
-        entries = _child(body, b"mdia", b"minf", b"stbl", b"stsd")
-        if bytes(entries[12:16]) == b"encv":
-            return "the video track is encrypted (sample entry 'encv'); no key is known for it"
+    tables = [_child(track, b"mdia", b"minf", b"stbl") for track in _video_tracks(data)]
+    if any(map(_is_encrypted, tables)):
+        return "the video track is encrypted (sample entry 'encv'); no key is known for it"
     return None
+
+
+def _is_encrypted(tables: memoryview) -> bool:
+    return bytes(_child(tables, b"stsd")[12:16]) == b"encv"
 
 
 # Every other container.
@@ -582,24 +588,48 @@ def _decode_packets(path: Path, video_id: str | None, claimed: float | None) -> 
     )
 
 
-def _claimed_seconds(stream: "VideoStream", shown_pts: Iterator[int | None]) -> float | None:
-    """How long the container says this very stream is; None when it does not say.
+def _claimed_seconds(path: Path, stream: "VideoStream", first_pts: int) -> float | None:
+    """How long the container says this very stream is shown; None when it does not say.
 
-    The length of the whole file is no help: a sound track may go on after the pictures.
-    Matroska's DURATION tag is the time at which the stream ends, so its start is taken off.
+    The length of the whole file is no help: a sound track may go on after the pictures. An mp4
+    and Matroska say when the stream ends, so its start is taken off.
     """
-    if stream.duration and stream.time_base:
-        return float(stream.duration * stream.time_base)
-    tag = next((v for k, v in stream.metadata.items() if k.upper().startswith("DURATION")), None)
-    start = min((pts for pts in shown_pts if pts is not None), default=None)
-    if tag is None or start is None or stream.time_base is None:
+    time_base = stream.time_base
+    if time_base is None:
         return None
+    tag = next((v for k, v in stream.metadata.items() if k.upper().startswith("DURATION")), None)
+    end = _track_end_seconds(path)
+    if end is None and tag is not None:
+        end = _clock_seconds(tag)
+    if end is not None:
+        return end - float(first_pts * time_base)
+    is_mp4 = "mp4" in stream.container.format.name
+    return float(stream.duration * time_base) if stream.duration and not is_mp4 else None
+
+
+def _track_end_seconds(path: Path) -> float | None:
+    """When the header of an mp4's only video track says it ends, edit list applied."""
+    moov = next((box for box in _top_boxes(path) if box.kind == b"moov"), None)
+    if moov is None:
+        return None
+    with path.open("rb") as file:
+        file.seek(moov.start)
+        data = memoryview(file.read(moov.end - moov.start))
+    tracks = _video_tracks(data)
+    if len(tracks) != 1:
+        return None
+    header = _child(tracks[0], b"tkhd")
+    (units,) = struct.unpack_from(">Q" if header[0] == 1 else ">I", header, 28 if header[0] else 20)
+    return float(units / _timescale(_child(data, b"mvhd"))) if units else None
+
+
+def _clock_seconds(text: str) -> float | None:
+    """Seconds of `HH:MM:SS.sss`."""
     try:
-        hours, minutes, seconds = tag.split(":")
-        end = int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+        hours, minutes, seconds = text.split(":")
+        return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
     except ValueError:
         return None
-    return end - float(start * stream.time_base)
 
 
 def _last_duration(shown: list[tuple[int, int]]) -> int:
