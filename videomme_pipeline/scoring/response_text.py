@@ -1,0 +1,143 @@
+"""A response as a careful person sees it: reasoning set aside, look-alike characters folded.
+
+Both keep every character where it was, so that a place found here is a place in the response.
+What the text then says is for `strict_reader` to read.
+"""
+
+import re
+import unicodedata
+from functools import cache
+
+_REASONING_TAGS = "think|thinking|thought|thoughts|analysis|reasoning|reason|scratchpad|reflection"
+_OPEN = (
+    rf"(?:<(?:seed:)?(?:{_REASONING_TAGS})>|◁think▷|\[THINK\]|<unused94>|<\|begin_of_thought\|>)"
+)
+_CLOSE = (
+    rf"(?:</(?:seed:)?(?:{_REASONING_TAGS})>|◁/think▷|\[/THINK\]|<unused95>|<\|end_of_thought\|>)"
+)
+_REASONING_MARK = re.compile(rf"(?P<open>{_OPEN})|{_CLOSE}", re.IGNORECASE)
+# Harmony-style channels: everything but the final channel is reasoning.
+_CHANNEL = re.compile(r"<\|channel\|>\s*(?P<name>\w+)[^<]*<\|message\|>", re.IGNORECASE)
+_REASONING_FIELD = re.compile(
+    r"""["'](?:reason\w*|explanation|rationale|thoughts?|thinking|analysis|justification|evidence|
+    chain_of_thought|cot|observations?|description|caption|question)["']\s*:\s*"(?:[^"\\]|\\.)*"?""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+_MARKUP = re.compile(
+    r"<\|(?![A-Z]\|>)[^|<>\n]{1,40}\|>"  # special tokens of chat templates, not <|C|>
+    r"|</?(?:s|eos|bos|b|strong|em|i|u|p|br|div|span|td|tr|th|li|ul|ol|code|pre|html|body"
+    r"|table|letter|option|choice|end_of_turn|start_of_turn)(?:\s[^<>\n]{0,80})?/?>"
+    r"|\[/?INST\]"
+    r"|\\(?:boxed|fbox|text\w{0,8}|math\w{1,8}|displaystyle|bf|rm|left|right|quad|[,;!()\[\]])"
+    r"|```[a-z]{0,12}",
+    re.IGNORECASE,
+)
+
+
+def fold(text: str) -> str:
+    """`text` with look-alike characters folded to ASCII, each at its place.
+
+    Full-width, circled, squared, mathematical and (capital) Cyrillic and Greek look-alikes become
+    letters; quotation marks, brackets and full stops of other scripts their ASCII kin; any
+    unusual white space a space.
+    """
+    return text.translate(_folding())
+
+
+def set_reasoning_aside(text: str) -> str:
+    """`text` with reasoning blanked: tagged blocks, reasoning channels, reasoning JSON fields.
+
+    A block that is never closed reaches to the end: it was cut off before its answer. A closing
+    tag without an opening one closes a block that the chat template had opened.
+    """
+    text = _blank_channels(_blank_blocks(text))
+    return _REASONING_FIELD.sub(_blank, text) if '"' in text else text
+
+
+def set_markup_aside(text: str) -> str:
+    """`text` with chat-template tokens, HTML tags, LaTeX commands and code fences blanked."""
+    if any(mark in text for mark in "<\\[`"):
+        return _MARKUP.sub(_blank, text)
+    return text
+
+
+def _blank_blocks(text: str) -> str:
+    if not any(mark in text for mark in "<◁["):
+        return text
+    spans: list[tuple[int, int]] = []
+    opened: int | None = None
+    for mark in _REASONING_MARK.finditer(text):
+        if mark["open"]:
+            opened = mark.start() if opened is None else opened
+        else:
+            spans.append((opened or 0, mark.end()))
+            opened = None
+    if opened is not None:
+        spans.append((opened, len(text)))
+    return _blank_spans(text, spans)
+
+
+def _blank_channels(text: str) -> str:
+    marks = list(_CHANNEL.finditer(text)) if "<|channel|>" in text else []
+    if not marks:
+        return text
+    spans = [(0, marks[0].start())]
+    for mark, after in zip(marks, [*marks[1:], None], strict=True):
+        final = mark["name"].lower() == "final"
+        spans.append((mark.start(), mark.end() if final else after.start() if after else len(text)))
+    return _blank_spans(text, spans)
+
+
+def _blank_spans(text: str, spans: list[tuple[int, int]]) -> str:
+    """Spans come in the order of their ends; one may reach back over those before it."""
+    parts: list[str] = []
+    position = 0
+    for start, end in spans:
+        if start < position and start == 0:
+            parts, position = [], 0
+        parts.append(text[position:start])
+        parts.append(_spaces(text[start:end]))
+        position = end
+    return "".join((*parts, text[position:]))
+
+
+def _blank(match: re.Match[str]) -> str:
+    return _spaces(match.group())
+
+
+def _spaces(text: str) -> str:
+    return " " * len(text)
+
+
+@cache
+def _folding() -> dict[int, str]:
+    folding: dict[int, str] = {ord(" "): " "}
+    for code in (*range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800), *range(0x2100, 0x2150)):
+        plain = unicodedata.normalize("NFKC", chr(code))
+        if len(plain) == 1 and plain.isascii():
+            folding[code] = plain
+    for start in (0x24B6, 0x1F110, 0x1F130, 0x1F150, 0x1F170):  # circled, squared: Ⓐ 🄐 🄰 🅐 🅰
+        folding |= {start + index: chr(ord("A") + index) for index in range(26)}
+    for start in (0x24D0, 0x249C):  # ⓐ ⒜
+        folding |= {start + index: chr(ord("a") + index) for index in range(26)}
+    kin = {
+        "ABCEH": ("АВСЕН", "ΑΒϹΕΗ"),
+        '"': ('“”„‟«»「」『』《》〈〉"',),
+        "'": ("‘’‚‛´",),
+        "[": ("【〔〖",),
+        "]": ("】〕〗",),
+        ".": ("。．｡",),
+        ",": ("、､،",),
+        ":": ("：︰﹕",),
+        ";": ("；؛",),
+        "?": ("？؟",),
+        " ": ("\t\v\f\r\u00a0\u00ad\u034f\u061c\u180e\u3000\ufeff\ufe0e\ufe0f\u20e3",),
+    }
+    for plain, alikes in kin.items():
+        for alike in alikes:
+            targets = plain if len(plain) > 1 else plain * len(alike)
+            folding |= {ord(one): target for one, target in zip(alike, targets, strict=True)}
+    folding |= dict.fromkeys((*range(8192, 8208), *range(8234, 8240)), " ")
+    folding |= dict.fromkeys(range(8287, 8304), " ")
+    folding |= dict.fromkeys((133, 8232, 8233), "\n")
+    return folding
