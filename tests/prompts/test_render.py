@@ -440,6 +440,13 @@ def test_a_published_name_brings_its_text_and_no_other() -> None:
         Template.model_validate({"name": "mine"})
 
 
+def test_every_template_variable_and_filter_is_documented() -> None:
+    text = (GOLDEN.parents[1] / "docs" / "subtitles-and-prompts.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in text for name in (*TemplateName, *VARIABLES))
+    example = text.split("in [Jinja]")[1].split("```")[1].strip()
+    assert "Somebody says:\nThe water is warm.\n" in rendered(own(example), V1, SPOKEN).text
+
+
 TEXT = st.text(max_size=30)
 
 

@@ -349,6 +349,44 @@ def test_interleaved_shows_the_cues_of_an_srt_file_between_frames() -> None:
     assert [(line.frame, line.text) for line in lines] == [(0, "a"), (0, "b"), (1, "b")]
 
 
+# What the documentation says
+
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "subtitles-and-prompts.md"
+
+
+@pytest.mark.parametrize(
+    ("row", "case"),
+    [
+        ("40 minutes, a cue every 2.7 s", "long_40min"),
+        ("rolling captions that overlap", "overlapping_youtube"),
+        ("cues without a font tag", "no_font_tag"),
+        ("`.` before the milliseconds", "dot_milliseconds"),
+    ],
+)
+def test_the_documented_counts_are_true(row: str, case: str) -> None:
+    held = recorded("lmms_eval")["cases"][case]
+    cues = read_srt(held["srt"].encode())
+    count = held["frame_count"]
+    frames = frames_at([(2 * n + 1) * count // 64 for n in range(32)], held["fps"], count)
+
+    def lines(name: str) -> str:
+        try:
+            found = align(parse_alignment(name), cues, frames)
+        except SubtitleError:
+            return "cannot be read"
+        starts = [line.start_seconds for line in found]
+        return f"{len(found)}" + ("" if starts == sorted(starts) else ", not in time order")
+
+    names = ("window-500", "official", "lmms_eval", "full")
+    counts = " | ".join([str(len(cues.cues)), *map(lines, names)])
+    assert f"| {row} | {counts} |" in DOCUMENTATION.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("policy", [policy for policy in Policy if policy != Policy.WINDOW])
+def test_every_policy_is_documented(policy: Policy) -> None:
+    assert f"| `{policy}` |" in DOCUMENTATION.read_text(encoding="utf-8")
+
+
 # Names
 
 
