@@ -112,7 +112,8 @@ class Pace:
     """Requests and tokens a minute, spread evenly and not in one burst."""
 
     def __init__(self, limits: Limits) -> None:
-        self._requests = _limiter(limits.requests_per_minute, burst=1.0)
+        requests = limits.requests_per_minute
+        self._requests = None if requests is None else AsyncLimiter(1, 60 / requests)
         tokens = limits.tokens_per_minute
         self._tokens = None if tokens is None else AsyncLimiter(tokens, 60)
         self._tokens_each: float | None = None
@@ -130,14 +131,6 @@ class Pace:
         """What a request really took."""
         before = self._tokens_each
         self._tokens_each = tokens if before is None else 0.9 * before + 0.1 * tokens
-
-
-def _limiter(per_minute: float | None, burst: float) -> AsyncLimiter | None:
-    if per_minute is None:
-        return None
-    in_a_second = per_minute / 60
-    rate = max(in_a_second, burst)
-    return AsyncLimiter(rate, rate / in_a_second)
 
 
 class Budget:

@@ -1,0 +1,116 @@
+"""Models by name: the user's file, the built-in ones, and what makes two of them equal."""
+
+from pathlib import Path
+
+import pytest
+
+from videomme_pipeline.annotations.question import Letter
+from videomme_pipeline.errors import ConfigurationError, ModelError
+from videomme_pipeline.models.baselines import (
+    ConstantBaseline,
+    LongestOptionBaseline,
+    RandomBaseline,
+)
+from videomme_pipeline.models.catalog import Catalog, Limits, ModelKind, ModelSpec, build_model
+from videomme_pipeline.models.endpoints import Schedule
+from videomme_pipeline.models.openai_compatible import OpenAICompatibleModel
+
+ROOT = Path(__file__).parents[2]
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "models.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_file_that_comes_with_the_project_loads() -> None:
+    catalog = Catalog.read(ROOT / "assets" / "models.yaml")
+    assert {spec.profile.value for spec in catalog.models} >= {
+        "openai",
+        "gemini",
+        "vllm",
+        "sglang",
+        "ollama",
+    }
+    for spec in catalog.models:
+        key = {spec.api_key_env or "OPENAI_API_KEY": "key"}
+        assert build_model(spec, key).name == spec.name
+
+
+def test_an_entry_is_read_with_its_name(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "mine:\n"
+        "  base_url: http://localhost:8000/v1\n"
+        "  profile: vllm\n"
+        "  limits: {concurrency: 4}\n",
+    )
+    spec = Catalog.read(path).find("mine")
+    assert (spec.name, spec.limits.concurrency) == ("mine", 4)
+    assert isinstance(build_model(spec, {}), OpenAICompatibleModel)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("mine:\n  base_ulr: x\n", "mine.*`base_ulr`.*`base_url`"),
+        ("mine:\n  limits: {concurency: 1}\n", "`limits.concurency`.*`concurrency`"),
+        ("mine:\n  profile: vlm\n", "mine.*profile.*'vlm'"),
+        ("mine: http://x\n", "mine.*base_url"),
+        ("random:\n  model: x\n", "built in"),
+        ("mine:\n  frames_as: video\n", "generic does not take frames as video"),
+        ("mine:\n  profile: vllm\n  frames_as: files\n", "shared_folder"),
+    ],
+)
+def test_a_wrong_entry_is_named_with_what_is_right(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        Catalog.read(written(tmp_path, text))
+
+
+def test_an_unknown_model_names_the_nearest() -> None:
+    catalog = Catalog(models=(ModelSpec(name="qwen-vl"),))
+    with pytest.raises(ModelError, match="did you mean `qwen-vl`"):
+        catalog.find("qwen_vl")
+    with pytest.raises(ModelError, match="known: qwen-vl, embedded, random"):
+        catalog.find("zzzz")
+
+
+def test_built_in_models_need_no_entry() -> None:
+    catalog = Catalog()
+    assert catalog.find("embedded").kind is ModelKind.EMBEDDED
+    assert build_model(catalog.find("random"), {}) == RandomBaseline(0)
+    assert build_model(catalog.find("constant-C"), {}) == ConstantBaseline(Letter.C)
+    assert build_model(catalog.find("longest-option"), {}) == LongestOptionBaseline()
+    assert not any(catalog.find(name).costs_money for name in catalog.names)
+
+
+def test_a_missing_key_names_its_variable() -> None:
+    with pytest.raises(ModelError, match="MY_KEY is not set"):
+        build_model(ModelSpec(name="m", base_url="http://x/v1", api_key_env="MY_KEY"), {})
+    with pytest.raises(ModelError, match="OPENAI_API_KEY"):
+        build_model(ModelSpec(name="gpt-5"), {})
+    assert build_model(ModelSpec(name="m", base_url="http://x/v1"), {}).name == "m"
+
+
+def test_where_and_how_fast_a_model_is_asked_is_not_what_it_is() -> None:
+    base = ModelSpec(name="m", base_url="http://a/v1", profile="vllm")  # type: ignore[arg-type]
+    same = base.model_copy(
+        update={
+            "base_url": "http://b/v1",
+            "limits": Limits(concurrency=1),
+            "api_key_env": "K",
+            "schedule": Schedule.LEADER_FOLLOWER,
+        }
+    )
+    assert same.fingerprint == base.fingerprint
+    others = [
+        base.model_copy(update=changed)
+        for changed in (
+            {"name": "n"},
+            {"model": "other"},
+            {"revision": "fp8"},
+            {"extra_body": {"top_k": 1}},
+        )
+    ]
+    assert len({spec.fingerprint for spec in [base, *others]}) == 5

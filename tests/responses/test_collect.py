@@ -1,0 +1,392 @@
+"""What `collect` promises, against a real HTTP server that misbehaves."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.model_server import (
+    ANSWERED,
+    PASSING,
+    Fault,
+    ModelServer,
+    always,
+    first_time,
+    letter_of,
+    sometimes,
+)
+from tests.responses.made_up import frame_set, letters, prompt, question, videos
+from videomme_pipeline.errors import CostLimitError, ModelError, VideoMissingError
+from videomme_pipeline.frames.cache import FrameSet
+from videomme_pipeline.models.catalog import Limits, ModelSpec
+from videomme_pipeline.models.endpoints import Profile, Schedule
+from videomme_pipeline.models.openai_compatible import OpenAICompatibleModel
+from videomme_pipeline.models.pricing import Prices
+from videomme_pipeline.models.video_llm import Decoding, FailureKind, Reply, Request
+from videomme_pipeline.responses.collect import (
+    Plan,
+    Progress,
+    VideoRequests,
+    collect,
+    collect_now,
+    request_fingerprint,
+)
+from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.response import Response
+
+FAST = Limits(concurrency=16, deadline_seconds=60)
+
+
+def model_at(server: ModelServer, **changes: object) -> OpenAICompatibleModel:
+    values = {"name": "served", "base_url": server.base_url, "profile": Profile.VLLM, **changes}
+    return OpenAICompatibleModel(ModelSpec.model_validate(values), api_key="key")
+
+
+def ask(
+    journal_path: Path,
+    asked: list[VideoRequests],
+    model: OpenAICompatibleModel,
+    plan: Plan | None = None,
+) -> list[Response]:
+    with Journal(journal_path) as journal:
+        return list(
+            collect_now(asked, model, journal, plan or Plan(evaluation="test", limits=FAST))
+        )
+
+
+def test_every_question_is_answered_once(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        responses = ask(tmp_path / "journal", videos(4), model_at(server))
+    assert letters(responses) == {
+        (item.question_id, 0): letter_of(question_text)
+        for item in responses
+        for question_text in [
+            f"Question: What happens in video {int(item.video_id)}, part "
+            f"{item.question_id[-1]}?\nOptions:\nA. One.\nB. Two.\nC. Three.\nD. Four."
+        ]
+    }
+    assert server.request_count == len(responses) == 12
+    first = responses[0]
+    assert (first.reported_model, first.system_fingerprint) == ("served-2026-11-01", "fp_1")
+    assert first.prompt_tokens is not None
+    assert first.attempts == 1
+    assert first.error is None
+
+
+def test_what_was_answered_is_never_asked_again(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        before = ask(tmp_path / "journal", videos(4), model_at(server))
+        asked = server.request_count
+        seen: list[Progress] = []
+        with Journal(tmp_path / "journal") as journal:
+            after = list(
+                collect_now(
+                    videos(4, load=_no_frames),
+                    model_at(server),
+                    journal,
+                    Plan(evaluation="test", limits=FAST),
+                    on_progress=seen.append,
+                )
+            )
+    assert server.request_count == asked
+    assert sorted(after, key=_id) == sorted(before, key=_id)
+    assert seen[-1] == Progress(answered=12, from_journal=12)
+
+
+def test_an_observation_asks_an_unchanged_evaluation_anew(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        ask(tmp_path / "journal", videos(1), model_at(server))
+        plan = Plan(evaluation="test", limits=FAST, observation="2026-11-21")
+        responses = ask(tmp_path / "journal", videos(1), model_at(server), plan)
+        ask(tmp_path / "journal", videos(1), model_at(server), plan)
+    assert server.request_count == 6
+    assert {item.observation for item in responses} == {"2026-11-21"}
+
+
+def test_samples_repeat_each_question_with_other_seeds(tmp_path: Path) -> None:
+    plan = Plan(
+        evaluation="test",
+        limits=FAST,
+        samples=3,
+        decoding=Decoding(seed=10, temperature=0.7),
+    )
+    with ModelServer() as server:
+        responses = ask(tmp_path / "journal", videos(1), model_at(server), plan)
+    assert len(letters(responses)) == 9
+    assert sorted(item.body["seed"] for item in server.requests) == [10] * 3 + [11] * 3 + [12] * 3
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_passing_fault_is_retried(tmp_path: Path, fault: Fault) -> None:
+    with ModelServer(faults=first_time(fault), retry_after_seconds=0.2) as server:
+        responses = ask(tmp_path / "journal", videos(1, 1), model_at(server))
+    assert [item.attempts for item in responses] == [2]
+    assert responses[0].raw_output is not None
+    assert server.answered.total() == 1
+
+
+@pytest.mark.parametrize("fault", ANSWERED)
+def test_an_odd_answer_is_an_answer(tmp_path: Path, fault: Fault) -> None:
+    with ModelServer(faults=always(fault)) as server:
+        responses = ask(tmp_path / "journal", videos(1, 1), model_at(server))
+    assert responses[0].raw_output is not None
+    assert (responses[0].reasoning is not None) == (fault is Fault.REASONING)
+    assert (responses[0].prompt_tokens is None) == (fault is Fault.NO_USAGE)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (Fault.REFUSAL, FailureKind.REFUSED),
+        (Fault.CONTENT_FILTER, FailureKind.CONTENT_FILTER),
+    ],
+)
+def test_a_refusal_is_recorded_and_final(tmp_path: Path, fault: Fault, kind: FailureKind) -> None:
+    with ModelServer(faults=always(fault)) as server:
+        first = ask(tmp_path / "journal", videos(1, 1), model_at(server))
+        again = ask(tmp_path / "journal", videos(1, 1), model_at(server))
+    assert server.request_count == 1
+    assert first == again
+    assert first[0].raw_output is None
+    assert first[0].failure is kind
+    assert first[0].error is not None
+
+
+def test_a_failed_question_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
+    limits = Limits(concurrency=4, max_attempts=2, max_attempts_generated=1)
+    plan = Plan(evaluation="test", limits=limits)
+    with ModelServer(faults=first_time(Fault.CUT_BY_LENGTH)) as server:
+        failed = ask(tmp_path / "journal", videos(1, 1), model_at(server), plan)
+        answered = ask(tmp_path / "journal", videos(1, 1), model_at(server), plan)
+    assert failed[0].raw_output is None
+    assert failed[0].failure is FailureKind.TRUNCATED
+    assert "max_tokens" in (failed[0].error or "")
+    assert answered[0].raw_output is not None
+
+
+def test_retry_after_is_respected_to_the_second(tmp_path: Path) -> None:
+    faults = first_time(Fault.RATE_LIMITED)
+    with ModelServer(faults=faults, retry_after_seconds=1.0) as server:
+        ask(tmp_path / "journal", videos(1, 1), model_at(server))
+    first, second = (item.at_seconds for item in server.requests)
+    assert 1.0 <= second - first < 1.6
+
+
+def test_the_deadline_of_a_question_includes_its_waits(tmp_path: Path) -> None:
+    plan = Plan(evaluation="test", limits=Limits(concurrency=4, deadline_seconds=0.5))
+    started = time.monotonic()
+    with ModelServer(faults=always(Fault.RATE_LIMITED), retry_after_seconds=30) as server:
+        limited = ask(tmp_path / "limited", videos(1, 1), model_at(server), plan)
+    with ModelServer(delay_seconds=30) as server:
+        slow = ask(tmp_path / "slow", videos(1, 1), model_at(server), plan)
+    assert time.monotonic() - started < 4
+    assert limited[0].failure is FailureKind.RATE_LIMITED
+    assert slow[0].failure is FailureKind.DEADLINE
+
+
+@pytest.mark.parametrize("fault", [Fault.UNAUTHORIZED, Fault.UNKNOWN_MODEL, Fault.NO_CREDIT])
+def test_what_no_question_survives_stops_the_evaluation_at_once(
+    tmp_path: Path, fault: Fault
+) -> None:
+    def plan(text: str, asked_before: int) -> Fault | None:
+        return fault if "video 5" in text else None
+
+    limits = Limits(concurrency=2)
+    with ModelServer(faults=plan) as server, Journal(tmp_path / "journal") as journal:
+        collected = collect_now(
+            videos(50), model_at(server), journal, Plan(evaluation="test", limits=limits)
+        )
+        responses: list[Response] = []
+        with pytest.raises(ModelError, match="served") as raised:
+            responses.extend(collected)
+        assert server.request_count <= 5 * 3 + 4
+        assert len(responses) == server.answered.total() >= 13
+        kept = journal.answered(item.request_fingerprint for item in responses)
+    assert len(kept) == len(responses)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_an_endpoint_that_is_down_stops_the_evaluation(tmp_path: Path) -> None:
+    limits = Limits(concurrency=4, max_attempts=1)
+    with ModelServer() as server:
+        model = model_at(server)
+    with pytest.raises(ModelError, match="20 questions in a row"):
+        ask(tmp_path / "journal", videos(50), model, Plan(evaluation="test", limits=limits))
+
+
+def test_one_unreadable_video_does_not_stop_the_others(tmp_path: Path) -> None:
+    def load(video: int) -> FrameSet:
+        if video == 1:
+            raise VideoMissingError("001", "no file")
+        return frame_set(video)
+
+    with ModelServer() as server:
+        responses = ask(tmp_path / "journal", videos(3, load=load), model_at(server))
+    failed = [item for item in responses if item.error]
+    assert {item.video_id for item in failed} == {"001"}
+    assert {item.failure for item in failed} == {FailureKind.FRAMES}
+    assert len(responses) == 9
+    assert server.request_count == 6
+
+
+def test_money_stops_the_evaluation_and_more_money_resumes_it(tmp_path: Path) -> None:
+    prices = Prices(input=1000.0, output=0.0)
+    with ModelServer() as server:
+        one = ask(tmp_path / "price", videos(1, 1), model_at(server, prices=prices))[0]
+        assert one.cost_dollars is not None
+        most = one.cost_dollars * 7.5
+
+        def plan(dollars: float) -> Plan:
+            limits = Limits(concurrency=8, max_cost_dollars=dollars)
+            return Plan(evaluation="test", limits=limits)
+
+        with pytest.raises(CostLimitError, match="raise the limit"):
+            ask(tmp_path / "journal", videos(4), model_at(server, prices=prices), plan(most))
+        with Journal(tmp_path / "journal") as journal:
+            assert 0.8 * most <= journal.spent_dollars("test") <= most
+        asked = server.request_count
+        rest = ask(
+            tmp_path / "journal", videos(4), model_at(server, prices=prices), plan(most * 10)
+        )
+    assert len(rest) == 12
+    assert server.request_count - asked == 12 - 7
+
+
+def test_a_cost_limit_without_a_known_price_is_an_error(tmp_path: Path) -> None:
+    plan = Plan(evaluation="test", limits=Limits(concurrency=8, max_cost_dollars=1.0))
+    with ModelServer() as server, pytest.raises(ModelError, match="Set `prices`"):
+        ask(tmp_path / "journal", videos(4), model_at(server), plan)
+    assert server.request_count == 1
+
+
+def test_frames_are_loaded_when_their_turn_comes_and_dropped_after(tmp_path: Path) -> None:
+    loaded: list[int] = []
+
+    def load(video: int) -> FrameSet:
+        loaded.append(video)
+        return frame_set(video)
+
+    with ModelServer(delay_seconds=0.02) as server, Journal(tmp_path / "journal") as journal:
+        ahead = []
+        plan = Plan(evaluation="test", limits=Limits(concurrency=3))
+        for number, _ in enumerate(
+            collect_now(videos(30, load=load), model_at(server), journal, plan)
+        ):
+            ahead.append(len(loaded) - number // 3)
+    assert sorted(loaded) == list(range(30))
+    assert max(ahead) <= 9
+
+
+def test_a_model_that_never_looks_gets_no_frames(tmp_path: Path) -> None:
+    class Blunt:
+        name = "blunt"
+        identity: Mapping[str, object] = {"name": "blunt"}
+        needs_frames = False
+
+        async def respond(self, request: Request) -> Reply:
+            assert request.frames.frames == ()
+            return Reply(text="B")
+
+        async def close(self) -> None:
+            return
+
+    with Journal(tmp_path / "journal") as journal:
+        plan = Plan(evaluation="test")
+        responses = list(collect_now(videos(2, load=_no_frames), Blunt(), journal, plan))
+    assert {item.raw_output for item in responses} == {"B"}
+    assert {item.num_frames for item in responses} == {0}
+
+
+def test_leader_goes_first_and_its_followers_find_the_cache_filled(tmp_path: Path) -> None:
+    plan = Plan(evaluation="test", limits=FAST, schedule=Schedule.LEADER_FOLLOWER)
+    with ModelServer(caches_prefixes=True, delay_seconds=0.02) as server:
+        responses = ask(tmp_path / "journal", videos(6), model_at(server), plan)
+    cached = sum(item.cached_tokens or 0 for item in responses)
+    assert cached == 6 * 2 * 2 * server.tokens_per_image
+
+
+def test_adaptive_concurrency_finds_what_the_endpoint_takes(tmp_path: Path) -> None:
+    plan = Plan(evaluation="test", limits=Limits(max_concurrency=64, deadline_seconds=60))
+    with ModelServer(max_in_flight=20, delay_seconds=0.03) as server:
+        responses = ask(tmp_path / "journal", videos(100), model_at(server), plan)
+    assert all(item.raw_output for item in responses)
+    assert 12 <= server.most_in_flight <= 45
+
+
+def test_requests_a_minute_are_spread_evenly(tmp_path: Path) -> None:
+    plan = Plan(evaluation="test", limits=Limits(concurrency=8, requests_per_minute=600))
+    with ModelServer() as server:
+        ask(tmp_path / "journal", videos(4), model_at(server), plan)
+    times = sorted(item.at_seconds for item in server.requests)
+    assert times[-1] - times[0] >= 0.9
+
+
+def test_two_processes_worth_of_collections_never_ask_twice(tmp_path: Path) -> None:
+    async def both(server: ModelServer) -> list[list[Response]]:
+        async def one() -> list[Response]:
+            plan = Plan(evaluation="test", limits=Limits(concurrency=4))
+            model = model_at(server)
+            with Journal(tmp_path / "journal") as journal:
+                held = [item async for item in collect(videos(10), model, journal, plan)]
+                await model.close()
+            return held
+
+        return list(await asyncio.gather(one(), one()))
+
+    with ModelServer(delay_seconds=0.02) as server:
+        first, second = asyncio.run(both(server))
+    assert letters(first) == letters(second)
+    assert len(first) == 30
+    assert set(server.asked.values()) == {1}
+
+
+@pytest.mark.slow
+def test_a_fifth_of_faults_of_every_kind_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    faults = sometimes(0.2, (*PASSING, *ANSWERED), seed=3)
+    plan = Plan(
+        evaluation="test", limits=Limits(max_concurrency=32), schedule=Schedule.LEADER_FOLLOWER
+    )
+    prices = Prices(input=1.0, output=2.0)
+    with ModelServer(faults=faults, retry_after_seconds=1.0, delay_seconds=0.01) as server:
+        responses = ask(tmp_path / "journal", videos(100), model_at(server, prices=prices), plan)
+        with Journal(tmp_path / "journal") as journal:
+            attempts = journal.attempts(item.request_fingerprint for item in responses)
+            spent = journal.spent_dollars("test")
+    assert len(letters(responses)) == 300
+    assert all(item.raw_output for item in responses)
+    assert set(server.answered.values()) == {1}
+    assert len(attempts) == server.request_count == sum(item.attempts for item in responses)
+    assert {item.fault for item in server.requests} == {None, *PASSING, *ANSWERED}
+    assert spent == pytest.approx(sum(item.cost_dollars or 0 for item in responses))
+
+
+def test_a_change_of_anything_that_changes_an_answer_changes_the_fingerprint() -> None:
+    asked = (question(1, 1), prompt(question(1, 1)))
+    identity = {"name": "served"}
+    plan = Plan(evaluation="test")
+    frames = ["a", "b"]
+    base = request_fingerprint(identity, plan, asked, frames, 0)
+    changed = {
+        request_fingerprint({"name": "other"}, plan, asked, frames, 0),
+        request_fingerprint(identity, Plan(evaluation="test", observation="x"), asked, frames, 0),
+        request_fingerprint(
+            identity, Plan(evaluation="test", decoding=Decoding(seed=1)), asked, frames, 0
+        ),
+        request_fingerprint(identity, plan, asked, ["b", "a"], 0),
+        request_fingerprint(identity, plan, asked, frames, 1),
+        request_fingerprint(identity, plan, (question(1, 2), asked[1]), frames, 0),
+    }
+    assert len(changed) == 6
+    assert base not in changed
+    renamed = Plan(evaluation="renamed", limits=Limits(concurrency=1))
+    assert request_fingerprint(identity, renamed, asked, frames, 0) == base
+
+
+def _no_frames(video: int) -> FrameSet:
+    raise AssertionError(f"the frames of video {video} were read")
+
+
+def _id(response: Response) -> tuple[str, int]:
+    return response.question_id, response.sample
