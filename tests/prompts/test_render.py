@@ -177,6 +177,8 @@ def test_lmms_eval_says_that_a_video_has_no_subtitles() -> None:
     output = recorded("lmms_eval")["cases"]["no_srt"]["outputs"]["8"]
     assert prompt.text == output["prompt_tail"]
     assert (prompt.subtitles, prompt.subtitle_lines) == (SubtitleUse.NONE, 0)
+    # That is lmms-eval's way; another template does not pass the notice off as subtitles.
+    assert rendered("contract_v1", COLOUR, notice).text == rendered("contract_v1", COLOUR, []).text
 
 
 def test_lmms_eval_without_subtitles_is_as_recorded() -> None:

@@ -79,8 +79,7 @@ class Prompt:
 
     The frames stand first, then `text`. `after_frame` is empty, or holds one text per frame
     that stands right after it (the interleaved v2 form; "" where nothing is said).
-    `system` is the system message, None when the template has none. `subtitle_lines` counts
-    the lines that come from cues.
+    `system` is the system message, None when the template has none.
     """
 
     benchmark: str
@@ -106,6 +105,7 @@ VARIABLES = {
     "subtitles": "the lines' texts; none on a track without subtitles, empty when there are none",
     "lines": "the same lines with frame, cue, start_seconds, end_seconds and text",
     "interleaved": "whether the lines stand between the frames",
+    "notice": 'lmms-eval\'s "No subtitles available" for a video without a file, else none',
 }
 """What a template may use, and what it is. The answer is not among it."""
 
@@ -219,7 +219,8 @@ def render(
             a template may not do.
     """
     where = f"question {question.question_id}, template {template.name}"
-    use = _subtitle_use(lines, interleaved=interleaved)
+    spoken = None if lines is None else [line for line in lines if not line.is_notice]
+    use = _subtitle_use(spoken, interleaved=interleaved)
     compiled = _compile(template.text)
     if interleaved and "interleaved" not in compiled.variables:
         raise PromptError(
@@ -231,7 +232,8 @@ def render(
             f"{where}: it never shows the subtitles of this track; use `subtitles` in it, or an "
             "evaluation without subtitles"
         )
-    values = _values(question, lines, frame_seconds, interleaved=interleaved)
+    values = _values(question, spoken, frame_seconds, interleaved=interleaved)
+    values["notice"] = next((line.text for line in lines or () if line.is_notice), None)
     return Prompt(
         benchmark=question.benchmark,
         question_id=question.question_id,
@@ -239,9 +241,9 @@ def render(
         template=template.name,
         system=None if template.system is None else _fill(template.system, values, where),
         text=_fill(template.text, values, where),
-        after_frame=_after_frame(lines or (), len(frame_seconds), where) if interleaved else (),
+        after_frame=_after_frame(spoken or (), len(frame_seconds), where) if interleaved else (),
         num_frames=len(frame_seconds),
-        subtitle_lines=sum(line.cue is not None for line in lines or ()),
+        subtitle_lines=len(spoken or ()),
         subtitles=use,
     )
 
@@ -249,7 +251,7 @@ def render(
 def _subtitle_use(lines: Sequence[AlignedLine] | None, *, interleaved: bool) -> SubtitleUse:
     if lines is None:
         return SubtitleUse.OFF
-    if all(line.cue is None for line in lines):
+    if not lines:
         return SubtitleUse.NONE
     return SubtitleUse.INTERLEAVED if interleaved else SubtitleUse.LISTED
 

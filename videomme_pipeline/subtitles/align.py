@@ -182,6 +182,11 @@ class AlignedLine:
     end_seconds: float
     text: str
 
+    @property
+    def is_notice(self) -> bool:
+        """Whether this says something about the subtitles and is none of them."""
+        return self.frame is None and self.cue is None
+
 
 def align(alignment: Alignment, cues: CueFile | None, frames: SampledFrames) -> list[AlignedLine]:
     """The lines of `cues` that go with `frames`; `cues` is None for a video without a file.
