@@ -25,6 +25,7 @@ from videomme_pipeline.prompts.render import (
     parse_template,
     render,
 )
+from videomme_pipeline.rows import from_table, to_table
 from videomme_pipeline.subtitles.align import AlignedLine, SampledFrames, align, parse_alignment
 from videomme_pipeline.subtitles.cues import read_words
 
@@ -406,6 +407,8 @@ def test_a_prompt_has_a_largest_size() -> None:
 def test_a_template_that_forgets_the_subtitles_is_no_track_with_subtitles() -> None:
     template = own("{{ question }}")
     assert rendered(template, V1, None).text == V1.question
+    in_system = own("{{ question }}", system='{{ subtitles | join(" ") }}')
+    assert rendered(in_system, V1, SPOKEN[:1]).system == "The water is warm."
     with pytest.raises(PromptError, match="never shows the subtitles"):
         rendered(template, V1, SPOKEN)
 
@@ -440,6 +443,12 @@ def test_a_published_name_brings_its_text_and_no_other() -> None:
         parse_template("official_v3")
     with pytest.raises(ValueError, match="no template 'mine'"):
         Template.model_validate({"name": "mine"})
+
+
+def test_prompts_and_lines_are_rows_of_tables() -> None:
+    prompts = [rendered("official_v2", V2, SPOKEN, interleaved=on) for on in (False, True)]
+    assert from_table(to_table(prompts, Prompt), Prompt) == prompts
+    assert from_table(to_table(SPOKEN, AlignedLine), AlignedLine) == SPOKEN
 
 
 def test_every_template_variable_and_filter_is_documented() -> None:

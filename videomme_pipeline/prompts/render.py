@@ -164,9 +164,18 @@ class Template(Spec):
         return self
 
     @property
+    def can_list(self) -> bool:
+        """Whether it shows subtitles in a list."""
+        return not self._variables.isdisjoint({"subtitles", "lines"})
+
+    @property
     def can_interleave(self) -> bool:
         """Whether it has a form for subtitles between the frames."""
-        return "interleaved" in _compile(self.text).variables
+        return "interleaved" in self._variables
+
+    @property
+    def _variables(self) -> frozenset[str]:
+        return _compile(self.text).variables | _compile(self.system or "").variables
 
 
 def parse_template(name: str) -> Template:
@@ -221,13 +230,12 @@ def render(
     where = f"question {question.question_id}, template {template.name}"
     spoken = None if lines is None else [line for line in lines if not line.is_notice]
     use = _subtitle_use(spoken, interleaved=interleaved)
-    compiled = _compile(template.text)
-    if interleaved and "interleaved" not in compiled.variables:
+    if interleaved and not template.can_interleave:
         raise PromptError(
             f"{where}: it has no form for subtitles between frames; choose official_v2 or an "
             "alignment that lists lines"
         )
-    if use is SubtitleUse.LISTED and not compiled.variables & {"subtitles", "lines"}:
+    if use is SubtitleUse.LISTED and not template.can_list:
         raise PromptError(
             f"{where}: it never shows the subtitles of this track; use `subtitles` in it, or an "
             "evaluation without subtitles"
@@ -278,7 +286,7 @@ def _values(
 
 
 def _phrase(letters: Sequence[Letter]) -> str:
-    """ "A", "A or B", "A, B, or C": as the published prompts write it."""
+    """As the published prompts write it: `A`, `A or B`, `A, B, or C`."""
     if len(letters) <= 2:
         return " or ".join(letters)
     return f"{', '.join(letters[:-1])}, or {letters[-1]}"
