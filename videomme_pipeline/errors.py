@@ -23,7 +23,7 @@ class LicenceNotAcceptedError(ConfigurationError):
             f"{benchmark}: Video-MME is for academic research only; its videos, questions and "
             "frames must not be used commercially, copied on or published (terms: "
             "https://github.com/MME-Benchmarks/Video-MME#license). If you accept them, set "
-            "`accept_license: true` for this benchmark in the benchmarks file; nothing of it is "
+            "`accept_license: true` for this benchmark in benchmarks.yaml; nothing of it is "
             "fetched or read before."
         )
 

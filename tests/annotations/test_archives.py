@@ -7,7 +7,7 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.published_data import zip_bytes
@@ -43,6 +43,7 @@ def zip_with(name: str, mode: int = 0o644, data: bytes = VIDEO) -> bytes:
     return sink.getvalue()
 
 
+@settings(max_examples=30)
 @given(
     st.dictionaries(
         st.from_regex(r"[A-Za-z0-9_-]{1,13}\.(mp4|MP4|mkv)", fullmatch=True),

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from tests.published_data import (
     publish_v1,
     publish_v2,
     v1_rows,
+    youtube_ids,
     zip_bytes,
 )
 from videomme_pipeline.annotations import videomme, videomme_v2
@@ -49,37 +51,39 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def v1_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    published = HubServer()
-    publish_v1(published, tmp_path_factory.mktemp("clips"))
-    return published.files[V1.repository, REVISION]
+@dataclass(frozen=True)
+class Published:
+    """The files of both datasets by repository and path, and v1's videos by YouTube id."""
+
+    files: dict[tuple[str, str], dict[str, bytes]]
+    v1_videos: dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
-def v2_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    published = HubServer()
-    publish_v2(published, tmp_path_factory.mktemp("clips"))
-    return published.files[V2.repository, REVISION]
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    hub = HubServer()
+    v1_videos = publish_v1(hub, tmp_path_factory.mktemp("clips"))
+    publish_v2(hub, tmp_path_factory.mktemp("clips"))
+    return Published(hub.files, v1_videos)
 
 
 @pytest.fixture
-def v1(hub: HubServer, v1_files: dict[str, bytes]) -> HubServer:
-    """A hub that holds v1."""
-    hub.files[V1.repository, REVISION] = dict(v1_files)
+def v1(hub: HubServer, published: Published) -> HubServer:
+    """A hub that holds v1; what a test changes in it stays its own."""
+    hub.files[V1.repository, REVISION] = dict(published.files[V1.repository, REVISION])
     return hub
 
 
 @pytest.fixture
-def v2(hub: HubServer, v2_files: dict[str, bytes]) -> HubServer:
-    """A hub that holds v2."""
-    hub.files[V2.repository, REVISION] = dict(v2_files)
+def v2(hub: HubServer, published: Published) -> HubServer:
+    """A hub that holds v2; what a test changes in it stays its own."""
+    hub.files[V2.repository, REVISION] = dict(published.files[V2.repository, REVISION])
     return hub
 
 
 def v1_videos() -> tuple[VideoReference, ...]:
-    rows = v1_rows()
-    return tuple(VideoReference(row["video_id"], row["videoID"]) for row in rows[::3])
+    ids = enumerate(youtube_ids(900), start=1)
+    return tuple(VideoReference(f"{number:03d}", name) for number, name in ids)
 
 
 def v2_videos(*numbers: int) -> list[VideoReference]:
@@ -248,10 +252,28 @@ def test_an_unreachable_hub_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         fetch_annotations(V1, ACCEPTED, tmp_path)
 
 
-def test_a_hub_that_is_down_says_so(v1: HubServer, tmp_path: Path) -> None:
-    v1.broken[V1.annotations] = 500
-    with pytest.raises(DownloadError, match=r"answered 500 .*run again later"):
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (403, "set HF_TOKEN to a token that may read it"),
+        (404, "the file is not in this revision"),
+        (500, "run again later"),
+    ],
+)
+def test_a_refused_file_says_what_to_do(
+    v1: HubServer, tmp_path: Path, status: int, advice: str
+) -> None:
+    v1.broken[V1.annotations] = status
+    with pytest.raises(DownloadError, match=f"the hub answered {status} .*{advice}"):
         fetch_annotations(V1, ACCEPTED, tmp_path)
+
+
+def test_more_than_there_should_be_is_fetched_anew(v1: HubServer, tmp_path: Path) -> None:
+    place = tmp_path / ".hub" / REVISION / V1.annotations
+    place.parent.mkdir(parents=True)
+    place.with_name(f".{place.name}.partial").write_bytes(bytes(10_000_000))
+    assert fetch_annotations(V1, ACCEPTED, tmp_path) == place
+    assert place.read_bytes() == parquet_bytes(v1_rows())
 
 
 def test_offline_mode_is_respected_and_what_is_there_is_used(v1: HubServer, tmp_path: Path) -> None:
@@ -298,9 +320,8 @@ def test_a_damaged_subtitle_does_not_stop_the_others(v2: HubServer, tmp_path: Pa
 
 
 def test_wanted_videos_of_v1_are_found_in_their_archives(
-    v1: HubServer, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    v1: HubServer, published: Published, tmp_path: Path
 ) -> None:
-    published = publish_v1(HubServer(), tmp_path_factory.mktemp("clips"))
     wanted = v1_videos()[:4]
     fetched = fetch_videos(V1, ACCEPTED, wanted, tmp_path)
     assert [file.video_id for file in fetched] == ["001", "002", "003", "004"]
@@ -308,7 +329,7 @@ def test_wanted_videos_of_v1_are_found_in_their_archives(
     for video, file in zip(wanted, fetched, strict=True):
         assert file.path is not None
         assert file.path.parent == tmp_path / "data"
-        assert file.path.read_bytes() == published[video.file_stem]
+        assert file.path.read_bytes() == published.v1_videos[video.file_stem]
 
 
 def test_only_the_wanted_member_and_the_directory_are_transferred(

@@ -45,7 +45,12 @@ def test_small_reads_beside_one_another_are_one_request(hub: HubServer) -> None:
     with repository.open(repository.files(["file.bin"])["file.bin"]) as remote:
         for _ in range(100):
             remote.read(100)
-    assert [asked.range for asked in hub.content_requests("file.bin")] == ["bytes=0-65535"]
+        remote.seek(-100, io.SEEK_END)
+        remote.read(100)
+        remote.seek(-5000, io.SEEK_END)
+        remote.read(4000)
+    ranges = [asked.range for asked in hub.content_requests("file.bin")]
+    assert ranges == ["bytes=0-65535", "bytes=134464-199999"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from tests.published_data import parquet_bytes, table, v1_rows, v2_rows
 from videomme_pipeline.annotations import videomme, videomme_v2
-from videomme_pipeline.annotations.question import videos_of
+from videomme_pipeline.annotations.question import Question, videos_of
 from videomme_pipeline.annotations.source import (
     RELEASES,
     BenchmarkSpec,
@@ -76,23 +76,31 @@ def test_any_v1_archive_may_hold_a_video() -> None:
 # Choosing videos
 
 
-def test_limit_takes_the_first_videos_with_all_their_questions() -> None:
-    questions = videomme.read_questions(table(v1_rows()))
-    chosen = select(questions, BenchmarkSpec(limit=2))
+@pytest.fixture(scope="module")
+def v1_questions() -> tuple[Question, ...]:
+    return videomme.read_questions(table(v1_rows()))
+
+
+def test_limit_takes_the_first_videos_with_all_their_questions(
+    v1_questions: tuple[Question, ...],
+) -> None:
+    chosen = select(v1_questions, BenchmarkSpec(limit=2))
     assert [video.video_id for video in videos_of(chosen)] == ["001", "002"]
     assert len(chosen) == 6
 
 
-def test_named_videos_stay_in_published_order_and_limit_counts_among_them() -> None:
-    questions = videomme.read_questions(table(v1_rows()))
-    chosen = select(questions, BenchmarkSpec(videos=("900", "005", "010"), limit=2))
+def test_named_videos_stay_in_published_order_and_limit_counts_among_them(
+    v1_questions: tuple[Question, ...],
+) -> None:
+    chosen = select(v1_questions, BenchmarkSpec(videos=("900", "005", "010"), limit=2))
     assert [video.video_id for video in videos_of(chosen)] == ["005", "010"]
 
 
-def test_an_unknown_video_is_named_with_the_ids_there_are() -> None:
-    questions = videomme.read_questions(table(v1_rows()))
+def test_an_unknown_video_is_named_with_the_ids_there_are(
+    v1_questions: tuple[Question, ...],
+) -> None:
     with pytest.raises(ConfigurationError, match="901, but the benchmark has 900 videos from 001"):
-        select(questions, BenchmarkSpec(videos=("001", "901")))
+        select(v1_questions, BenchmarkSpec(videos=("001", "901")))
 
 
 def test_where_the_files_lie_does_not_change_the_fingerprint(tmp_path: Path) -> None:

@@ -226,8 +226,10 @@ class RemoteFile(io.RawIOBase):
         if start >= stop:
             return 0
         if start < self._block_start or stop > self._block_start + len(self._block):
-            self._block = self._fetch(start, min(max(stop, start + _BLOCK_BYTES), self._size))
-            self._block_start = start
+            # Whoever reads the end of an archive goes on to read its directory just before.
+            self._block_start = min(start, max(self._size - _BLOCK_BYTES, 0))
+            block_stop = min(max(stop, self._block_start + _BLOCK_BYTES), self._size)
+            self._block = self._fetch(self._block_start, block_stop)
         offset = start - self._block_start
         buffer[: stop - start] = self._block[offset : offset + stop - start]
         self._place = stop

@@ -1,0 +1,102 @@
+"""What it costs to fetch a part of a benchmark whose videos are strewn over archives.
+
+    python -m perf.fetch [--quick] [--json]
+
+A hub on the loopback holds 20 archives, as v1 does, of 12 random videos of 1 MiB. For several
+numbers of wanted videos, drawn at random, three ways are run one after the other: every needed
+archive whole, wanted members alone by HTTP ranges, and this project's choice between the two for
+each archive. Bytes and requests are counted by the hub; the disk's share is what lies there at
+the end with archives kept.
+"""
+
+import argparse
+import json
+import os
+import random
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from tests.hub_server import HubServer, running_hub
+from tests.published_data import REVISION, zip_bytes
+from videomme_pipeline.annotations import download
+from videomme_pipeline.annotations.question import VideoReference
+from videomme_pipeline.annotations.source import BenchmarkSpec
+from videomme_pipeline.annotations.videomme import RELEASE
+
+VIDEOS_PER_ARCHIVE = 12
+VIDEO_BYTES = 1 << 20
+WAYS = {"whole": 0.0, "ranges": 1.0, "ours": download.WHOLE_ARCHIVE_SHARE}
+"""Above which wanted share an archive is downloaded whole."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="4 archives instead of 20")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    arguments = parser.parse_args()
+    result = measure(archives=4 if arguments.quick else 20)
+    for row in result["rows"]:
+        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    if arguments.json:
+        print(json.dumps(result))
+
+
+def measure(archives: int) -> dict[str, Any]:
+    with running_hub() as hub, patch.dict(os.environ, {"HF_ENDPOINT": hub.url}):
+        videos = publish(hub, archives)
+        counts = [1, 3, 10, len(videos) // 4, len(videos) // 2, len(videos)]
+        rows = [
+            {"wanted": count, "way": way} | fetch(hub, videos, count, share)
+            for count in dict.fromkeys(counts)
+            for way, share in WAYS.items()
+        ]
+    return {"archives": archives, "videos": len(videos), "rows": rows}
+
+
+def publish(hub: HubServer, archives: int) -> list[VideoReference]:
+    """Fill `archives` of v1's archives, the others stay empty; returns the videos."""
+    names = [f"video-{number:04d}" for number in range(archives * VIDEOS_PER_ARCHIVE)]
+    strewn = random.Random(0).sample(names, len(names))
+    for place, archive in enumerate(RELEASE.archives):
+        members = {f"data/{name}.mp4": os.urandom(VIDEO_BYTES) for name in strewn[place::archives]}
+        held = members if place < archives else {}
+        hub.add(RELEASE.repository, REVISION, archive, zip_bytes(held))
+    return [VideoReference(name[-4:], name) for name in names]
+
+
+def fetch(hub: HubServer, videos: list[VideoReference], count: int, share: float) -> dict[str, Any]:
+    wanted = random.Random(count).sample(videos, count)
+    spec = BenchmarkSpec(accept_license=True, revision=REVISION)
+    hub.asked.clear()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(download, "WHOLE_ARCHIVE_SHARE", share),
+    ):
+        start = time.perf_counter()
+        fetched = download.fetch_videos(RELEASE, spec, wanted, Path(folder))
+        seconds = time.perf_counter() - start
+        on_disk = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    if any(file.problem for file in fetched):
+        raise RuntimeError(f"not everything was fetched: {fetched}")
+    return {
+        "mebibytes_transferred": round(transferred(hub) / 2**20, 1),
+        "requests": len(hub.asked),
+        "mebibytes_on_disk": round(on_disk / 2**20, 1),
+        "seconds": round(seconds, 2),
+    }
+
+
+def transferred(hub: HubServer) -> int:
+    files = hub.files[RELEASE.repository, REVISION]
+    return sum(
+        asked.length if asked.range else len(files[asked.path.rpartition("/")[2]])
+        for asked in hub.asked
+        if asked.path.startswith("/content/")
+    )
+
+
+if __name__ == "__main__":
+    main()
