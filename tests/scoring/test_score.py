@@ -1,0 +1,69 @@
+"""One response, one outcome."""
+
+import pytest
+
+from tests.scored_rows import questions_of, response_to, scored
+from videomme_pipeline.annotations.question import Letter
+from videomme_pipeline.scoring.read_answer import ReaderName
+from videomme_pipeline.scoring.score import score_question
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+
+QUESTION = questions_of([scored("007-2")])[0]
+
+
+def score(raw_output: str | None, reader: ReaderName = ReaderName.STRICT) -> ScoredQuestion:
+    return score_question(
+        QUESTION,
+        response_to(QUESTION, raw_output),
+        reader,
+        evaluation_fingerprint="abc",
+        sampling="uniform_n-8",
+        track="with_subtitles",
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw_output", "outcome"),
+    [
+        ("A", Outcome.CORRECT),
+        ("The answer is B.", Outcome.INCORRECT),
+        ("I cannot tell.", Outcome.UNREADABLE),
+        (None, Outcome.FAILED),
+        ("", Outcome.FAILED),
+        (" \n", Outcome.FAILED),
+    ],
+)
+def test_outcome(raw_output: str | None, outcome: Outcome) -> None:
+    row = score(raw_output)
+    assert row.outcome is outcome
+    assert row.is_correct == (outcome is Outcome.CORRECT)
+
+
+def test_a_failed_request_is_never_read() -> None:
+    row = score(None)
+    assert (row.extracted_answer, row.rule, row.span_start) == (None, None, None)
+    assert row.error == "the endpoint was down"
+
+
+def test_the_span_points_at_what_was_read() -> None:
+    row = score("It is the first one. Answer: A")
+    assert row.raw_output is not None
+    assert "A" in row.raw_output[row.span_start : row.span_end]
+    assert row.rule
+
+
+def test_the_reader_decides_and_is_named() -> None:
+    response = "Either Apples or bees."
+    assert score(response, ReaderName.OFFICIAL_V1).extracted_answer is Letter.A
+    assert score(response).outcome is Outcome.UNREADABLE
+    assert score(response).reader == "strict"
+
+
+def test_the_row_tells_what_the_request_took() -> None:
+    row = score("A")
+    assert (row.cost_dollars, row.latency_seconds, row.attempts) == (0.5, 2.0, 3)
+    assert (row.sampling, row.track, row.evaluation_fingerprint) == (
+        "uniform_n-8",
+        "with_subtitles",
+        "abc",
+    )
