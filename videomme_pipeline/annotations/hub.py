@@ -94,6 +94,7 @@ class HubRepository:
             with partial.open("ab") as opened:
                 if opened.tell() > file.size_bytes:
                     opened.truncate(0)
+                    opened.seek(0)
                 on_bytes(opened.tell())
                 http_get(
                     self._url(file.path),
