@@ -263,7 +263,7 @@ def clock_text(second: int) -> str:
 
 
 def _sprite(picture: Image.Image) -> _Sprite:
-    opaque = np.asarray(picture)[..., 3].astype(np.float32) / 255
+    opaque: NDArray[np.float32] = np.asarray(picture)[..., 3].astype(np.float32) / np.float32(255)
     rows, columns = opaque.shape
     halved = opaque.reshape(rows // 2, 2, columns // 2, 2).mean(axis=(1, 3), dtype=np.float32)
     planes = tuple(plane.copy() for plane in _planes(_yuv(picture.convert("RGB"))))
