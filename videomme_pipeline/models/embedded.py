@@ -63,7 +63,6 @@ _COMMON = frozenset(
      "it", "its", "of", "on", "or", "shown", "that", "the", "this", "to", "was", "what", "when",
      "where", "which", "who", "why", "with"}
 )  # fmt: skip
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
