@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from videomme_pipeline.videos.packets import IndexSource, PacketIndex
+from videomme_pipeline.videos.packets import IndexSource, Integers, PacketIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ def plan(index: PacketIndex, frames: Iterable[int]) -> list[Stretch]:
         return []
     if index.source is IndexSource.DECODE:
         return [Stretch(first=0, last=len(index.pts) - 1, frames=tuple(wanted.tolist()))]
-    positions = index.shown[wanted]
     keys = np.flatnonzero(index.is_keyframe)
-    firsts = [_key_before(index, keys, int(position)) for position in positions]
+    positions = index.shown[wanted].tolist()
+    firsts = [_key_before(index, keys, position) for position in positions]
     stretches: list[Stretch] = []
-    for number, position, first in zip(wanted.tolist(), positions.tolist(), firsts, strict=True):
+    for first, position, number in sorted(zip(firsts, positions, wanted.tolist(), strict=True)):
         before = stretches[-1] if stretches else None
         if before is not None and first <= before.last + 1:
             stretches[-1] = Stretch(
@@ -84,7 +84,7 @@ def share_out(stretches: Sequence[Stretch], parts: int) -> list[tuple[int, ...]]
     return [tuple(share) for share in shares if share]
 
 
-def _key_before(index: PacketIndex, keys: np.ndarray, position: int) -> int:
+def _key_before(index: PacketIndex, keys: Integers, position: int) -> int:
     """The position of the keyframe to start from for the packet at `position`."""
     place = int(np.searchsorted(keys, position, side="right")) - 1
     while place >= 0 and index.pts[keys[place]] > index.pts[position]:

@@ -194,7 +194,7 @@ class _Feeder:
         """Whether the second keyframe of an H.264 stream is an IDR picture (or there is none)."""
         keys = np.flatnonzero(self._index.is_keyframe)
         if len(keys) < 2:
-            return False
+            return True
         packet = next(p for _, p in self._feed(int(keys[1]), int(keys[1])) if p is not None)
         return _IDR in _nal_types(bytes(packet), bool(self._codec.extradata))
 
@@ -358,7 +358,7 @@ def read_decord(
     index: PacketIndex,  # noqa: ARG001
     frames: Sequence[int],
 ) -> Iterator[Decoded | Missing]:
-    """One frame at a time: a batch would hold all of them in memory.
+    """One frame at a time: a batch would hold all of them in memory. It turns them upright itself.
 
     decord 0.6 counts frames as the index does where `why_not` lets it; it keeps reading ahead,
     so it should run in a child process with a time limit (`frames.decode` does).
@@ -366,7 +366,6 @@ def read_decord(
     import av  # noqa: PLC0415
     import decord  # noqa: PLC0415
 
-    rotation = _rotation(path)
     reader = decord.VideoReader(str(path), num_threads=1)
     for number in frames:
         if number >= len(reader):
@@ -378,7 +377,7 @@ def read_decord(
             yield Missing(number=number, reason=f"decord: {str(error).splitlines()[0]}")
             continue
         frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
-        yield Decoded(number=number, frame=frame, rotation=rotation)
+        yield Decoded(number=number, frame=frame, rotation=0)
 
 
 # torchcodec.
@@ -404,11 +403,6 @@ def read_torchcodec(
             continue
         frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
         yield Decoded(number=number, frame=frame, rotation=0)
-
-
-def _rotation(path: Path) -> int:
-    with open_video(path) as (container, stream):
-        return round(next(container.decode(stream)).rotation / 90) * 90
 
 
 _READERS: dict[Backend, Reader] = {

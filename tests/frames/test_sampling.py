@@ -1,0 +1,236 @@
+"""Sampling: placements equal the published evaluators, and every choice says what happened."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from videomme_pipeline.annotations.question import Duration
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.frames.sampling import (
+    Backend,
+    Budgets,
+    Encoding,
+    FpsBased,
+    Keyframe,
+    Limit,
+    OnDamage,
+    PictureSpec,
+    Placement,
+    Resize,
+    UniformN,
+    on_screen,
+    parse_sampling,
+    place,
+)
+
+PUBLISHED: dict[str, list[Any]] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "placements.json").read_text(encoding="utf-8")
+)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A video as far as sampling sees it."""
+
+    seconds: NDArray[np.float64]
+    keyframes: NDArray[np.int64]
+    duration_seconds: float
+
+    @classmethod
+    def steady(cls, frames: int, fps: float, gop: int = 30) -> "Clock":
+        return cls(np.arange(frames) / fps, np.arange(0, frames, gop), frames / fps)
+
+
+@pytest.mark.parametrize("placement", list(Placement))
+def test_placements_are_those_of_the_published_evaluators(placement: Placement) -> None:
+    compared = 0
+    for total, count, published in PUBLISHED[placement]:
+        if 0 < count < total:
+            assert place(total, count, placement).tolist() == published, (total, count)
+            compared += 1
+    assert compared >= 9
+
+
+@pytest.mark.parametrize(("total", "fps", "rate", "published"), PUBLISHED["fps_based"])
+def test_fps_based_takes_the_frames_of_the_official_v2_script(
+    total: int, fps: float, rate: float, published: list[int]
+) -> None:
+    choice = FpsBased(fps=rate).choose(Clock.steady(total, fps))
+    assert list(choice.frames) == published
+    assert choice.limit is None
+
+
+@given(st.integers(0, 5000), st.integers(1, 600), st.sampled_from(Placement))
+def test_a_placement_gives_distinct_frames_of_the_video(
+    total: int, count: int, placement: Placement
+) -> None:
+    frames = place(total, count, placement)
+    assert len(frames) == min(count, total)
+    assert np.all(np.diff(frames) > 0)
+    assert len(frames) == 0 or (frames[0] >= 0 and frames[-1] < total)
+
+
+def test_a_short_video_gives_all_it_has_and_says_so() -> None:
+    choice = UniformN(frames=16).choose(Clock.steady(5, 10))
+    assert choice.frames == (0, 1, 2, 3, 4)
+    assert (choice.asked, choice.given, choice.limit) == (16, 5, Limit.ALL_THERE_ARE)
+
+
+def test_fps_based_says_when_it_hits_its_maximum() -> None:
+    choice = FpsBased(fps=1, max_frames=512).choose(Clock.steady(18_000, 10))
+    assert (choice.asked, choice.given, choice.limit) == (1800, 512, Limit.MAXIMUM)
+    gaps = np.diff(choice.requested_seconds)
+    np.testing.assert_allclose(gaps, 1800 / 512)
+    assert choice.requested_seconds[0] == 0
+
+
+def test_fps_based_says_when_it_hits_its_minimum() -> None:
+    choice = FpsBased(fps=1, min_frames=8).choose(Clock.steady(40, 10))
+    assert (choice.asked, choice.given, choice.limit) == (4, 8, Limit.MINIMUM)
+
+
+def test_fps_based_beyond_the_rate_of_the_video_gives_each_frame_once() -> None:
+    choice = FpsBased(fps=30).choose(Clock.steady(20, 10))
+    assert choice.frames == tuple(range(20))
+    assert (choice.asked, choice.limit) == (60, Limit.ALL_THERE_ARE)
+
+
+def test_fps_based_takes_what_is_on_screen_when_the_rate_varies() -> None:
+    shown = np.array([0.0, 0.9, 1.0, 1.1, 3.5])
+    assert on_screen(shown, np.array([0.0, 1.0, 2.0, 3.0, 4.0])).tolist() == [0, 2, 3, 3, 4]
+    choice = FpsBased(fps=1).choose(Clock(shown, np.array([0]), 5.0))
+    assert choice.frames == (0, 2, 3, 4)
+    assert choice.requested_seconds == (0.0, 1.0, 2.0, 4.0)
+    assert choice.limit is Limit.ALL_THERE_ARE
+
+
+@given(
+    st.integers(1, 400),
+    st.floats(1, 60),
+    st.floats(0.1, 5),
+    st.integers(1, 20),
+    st.integers(20, 64),
+)
+def test_fps_based_stays_within_its_limits_and_shows_no_future(
+    frames: int, fps: float, rate: float, least: int, most: int
+) -> None:
+    clock = Clock.steady(frames, fps)
+    choice = FpsBased(fps=rate, min_frames=least, max_frames=most).choose(clock)
+    assert 1 <= choice.given <= min(most, frames)
+    assert list(choice.frames) == sorted(set(choice.frames))
+    assert np.all(clock.seconds[list(choice.frames)] <= np.array(choice.requested_seconds) + 1e-5)
+
+
+def test_keyframe_takes_all_or_some_of_the_keyframes() -> None:
+    clock = Clock.steady(300, 30, gop=30)
+    assert Keyframe().choose(clock).frames == tuple(range(0, 300, 30))
+    some = Keyframe(frames=3).choose(clock)
+    assert some.given == 3
+    assert set(some.frames) <= set(range(0, 300, 30))
+    more = Keyframe(frames=32).choose(clock)
+    assert (more.asked, more.given, more.limit) == (32, 10, Limit.ALL_THERE_ARE)
+
+
+def test_a_video_without_frames_gives_none() -> None:
+    empty = Clock(np.empty(0), np.empty(0, np.int64), 0.0)
+    for sampling in (UniformN(frames=4), FpsBased(fps=1), Keyframe()):
+        assert sampling.choose(empty).frames == ()
+
+
+def test_budgets_replace_the_count_of_a_duration_class() -> None:
+    sampling = UniformN(frames=32, budgets=Budgets(short=8, long=64))
+    clock = Clock.steady(1000, 10)
+    given = {d: sampling.choose(clock, d).given for d in (*Duration, None)}
+    assert given == {Duration.SHORT: 8, Duration.MEDIUM: 32, Duration.LONG: 64, None: 32}
+    assert sampling.for_duration(Duration.SHORT) == UniformN(frames=8)
+    least = FpsBased(fps=1, min_frames=16, budgets=Budgets(short=8)).for_duration(Duration.SHORT)
+    assert (least.min_frames, least.max_frames) == (8, 8)
+
+
+PICTURES = st.builds(
+    PictureSpec,
+    resize=st.sampled_from([Resize.SHORT_SIDE, Resize.LONG_SIDE, Resize.AREA]),
+    pixels=st.integers(1, 10_000),
+    jpeg_quality=st.integers(1, 100),
+) | st.just(PictureSpec(resize=Resize.NATIVE, encoding=Encoding.PNG))
+COUNTS = st.integers(1, 999)
+COMMON = {
+    "picture": PICTURES,
+    "on_damage": st.sampled_from(OnDamage),
+    "backend": st.sampled_from(Backend),
+    "budgets": st.builds(
+        Budgets, short=st.none() | COUNTS, medium=st.none() | COUNTS, long=st.none() | COUNTS
+    ),
+}
+SAMPLINGS = (
+    st.builds(UniformN, frames=COUNTS, placement=st.sampled_from(Placement), **COMMON)
+    | st.builds(
+        FpsBased,
+        fps=st.floats(0.001, 1000),
+        min_frames=st.none() | st.integers(1, 9),
+        max_frames=st.none() | st.integers(9, 999),
+        **COMMON,
+    )
+    | st.builds(Keyframe, frames=st.none() | COUNTS, **COMMON)
+)
+
+
+@given(SAMPLINGS)
+def test_a_name_says_all_and_is_a_partition_key(
+    sampling: UniformN | FpsBased | Keyframe,
+) -> None:
+    assert parse_sampling(sampling.name) == sampling
+    assert all(c.isascii() and (c.isalnum() or c in "._-") for c in sampling.name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "uniform_n-16",
+        "uniform_n-16-endpoints",
+        "fps_based-1-max-512",
+        "keyframe-32",
+        "keyframe-all",
+    ],
+)
+def test_names_in_use(name: str) -> None:
+    assert parse_sampling(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ("uniform-16", "uniform_n-16"),
+        ("keyframes-all", "keyframe-all"),
+        ("fps-1-max-512", "fps_based-1-max-512"),
+        ("uniform_n-16.webp", "no option"),
+        ("uniform_n-0", "greater than 0"),
+        ("fps_based-1-min-9-max-4", "above max_frames"),
+        ("uniform_n-16.jpeg-95.png", "no meaning"),
+    ],
+)
+def test_what_cannot_be_read_names_the_nearest_form(written: str, hint: str) -> None:
+    with pytest.raises(ConfigurationError, match=hint):
+        parse_sampling(written)
+
+
+@pytest.mark.parametrize(
+    ("spec", "size"),
+    [
+        (PictureSpec(), (796, 448)),
+        (PictureSpec(resize=Resize.LONG_SIDE, pixels=512), (512, 288)),
+        (PictureSpec(resize=Resize.AREA, pixels=200_704), (597, 336)),
+        (PictureSpec(resize=Resize.NATIVE), (1280, 720)),
+        (PictureSpec(resize=Resize.SHORT_SIDE, pixels=1080), (1280, 720)),
+    ],
+)
+def test_a_picture_gets_smaller_never_larger(spec: PictureSpec, size: tuple[int, int]) -> None:
+    assert spec.size(1280, 720) == size
+    assert spec.size(720, 1280) == size[::-1]
