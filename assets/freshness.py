@@ -15,6 +15,7 @@ import dagster as dg
 from assets.errors import NotReadyError
 from assets.partitions import Cell, Dimension
 from assets.stage import DATA_VERSION_TAG, BenchmarkStage, Stage
+from videomme_pipeline.errors import VideoMMEError
 
 
 class Freshness(StrEnum):
@@ -148,7 +149,7 @@ def _judge(
             )
     try:
         target = stage.target(cell)
-    except NotReadyError as error:
+    except VideoMMEError as error:
         return behind, str(error)
     if version is None:
         return Freshness.MISSING, "never materialized"

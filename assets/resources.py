@@ -19,7 +19,7 @@ from videomme_pipeline.annotations.question import Question, VideoReference
 from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.store import Store, read_folder, read_rows
-from videomme_pipeline.videos.media import Media, open_media
+from videomme_pipeline.videos.media import Media, media_folder_name, open_media
 from videomme_pipeline.videos.probe import HashCache, Video
 
 CONFIGURATION_VARIABLE = "VIDEOMME_CONFIGURATION"
@@ -98,7 +98,8 @@ class Benchmark:
     @cached_property
     def media(self) -> Media:
         spec = self.project.configuration.benchmarks[self.name]
-        return open_media(self.name, spec, self.store.media(self.name))
+        folder = self.store.media(media_folder_name(self.name))
+        return open_media(self.name, spec, folder)
 
     @cached_property
     def evaluations(self) -> dict[str, Evaluation]:

@@ -6,9 +6,13 @@ benchmarks are drawn here. What is in a file is not looked at.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cached_property
+from multiprocessing import cpu_count, get_context
 from pathlib import Path
+
+from blake3 import blake3
 
 from videomme_pipeline.annotations.question import Question, VideoReference
 from videomme_pipeline.annotations.source import (
@@ -18,11 +22,11 @@ from videomme_pipeline.annotations.source import (
     annotations_in,
     media_roots,
     read_benchmark,
+    select,
 )
+from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.videos.locate import MediaIndex, index_media, locate_subtitle, locate_video
-
-SMOKE_VERSION = 1
 
 SMOKE_BENCHMARKS = ("smoke", "smoke_v2")
 BENCHMARKS = (*SMOKE_BENCHMARKS, *RELEASES)
@@ -53,7 +57,11 @@ class Media(ABC):
     @property
     @abstractmethod
     def version(self) -> str:
-        """Stands for the content of the questions."""
+        """Stands for the content of the questions.
+
+        Raises:
+            VideoMMEError: when the licence is not accepted, or the user's folder has none.
+        """
 
     @abstractmethod
     def questions(self) -> Sequence[Question]:
@@ -102,10 +110,13 @@ class PublishedMedia(Media):
     @property
     def version(self) -> str:
         release = RELEASES[self.benchmark]
-        return fingerprint(self.benchmark, release.revision, self.spec.fingerprint)
+        own = None
+        if self.spec.source is SourceKind.FOLDER:
+            own = blake3(annotations_in(release, self.spec).read_bytes()).hexdigest()
+        return fingerprint(self.benchmark, release.revision, self.spec.fingerprint, own)
 
     def questions(self) -> Sequence[Question]:
-        from videomme_pipeline.annotations.download import fetch_annotations  # noqa: PLC0415
+        from videomme_pipeline.annotations.download import fetch_annotations
 
         release = RELEASES[self.benchmark]
         if self.spec.source is SourceKind.HUB:
@@ -115,7 +126,7 @@ class PublishedMedia(Media):
         return read_benchmark(release, self.spec, path)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
-        from videomme_pipeline.annotations.download import (  # noqa: PLC0415 - loads the hub client
+        from videomme_pipeline.annotations.download import (
             fetch_subtitles,
             fetch_videos,
         )
@@ -143,26 +154,36 @@ class PublishedMedia(Media):
 class SmokeMedia(Media):
     """The smoke benchmarks: drawn on this machine, but for a few clips out of packages."""
 
+    # ruff: noqa: PLC0415 - drawing loads libav, so it is imported by whoever draws
+
     is_public = True
 
     @property
     def version(self) -> str:
-        return fingerprint(self.benchmark, SMOKE_VERSION, self.spec.fingerprint)
+        from videomme_pipeline.annotations.smoke_drawing import DRAWING_VERSION
+
+        return fingerprint(DRAWING_VERSION, list(self.questions()))
 
     def questions(self) -> Sequence[Question]:
-        from videomme_pipeline.annotations import smoke  # noqa: PLC0415 - loads the drawing code
+        from videomme_pipeline.annotations import smoke
 
         return select(smoke.questions(self.benchmark), self.spec)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
-        from videomme_pipeline.annotations import smoke  # noqa: PLC0415 - as above
+        from videomme_pipeline.annotations.smoke import make_video
 
-        problems = {}
-        made = smoke.make_videos([video.video_id for video in videos], self.folder)
-        for done, (video_id, error) in enumerate(made, start=1):
-            if error is not None:
-                problems[video_id] = str(error)
-            on_progress(done, len(videos))
+        problems: dict[str, str] = {}
+        # Processes that are started anew: a forked one would inherit libav's and Arrow's threads.
+        context = get_context("spawn")
+        with ProcessPoolExecutor(max_workers=cpu_count(), mp_context=context) as pool:
+            making = {pool.submit(make_video, v.video_id, self.folder): v.video_id for v in videos}
+            for done, future in enumerate(as_completed(making), start=1):
+                error = future.exception()
+                if isinstance(error, VideoMMEError):
+                    problems[making[future]] = str(error)
+                elif error is not None:
+                    raise error
+                on_progress(done, len(making))
         self.look_again()
         return problems
 
@@ -171,3 +192,8 @@ def open_media(benchmark: str, spec: BenchmarkSpec, folder: Path) -> Media:
     """The media of one of `BENCHMARKS`; nothing is fetched or read yet."""
     media = SmokeMedia if benchmark in SMOKE_BENCHMARKS else PublishedMedia
     return media(benchmark, spec, folder)
+
+
+def media_folder_name(benchmark: str) -> str:
+    """Whose media folder a benchmark uses: both smoke benchmarks are about the same videos."""
+    return SMOKE_BENCHMARKS[0] if benchmark in SMOKE_BENCHMARKS else benchmark

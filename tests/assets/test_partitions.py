@@ -1,0 +1,49 @@
+"""Partitions: every edge of the graph maps to exactly the parents that a partition is made from."""
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.partitions.context import partition_loading_context
+
+from assets.definitions import build_definitions, chain
+from assets.freshness import parents
+from assets.resources import Project
+from tests.assets.conftest import WriteProject
+
+
+@pytest.fixture
+def project(write_project: WriteProject, instance: dg.DagsterInstance) -> Project:
+    project = write_project()
+    result = (
+        build_definitions(project)
+        .resolve_implicit_global_asset_job_def()
+        .execute_in_process(
+            instance=instance, asset_selection=[dg.AssetKey(["smoke", "questions"])]
+        )
+    )
+    assert result.success
+    return project
+
+
+def test_dagster_and_the_planner_name_the_same_parents(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    graph = build_definitions(project).resolve_asset_graph()
+    benchmark = project.benchmarks["smoke"]
+    stages = {stage.asset_key: stage for stage in chain(benchmark)}
+    compared = 0
+    for stage in stages.values():
+        if not stage.dimensions:
+            continue
+        for cell in stage.cells():
+            key = stage.partition_key(cell)
+            for above in (stages[dep.asset_key] for dep in stage.deps()):
+                if not above.dimensions:
+                    continue
+                with partition_loading_context(dynamic_partitions_store=instance):
+                    found = graph.get_parent_partition_keys_for_child(
+                        key, above.asset_key, stage.asset_key
+                    )
+                wanted = {above.partition_key(c) for c in parents(stage, cell, above)}
+                assert set(found.partitions_subset.get_partition_keys()) == wanted, (key, above)
+                compared += 1
+    assert compared > 40
