@@ -9,6 +9,9 @@ as the real hub sends clients to its content network), whole or by range. Set `H
 import hashlib
 import json
 import re
+import socket
+import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -53,6 +56,8 @@ class HubServer:
     ignores_ranges: bool = False
     cut_after: dict[str, list[int]] = field(default_factory=dict)
     """Path to how many body bytes to send before closing, one entry per request."""
+    resets: bool = False
+    """Whether a connection that is cut is reset rather than closed."""
     stall_after: dict[str, int] = field(default_factory=dict)
     """Path to how many body bytes to send before waiting for `go_on`, once."""
     stalled: Event = field(default_factory=Event)
@@ -209,6 +214,12 @@ class _Handler(BaseHTTPRequestHandler):
         if cuts:
             self.wfile.write(body[: cuts.pop(0)])
             self.close_connection = True
+            if self.held.resets:
+                time.sleep(0.2)  # what was sent arrives first, since a reset drops the rest
+                self.connection.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )
+                self.connection.close()
         elif path in self.held.stall_after:
             self.wfile.write(body[: self.held.stall_after.pop(path)])
             self.held.stalled.set()

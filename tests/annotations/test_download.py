@@ -141,10 +141,12 @@ def test_revisions_do_not_mix(v1: HubServer, tmp_path: Path) -> None:
     assert first.read_bytes() != second.read_bytes()
 
 
+@pytest.mark.parametrize("resets", [False, True], ids=["closed", "reset"])
 def test_a_download_that_breaks_off_goes_on_where_it_stopped(
-    v1: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    resets: bool, v1: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
+    v1.resets = resets
     v1.cut_after[V1.annotations] = [5000]
     assert fetch_annotations(V1, ACCEPTED, tmp_path).read_bytes() == parquet_bytes(v1_rows())
     assert [asked.range for asked in v1.content_requests(V1.annotations)] == [None, "bytes=5000-"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import httpx2
 from huggingface_hub import HfApi, RepoFile, hf_hub_url
@@ -96,14 +96,7 @@ class HubRepository:
                     opened.truncate(0)
                     opened.seek(0)
                 on_bytes(opened.tell())
-                http_get(
-                    self._url(file.path),
-                    opened,
-                    resume_size=opened.tell(),
-                    headers=_headers(),
-                    expected_size=file.size_bytes,
-                    tqdm_class=_reporting_to(on_bytes),
-                )
+                self._append_rest(file, opened, on_bytes)
             with partial.open("rb") as written:
                 sha256 = hashlib.file_digest(written, "sha256").hexdigest()
             if sha256 != file.sha256:
@@ -119,6 +112,28 @@ class HubRepository:
     def open(self, file: HubFile) -> "RemoteFile":
         """`file` as a seekable binary file that reads by HTTP ranges."""
         return RemoteFile(self._url(file.path), file.size_bytes)
+
+    def _append_rest(
+        self, file: HubFile, opened: BinaryIO, on_bytes: Callable[[int], None]
+    ) -> None:
+        """Fetch what `opened` lacks of `file`, for as long as anything comes."""
+        while True:
+            held = opened.tell()
+            try:
+                http_get(
+                    self._url(file.path),
+                    opened,
+                    resume_size=held,
+                    headers=_headers(),
+                    expected_size=file.size_bytes,
+                    tqdm_class=_reporting_to(on_bytes),
+                )
+            except httpx2.ReadError:
+                # http_get goes on by itself after other breaks, but not after a reset.
+                if opened.tell() == held:
+                    raise
+            else:
+                return
 
     def _url(self, path: str) -> str:
         return hf_hub_url(
