@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from videomme_pipeline.annotations.question import Letter
+from videomme_pipeline.scoring import answer_words as words_of
 from videomme_pipeline.scoring.reading import Reading
 from videomme_pipeline.scoring.response_text import fold, set_markup_aside, set_reasoning_aside
 
@@ -65,7 +66,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     repeated = _REPEATED_LETTER.fullmatch(folded)
     if repeated:
         return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
-    if _ERROR_TEXT.match(folded):
+    if words_of.ERROR_TEXT.match(folded):
         return Reading(letter=None, rule="error_text", span=None)
     answer = set_reasoning_aside(folded)
     if not answer.strip():
@@ -79,7 +80,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
 
 
 def _why_none(answer: str) -> Reading:
-    refused = _REFUSAL.search(answer)
+    refused = words_of.REFUSAL.search(answer)
     rule = "refusal" if refused else "no_letter"
     return Reading(letter=None, rule=rule, span=refused.span() if refused else None)
 
@@ -90,32 +91,7 @@ def _offered(letter: str, span: tuple[int, int], rule: str, letters: Sequence[Le
     return Reading(letter=None, rule="letter_not_offered", span=span)
 
 
-# --- The whole response is one letter, an error or a refusal
-
-
-_REPEATED_LETTER = re.compile(r"[\W_]*([A-Za-z])(?:[\W_]*\1)*[\W_]*", re.IGNORECASE)
-_ERROR_TEXT = re.compile(
-    r"""[\W_]*(?:
-        error\b(?!\s+(?:bar|code\s+correction))
-      | (?:api|server|request|connection|timeout|http|runtime|network)[\s_-]*error\b
-      | \w{1,40}(?:Error|Exception)\b\s*[:(\[]
-      | traceback\s\(most\srecent
-      | (?:failed|unable)\sto\s(?:obtain|get|fetch|generate|connect|call|parse|process)\b
-      | HTTP(?:/[\d.]+)?\s*(?:status\s*(?:code)?\s*:?\s*)?[45]\d\d\b
-      | [45]\d\d\s+(?:client|server|too\smany|bad\s(?:request|gateway)|internal|service|
-          unauthorized|forbidden|not\sfound|gateway|payload)\b
-      | (?:rate\slimit|quota|context\slength|maximum\scontext|request\stimed\sout|
-          content\s(?:filter|policy)|connection\s(?:refused|reset))
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_REFUSAL = re.compile(
-    r"""\b(?:i(?:'m|\sam)\s(?:sorry|unable|not\sable)|sorry\b|i\s(?:can(?:no|')t|cannot|do\snot|don't)
-      |(?:can\s?not|can't|unable\sto|impossible\sto)\s(?:be\s)?(?:determine|answer|tell|say|see|help)
-      |not\senough\sinformation|insufficient\sinformation|as\san\sai\b)
-      |无法|抱歉|不能回答""",
-    re.IGNORECASE | re.VERBOSE,
-)
+_REPEATED_LETTER = re.compile(r"[\W_]*([A-Za-z])(?:[\W_]*\1)*(?:(?![+#°])[\W_])*", re.IGNORECASE)
 
 
 # --- Answer tags
@@ -165,7 +141,7 @@ def _tag_end(text: str, tag: re.Match[str]) -> int:
     return limit
 
 
-# --- Letters and what they are there for
+# --- Letters and what is around them
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +156,15 @@ class _Found:
     """It stands beside another letter: "A or B"."""
 
 
-_WORD_LETTER = "0-9A-Za-z\u00c0-\u02af\u0370-\u052f"
-"""Letters of scripts that put spaces between words; those of others may touch an answer."""
-
 _LETTER = re.compile(
     rf"""
-    (?<![{_WORD_LETTER}&@\\°\#]) (?<![{_WORD_LETTER}]') (?<!\b[A-Za-z][./])
-    (?: (?<![{_WORD_LETTER}]-) | (?<=nswer-) )
+    (?<![{words_of.WORD_LETTER}&@\\°\#]) (?<![{words_of.WORD_LETTER}]') (?<!\b[A-Za-z][./])
+    (?: (?<![{words_of.WORD_LETTER}]-) | (?<=nswer-) )
     (?: (?P<upper>[A-HJ-Z])
-      | (?P<lower>[b-df-hj-z] | [ae](?![ \t]+[{_WORD_LETTER}]) | (?<=ption\ )[ae]) )
-    (?![{_WORD_LETTER}&@°\#+]) (?!'[{_WORD_LETTER}]) (?!\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
-    (?!-[{_WORD_LETTER}])
-  | (?: (?<=\b[iI]s) | (?<=nswer) ) (?P<glued>[A-H]) (?![{_WORD_LETTER}'])
+      | (?P<lower>[b-df-h] | [ae](?![ \t]+[{words_of.WORD_LETTER}]) | (?<=ption\ )[ae]) )
+    (?![{words_of.WORD_LETTER}&@°\#+]) (?!'[{words_of.WORD_LETTER}]) (?!\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
+    (?!-[{words_of.WORD_LETTER}])
+  | (?: (?<=\b[iI]s) | (?<=nswer) ) (?P<glued>[A-H]) (?![{words_of.WORD_LETTER}'])
   | \b(?P<ordinal>(?i:first|second|third|fourth|fifth|sixth|seventh|eighth|last
       |1st|2nd|3rd|4th|5th|6th|7th|8th))\s(?:option|choice|one|answer|alternative)\b
   | \b(?i:option|choice)\s(?:number\s|no\.\s?|\#)?(?P<number>[1-8]|one|two|three|four|five|six
@@ -212,39 +185,46 @@ _ORDINALS = {
     for index, word in enumerate(words.split())
 }
 
-_OPENING = " \t*_`\"'([{<$~|>^"
+
+_OPENING = " \t*_`\"'([{<$~>^"
 _ENCLOSING = frozenset("([{*_`$<")
-_BEFORE = 160
-_AFTER = 90
-_CLOSERS = re.compile(r"(?:[ \t]?[*_`\"')\]}>$~^]){0,8}")
-_SENTENCE_END = re.compile(r"[.!?;\n]")
 _BULLETS = " \t-+*•·#>|~_`\"'([{<$"
+_CLOSERS = re.compile(r"(?:[ \t]?[*_`\"')\]}>$~^]){0,8}")
+_SENTENCE_END = re.compile(
+    r"[!?;|\n]|(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)\.", re.IGNORECASE
+)
+_LOOK_BACK = 160
+_LOOK_AHEAD = 90
+"""How far around a letter its role is looked for. Bounded, so that reading takes linear time."""
 
 
 def _read_text(text: str, letters: Sequence[Letter]) -> Reading:
     found = [_classified(text, match, letters) for match in _LETTER.finditer(text)]
-    return _decide(text, [one for one in found if one.role > Role.MENTION], letters)
+    return _decide(text, _without_lists(text, found), letters)
 
 
 def _classified(text: str, match: re.Match[str], letters: Sequence[Letter]) -> _Found:
     start, end = match.span()
     named = match["upper"] or match["lower"] or match["glued"]
     letter = named.upper() if named else _ordinal_letter(match, letters)
-    found = _Found(letter, start, end, Role.MENTION)
     clause, gap = _clause_before(text, start)
-    closers = _CLOSERS.match(text, end)
+    closers = _CLOSERS.match(text, end) if gap.strip() else None
     after = closers.end() if closers else end
-    tail = text[after : after + _AFTER]
+    tail = text[after : after + _LOOK_AHEAD]
     enclosed = after > end and not _ENCLOSING.isdisjoint(gap)
-    if not letter or _doubted(clause, tail, at_end=len(text) - after <= 3):
+    found = _Found(letter, start, end, Role.MENTION)
+    if _is_doubted(clause, tail, at_end=len(text) - after <= 3):
         return found
-    if match["upper"] == "A" and not enclosed and _ARTICLE.match(tail):
+    if match["upper"] == "A" and not enclosed and words_of.ARTICLE.match(tail):
         return found
-    words = [word.lower() for word in _WORDS.findall(clause)]
-    role = _role(words, tail, enclosed=enclosed)
-    if match["lower"] and not _lower_case_counts(role, letter, text, start, tail):
+    words = [word.lower() for word in words_of.WORDS.findall(clause)]
+    if words_of.AFFIRMED.match(tail) and (named is None or _can_be_subject(words)):
+        return replace(found, role=Role.CHOSEN, several=_is_beside_another(clause, tail, letter))
+    several = _is_beside_another(clause, tail, letter)
+    role = _role(words, tail, enclosed=enclosed, several=several)
+    if match["lower"] and not _lower_case_counts(role, letter, text[:start], tail):
         return found
-    return replace(found, role=role, several=_beside_another(clause, tail, letter))
+    return replace(found, role=role, several=several)
 
 
 def _ordinal_letter(match: re.Match[str], letters: Sequence[Letter]) -> str:
@@ -254,326 +234,342 @@ def _ordinal_letter(match: re.Match[str], letters: Sequence[Letter]) -> str:
 
 
 def _clause_before(text: str, start: int) -> tuple[str, str]:
-    """The words of the same sentence before `start`, and the marks between them and it.
+    """What the sentence says before `start`, and the marks between that and the letter.
 
-    A letter on its own line belongs to the line above it when that one announces something
+    A letter on its own line belongs to the line above when that one announces something
     ("### Answer", "The best answer is").
     """
     words_end = start
     while words_end > 0 and text[words_end - 1] in _OPENING:
         words_end -= 1
-    clause_start = _last_end(text, words_end)
-    clause = text[clause_start:words_end]
+    clause_start = _sentence_start(text, words_end)
     gap = text[words_end:start]
-    if clause.strip(_BULLETS) or (clause_start > 0 and text[clause_start - 1] not in "\n"):
-        return clause.lstrip(_BULLETS), gap
-    above = text[max(0, clause_start - _BEFORE) : clause_start].rstrip(" \t\n|>*_`\"'([{<$#~")
-    above = above[_last_end(above, len(above)) :].strip(_BULLETS)
+    clause = text[clause_start:words_end].lstrip(_BULLETS)
+    clause += " " if clause and gap else ""
+    if clause or (clause_start > 0 and text[clause_start - 1] != "\n"):
+        return clause, gap
+    above = text[max(0, clause_start - _LOOK_BACK) : clause_start].rstrip("\n" + _OPENING + "#")
+    above = above[_sentence_start(above, len(above)) :].strip(_BULLETS)
+    words = [word.lower() for word in words_of.WORDS.findall(above)]
+    if not words or len(words) > 8:
+        return "", gap
+    if not words_of.LISTING.isdisjoint(words):
+        return above.rstrip(":="), gap
     if above.endswith((":", "=")):
         return above, gap
-    words = [word.lower() for word in _WORDS.findall(above)]
-    announces = bool(words) and len(words) <= 8 and (words[-1] in _ANNOUNCING)
-    return (above + ":" if announces else ""), gap
+    announces = words[-1] in _ANNOUNCING or words_of.CJK_ANNOUNCES.search(words[-1])
+    return (f"{above}:" if announces else ""), gap
 
 
-def _last_end(text: str, end: int) -> int:
-    """Where the sentence that reaches to `end` starts, looking back a bounded way."""
-    window = text[max(0, end - _BEFORE) : end]
-    ends = [match.end() for match in _SENTENCE_END.finditer(window)]
-    return end - len(window) + ends[-1] if ends else end - len(window)
-
-
-# --- Words around a letter
-
-
-_WORDS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?|->|[:=→,–—-]")
-_ANSWER_NOUNS = frozenset(
-    """answer answers ans response prediction solution conclusion verdict selection pick guess
-    decision result output final letter
-    respuesta réponse reponse risposta resposta antwort lösung loesung ответ ответом odpowiedź
-    odpowiedz cevap yanıt svar svaret vastaus antwoord jawaban answer's đáp án উত্তর उत्तर
-    الإجابة الجواب إجابة الاجابة תשובה התשובה คำตอบ câu trả lời απάντηση réponses""".split()
-)
-_OPTION_NOUNS = frozenset(
-    """option options choice alternative opt opción opcion opção opcao opzione scelta choix wahl
-    auswahl variante вариант варіант optie alternativ pilihan seçenek şık opcja विकल्प الخيار
-    खياर lựa chọn letra lettre lettera buchstabe буква""".split()
-)
-_QUALITIES = frozenset(
-    """correct best right final accurate appropriate suitable proper true likeliest closest
-    correcta correcto bonne correcte corretta corretto correta correto richtige richtig beste
-    правильный правильная верный верная mejor meilleure migliore melhor juiste riktiga""".split()
-)
-_COPULAS = frozenset(
-    """is be are was it's that's its as being seems remains becomes equals says
-    es est ist è é sono ser sería será serait wäre är er är является это jest to dir adalah
-    là है هي هو होगा είναι zijn""".split()
-)
-_SUBJECTS = frozenset(
-    """it this that which what he there esta este eso cela ce c'est das dies questo isso это
-    think believe mine""".split()
-)
-_CHOICE_VERBS = frozenset(
-    """choose chose chosen choosing select selected selecting selects pick picked picking chooses
-    picks go going opt opting vote settle settled lean leaning say guess answered answering
-    conclude concluded leaves leaving matches match matching fits supports indicates suggests
-    confirms corresponds corresponding aligns points pointing makes marking mark
-    elijo escojo selecciono choisis sélectionne scelgo seleziono escolho seleciono wähle
-    nehme выбираю выберу kies väljer wybieram seçiyorum chọn""".split()
-)
-_CONCLUSIONS = frozenset(
-    """so thus hence therefore consequently ergo then donc alors also folglich daher por tanto
-    entonces logo portanto quindi dunque следовательно значит so:""".split()
-)
-_FILLERS = frozenset(
-    """the a an to with for on toward towards most more likely very would will should must could
-    can may might has have had been just still indeed only my our your by of number no
-    and but i i'd i'll i'm we let's let me ok okay sure yes yeah yep well great thanks here
-    maybe perhaps again now in at clear certain sure for sorry wait oh ah hmm actually
-    got answer: la el le les il der die das den l' lo o os as un una een het de por para nach
-    me sea sera , both either would've appear appears seem be""".split()
-)
 _ANNOUNCING = (
-    _ANSWER_NOUNS | _OPTION_NOUNS | _COPULAS | frozenset("assistant bot ai model choice".split())
-)
-_CJK_ANNOUNCES = re.compile(
-    r"(?:答案|答え|回答|解答|正解|選択肢|选项|選項|选择|選擇|应选|應選|我选|我選|选|選|正确|正確|應該|应该|应为|答"
-    r"|정답|답|선택|옵션|คำตอบ|ตัวเลือก|ข้อ)[^\W\d_]{0,5}$"
-)
-
-_ARTICLE = re.compile(
-    r"""[ \t]+(?!(?:because|since|as|for|and|or|but|which|that|due|given|based|is|was|with|from|in|on
-    |at|by|not|so|if|when|where|while|though|although|it|the|i|we|seems|appears|looks|would|will
-    |must|matches|fits|has|are|best|because|option|is)\b)[^\W\d_]""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_TERMINAL = re.compile(
-    r"""[ \t]*(?:$|[.,;:!)\]\n?|(}/…–—]|-[\s>]|\*|because\b|since\b|as\b|based\b|given\b|for\b|due\b
-    |which\b|where\b|with\b|and\b|but\b|from\b|the\b|is\b|in\b|while\b|not\b|instead\b|then\b
-    |[^\W\d_a-zA-Z\u00c0-\u02af\u0370-\u052f])""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_LINE_DONE = re.compile(
-    r"""[ \t]*(?:[.!,;:?)\]}|/…*_`"']*[ \t]*(?:$|\n)|[,;.]?[ \t]*(?:because|since|as|based|given|due|for)\b
-    |(?:입니다|です|だ|选项|項|项|。))""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_LABEL_END = re.compile(r"[ \t]*(?:[.):,(–—|]|-[ \t])")
-_NEGATED = re.compile(
-    r"""(?:\b(?:not|never|neither|nor|cannot|isn't|can't|wasn't|aren't|won't|wouldn't|rules?\sout
-    |ruled\sout|ruling\sout|eliminat\w+|exclud\w+|discard\w*|reject\w*|dismiss\w*|instead\sof
-    |rather\sthan|unlike|other\sthan|except|than|versus|vs|nicht|kein\w*|pas|не|no\ses|no|non)\s+
-    (?:(?:be|the|option|options|choice|answer|letter|an?|is|either|also|really|necessarily|it|for
-    |la|el|le|die|der|opción)\s+)*
-    |(?:不是|不选|不選|并非|並非|排除|不会是|ではなく|不为))\W*$""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_CONDITION = re.compile(
-    r"\b(?:if|whether|suppose|supposing|assuming|unless|wenn|falls|if:)\b[^,]*$|(?:如果|若是|假如)[^,]*$",
-    re.IGNORECASE,
-)
-_DENIED = re.compile(
-    r"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项)?[ \t]*(?:
-      (?:is|are|was|were|seems?|looks?|appears?|would|can|could|does|do|did|has|be|ist|est|es|è)
-      (?:\s(?:be|also|clearly|definitely|obviously|therefore|thus|probably|likely|completely
-        |simply|just|both|all|too|to\sbe|either))*\s*
-    )?(?:not\b|n't\b|wrong|incorrect|false\b|inaccurate|unlikely|impossible|invalid|irrelevant
-      |implausible|eliminated|excluded|ruled\sout|absent|cannot|can't|doesn't|isn't|aren't|don't|didn't
-      |wasn't|won't|no\s*\||✗|❌|✘|✖|×|错|錯|不[^\s]|有误|falsch|nicht|faux|incorrect|falso|falsa
-      |не\b|ではな|ではあり|は誤|は間違|아니|틀)""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_AFFIRMED = re.compile(
-    r"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项|が|は|이|가)?[ \t]*(?:
-      (?:is|are|was|seems?|looks?|appears?|would\sbe|must\sbe|should\sbe|has\sto\sbe|being|ist|est|es
-        |è|é|是|为)?
-      (?:\s*(?:to\sbe|also|clearly|definitely|obviously|therefore|thus|probably|most|likely|the|my|a
-        |only|single|more|much|indeed|final|closest|far))*\s*
-      (?:correct(?!\w)|right|best|better|true\b|accurate|answer|plausible|likely|suitable|appropriate
-        |match\b|one\b|choice\b|richtig|juste\b|correct[ao]|верн\w*|правильн\w*)
-      \s*(?:answer|option|choice|match|fit|one|description|guess)?
-      (?=\s*(?:[.,;:!)|\n*_"']|$|because|since|as\b|here|among|based|given|for\b|and\b|but\b|when))
-    | (?:matches|fits)\b | (?:it|he|she)\sis\b | for\ssure\b | yes\b | ✓ | ✔ | ✅ | ☑
-    | 正确|正確|正解|对(?![^\W\d_])|정답|是正确|是对的
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_CONNECTOR = r"(?:,|/|&|\+|\|\||and/or|and|or|nor|und|oder|et|ou|y|o|e|и|или|和|或者|或|与|與|及|または|か|と|또는|와|과)"
-_ANOTHER_BEFORE = re.compile(
-    rf"(?<![{_WORD_LETTER}])([A-Za-z])[*_)\]\"'`]{{0,3}}\s*{_CONNECTOR}[\s*_(\[\"'`]*"
-    r"(?:(?:maybe|possibly|perhaps|option|choice)\s+)*$"
-)
-_ANOTHER_AFTER = re.compile(
-    rf"[\s*_)\]\"'`]*{_CONNECTOR}[\s*_(\[\"'`]*(?:(?:maybe|possibly|perhaps|option|choice)\s+)*"
-    rf"([A-Za-z])(?=[*_)\]\"'`]*\s*(?:$|[.,;!?)\n/&、]|and\b|or\b|\(|are\b|both\b|[^\x00-\x7f]))"
-    rf"|[ \t]+([B-HJ-Z])(?=[ \t]+[B-HJ-Z](?![{_WORD_LETTER}])|[ \t.]*$)"
+    words_of.ANSWER_NOUNS
+    | words_of.OPTION_NOUNS
+    | words_of.COPULAS
+    | frozenset(("assistant", "bot", "ai", "model"))
 )
 
 
-def _doubted(clause: str, tail: str, *, at_end: bool) -> bool:
-    if tail.startswith("?") and not at_end:
+def _sentence_start(text: str, end: int) -> int:
+    """Where the sentence that reaches to `end` starts, looking back a bounded way."""
+    window = text[max(0, end - _LOOK_BACK) : end]
+    starts = [match.end() for match in _SENTENCE_END.finditer(window)]
+    return end - len(window) + (starts[-1] if starts else 0)
+
+
+def _is_doubted(clause: str, tail: str, *, at_end: bool) -> bool:
+    """Whether the letter is negated, asked about or supposed."""
+    if tail.startswith("?") and (not at_end or words_of.QUESTION.match(clause)):
         return True
-    if _DENIED.match(tail):
+    if words_of.DENIED.match(tail):
         return True
-    return bool(clause) and bool(_NEGATED.search(clause) or _CONDITION.search(clause))
+    return bool(clause) and bool(
+        words_of.NEGATED.search(clause) or words_of.CONDITION.search(clause)
+    )
 
 
-def _beside_another(clause: str, tail: str, letter: str) -> bool:
-    before = _ANOTHER_BEFORE.search(clause)
-    after = _ANOTHER_AFTER.match(tail)
-    others = [before[1] if before else letter, (after[1] or after[2]) if after else letter]
+def _is_beside_another(clause: str, tail: str, letter: str) -> bool:
+    before = words_of.ANOTHER_BEFORE.search(clause)
+    after = words_of.ANOTHER_AFTER.match(tail)
+    others = [
+        (before[1] or before[2]) if before else letter,
+        (after[1] or after[2]) if after else letter,
+    ]
     return any(other.upper() != letter for other in others)
 
 
-def _lower_case_counts(role: Role, letter: str, text: str, start: int, tail: str) -> bool:
+def _lower_case_counts(role: Role, letter: str, before: str, tail: str) -> bool:
     """Lower-case letters are words and list marks more often than answers."""
     if role is Role.LABEL:
-        return text[:start].strip(_BULLETS + "\n") == "" and tail[:1] in (")", ".", ":")
+        return not before.strip(_BULLETS + "\n") and tail[:1] in (")", ".", ":", " ")
     if role is Role.ALONE or letter in "AEO":
-        return _LINE_DONE.match(tail) is not None
+        return words_of.STATEMENT_DONE.match(tail) is not None
     return True
 
 
-def _role(words: Sequence[str], tail: str, *, enclosed: bool) -> Role:
+# --- Roles
+
+
+def _role(words: Sequence[str], tail: str, *, enclosed: bool, several: bool) -> Role:
     """The role of a letter after `words` of its sentence and before `tail`.
 
-    Walks back from the letter over words that can stand between it and what announces it.
+    Walks back from the letter over words that may stand between it and what announces it.
     """
-    terminal = _TERMINAL.match(tail) is not None
-    if _AFFIRMED.match(tail) and _can_be_subject(words):
-        return Role.CHOSEN
+    terminal = several or words_of.TERMINAL.match(tail) is not None
+    done = several or words_of.STATEMENT_DONE.match(tail) is not None
     if not words:
-        return _role_at_start(tail, enclosed=enclosed, terminal=terminal)
-    named = announced = False
+        return _role_at_start(tail, enclosed=enclosed, terminal=terminal, done=done)
+    named = praised = False
     for index in range(len(words) - 1, -1, -1):
-        word = words[index]
-        rest = words[:index]
-        if word in _MARKS:
-            return _role_after_mark(word, rest, tail, named=named, terminal=terminal)
-        if word in _ANSWER_NOUNS or (_CJK_ANNOUNCES.search(word) if not word.isascii() else False):
+        word, before = words[index], words[:index]
+        if word in words_of.MARKS:
+            direct = index == len(words) - 1 or named
+            return _role_after_mark(word, before, direct=direct, terminal=terminal, done=done)
+        if word in words_of.ANSWER_NOUNS or _announces_in_cjk(word):
             return Role.DECLARED
-        if word in _OPTION_NOUNS:
+        if word in words_of.OPTION_NOUNS:
             named = True
-        elif word in _QUALITIES:
-            announced = True
-        elif word in _COPULAS:
-            return _role_after_copula(word, rest, named=named, terminal=terminal)
-        elif word in _CHOICE_VERBS or (word in _CONCLUSIONS and terminal):
+        elif word in words_of.COPULAS:
+            return _role_after_copula(word, before, named=named, terminal=terminal)
+        elif word in words_of.QUALITIES:
+            praised = True
+        elif word in words_of.CHOICE_VERBS or (word in words_of.CONCLUSIONS and terminal):
             return Role.CHOSEN
-        elif word not in _FILLERS and not word.endswith("ly"):
-            return Role.NAMED if enclosed and _LINE_DONE.match(tail) else Role.MENTION
-    if named or announced:
-        return Role.DECLARED if announced else Role.NAMED if terminal else Role.MENTION
-    return Role.ALONE if _LINE_DONE.match(tail) else Role.MENTION
+        elif word not in words_of.FILLERS and not word.endswith("ly"):
+            return Role.NAMED if enclosed and done else Role.MENTION
+    if praised and (named or terminal):
+        return Role.DECLARED
+    if named:
+        return Role.NAMED if terminal else Role.MENTION
+    return Role.ALONE if done else Role.MENTION
 
 
-_MARKS = frozenset((":", "=", "->", "→", "-", "–", "—"))
-
-
-def _role_at_start(tail: str, *, enclosed: bool, terminal: bool) -> Role:
-    if _LINE_DONE.match(tail):
+def _role_at_start(tail: str, *, enclosed: bool, terminal: bool, done: bool) -> Role:
+    if done:
         return Role.ALONE
-    if enclosed or (terminal and _LABEL_END.match(tail)):
+    if enclosed or (terminal and words_of.LABEL_END.match(tail)):
         return Role.LABEL
     return Role.MENTION
 
 
 def _role_after_mark(
-    mark: str, label: Sequence[str], tail: str, *, named: bool, terminal: bool
+    mark: str, label: Sequence[str], *, direct: bool, terminal: bool, done: bool
 ) -> Role:
-    words = [word for word in label if word not in _MARKS and word != ","]
-    if any(word in _ANSWER_NOUNS or word in _OPTION_NOUNS for word in words):
+    """The role of a letter after a colon or dash: "Correct option: C", "Output: C"."""
+    words = [word for word in label if word not in words_of.MARKS and word != ","]
+    if any(_announces(word) for word in words):
         return Role.DECLARED
-    if any(not word.isascii() and _CJK_ANNOUNCES.search(word) for word in words):
-        return Role.DECLARED
-    if mark in (":", "=", "->", "→") and terminal and len(words) <= 3:
+    short = direct and mark not in ("-", "–", "—") and len(words) <= 3
+    if words and short and terminal:
         return Role.CHOSEN
-    if named and terminal:
-        return Role.NAMED
-    return Role.ALONE if not words and _LINE_DONE.match(tail) else Role.MENTION
+    return Role.ALONE if not words and done else Role.MENTION
 
 
 def _role_after_copula(copula: str, subject: Sequence[str], *, named: bool, terminal: bool) -> Role:
-    if any(word in _ANSWER_NOUNS or word in _OPTION_NOUNS for word in subject):
+    """The role of a letter after "is": "the answer is C", "it is C"; not "the player is C"."""
+    if any(_announces(word) or word in words_of.QUALITIES for word in subject):
         return Role.DECLARED
-    stated = not subject or subject[-1] in _SUBJECTS or "'" in copula or named
+    stated = not subject or subject[-1] in words_of.SUBJECTS or "'" in copula or named
+    helped = bool(subject) and subject[-1] in words_of.FILLERS  # "it must be C"
+    stated = stated or (helped and not words_of.SUBJECTS.isdisjoint(subject))
     return Role.CHOSEN if stated and terminal else Role.MENTION
 
 
+def _announces(word: str) -> bool:
+    return word in words_of.ANSWER_NOUNS or word in words_of.OPTION_NOUNS or _announces_in_cjk(word)
+
+
+def _announces_in_cjk(word: str) -> bool:
+    return not word.isascii() and words_of.CJK_ANNOUNCES.search(word) is not None
+
+
 def _can_be_subject(words: Sequence[str]) -> bool:
-    """Whether a letter after `words` stands for itself: "so B is right", not "player B is right"."""
+    """Whether a letter after `words` stands for an option: not "player B is better"."""
     if not words:
         return True
     last = words[-1]
-    return (
-        last in _OPTION_NOUNS
-        or last in _CONCLUSIONS
-        or last in _MARKS
-        or last in _SUBJECTS
-        or last in _COPULAS
-        or last in _CLAUSE_JOINTS
-        or (last in _FILLERS and last not in _NOUN_JOINTS)
-        or last.endswith("ly")
+    if last in words_of.FILLERS:
+        return last not in words_of.NOUN_JOINTS or last == ","
+    return last.endswith("ly") or any(
+        last in kind
+        for kind in (
+            words_of.OPTION_NOUNS,
+            words_of.CONCLUSIONS,
+            words_of.MARKS,
+            words_of.SUBJECTS,
+            words_of.COPULAS,
+            words_of.CLAUSE_JOINTS,
+        )
     )
 
 
-_CLAUSE_JOINTS = frozenset("that and but so because since while whereas however say guess".split())
-_NOUN_JOINTS = frozenset("the a an of in at on by my our your no number".split())
+# --- Lists of options
+
+
+_LABEL_SHAPE = re.compile(
+    rf"(?<![{words_of.WORD_LETTER}'.])([A-Za-z])(?![{words_of.WORD_LETTER}])[*_`\"')\]]{{0,3}}[ \t]?"
+    r"(?:[.):|]|(?<=[)\]])(?=[ \t]))|(?:(?<=\n)|(?<=- ))([A-Za-z])(?=[ \t][^\w\s])"
+)
+
+
+def _without_lists(text: str, found: Sequence[_Found]) -> list[_Found]:
+    """`found` without mentions and without the labels of a list of options.
+
+    A list is two labels or more in alphabetical order ("A. … B. …"). When exactly one of its
+    items is marked as right, that one is chosen.
+    """
+    spoken = [one for one in found if one.role > Role.MENTION]
+    shapes = list(_LABEL_SHAPE.finditer(text))
+    listed = _in_sequence(text, shapes)
+    if not listed:
+        return spoken
+    starts = {shapes[index].start(shapes[index].lastindex or 1) for index in listed}
+    ends = [shape.start() for shape in shapes[1:]] + [len(text)]
+    right = [
+        shapes[index]
+        for index in listed
+        if _is_marked_right(text[shapes[index].end() : ends[index]].partition("\n")[0][:_LOOK_BACK])
+    ]
+    kept = [one for one in spoken if one.start not in starts or one.role > Role.ALONE]
+    if len(right) == 1:
+        group = right[0].lastindex or 1
+        marked = _Found(right[0][group].upper(), *right[0].span(group), Role.CHOSEN)
+        kept = [one for one in kept if one.start != marked.start]
+        kept = sorted([*kept, marked], key=lambda one: one.start)
+    return kept
+
+
+def _in_sequence(text: str, shapes: Sequence[re.Match[str]]) -> set[int]:
+    """Indexes of the labels that stand beside their neighbour in the alphabet.
+
+    "A. No, B." is not a list but a correction.
+    """
+    letters = [(shape[1] or shape[2]).upper() for shape in shapes]
+    pairs = [
+        index
+        for index in range(1, len(letters))
+        if ord(letters[index]) - ord(letters[index - 1]) == 1
+        and not words_of.CORRECTION.search(text, shapes[index - 1].end(), shapes[index].start())
+    ]
+    return {index for pair in pairs for index in (pair - 1, pair)}
+
+
+def _is_marked_right(item: str) -> bool:
+    return words_of.RIGHT.search(item) is not None and words_of.WRONG.search(item) is None
 
 
 # --- The decision
 
 
-_CORRECTION = re.compile(
-    r"""(?P<withdrawn>\bwait\b|\blet\sme\s(?:re\w+|double|look\sagain|correct)|\bscratch\sthat
-      |\bthat's\s(?:wrong|not\sright|incorrect)|\bi\swas\swrong|\bcorrection\b|不对|等等|更正)
-    |\bactually\b|\bon\ssecond\sthought|\boops\b|\bmy\smistake|\bi\smeant?\b|\bor\srather\b
-    |\bno[,.]|\bsorry,\s""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_VERDICT = re.compile(
-    r"""[\s.):|\-–—]*[^\n]{0,60}?(?P<right>✓|✔|✅|☑|\bcorrect\b|\bright\b|\byes\b|\btrue\b|正确)[^\n]{0,3}""",
-    re.IGNORECASE | re.VERBOSE,
-)
-
-
 def _decide(text: str, found: Sequence[_Found], letters: Sequence[Letter]) -> Reading:
-    """The strongest letter of `found`, which is in the order of the text."""
+    """What the letters in `found`, which is in the order of the text, say together."""
     if not found:
         return Reading(letter=None, rule="no_letter", span=None)
-    corrections = list(_CORRECTION.finditer(text, found[0].end)) if found else []
+    corrections = list(words_of.CORRECTION.finditer(text, found[0].end))
     if corrections:
         cue = corrections[-1]
         after = [one for one in found if one.start >= cue.end() and one.role >= Role.ALONE]
         if after:
             return _strongest(after, letters)
-        if cue["withdrawn"] and cue.start() > found[-1].end:
+        if cue["withdrawn"] and cue.start() >= found[-1].end:
             return Reading(letter=None, rule="withdrawn", span=cue.span())
     return _strongest(found, letters)
 
 
 def _strongest(found: Sequence[_Found], letters: Sequence[Letter]) -> Reading:
+    """The last of the strongest role; none when letters of a weak role disagree."""
     top = max(one.role for one in found)
-    class_ = [one for one in found if one.role is top]
-    chosen = class_[-1]
+    peers = [one for one in found if one.role is top]
+    chosen = peers[-1]
     if chosen.several:
         later = [one for one in found if one.start > chosen.end and one.role >= Role.ALONE]
-        singles = [one for one in later if not one.several]
-        if singles:
-            return _strongest(singles, letters)
+        single = [one for one in later if not one.several]
+        if single:
+            return _strongest(single, letters)
         return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
-    if top < Role.CHOSEN and len({one.letter for one in class_}) > 1:
-        return Reading(letter=None, rule="several_letters", span=(class_[0].start, chosen.end))
+    if top < Role.CHOSEN and len({one.letter for one in peers}) > 1:
+        return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), _RULES[top], letters)
 
 
 # --- An option's text without its letter
 
 
-_OPTION_LETTER = re.compile(r"\s*\(?([A-H])\s*[.):]\s*")
+_LONGEST_STATEMENT = 300
+_STATES_TEXT = re.compile(
+    r"\b(?:answer|option|choice)\b[^.:\n]{0,60}?(?:\bis\b|:|=)|(?:答案|选项|正解|정답)[^\n]{0,4}?[是为:は은]",
+    re.IGNORECASE,
+)
+_ARTICLE_BEFORE = r"(?:(?:the|an?)\s+)?"
 
 
 def _read_option_text(
     answer: str, letters: Sequence[Letter], options: Sequence[str]
 ) -> Reading | None:
-    return None
+    """The option whose text the answer repeats, when it is exactly one.
+
+    The answer, or what it declares, is the text and nothing else; or it is one short statement
+    without a doubt in it that holds the text of one option.
+    """
+    statement = set_markup_aside(answer)
+    declared = [match.end() for match in _STATES_TEXT.finditer(statement)][-1:]
+    texts = [
+        (letter, text)
+        for letter, option in zip(letters, options, strict=False)
+        if (text := _text_pattern(option, letter))
+    ]
+    for start in (*declared, 0):
+        fits = [
+            (letter, match.span(1))
+            for letter, text in texts
+            if (
+                match := re.compile(rf"\W*{_ARTICLE_BEFORE}({text})\W*$", re.I).match(
+                    statement, start
+                )
+            )
+        ]
+        if len(fits) == 1:
+            return Reading(letter=fits[0][0], rule="option_text", span=fits[0][1])
+    start = declared[0] if declared else 0
+    if len(statement) - start > _LONGEST_STATEMENT or _is_uncertain(statement):
+        return None
+    return _only_text_in(statement, start, texts)
+
+
+def _only_text_in(
+    statement: str, start: int, texts: Sequence[tuple[Letter, str]]
+) -> Reading | None:
+    held = [
+        (letter, match.span(1))
+        for letter, text in texts
+        if len(text) > 2
+        and (
+            match := re.compile(
+                rf"(?<![{words_of.WORD_LETTER}])({text})(?![{words_of.WORD_LETTER}])", re.I
+            ).search(statement, start)
+        )
+    ]
+    widest = [one for one in held if not any(_lies_within(one[1], other[1]) for other in held)]
+    if len(widest) != 1:
+        return None
+    return Reading(letter=widest[0][0], rule="option_text", span=widest[0][1])
+
+
+def _lies_within(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
+    return inner != outer and outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _is_uncertain(statement: str) -> bool:
+    return any(
+        pattern.search(statement)
+        for pattern in (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
+    )
+
+
+def _text_pattern(option: str, letter: Letter) -> str:
+    """A pattern for the option's words, whatever stands between them; "" without any word."""
+    folded = fold(option)
+    own_letter = re.match(rf"\s*\(?{letter}\s*[.):]\s*", folded)
+    words = re.findall(r"\w+", folded[own_letter.end() :] if own_letter else folded)
+    if len(words) > 1 and words[0].lower() in ("a", "an", "the"):
+        words = words[1:]
+    return r"\W+".join(map(re.escape, words))

@@ -1,0 +1,193 @@
+"""The words around a letter that say what it is there for, in the languages models answer in.
+
+Words and patterns only; how they decide is in `strict_reader`. Add a word here when a language
+or a turn of phrase is missing, never to make one response come out right.
+"""
+
+import re
+
+WORD_LETTER = "0-9A-Za-z\u00c0-\u02af\u0370-\u052f"
+"""Letters of scripts that put spaces between words; those of others may touch an answer."""
+_COMBINING = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff\u0e00-\u0e7f"
+WORDS = re.compile(
+    rf"[^\W\d_](?:[^\W\d_]|[{_COMBINING}])*(?:'[^\W\d_]+)?|\d+|->|=>|[:=→,–—-]", re.UNICODE
+)
+MARKS = frozenset((":", "=", "->", "=>", "→", "-", "–", "—"))
+"""What can stand between a label and its value. A comma is not one."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+ANSWER_NOUNS = _words(
+    """answer answers answer's ans response prediction solution conclusion verdict selection pick
+    guess decision result output final
+    respuesta réponse reponse réponses risposta resposta antwort lösung loesung ответ ответом
+    odpowiedź odpowiedz cevap yanıt svar svaret vastaus antwoord jawaban đáp án αντ απάντηση उत्तर
+    الإجابة الجواب إجابة الاجابة תשובה התשובה"""
+)
+OPTION_NOUNS = _words(
+    """option options choice letter alternative opt opción opcion opção opcao opzione scelta choix
+    wahl auswahl variante вариант варіант optie alternativ alternativa pilihan seçenek şık opcja
+    विकल्प الخيار lựa chọn letra lettre lettera buchstabe буква"""
+)
+LISTING = _words("options choices each every all following analyze consider either between")
+"""Words of a line that introduces the options and not the answer."""
+QUALITIES = _words(
+    """correct best right accurate appropriate suitable proper true likeliest closest
+    correcta correcto bonne correcte corretta corretto correta correto richtige richtig beste
+    правильный правильная верный верная mejor meilleure migliore melhor juiste riktiga doğru rätt
+    prawidłowa poprawna benar đúng सही الصحيحة الصحيح"""
+)
+COPULAS = _words(
+    """is be are was it's that's its as being seems remains becomes equals says
+    es est ist c'est lautet è é sono ser sería será serait wäre är er является это jest adalah
+    là है هي هو είναι היא הוא zijn dir"""
+)
+SUBJECTS = _words(
+    """it this that which what there esta este eso cela ce das dies questo isso это think believe
+    mine"""
+)
+CHOICE_VERBS = _words(
+    """choose chose chosen choosing select selected selecting selects pick picked picking chooses
+    picks go going opting vote settle settled lean leaning say answered answering conclude
+    concluded leaves leaving matches match matching fits supports indicates suggests confirms
+    think believe thought corresponds corresponding aligns points pointing
+    elijo escojo selecciono choisis sélectionne scelgo seleziono escolho seleciono wähle nehme
+    выбираю выберу kies väljer wybieram seçiyorum"""
+)
+CONCLUSIONS = _words(
+    """so thus hence therefore consequently ergo then donc alors also folglich daher entonces
+    logo portanto quindi dunque следовательно значит"""
+)
+FILLERS = _words(
+    """the a an to with for on toward towards most more likely very would will should must could
+    can may might has have been just still indeed only my our your by of number no not isn't
+    and but i i'd i'll i'm we let's let me ok okay sure yes yeah yep well great thanks here
+    maybe perhaps again now in at clear certain sorry wait oh ah hmm actually got appears appear
+    seem both either ,
+    la el le les il der die das den lo o os as un una een het de por para nach sea"""
+)
+NOUN_JOINTS = _words("the a an of in at on by my our your no number , de la le el")
+"""Fillers after which a letter is more likely to name a thing than to stand for an option."""
+CLAUSE_JOINTS = _words("that and but so because since while whereas however say guess or")
+
+CJK_ANNOUNCES = re.compile(
+    r"(?:答案|答え|回答|解答|正解|選択肢|选项|選項|选择|選擇|应选|應選|选|選|正确|正確|應該|应该|应为|答"
+    r"|正答|정답|답|선택|옵션|คำตอบ|ตัวเลือก|ตอบ|ข้อ)\S{0,6}$"
+)
+
+_WHY = r"(?:because|since|as|for|due|based|given|according)\b"
+ARTICLE = re.compile(
+    rf"""[ \t]+(?!(?:{_WHY}|(?:and|or|but|which|that|is|was|with|from|in|on|at|by|not|so|if|when
+    |where|while|though|although|it|the|i|we|seems|appears|looks|would|will|must|matches|fits|has
+    |are|best|option|instead|rather|over)\b))[^\W\d_]""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What follows the article A, and never the letter A."""
+TERMINAL = re.compile(
+    rf"""[ \t]*(?:$|[.,;:!)\]\n?|(}}/…–—<]|-[\s>]|\*|{_WHY}|(?:which|where|with|and|but|from|the|is|in
+    |while|not|instead|rather|then|over|when)\b|[^\W\d_a-zA-Z\u00c0-\u02af\u0370-\u052f])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What can follow a letter that ends a statement."""
+STATEMENT_DONE = re.compile(
+    rf"""[ \t]*(?:[.!,;:?)\]}}|/…*_`"']*[ \t]*(?:$|\n)|[,;.]?[ \t]*(?:{_WHY}|not\b|instead\sof\b
+    |rather\sthan\b|definitely\b)|입니다|です|だ|选项|項|项|[^\w\s]?[^\w\s,.:;()\[\]-]{{1,3}}\s*$)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What follows a letter that is a statement by itself."""
+LABEL_END = re.compile(r"[ \t]*(?:[.):,(–—|]|-[ \t])")
+
+NEGATED = re.compile(
+    r"""(?:\b(?:not|never|neither|nor|cannot|isn't|can't|wasn't|aren't|won't|wouldn't|rules?\sout
+    |ruled\sout|ruling\sout|eliminat\w+|exclud\w+|discard\w*|reject\w*|dismiss\w*|instead\sof
+    |rather\sthan|unlike|other\sthan|except|than|versus|vs|nicht|kein\w*|pas|не|no|non)\s+
+    (?:(?:be|the|option|options|choice|answer|letter|an?|is|es|either|also|really|necessarily|it
+    |for|la|el|le|die|der|opción)\s+)*
+    |(?:不是|不选|不選|并非|並非|排除|不会是|ではなく|不为))\W*$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+CONDITION = re.compile(
+    r"\b(?:if|whether|suppose|supposing|assuming|unless|wenn|falls)\b[^,]*$|(?:如果|若是|假如)[^,]*$",
+    re.IGNORECASE,
+)
+QUESTION = re.compile(r"\s*(?:so\s)?(?:is|are|could|would|does|do|should|can|was)\b", re.IGNORECASE)
+DENIED = re.compile(
+    r"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项)?[ \t]*(?:
+      (?:is|are|was|were|seems?|looks?|appears?|would|can|could|does|do|did|has|be|ist|est|es|è)
+      (?:\s(?:be|also|clearly|definitely|obviously|therefore|thus|probably|likely|completely
+        |simply|just|both|all|too|to\sbe|either))*\s*
+    )?(?:not\b(?!\s+[A-H]\b)|n't\b|wrong|incorrect|false\b|inaccurate|unlikely|impossible|invalid
+      |irrelevant|implausible|eliminated|excluded|ruled\sout|absent|cannot|can't|doesn't|isn't
+      |aren't|don't|didn't|wasn't|won't|no\s*\||✗|❌|✘|✖|×|错|錯|不[^\s]|有误|falsch|nicht|faux
+      |falso|falsa|не\b|ではな|ではあり|は誤|は間違|아니|틀)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+AFFIRMED = re.compile(
+    rf"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项|が|は|이|가)?[ \t]*(?:
+      (?:is|are|was|seems?|looks?|appears?|would\sbe|must\sbe|should\sbe|has\sto\sbe|being|ist|est|es
+        |è|é|是|为)?
+      (?:\s*(?:to\sbe|also|clearly|definitely|obviously|therefore|thus|probably|most|likely|the|my|a
+        |only|single|more|much|indeed|final|closest|far)\b)*\s*
+      (?:correct|right|best|better|true|accurate|answer|plausible|likely|suitable|appropriate|match
+        |one|choice|richtig|juste|correct[ao]|верн\w*|правильн\w*)\b
+      \s*(?:answer|option|choice|match|fit|one|description|guess)?
+      (?=\s*(?:[.,;:!)|\n*_"'<]|$|{_WHY}|than\b|here\b|among\b|and\b|but\b|when\b))
+    | [是为為]?(?:正确|正確|正解|对(?![^\W\d_])|对的|정답) | (?:matches|fits)\b | it\sis\b | for\ssure\b | yes\b | ✓ | ✔ | ✅ | ☑
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+RIGHT = re.compile(r"✓|✔|✅|☑|正确|正確|\b(?:correct|right|yes|true)\b", re.IGNORECASE)
+WRONG = re.compile(
+    r"✗|❌|✘|✖|×|错|錯|不|\b(?:incorrect|wrong|no|not|false|isn't|cannot)\b", re.IGNORECASE
+)
+
+_CONNECTOR = (
+    r"(?:\s*(?:[,/&+;]|\|\||或者?|和|与|與|及|または|か|と|또는|와|과)\s*(?:and\s|or\s)?"
+    r"|\s+(?:and/or|and|or|nor|und|oder|et|ou|y|o|u|e|и|или|dan|atau|ve|veya|och|eller)\s+)"
+)
+_QUALIFIED = r"[\s*_(\[\"'`<]*(?:(?:it|this|that)\s(?:could|might|may)\s(?:also\s)?be\s)?(?:(?:maybe|possibly|perhaps|options?|choice|even|also)\s+)*[*_(\[\"'`]*"
+ANOTHER_BEFORE = re.compile(
+    rf"(?<![{WORD_LETTER}])([A-Za-z])[*_)\]\"'`]{{0,3}}{_CONNECTOR}{_QUALIFIED}$"
+    rf"|(?<![{WORD_LETTER}'])([A-HJ-Z])[ ]$"
+)
+ANOTHER_AFTER = re.compile(
+    rf"[*_)\]\"'`]*{_CONNECTOR}{_QUALIFIED}([A-Za-z])"
+    r"(?=[*_)\]\"'`]*\s*(?:$|[.,;:!?)\n/&<|]|and\b|or\b|\(|are\b|both\b|[^\x00-\x7f]))"
+    rf"|[ \t]+([B-HJ-Z])(?=[ \t]+[B-HJ-Z](?![{WORD_LETTER}])|[ \t.]*$)"
+)
+"""A second letter beside the first: "A or B", "A, B", "A B"."""
+
+CORRECTION = re.compile(
+    r"""(?P<withdrawn>\bwait\b|\blet\sme\s(?:re\w+|double|look\sagain|correct)|\bscratch\sthat
+      |\bthat's\s(?:wrong|not\sright|incorrect)|\bi\swas\swrong|\bcorrection\b|不对|等等|更正)
+    |\bactually\b|\bon\ssecond\sthought|\boops\b|\bmy\smistake|\bi\smeant?\b|\bor\srather\b
+    |\bno[,.]|\bsorry,\s""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What comes after one of these counts; `withdrawn` also takes back what came before."""
+
+ERROR_TEXT = re.compile(
+    r"""[\W_]*(?:
+        error\b(?!\s+(?:bar|correction))
+      | (?:api|server|request|connection|timeout|http|runtime|network)[\s_-]*error\b
+      | [\w.]{1,80}(?:Error|Exception|Timeout)\b\s*[:(\[]
+      | traceback\s\(most\srecent
+      | (?:failed|unable)\sto\s(?:obtain|get|fetch|generate|connect|call|parse|process)\b
+      | HTTP(?:/[\d.]+)?\s*(?:status\s*(?:code)?\s*:?\s*)?[45]\d\d\b
+      | [45]\d\d\s+(?:client|server|too\smany|bad\s(?:request|gateway)|internal|service|
+          unauthorized|forbidden|not\sfound|gateway|payload)\b
+      | (?:rate\slimit|quota|context\slength|maximum\scontext|request\stimed\sout|
+          content\s(?:filter|policy)|connection\s(?:refused|reset))
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+REFUSAL = re.compile(
+    r"""\b(?:i(?:'m|\sam)\s(?:sorry|unable|not\sable)|sorry\b|i\s(?:can(?:no|')t|cannot|do\snot|don't)
+      |(?:can\s?not|can't|unable\sto|impossible\sto)\s(?:be\s)?(?:determine|answer|tell|say|see|help)
+      |not\senough\sinformation|insufficient\sinformation|as\san\sai\b)
+      |无法|抱歉|不能回答""",
+    re.IGNORECASE | re.VERBOSE,
+)
