@@ -10,6 +10,7 @@ from pathlib import Path
 from videomme_pipeline.annotations.question import Duration
 from videomme_pipeline.annotations.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
 from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.scoring.breakdowns import Cell, GroupCell, breakdowns, group_breakdowns
 from videomme_pipeline.scoring.groups import GroupRule, Rating, UnscoredGroup, rating
 from videomme_pipeline.scoring.import_results import read_results
@@ -63,12 +64,15 @@ def score_file(path: Path, options: ScoreOptions) -> ScoreReport:
         ScoringError: when the file cannot be read or holds nothing of what `options` ask for.
     """
     imported = read_results(path, options.benchmark, skip_missing=options.skip_missing)
+    evaluation_fingerprint = fingerprint(
+        path.stem, [response.request_fingerprint for _, response in imported.pairs]
+    )
     rows = tuple(
         score_question(
             question,
             response,
             options.reader,
-            evaluation_fingerprint=response.request_fingerprint,
+            evaluation_fingerprint=evaluation_fingerprint,
             sampling="unknown",
             track="unknown",
         )
@@ -112,7 +116,7 @@ def parse_durations(text: str) -> tuple[Duration, ...]:
             f"video durations {text!r}: "
             + (f"{unknown[0]!r} is none of " if unknown else "name one or more of ")
             + ", ".join(Duration)
-            + (f"; did you mean {near[0]!r}?" if near else "")
+            + (f"; did you mean {near[0].value!r}?" if near else "")
         )
     return tuple(Duration(word) for word in words)
 

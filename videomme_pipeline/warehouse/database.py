@@ -7,13 +7,15 @@ in `scoring`; this module only loads tables and puts views in order.
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import duckdb
 import numpy as np
@@ -95,10 +97,9 @@ def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
         StorageError: when the file cannot be written.
     """
     path = store.warehouse if path is None else path
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.unlink(missing_ok=True)
         with duckdb.connect(unfinished) as connection:
             connection.begin()
             left_out = build(connection, store)
@@ -110,7 +111,8 @@ def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
             "place: it can be built anew at any time"
         ) from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
     return path, left_out
 
 
@@ -173,7 +175,8 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     return left_out
 
 
-def views() -> dict[str, str]:
+@cache
+def views() -> Mapping[str, str]:
     """The SQL of every view by name, each after those it reads."""
     held = {
         Path(file.name).stem: file.read_text(encoding="utf-8")

@@ -1,0 +1,82 @@
+"""Score reports as JSON, table and Markdown."""
+
+import json
+
+import pytest
+
+from tests.scored_rows import group_of, scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.reports.official import official_report
+from videomme_pipeline.reports.score_report import ReportKind, render
+from videomme_pipeline.scoring.score_file import ScoreOptions, score_rows
+from videomme_pipeline.scoring.scored_question import Outcome
+
+V1 = score_rows(v1_evaluation(1), ScoreOptions())
+V2 = score_rows(v2_evaluation(1), ScoreOptions(benchmark="videomme_v2"))
+
+
+def test_json_holds_every_breakdown_with_both_denominators() -> None:
+    found = json.loads(render(V1, ReportKind.JSON))
+    overall = found["breakdowns"]["overall"][0]
+    assert overall["accuracy"] == overall["correct"] / overall["responses"]
+    assert overall["accuracy_of_answered"] == overall["correct"] / (
+        overall["correct"] + overall["incorrect"]
+    )
+    assert overall["accuracy_low"] < overall["accuracy"] < overall["accuracy_high"]
+    assert [cell["duration"] for cell in found["breakdowns"]["by_duration"]] == [
+        "short",
+        "medium",
+        "long",
+    ]
+    assert set(found["breakdowns"]["by_duration_and_task_type"][0]) >= {"duration", "task_type"}
+    assert sum(found["outcomes"].values()) == found["questions"] == 90
+
+
+def test_json_of_v2_has_the_keys_of_the_official_rating_file() -> None:
+    found = json.loads(render(V2, ReportKind.JSON))
+    assert list(found)[:3] == ["final_rating", "second_head_rating", "third_head_rating"]
+    assert list(found["final_rating"]) == [
+        "level_1",
+        "level_2",
+        "level_3",
+        "relevance_score",
+        "relevance_linear_score",
+        "logic_score",
+        "total",
+    ]
+    overall = found["group_breakdowns"]["v2_overall"][0]
+    assert overall["group_score"] == pytest.approx(found["final_rating"]["total"])
+
+
+@pytest.mark.parametrize("kind", [ReportKind.JSON, ReportKind.TABLE, ReportKind.MARKDOWN])
+def test_every_form_says_that_requests_failed(kind: ReportKind) -> None:
+    assert "questions have no response" in render(V1, kind)
+    assert "not a score to publish" in render(V1, kind)
+
+
+@pytest.mark.parametrize("kind", [ReportKind.JSON, ReportKind.TABLE, ReportKind.MARKDOWN])
+def test_every_form_names_groups_without_a_score(kind: ReportKind) -> None:
+    rows = group_of([Outcome.CORRECT] * 4) + group_of([Outcome.CORRECT] * 4, video_id="002")[:2]
+    report = score_rows(rows, ScoreOptions(benchmark="videomme_v2"))
+    assert "video 002 is not scored: 2 questions" in render(report, kind)
+
+
+def test_the_table_shows_errors_beside_accuracy() -> None:
+    text = render(V1, ReportKind.TABLE)
+    cell = V1.breakdowns["overall"][0]
+    assert f"{100 * cell.accuracy:.1f}" in text
+    assert f"{100 * cell.accuracy_low:.1f} – {100 * cell.accuracy_high:.1f}" in text
+    assert "Duration and task type" in text
+
+
+def test_markdown_keeps_its_columns_whatever_a_label_holds() -> None:
+    report = score_rows([scored(domain="a | b")], ScoreOptions())
+    row = next(
+        line for line in render(report, ReportKind.MARKDOWN).splitlines() if "a \\| b" in line
+    )
+    assert row.replace("\\|", "").count("|") == 10
+
+
+def test_official_is_the_official_report() -> None:
+    assert render(V1, ReportKind.OFFICIAL, return_task_types_accuracy=True) == official_report(
+        V1.rows, V1.options.durations, return_task_types_accuracy=True
+    )

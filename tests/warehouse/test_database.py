@@ -1,0 +1,286 @@
+"""The DuckDB file: what is in it, when it is built, and that its numbers are the library's."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.errors import StorageError
+from videomme_pipeline.scoring.breakdowns import BREAKDOWNS, GROUP_BREAKDOWNS, breakdown
+from videomme_pipeline.scoring.compare import compare
+from videomme_pipeline.scoring.groups import GroupRule, score_groups
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics import clustered_mean
+from videomme_pipeline.store import Store, write_rows
+from videomme_pipeline.warehouse import database
+
+WITHOUT = v1_evaluation(1, videos=60, evaluation="without")
+WITH = v1_evaluation(2, videos=60, evaluation="with", track="with_subtitles")
+V2 = (
+    v2_evaluation(3, groups=40, evaluation="groups")
+    + group_of([Outcome.CORRECT] * 4, video_id="900", evaluation="groups", level=1)[1:]
+)
+
+VIEWS = {
+    *BREAKDOWNS,
+    *GROUP_BREAKDOWNS,
+    "leaderboard",
+    "outcomes",
+    "track_against_track",
+    "v2_groups",
+}
+
+
+def put(store: Store, rows: Sequence[ScoredQuestion]) -> None:
+    path = store.scores(rows[0].benchmark, rows[0].evaluation)
+    write_rows(path, rows, ScoredQuestion, fingerprint="f")
+
+
+def rows_of(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+    found = connection.execute(sql)
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store.at(tmp_path_factory.mktemp("data"))
+    for rows in (WITHOUT, WITH, V2):
+        put(store, rows)
+    for rows in (WITHOUT, V2):
+        questions = questions_of(rows)
+        path = store.questions(rows[0].benchmark)
+        write_rows(path, questions, Question, fingerprint="f")
+    return store
+
+
+@pytest.fixture(scope="module")
+def connection(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
+    with database.connect(store) as connection:
+        yield connection
+
+
+def test_the_views_are_those_that_others_build_on() -> None:
+    assert set(database.views()) == VIEWS
+
+
+def test_every_view_says_its_grain_and_names_no_file() -> None:
+    for name, sql in database.views().items():
+        assert sql.startswith("-- grain: one row per ("), name
+        assert "read_parquet" not in sql, name
+        assert not re.search(r"from\s+'", sql), name
+
+
+def test_views_stand_after_those_they_read() -> None:
+    order = list(database.views())
+    assert order.index("v2_groups") < order.index("v2_overall") < order.index("leaderboard")
+
+
+@pytest.mark.parametrize("name", sorted(VIEWS))
+def test_every_view_has_the_grain_that_it_says(
+    connection: duckdb.DuckDBPyConnection, name: str
+) -> None:
+    found = rows_of(connection, f"select * from {name}")
+    assert found
+    grain = re.match(r"-- grain: one row per \(([^)]*)\)", database.views()[name])
+    assert grain
+    keys = {
+        "evaluation with subtitles": "with_subtitles",
+        "evaluation without": "without_subtitles",
+        "duration or all": "duration",
+        "video": "video_id",
+    }
+    columns = [keys.get(key, key) for key in grain.group(1).split(", ")]
+    assert len({tuple(row[column] for column in columns) for row in found}) == len(found)
+
+
+def test_every_view_works_with_no_evaluation(tmp_path: Path) -> None:
+    with duckdb.connect() as connection:
+        database.build(connection, Store.at(tmp_path / "nothing"))
+        for name in database.views():
+            assert connection.execute(f"select * from {name}").fetchall() == [], name
+
+
+@pytest.mark.parametrize("name", BREAKDOWNS)
+def test_breakdowns_in_sql_are_those_of_the_library(
+    connection: duckdb.DuckDBPyConnection, name: str
+) -> None:
+    columns = BREAKDOWNS[name]
+    found = {
+        tuple(row[column] for column in columns): row
+        for row in rows_of(connection, f"select * from {name} where evaluation = 'with'")
+    }
+    cells = breakdown(WITH, columns)
+    assert len(found) == len(cells)
+    for cell in cells:
+        row = found[cell.values]
+        for field in ("questions", "videos", "responses", "correct", "unreadable", "failed"):
+            assert row[field] == getattr(cell, field)
+        for field in (
+            "accuracy",
+            "accuracy_of_answered",
+            "standard_error",
+            "accuracy_low",
+            "accuracy_high",
+        ):
+            assert row[field] == pytest.approx(getattr(cell, field), abs=1e-12), field
+        assert row["interval_kind"] == cell.interval_kind
+
+
+@pytest.mark.parametrize("rule", GroupRule)
+def test_group_scores_in_sql_are_those_of_the_library(
+    connection: duckdb.DuckDBPyConnection, rule: GroupRule
+) -> None:
+    column = "group_score" if rule is GroupRule.CORRECTED else "group_score_official"
+    found = {row["video_id"]: row for row in rows_of(connection, "select * from v2_groups")}
+    groups, unscored = score_groups(V2, rule)
+    assert [group.video_id for group in unscored] == ["900"]
+    assert not found["900"]["whole"]
+    assert found["900"][column] is None
+    for group in groups:
+        row = found[group.video_id]
+        assert row[column] == pytest.approx(group.score, abs=1e-9)
+        labels = (row["level"], row["second_head"], row["third_head"])
+        assert labels == (group.level, group.second_head, group.third_head)
+
+
+def test_means_of_groups_leave_out_incomplete_ones_and_count_them(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    groups, _ = score_groups(V2)
+    estimate = clustered_mean([group.score for group in groups], range(len(groups)))
+    row = rows_of(connection, "select * from v2_overall")[0]
+    assert (row["groups"], row["incomplete_groups"]) == (40, 1)
+    assert row["group_score"] == pytest.approx(estimate.mean)
+    assert row["standard_error"] == pytest.approx(estimate.standard_error)
+    assert row["group_score_low"] == pytest.approx(estimate.low)
+    by_level = rows_of(connection, "select * from v2_by_level order by level")
+    assert [held["incomplete_groups"] for held in by_level] == [1, 0, 0]
+
+
+def test_tracks_are_paired_as_compare_pairs_them(connection: duckdb.DuckDBPyConnection) -> None:
+    found = compare(WITH, WITHOUT)
+    row = rows_of(connection, "select * from track_against_track where duration = 'all'")[0]
+    assert row["difference"] == pytest.approx(found.accuracy.difference.mean)
+    assert row["standard_error"] == pytest.approx(found.accuracy.difference.standard_error)
+    assert row["difference_low"] == pytest.approx(found.accuracy.difference.low)
+    assert row["failed"] == len(found.failed) > 0
+    short = rows_of(connection, "select * from track_against_track where duration = 'short'")[0]
+    marginal = next(held for held in found.marginals if held.value == "short")
+    assert short["difference"] == pytest.approx(marginal.difference.difference.mean)
+
+
+def test_the_leaderboard_has_score_and_cost_side_by_side(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    found = {row["evaluation"]: row for row in rows_of(connection, "select * from leaderboard")}
+    row = found["without"]
+    assert row["questions"] == row["benchmark_questions"] == 180
+    assert row["complete"]
+    assert row["prompt_tokens"] == 180_000
+    assert row["cost_dollars"] == pytest.approx(0.18)
+    latencies = sorted(held.latency_seconds or 0 for held in WITHOUT)
+    assert latencies[88] <= row["latency_p50_seconds"] <= latencies[91]
+    assert row["latency_p95_seconds"] > row["latency_p50_seconds"]
+    assert row["group_score"] is None
+    assert found["groups"]["group_score"] is not None
+    assert found["groups"]["groups"] == 40
+
+
+def test_outcomes_stand_beside_their_denominator(connection: duckdb.DuckDBPyConnection) -> None:
+    found = rows_of(connection, "select * from outcomes where evaluation = 'with'")
+    assert {row["outcome"]: row["responses"] for row in found} == {
+        outcome.value: count
+        for outcome in Outcome
+        if (count := sum(row.outcome is outcome for row in WITH))
+    }
+    assert {row["all_responses"] for row in found} == {180}
+    assert sum(row["share"] for row in found) == pytest.approx(1)
+
+
+def test_samples_of_a_question_are_not_more_questions(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    put(store, [scored(sample=sample) for sample in range(5)] + [scored("002-1")])
+    with database.connect(store) as connection:
+        row = rows_of(connection, "select * from overall")[0]
+    assert (row["questions"], row["responses"], row["videos"]) == (2, 6, 2)
+
+
+def test_the_file_opens_anywhere_without_the_data_folder(tmp_path: Path, store: Store) -> None:
+    path, _ = database.rebuild(store)
+    moved = tmp_path / "elsewhere.duckdb"
+    shutil.copy(path, moved)
+    script = (
+        "import duckdb, sys; "
+        "print(duckdb.connect(sys.argv[1], read_only=True)"
+        ".execute('select count(*) from leaderboard').fetchone()[0])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script, moved], cwd="/", capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "3\n"
+
+
+def test_a_reader_keeps_its_file_and_the_next_one_sees_the_new(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    put(store, WITHOUT)
+    with database.connect(store) as before:
+        put(store, WITH)
+        with database.connect(store) as after:
+            assert rows_of(after, "select count(*) as n from overall") == [{"n": 2}]
+            assert rows_of(before, "select count(*) as n from overall") == [{"n": 1}]
+
+
+def test_a_file_that_is_current_is_not_built_again(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    put(store, WITHOUT)
+    database.connect(store).close()
+    built = store.warehouse.stat().st_ino
+    database.connect(store).close()
+    assert store.warehouse.stat().st_ino == built
+    put(store, WITH)
+    database.connect(store).close()
+    assert store.warehouse.stat().st_ino != built
+    assert [path.name for path in tmp_path.glob("*duckdb*")] == ["videomme.duckdb"]
+    assert not list(tmp_path.glob(".*duckdb*"))
+
+
+def test_a_damaged_file_is_built_again(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    put(store, WITHOUT)
+    store.warehouse.write_bytes(b"not a database")
+    with database.connect(store) as connection:
+        assert len(rows_of(connection, "select * from overall")) == 1
+
+
+def test_one_unreadable_table_does_not_stop_the_others(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    put(store, WITHOUT)
+    store.scores("videomme", "broken").write_bytes(b"PAR1 no")
+    _, left_out = database.rebuild(store)
+    assert len(left_out) == 1
+    assert "broken.parquet: left out" in left_out[0]
+    with database.connect(store) as connection:
+        assert len(rows_of(connection, "select * from overall")) == 1
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot build the DuckDB file"):
+        database.rebuild(Store.at(tmp_path), tmp_path / "file" / "x.duckdb")
+
+
+def test_the_tables_that_a_statement_reads() -> None:
+    sql = "with c as (select * from a) select (select max(x) from d) from c join b using (y)"
+    with duckdb.connect() as connection:
+        assert database.table_names(connection, sql) >= {"a", "b", "d"}
+        with pytest.raises(ValueError, match="not a select statement"):
+            database.table_names(connection, "drop table a")
