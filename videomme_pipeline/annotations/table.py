@@ -5,7 +5,7 @@ What a cell means belongs to the benchmark's own reader.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -128,7 +128,7 @@ class AnnotationTable:
             raise self.error(None, f"ids that stand for more than one video: {_listed(unclear)}")
 
 
-def _repeated(values: Any) -> list[str]:
+def _repeated(values: Iterable[str]) -> list[str]:
     return [value for value, count in Counter(values).items() if count > 1]
 
 
