@@ -1,0 +1,195 @@
+"""What one request with many frames costs the client: CPU, memory, stalls of the event loop.
+
+    python -m perf.requests [--quick] [--json]
+
+64 frames of 40 KB a video, three questions a video, a loopback endpoint in another process.
+Three ways in one run, each in a process of its own: `create` is plain `AsyncOpenAI` with
+`chat.completions.create` and base64 of the standard library for each question; `post` the same
+client with a body serialised by orjson; `ours` is `OpenAICompatibleModel`. `socket` writes the
+same number of ready-made bytes to a connection without any client: what no client can be below.
+"""
+
+import argparse
+import asyncio
+import base64
+import json
+import multiprocessing
+import random
+import resource
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
+from typing import Any
+
+import httpx2
+import openai
+import orjson
+
+from perf.endpoint import endpoint
+from tests.responses.made_up import frame_set, prompt, question
+from videomme_pipeline.models.catalog import ModelSpec
+from videomme_pipeline.models.openai_compatible import CHUNK_BYTES, OpenAICompatibleModel
+from videomme_pipeline.models.video_llm import Decoding, Request
+
+FRAMES = 64
+FRAME_BYTES = 40_000
+QUESTIONS = 3
+WAYS = ("create", "post", "ours", "socket")
+
+Ask = Callable[[Request], Awaitable[object]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the requests")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    arguments = parser.parse_args()
+    result = measure(rounds=1 if arguments.quick else 3, quick=arguments.quick)
+    for row in result["rows"]:
+        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    if arguments.json:
+        print(json.dumps(result))
+
+
+def measure(rounds: int, *, quick: bool) -> dict[str, Any]:
+    in_flight = (16,) if quick else (1, 64, 256)
+    rows = []
+    for count in in_flight:
+        requests = 30 if quick else max(100, count)
+        found: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+        for _ in range(rounds):
+            for way in WAYS:
+                found[way].append(_in_own_process(way, count, requests))
+        rows += [
+            {"way": way, "in_flight": count, "requests": requests} | _medians(found[way])
+            for way in WAYS
+        ]
+    return {"frames": FRAMES, "frame_bytes": FRAME_BYTES, "rounds": rounds, "rows": rows}
+
+
+def _in_own_process(way: str, in_flight: int, requests: int) -> dict[str, float]:
+    with (
+        endpoint(delay_seconds=0.2) as (base_url, _),
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process,
+    ):
+        return process.submit(_measure_way, way, base_url, in_flight, requests).result()
+
+
+def _medians(found: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: round(statistics.median(row[name] for row in found), 2) for name in found[0]}
+
+
+def _measure_way(way: str, base_url: str, in_flight: int, requests: int) -> dict[str, float]:
+    return asyncio.run(_ask_all(way, base_url, in_flight, requests))
+
+
+async def _ask_all(way: str, base_url: str, in_flight: int, count: int) -> dict[str, float]:
+    # Eight videos whatever is in flight, so that memory shows requests and not frames.
+    sets = [frame_set(video, FRAMES, FRAME_BYTES) for video in range(8)]
+    asked = [question(video, number) for video in range(8) for number in range(1, QUESTIONS + 1)]
+    requests = [
+        Request(
+            question=item,
+            prompt=prompt(item, FRAMES),
+            frames=sets[int(item.video_id)],
+            decoding=Decoding(),
+        )
+        for item in asked
+    ]
+    ask, close = _way(way, base_url)
+    await ask(requests[0])
+    gate = asyncio.Semaphore(in_flight)
+    stalls: list[float] = []
+    ticking = asyncio.create_task(_tick(stalls))
+
+    async def one(request: Request) -> None:
+        async with gate:
+            await ask(request)
+
+    before_bytes = _peak_bytes()
+    cpu, wall = time.process_time(), time.perf_counter()
+    order = random.Random(1).choices(requests, k=count)
+    await asyncio.gather(*(one(request) for request in order))
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    ticking.cancel()
+    await close()
+    return {
+        "cpu_ms_per_request": cpu / count * 1000,
+        "requests_per_second": count / wall,
+        "peak_mb_over_idle": (_peak_bytes() - before_bytes) / 1e6,
+        "longest_stall_ms": max(stalls, default=0.0) * 1000,
+    }
+
+
+async def _tick(stalls: list[float]) -> None:
+    while True:
+        before = time.perf_counter()
+        await asyncio.sleep(0.01)
+        stalls.append(time.perf_counter() - before - 0.01)
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _way(way: str, base_url: str) -> tuple[Ask, Callable[[], Awaitable[None]]]:
+    if way == "ours":
+        model = OpenAICompatibleModel(ModelSpec(name="m", base_url=base_url), api_key="key")
+        return model.respond, model.close
+    if way == "socket":
+        body = orjson.dumps(create_body(_first_request()))
+        return lambda _request: write_bytes(base_url, body), _nothing
+    client = openai.AsyncOpenAI(api_key="key", base_url=base_url, max_retries=0)
+    if way == "create":
+        return lambda request: client.chat.completions.create(**create_body(request)), client.close
+    return lambda request: _post(client, request), client.close
+
+
+async def _post(client: openai.AsyncOpenAI, request: Request) -> object:
+    return await client.post(
+        "/chat/completions",
+        cast_to=httpx2.Response,
+        content=orjson.dumps(create_body(request)),
+        options={"headers": {"Content-Type": "application/json"}},
+    )
+
+
+async def write_bytes(base_url: str, body: bytes) -> None:
+    url = httpx2.URL(base_url)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body))
+    for start in range(0, len(body), CHUNK_BYTES):
+        writer.write(body[start : start + CHUNK_BYTES])
+        await writer.drain()
+    await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+
+
+async def _nothing() -> None:
+    return
+
+
+def _first_request() -> Request:
+    item = question(0, 1)
+    return Request(
+        question=item,
+        prompt=prompt(item, FRAMES),
+        frames=frame_set(0, FRAMES, FRAME_BYTES),
+        decoding=Decoding(),
+    )
+
+
+def create_body(request: Request) -> dict[str, Any]:
+    pictures = [base64.b64encode(frame.picture).decode() for frame in request.frames.frames]
+    urls = [{"url": f"data:image/jpeg;base64,{picture}"} for picture in pictures]
+    parts = chain(
+        ({"type": "image_url", "image_url": url} for url in urls),
+        ({"type": "text", "text": request.prompt.text},),
+    )
+    return {"model": "m", "temperature": 0, "messages": [{"role": "user", "content": list(parts)}]}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""How near a whole evaluation comes to the ideal time, and how long resuming a finished one takes.
+
+    python -m perf.responses [--quick] [--json]
+
+2,700 questions on 900 videos, 32 frames of 40 KB each, an endpoint in another process that takes
+200 ms an answer, 64 in flight. The ideal is 2,700 / 64 rounds of 200 ms, or what the machine
+can push through the loopback (ready-made bytes without any client, measured in the same run),
+whichever is longer. `create` is plain `AsyncOpenAI.chat.completions.create` behind a semaphore,
+on fewer questions, since it is slow.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import tempfile
+import time
+from collections.abc import Sequence
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import openai
+import orjson
+
+from perf.endpoint import endpoint
+from perf.requests import create_body, write_bytes
+from tests.responses.made_up import frame_set, videos
+from videomme_pipeline.models.catalog import Limits, ModelSpec
+from videomme_pipeline.models.openai_compatible import OpenAICompatibleModel
+from videomme_pipeline.models.video_llm import Decoding, Request
+from videomme_pipeline.responses.collect import Plan, VideoRequests, collect_now
+from videomme_pipeline.responses.journal import Journal
+
+FRAMES = 32
+FRAME_BYTES = 40_000
+QUESTIONS_PER_VIDEO = 3
+IN_FLIGHT = 64
+DELAY_SECONDS = 0.2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="60 videos instead of 900")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    arguments = parser.parse_args()
+    result = measure(*((60, 20) if arguments.quick else (900, 150)))
+    for name, value in result.items():
+        print(f"{name:36} {value}")
+    if arguments.json:
+        print(json.dumps(result))
+
+
+def measure(video_count: int, create_videos: int) -> dict[str, Any]:
+    sets = [frame_set(video, FRAMES, FRAME_BYTES) for video in range(16)]
+    asked = videos(video_count, QUESTIONS_PER_VIDEO, frames=FRAMES, load=lambda v: sets[v % 16])
+    questions = video_count * QUESTIONS_PER_VIDEO
+    with tempfile.TemporaryDirectory() as folder:
+        with endpoint(0.0) as (base_url, _):
+            limit = asyncio.run(_bodies_per_second(asked[0], base_url, questions // 4))
+        with endpoint(DELAY_SECONDS) as (base_url, count):
+            cpu = time.process_time()
+            seconds = _collect(Path(folder) / "journal", asked, base_url)
+            cpu = time.process_time() - cpu
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+            before = count.value
+            resumed = _collect(Path(folder) / "journal", asked, base_url)
+            resumed_requests = count.value - before
+        with endpoint(DELAY_SECONDS) as (base_url, _):
+            create_seconds = asyncio.run(_create(asked[:create_videos], base_url))
+    by_delay = ceil(questions / IN_FLIGHT) * DELAY_SECONDS
+    ideal = max(by_delay, questions / limit)
+    create_questions = create_videos * QUESTIONS_PER_VIDEO
+    create_rate = create_questions / create_seconds
+    return {
+        "questions": questions,
+        "ideal_by_delay_seconds": round(by_delay, 2),
+        "ideal_by_loopback_seconds": round(questions / limit, 2),
+        "bound_by": "delay" if ideal == by_delay else "loopback",
+        "seconds": round(seconds, 2),
+        "share_of_ideal": round(ideal / seconds, 3),
+        "cpu_ms_per_question": round(cpu / questions * 1000, 2),
+        "peak_mb": round(peak),
+        "create_questions": create_questions,
+        "questions_per_second": round(questions / seconds, 1),
+        "create_questions_per_second": round(create_rate, 1),
+        "times_faster_than_create": round(questions / seconds / create_rate, 2),
+        "resume_seconds": round(resumed, 2),
+        "resume_requests": resumed_requests,
+    }
+
+
+async def _bodies_per_second(video: VideoRequests, base_url: str, count: int) -> float:
+    """How many bodies of this size the loopback takes when nothing has to be made."""
+    item, text = video.questions[0]
+    request = Request(question=item, prompt=text, frames=video.load_frames(), decoding=Decoding())
+    body = orjson.dumps(create_body(request))
+    gate = asyncio.Semaphore(IN_FLIGHT)
+
+    async def one() -> None:
+        async with gate:
+            await write_bytes(base_url, body)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(count)))
+    return count / (time.perf_counter() - began)
+
+
+def _collect(journal_path: Path, asked: Sequence[VideoRequests], base_url: str) -> float:
+    """Seconds for one collection."""
+    model = OpenAICompatibleModel(ModelSpec(name="m", base_url=base_url), api_key="key")
+    plan = Plan(evaluation="measured", limits=Limits(concurrency=IN_FLIGHT))
+    began = time.perf_counter()
+    with Journal(journal_path) as journal:
+        answered = sum(1 for item in collect_now(asked, model, journal, plan) if not item.error)
+    seconds = time.perf_counter() - began
+    if answered != sum(len(video.questions) for video in asked):
+        raise RuntimeError(f"only {answered} questions were answered")
+    return seconds
+
+
+async def _create(asked: Sequence[VideoRequests], base_url: str) -> float:
+    gate = asyncio.Semaphore(IN_FLIGHT)
+    client = openai.AsyncOpenAI(api_key="key", base_url=base_url, max_retries=0)
+
+    async def one(request: Request) -> None:
+        async with gate:
+            await client.chat.completions.create(**create_body(request))
+
+    requests = [
+        Request(question=item, prompt=text, frames=video.load_frames(), decoding=Decoding())
+        for video in asked
+        for item, text in video.questions
+    ]
+    began = time.perf_counter()
+    await asyncio.gather(*(one(request) for request in requests))
+    seconds = time.perf_counter() - began
+    await client.close()
+    return seconds
+
+
+if __name__ == "__main__":
+    main()
