@@ -76,6 +76,12 @@ class Visit:
         self.page.wait_for_selector("html[data-ready=texts]", state="attached", timeout=10_000)
         return self.page
 
+    def turn(self, address: str) -> Page:
+        """Follow a link within the page that is open."""
+        self.page.evaluate("address => { location.hash = address; }", address)
+        self.page.wait_for_function("document.documentElement.dataset.shown === location.hash")
+        return self.page
+
 
 @pytest.fixture
 def context(chromium: Browser) -> Iterator[BrowserContext]:
@@ -99,9 +105,9 @@ def visit(context: BrowserContext) -> Iterator[Visit]:
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Both benchmarks, small: 30 v1 videos with four evaluations, 12 v2 groups with two."""
+    """Both benchmarks, small: 15 v1 videos with four evaluations, 12 v2 groups with two."""
     store = Store.at(tmp_path_factory.mktemp("store"))
-    questions = v1_questions(30)
+    questions = v1_questions(15)
     store_questions(store, questions)
     for evaluation in EVALUATIONS:
         store_evaluation(store, questions, evaluation)
@@ -121,6 +127,17 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def page_file(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of `store`: every benchmark, every text."""
     return write_page(store, tmp_path_factory.mktemp("page") / "page.html")
+
+
+@pytest.fixture(scope="session")
+def small_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with every kind of element and few of each."""
+    store = Store.at(tmp_path_factory.mktemp("small"))
+    questions = v1_questions(2, benchmark="smoke")
+    store_questions(store, questions)
+    for evaluation in EVALUATIONS:
+        store_evaluation(store, questions, evaluation)
+    return write_page(store, tmp_path_factory.mktemp("page") / "small.html")
 
 
 @pytest.fixture(scope="session")

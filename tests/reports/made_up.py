@@ -137,7 +137,7 @@ def _v1_question(rng: random.Random, benchmark: str, video: int, place: int) -> 
         question=f"{sentence(rng, 14)}?",
         options=tuple(f"{letter}. {sentence(rng, 6)}." for letter in "ABCD"),
         answer=rng.choice(tuple(Letter)[:4]),
-        duration=tuple(Duration)[video // len(SUB_CATEGORIES) % 3],
+        duration=tuple(Duration)[video % 3],
         domain=domain,
         sub_category=sub_category,
         task_type=rng.choice(TASK_TYPES),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.reports.conftest import HOSTILE, Visit
 from tests.reports.made_up import (
@@ -27,20 +27,21 @@ VIEWS = ("leaderboard", "breakdowns", "questions", "compare", "question?id=001-1
 def table_rows(page: Page, name: str) -> list[list[str]]:
     """The cells of the table under the heading `name`, as they are read out."""
     table = page.locator(".toolbar", has_text=name).locator("xpath=following::table[1]")
-    rows = table.locator("tbody tr").all()
-    return [[cell.inner_text() for cell in row.locator("th, td").all()] for row in rows]
+    rows: list[list[str]] = table.evaluate(
+        "table => [...table.tBodies[0].rows].map(row => [...row.cells].map(c => c.innerText))"
+    )
+    return rows
 
 
 def scored(store: Store, evaluation: str) -> list[ScoredQuestion]:
     return read_rows(store.scores("videomme", evaluation), ScoredQuestion)
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_every_view_opens_without_a_word_in_the_console(
-    visit: Visit, page_file: Path, view: str
-) -> None:
-    page = visit.open(page_file, view)
-    expect(page.locator("main table, main .options").first).to_be_visible()
+def test_every_view_opens_without_a_word_in_the_console(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file)
+    for view in VIEWS:
+        visit.turn(view)
+        expect(page.locator("main table, main .options").first).to_be_visible()
     assert [url.split("#")[0] for url in visit.requests if url != "about:blank"] == [
         page_file.as_uri()
     ]
@@ -80,7 +81,7 @@ def test_the_leaderboard_is_filtered_by_words(visit: Visit, page_file: Path) -> 
 
 def test_published_results_are_marked_and_stand_beside_ours(visit: Visit, page_file: Path) -> None:
     page = visit.open(page_file)
-    page.get_by_label("Filter models").fill("gpt-4o openai")
+    page.get_by_label("Filter models").fill('"gpt-4o openai"')
     rows = table_rows(page, "Beside published")
     assert [row[0].split("\n")[1][:9] for row in rows] == ["published"]
     assert rows[0][2:4] == ["71.9", "77.2"]
@@ -94,7 +95,7 @@ def test_a_filter_keeps_exactly_the_questions_with_that_outcome(
     page.get_by_label("Outcome").select_option("incorrect")
     wrong = {row.question_id for row in scored(store, "model-a") if row.outcome == "incorrect"}
     assert {row[0] for row in table_rows(page, "Questions")} == wrong
-    expect(page.get_by_text(f"{len(wrong)} of 90 questions").first).to_be_visible()
+    expect(page.get_by_text(f"{len(wrong)} of 45 questions").first).to_be_visible()
 
 
 def test_a_filter_travels_in_the_address(visit: Visit, page_file: Path, store: Store) -> None:
@@ -113,7 +114,7 @@ def test_the_search_reads_question_text_and_options(
     prompt = read_rows(store.prompts("videomme", "model-a", "007"), Prompt)[1]
     text = prompt.text.split("Question: ")[1].split("?")[0]
     page = visit.open(page_file, "questions")
-    page.get_by_label("Search").fill(text)
+    page.get_by_label("Search").fill(f'"{text}"')
     assert [row[0] for row in table_rows(page, "Questions")] == [prompt.question_id]
 
 
@@ -175,8 +176,8 @@ def test_the_whole_page_works_from_the_keyboard(visit: Visit, page_file: Path) -
     page = visit.open(page_file, "questions?show=model-a")
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "search"
-    page.keyboard.type("sub-category 5")
-    expect(page.get_by_text("3 of 90 questions").first).to_be_visible()
+    page.keyboard.type('"sub-category 5"')
+    expect(page.get_by_text("3 of 45 questions").first).to_be_visible()
     page.get_by_role("link", name="005-1").focus()
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.textContent") == "005-2"
@@ -185,7 +186,7 @@ def test_the_whole_page_works_from_the_keyboard(visit: Visit, page_file: Path) -
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("heading", name="Question 005-3")).to_be_visible()
     page.keyboard.press("Escape")
-    expect(page.get_by_label("Search")).to_have_value("sub-category 5")
+    expect(page.get_by_label("Search")).to_have_value('"sub-category 5"')
 
 
 def test_tabbing_visits_controls_in_reading_order(visit: Visit, page_file: Path) -> None:
@@ -210,31 +211,28 @@ def test_the_theme_follows_the_system_and_can_be_turned(chromium: Browser, page_
     context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
-def test_axe_finds_nothing_serious(
-    context: BrowserContext, visit: Visit, page_file: Path, view: str, scheme: str
+def test_axe_finds_nothing_serious_in_light_and_dark(
+    visit: Visit, small_file: Path, view: str
 ) -> None:
-    visit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    page = visit.open(page_file, view)
-    found = Axe().run(page).response["violations"]
-    serious = [
-        (item["id"], [node["html"][:160] for node in item["nodes"]][:3])
-        for item in found
-        if item["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
+    page = visit.open(small_file, view)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        serious = [
+            (scheme, item["id"], item["nodes"][0]["html"][:200])
+            for item in Axe().run(page).response["violations"]
+            if item["impact"] in ("serious", "critical")
+        ]
+        assert serious == []
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_nothing_sticks_out_on_a_phone(
-    chromium: Browser, page_file: Path, hostile_file: Path, view: str
-) -> None:
-    context = chromium.new_context(viewport={"width": 360, "height": 740}, offline=True)
+def test_nothing_sticks_out_on_a_phone(visit: Visit, page_file: Path, hostile_file: Path) -> None:
+    visit.page.set_viewport_size({"width": 360, "height": 740})
     for file in (page_file, hostile_file):
-        page = Visit(context.new_page()).open(file, view)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    context.close()
+        page = visit.open(file)
+        for view in VIEWS:
+            visit.turn(view)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
 
 
 def test_print_leaves_out_the_controls(visit: Visit, page_file: Path) -> None:
@@ -245,26 +243,22 @@ def test_print_leaves_out_the_controls(visit: Visit, page_file: Path) -> None:
     expect(page.get_by_role("table").first).to_be_visible()
 
 
-@pytest.mark.parametrize("view", [*VIEWS, "question?id=003-3"])
-def test_texts_from_outside_are_shown_and_never_run(
-    visit: Visit, hostile_file: Path, view: str
-) -> None:
-    page = visit.open(hostile_file, view)
-    for summary in page.locator("summary").all():
-        summary.click()
-    assert page.evaluate("window.hacked") is None
-    assert page.evaluate("document.querySelectorAll('main script, main img').length") == 0
+def test_texts_from_outside_are_shown_and_never_run(visit: Visit, hostile_file: Path) -> None:
+    page = visit.open(hostile_file)
+    for view in (*VIEWS, "question?id=003-3"):
+        visit.turn(view)
+        page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        assert page.evaluate("window.hacked") is None
+        assert page.evaluate("document.querySelectorAll('main script, main img').length") == 0
 
 
-@pytest.mark.parametrize("number", range(len(HOSTILE)))
-def test_a_hostile_answer_is_shown_letter_by_letter(
-    visit: Visit, hostile_file: Path, number: int
-) -> None:
-    question_id = f"{number // 3 + 1:03d}-{number % 3 + 1}"
-    page = visit.open(hostile_file, f"question?id={question_id}&show=model-a")
-    assert page.locator(".question-text").text_content() == HOSTILE[number]
-    assert page.locator("article pre").first.text_content() == HOSTILE[number]
-    assert page.locator("article pre").first.get_attribute("dir") == "auto"
+def test_a_hostile_answer_is_shown_letter_by_letter(visit: Visit, hostile_file: Path) -> None:
+    page = visit.open(hostile_file)
+    for number, text in enumerate(HOSTILE):
+        visit.turn(f"question?id={number // 3 + 1:03d}-{number % 3 + 1}&show=model-a")
+        assert page.locator(".question-text").text_content() == text
+        said = page.locator("article pre").first
+        assert (said.text_content(), said.get_attribute("dir")) == (text, "auto")
 
 
 def test_a_download_is_the_table_with_formulas_disarmed(visit: Visit, hostile_file: Path) -> None:
@@ -291,7 +285,8 @@ def test_two_evaluations_are_laid_side_by_side(visit: Visit, page_file: Path, st
     lost = {
         question_id
         for question_id in before
-        if before[question_id] == Outcome.CORRECT != after[question_id]
+        if before[question_id] == Outcome.CORRECT
+        and after[question_id] in (Outcome.INCORRECT, Outcome.UNREADABLE)
     }
     assert {row[0] for row in table_rows(page, "Questions that differ")} == lost
     specification = page.get_by_role("region", name="Values that are not the same")
@@ -322,7 +317,8 @@ def test_a_benchmark_of_groups_alone_has_a_page(visit: Visit, tmp_path: Path) ->
     store_questions(store, questions)
     store_evaluation(store, questions, MadeUpEvaluation(name="groups-a"))
     file = write_page(store, tmp_path / "page.html")
+    page = visit.open(file)
     for view in VIEWS:
-        visit.open(file, view)
-    page = visit.open(file, "breakdowns")
+        visit.turn(view)
+    visit.turn("breakdowns")
     assert [row[0] for row in table_rows(page, "Level")] == ["Level 1", "Level 2", "Level 3"]

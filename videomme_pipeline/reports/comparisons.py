@@ -1,10 +1,79 @@
-"""Evaluations against each other, as `scoring.compare` finds them, arranged for the page."""
+"""Evaluations against each other, as `scoring.compare` finds them, arranged for the page.
 
-from collections.abc import Sequence
+Statistics are not made here: what is paired, clustered and corrected is said there.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
+from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.reports.stored import ScoredEvaluation
+from videomme_pipeline.scoring.compare import FALSE_DISCOVERY_RATE, Comparison, Marginal, compare
+from videomme_pipeline.scoring.statistics import PairedDifference
+
+MOST_PAIRS = 45
+"""All pairs of ten evaluations; with more, a page holds the pairs with the best one alone."""
+
+Json = dict[str, Any]
 
 
-def comparisons(evaluations: Sequence[ScoredEvaluation]) -> list[dict[str, Any]]:
-    return []
+def comparisons(
+    evaluations: Sequence[ScoredEvaluation], ranking: Sequence[int], titles: Mapping[str, str]
+) -> list[Json]:
+    """Each pair (a, b) of places in `evaluations` with the difference b minus a.
+
+    `ranking` is their places, best first. Pairs without a question answered by both are left
+    out. Differences are fractions of one.
+    """
+    pairs = list(combinations(range(len(evaluations)), 2))
+    if len(pairs) > MOST_PAIRS:
+        pairs = [(ranking[0], other) for other in ranking[1:]]
+    held = []
+    for a, b in pairs:
+        try:
+            found = compare(evaluations[b].rows, evaluations[a].rows)
+        except ScoringError:
+            continue
+        held.append({"a": a, "b": b} | _comparison(found, titles))
+    return held
+
+
+def _comparison(found: Comparison, titles: Mapping[str, str]) -> Json:
+    grouped = found.group_score is not None
+    scale = 100 if grouped else 1
+    overall = found.group_score or found.accuracy
+    return {
+        "overall": _difference(overall, scale)
+        | {
+            "p": round(overall.p_value, 6),
+            "significant": overall.p_value < FALSE_DISCOVERY_RATE,
+            "by": "Group score" if grouped else "Accuracy",
+            "value": "All groups" if grouped else "All questions",
+        },
+        "flip_rate": found.flip_rate.mean,
+        "failed": len(found.failed),
+        "marginals": [_marginal(marginal, scale, titles) for marginal in found.marginals],
+    }
+
+
+def _marginal(marginal: Marginal, scale: int, titles: Mapping[str, str]) -> Json:
+    return _difference(marginal.difference, scale) | {
+        "by": titles[marginal.column],
+        "value": marginal.value,
+        "p": round(marginal.adjusted_p_value, 6),
+        "significant": marginal.significant,
+    }
+
+
+def _difference(paired: PairedDifference, scale: int) -> Json:
+    return {
+        "n": paired.difference.values,
+        "difference": _rounded(paired.difference.mean, scale),
+        "low": _rounded(paired.difference.low, scale),
+        "high": _rounded(paired.difference.high, scale),
+    }
+
+
+def _rounded(value: float | None, scale: int) -> float | None:
+    return None if value is None else round(value / scale, 5)

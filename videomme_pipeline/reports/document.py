@@ -45,19 +45,18 @@ _NO_PICTURES = "'none'"
 Json = Mapping[str, Any]
 
 
-def render(
-    *, title: str, description: str, share: bool, summary: Json, details: Json, pictures: bool
-) -> str:
+def render(summary: Json, details: Json, *, pictures: bool) -> str:
     """The document that shows `summary` (numbers) and `details` (texts).
 
     `pictures` allows image files beside the document, as the folder form has them.
     """
+    benchmarks = summary["benchmarks"]
     style, script = _style(), _script()
     template = _environment().get_template("page.html")
     return template.render(
-        title=title,
-        summary=description,
-        share=share,
+        title=benchmarks[0]["title"] if benchmarks else "Results",
+        summary=benchmarks[0]["summary"] if benchmarks else "No evaluation yet",
+        share=summary["share"],
         policy=content_policy(style, script, pictures=pictures),
         style=Markup(style),
         script=Markup(script),

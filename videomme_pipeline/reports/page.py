@@ -17,6 +17,7 @@ from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
 from videomme_pipeline.reports.numbers import (
+    TITLES,
     Numbers,
     answer_cells,
     chance,
@@ -34,7 +35,7 @@ from videomme_pipeline.reports.texts import Texts, Thumbnails, stored_frames
 from videomme_pipeline.store import Store, publish
 from videomme_pipeline.warehouse.database import connect
 
-TITLES = {
+BENCHMARK_TITLES = {
     "videomme": "Video-MME",
     "videomme_v2": "Video-MME-v2",
     "smoke": "Smoke benchmark",
@@ -162,25 +163,36 @@ def _summary(
     numbers: Numbers,
 ) -> dict[str, Any]:
     videos = len({question.video_id for question in questions})
+    entries = numbers.evaluations()
     return {
         "name": benchmark,
-        "title": TITLES.get(benchmark, benchmark),
+        "title": BENCHMARK_TITLES.get(benchmark, benchmark),
         "summary": _sentence(evaluations, questions, videos),
         "question_count": len(questions),
         "video_count": videos,
         "chance": chance(questions),
         "chance_group_score": chance_group_score(questions),
-        "evaluations": numbers.evaluations(),
+        "evaluations": entries,
         "breakdowns": numbers.breakdowns(),
         "crossed": numbers.crossed(),
         "tracks": numbers.tracks(),
-        "comparisons": comparisons(evaluations),
+        "comparisons": comparisons(evaluations, _ranking(entries), TITLES),
         "history": [],
         "published": published_results(benchmark),
         "questions": question_columns(questions),
         "results": [answer_cells(questions, evaluation) for evaluation in evaluations],
         "numbers_parquet": numbers.parquet(),
     }
+
+
+def _ranking(entries: Sequence[dict[str, Any]]) -> list[int]:
+    """The places of the evaluations, best first; baselines behind the others."""
+
+    def rank(entry: dict[str, Any]) -> tuple[bool, float]:
+        score = entry["group_score"]
+        return (not entry["baseline"], entry["accuracy"] if score is None else score)
+
+    return [entry["index"] for entry in sorted(entries, key=rank, reverse=True)]
 
 
 def _sentence(
@@ -209,15 +221,8 @@ def _document(
     share: bool,
     pictures: bool,
 ) -> str:
-    first = pages[0].summary if pages else {"title": "Results", "summary": "No evaluation yet"}
-    return render(
-        title=first["title"],
-        description=first["summary"],
-        share=share,
-        summary={"share": share, "benchmarks": [page.summary for page in pages]},
-        details=details or {},
-        pictures=pictures,
-    )
+    summary = {"share": share, "benchmarks": [page.summary for page in pages]}
+    return render(summary, details or {}, pictures=pictures)
 
 
 def _write_thumbnails(store: Store, folder: Path, page: _BenchmarkPage) -> Thumbnails:

@@ -46,7 +46,7 @@ class ScoredEvaluation:
     def track_name(self) -> str | None:
         """The folder of the aligned lines this evaluation was shown, None without any."""
         alignment = self.alignment
-        return alignment and f"{self.rows[0].sampling}.{alignment.name}"
+        return None if alignment is None else f"{self.rows[0].sampling}.{alignment.name}"
 
     @property
     def with_subtitles(self) -> bool:

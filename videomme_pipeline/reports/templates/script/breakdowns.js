@@ -115,9 +115,9 @@ function differenceTable({ caption, rows, scale, marked = false }) {
       { key: "difference", title: "Difference", number: true, value: (row) => row.difference, cell: (row) => h("span", { class: direction(row) }, points(row.difference)) },
       { key: "interval", title: "95 % interval", number: true, cell: pointsInterval },
       { key: "n", title: "n", number: true, value: (row) => row.n, cell: (row) => count(row.n) },
-      rows.some((row) => known(row.p)) && { key: "p", title: "p", number: true, value: (row) => row.p, cell: (row) => probability(row.p) },
+      rows.some((row) => known(row.p)) && { key: "p", title: marked ? "p, adjusted" : "p", number: true, value: (row) => row.p, cell: (row) => probability(row.p) },
       marked && { key: "mark", title: "After Benjamini–Hochberg", value: (row) => (row.significant ? "real" : ""),
-        cell: (row) => (!known(row.significant) ? "" : row.significant ? h("strong", {}, "● real") : h("span", { class: "soft" }, "○ could be chance")) },
+        cell: (row) => (!known(row.significant) ? "" : row.significant ? h("strong", { class: "nowrap" }, "● real") : h("span", { class: "soft nowrap" }, "○ could be chance")) },
     ].filter(Boolean),
   });
 }

@@ -25,8 +25,7 @@ function comparisonOf(benchmark, to, from) {
   const held = benchmark.comparisons.find((item) => (item.a === from && item.b === to) || (item.a === to && item.b === from));
   if (!held || (held.a === from && held.b === to)) return held;
   const turn = (row) => ({ ...row, difference: negative(row.difference), low: negative(row.high), high: negative(row.low) });
-  return { ...held, a: from, b: to, overall: turn(held.overall), marginals: held.marginals.map(turn),
-    only_a: held.only_b, only_b: held.only_a };
+  return { ...held, a: from, b: to, overall: turn(held.overall), marginals: held.marginals.map(turn) };
 }
 
 const negative = (value) => (known(value) ? -value : value);
@@ -34,22 +33,22 @@ const negative = (value) => (known(value) ? -value : value);
 function differenceSections(benchmark, a, b) {
   const comparison = comparisonOf(benchmark, b.index, a.index);
   if (!comparison) {
-    return [h("p", { class: "notice" }, "This pair is not worked out in this page, which holds a limited number of pairs. ",
+    return [h("p", { class: "notice" }, "This pair is not worked out in this page, which holds the pairs with the best evaluation. ",
       h("code", {}, `videomme compare ${a.name} ${b.name}`), " does it. The questions where they differ are below.")];
   }
   const { overall } = comparison;
   const better = overall.difference > 0 ? b : a;
-  const real = isReal(overall);
+  const real = isReal(overall, true);
   const scale = differenceAxis([overall, ...comparison.marginals]);
   const table = differenceTable({ caption: `${b.name} minus ${a.name} in points, paired by question, clustered by video`,
-    rows: [{ ...overall, value: "All questions" }, ...comparison.marginals], scale, marked: true });
+    rows: [overall, ...comparison.marginals], scale, marked: true });
   return [
     h("ul", { class: "lead" },
       h("li", {}, real
         ? [h("strong", {}, better.name), ` is better by ${points(Math.abs(overall.difference)).replace("+", "")} points`]
         : [h("strong", {}, "No real difference is shown"), `: ${points(overall.difference)} points`],
-      ` (95 % interval ${pointsInterval(overall)}, p ${probability(overall.p)}, ${plural(overall.n, "question")}).`),
-      known(overall.detectable) && h("li", { class: "soft" }, `A true difference of ${points(overall.detectable).replace("+", "")} points would be found in 8 of 10 such comparisons.`)),
+      ` of ${overall.by.toLowerCase()} (95 % interval ${pointsInterval(overall)}, p ${probability(overall.p)}, ${plural(overall.n, overall.by === "Accuracy" ? "question" : "group")} that both answered).`),
+      h("li", { class: "soft" }, `${percent(comparison.flip_rate)} % of the answers are other ones`, comparison.failed ? `; ${plural(comparison.failed, "question")} without an answer on one side ${comparison.failed === 1 ? "is" : "are"} left out` : "", ".")),
     heading("Difference", csvButton(`compare-${a.name}-${b.name}`, table)), table.element,
   ];
 }
@@ -70,7 +69,7 @@ function specificationSection(a, b) {
 
 const FLIPS = [
   ["lost", "Right before, not right now"], ["won", "Not right before, right now"],
-  ["other", "Wrong in another way"], ["all", "All that differ"],
+  ["other", "Wrong in another way"], ["failed", "Never answered on one side"], ["all", "All that differ"],
 ];
 
 function flipSections(benchmark, details, a, b, params) {
@@ -88,7 +87,7 @@ function flipSections(benchmark, details, a, b, params) {
       { key: "id", title: "Question", class: "nowrap", value: (row) => row.id, cell: (row) => h("a", { href: link("question", { id: row.id, show: `${a.name},${b.name}` }) }, row.id) },
       texts && { key: "text", title: "Text", class: "text", value: (row) => details.questions[row.index].question, cell: (row) => h("span", { class: "clip", dir: "auto" }, details.questions[row.index].question) },
       { key: "answer", title: "Right", value: (row) => row.answer },
-      { key: "flip", title: "Change", value: (row) => row.flip, cell: (row) => h("span", { class: { won: "better", lost: "worse" }[row.flip] }, { won: "▲ won", lost: "▼ lost", other: "◇ other" }[row.flip]) },
+      { key: "flip", title: "Change", value: (row) => row.flip, cell: (row) => h("span", { class: { won: "better", lost: "worse" }[row.flip] }, { won: "▲ won", lost: "▼ lost", other: "◇ other", failed: "! failed" }[row.flip]) },
       answer(a), answer(b),
     ].filter(Boolean),
   });
@@ -103,6 +102,8 @@ function flipSections(benchmark, details, a, b, params) {
 function flipOf(row, a, b) {
   const [before, after] = [row.answers[a.index], row.answers[b.index]];
   if (!before.length || !after.length) return null;
+  const failed = (answers) => answers.some((answer) => answer.name === "failed");
+  if (failed(before) !== failed(after)) return "failed";
   const share = (answers) => answers.filter((answer) => answer.name === "correct").length / answers.length;
   if (share(after) > share(before)) return "won";
   if (share(after) < share(before)) return "lost";

@@ -43,7 +43,7 @@ function scoreText(benchmark, evaluation) {
 }
 
 function leadSentence(benchmark, { overall, a, b }, second) {
-  const real = isReal(overall);
+  const real = isReal(overall, true);
   return [
     `It leads ${second.name} by ${points(Math.abs(overall.difference)).replace("+", "")} points (${pointsInterval(overall)} paired): `,
     h("strong", {}, real ? "more than chance explains" : "not more than chance explains"),
@@ -109,7 +109,7 @@ function outcomeCell(row) {
 const evaluationWords = (row) => [row.name, row.model, row.sampling, row.track, row.reader, row.template, row.fingerprint].join(" ");
 
 function matching(rows, text, words) {
-  const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = searchWords(text);
   return rows.filter((row) => { const held = words(row).toLowerCase(); return wanted.every((word) => held.includes(word)); });
 }
 

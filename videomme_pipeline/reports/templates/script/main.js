@@ -44,10 +44,15 @@ function draw() {
   document.title = name === "question" ? `${params.get("id")} · ${benchmark.title}` : `${view.title} · ${benchmark.title}`;
   const content = view.draw({ benchmark, params, details: texts?.[benchmark.name], share: page.share });
   main.replaceChildren(...append(h("div"), content).childNodes);
-  if (view === VIEWS.questions && listing) listing.address = location.hash;
   const place = `${name}?${params.get("id") ?? ""}`;
   if (lastDrawn && lastDrawn !== place) { main.focus({ preventScroll: true }); window.scrollTo(0, 0); }
   lastDrawn = place;
+}
+
+/** Draw what the address names, and say that it is drawn. */
+function turn() {
+  draw();
+  document.documentElement.dataset.shown = location.hash;
 }
 
 function drawNavigation(benchmark, current) {
@@ -88,6 +93,6 @@ function onKey(event) {
   if (event.key === "Escape") backToList();
 }
 
-window.addEventListener("hashchange", draw);
+window.addEventListener("hashchange", turn);
 document.addEventListener("keydown", onKey);
 open();

@@ -8,7 +8,7 @@ function questionsView({ benchmark, params, details }) {
   const rows = questionRows(benchmark, details);
   const table = dataTable({
     caption: "", columns: questionColumns(benchmark, shown, details), rows: [], sticky: true,
-    sort: params.get("sort") ?? undefined, onSort: (sort) => amend({ sort }),
+    sort: params.get("sort") ?? undefined, onSort: (sort) => { amend({ sort }); listing.address = location.hash; },
   });
   const caption = table.element.querySelector("caption");
   const refresh = (changes = {}) => {
@@ -17,7 +17,7 @@ function questionsView({ benchmark, params, details }) {
     const held = selectQuestions(rows, criteria, shown);
     table.replace(held);
     caption.textContent = `${count(held.length)} of ${plural(rows.length, "question")}`;
-    listing = { rows: table.sorted, benchmark: benchmark.name };
+    listing = { rows: table.sorted, benchmark: benchmark.name, address: location.hash };
     announce(caption.textContent);
   };
   table.element.addEventListener("keydown", walkRows);
@@ -32,7 +32,7 @@ function questionsView({ benchmark, params, details }) {
   return view;
 }
 
-/** The rows last listed: previous and next of an open question follow them. */
+/** The rows last listed and where: previous, next and back of an open question follow them. */
 let listing = null;
 
 function questionRows(benchmark, details) {
@@ -60,7 +60,7 @@ function questionColumns(benchmark, shown, details) {
 }
 
 function selectQuestions(rows, criteria, shown) {
-  const wanted = criteria.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = searchWords(criteria.q);
   const judged = criteria.of ? shown.filter((item) => item.name === criteria.of) : shown;
   return rows.filter((row) => {
     if (!wanted.every((word) => row.words.includes(word))) return false;
@@ -68,6 +68,11 @@ function selectQuestions(rows, criteria, shown) {
     if (criteria.outcome && !judged.some((item) => row.answers[item.index].some((answer) => answer.name === criteria.outcome))) return false;
     return !criteria.different || isDifferent(row, shown);
   });
+}
+
+/** The words to be found, and what stands in double quotes as one. */
+function searchWords(text) {
+  return (text.toLowerCase().match(/"[^"]+"|\S+/g) ?? []).map((word) => word.replaceAll('"', "")).filter(Boolean);
 }
 
 /** Whether the shown evaluations do not all fare alike on this question. */
