@@ -1,5 +1,6 @@
 """Unzipping: every member whole or not at all, and nothing outside the folder."""
 
+import contextlib
 import io
 import stat
 import struct
@@ -20,6 +21,7 @@ from videomme_pipeline.annotations.archives import (
 from videomme_pipeline.errors import ArchiveError
 
 VIDEO = bytes(range(256)) * 20
+DAMAGEABLE = zip_bytes({"data/a.mp4": VIDEO[:300], "data/b.mp4": VIDEO[:200]}, ZIP_DEFLATED)
 
 
 def members_of(data: bytes) -> tuple[Member, ...]:
@@ -176,3 +178,18 @@ def test_a_half_written_file_of_an_earlier_run_is_replaced(tmp_path: Path) -> No
     unzip(zip_bytes({"data/a.mp4": VIDEO}), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.mp4"]
     assert (tmp_path / "a.mp4").read_bytes() == VIDEO
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_damage_anywhere_is_an_archive_error_or_harmless(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    archive = bytearray(DAMAGEABLE)
+    for _ in range(data.draw(st.integers(1, 3))):
+        archive[data.draw(st.integers(0, len(archive) - 1))] = data.draw(st.integers(0, 255))
+    folder = tmp_path_factory.mktemp("media")
+    with contextlib.suppress(ArchiveError):
+        unzip(bytes(archive), folder / "inside")
+    assert {path.name for path in folder.iterdir()} <= {"inside"}
+    assert {path.read_bytes() for path in folder.rglob("*.*")} <= {VIDEO[:300], VIDEO[:200]}

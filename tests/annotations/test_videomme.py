@@ -6,11 +6,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.published_data import parquet_bytes, table, v1_rows
 from videomme_pipeline.annotations import videomme
-from videomme_pipeline.annotations.question import Duration, Letter, videos_of
+from videomme_pipeline.annotations.question import Duration, Letter, Question, videos_of
 from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.rows import from_table, to_table
 
 
 def one_video(**changes: Any) -> pa.Table:
@@ -139,3 +142,22 @@ def test_columns_that_other_tools_added_do_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "test.parquet"
     pq.write_table(table(v1_rows(1)).append_column("index", [[0, 1, 2]]), path)
     assert len(videomme.read_questions(path, videos=1)) == 3
+
+
+@given(
+    st.sampled_from(videomme.COLUMNS),
+    st.none()
+    | st.booleans()
+    | st.integers(0, 9)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.lists(st.text(max_size=5), max_size=9)
+    | st.binary(max_size=5),
+)
+def test_whatever_stands_in_a_column_is_read_or_named(column: str, value: object) -> None:
+    changed = table([row | {column: value} for row in v1_rows(1)])
+    try:
+        questions = videomme.read_questions(changed, videos=1)
+    except AnnotationError:
+        return
+    assert from_table(to_table(questions, Question), Question) == list(questions)

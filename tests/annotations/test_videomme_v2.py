@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from tests.published_data import table, v2_rows
 from videomme_pipeline.annotations import videomme_v2
-from videomme_pipeline.annotations.question import GroupType, Letter, videos_of
+from videomme_pipeline.annotations.question import GroupType, Letter, Question, videos_of
 from videomme_pipeline.annotations.videomme_v2 import split_options
 from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.rows import from_table, to_table
 
 
 def one_group(**changes: Any) -> pa.Table:
@@ -145,3 +146,22 @@ def test_a_wrong_cell_is_named_with_its_question(changes: dict[str, Any], found:
 def test_a_group_without_four_questions_is_named() -> None:
     with pytest.raises(AnnotationError, match="videos without 4 questions: 002"):
         videomme_v2.read_questions(table(v2_rows(2)[:-1]), videos=None)
+
+
+@given(
+    st.sampled_from(videomme_v2.COLUMNS),
+    st.none()
+    | st.booleans()
+    | st.integers(0, 9)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.lists(st.text(max_size=5), max_size=9)
+    | st.binary(max_size=5),
+)
+def test_whatever_stands_in_a_column_is_read_or_named(column: str, value: object) -> None:
+    changed = table([row | {column: value} for row in v2_rows(1)])
+    try:
+        questions = videomme_v2.read_questions(changed, videos=1)
+    except AnnotationError:
+        return
+    assert from_table(to_table(questions, Question), Question) == list(questions)

@@ -7,6 +7,7 @@ binary files here. Which archives and members are wanted is not decided here.
 import io
 import os
 import stat
+import struct
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,8 @@ _CHUNK_BYTES = 8 << 20
 _SMALL_BYTES = 1 << 20
 _ENCRYPTED = 0x1
 _LEFT_BY_MACOS = "__MACOSX"
+_DAMAGE = (BadZipFile, EOFError, KeyError, RuntimeError, ValueError, struct.error, zlib.error)
+"""What `zipfile` raises on bytes that are not what they should be, found by damaging them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,7 @@ def open_archive(file: BinaryFile, archive: str) -> Iterator[ZipFile]:
     """
     try:
         opened = ZipFile(file)
-    except (BadZipFile, EOFError, NotImplementedError, ValueError) as error:
+    except _DAMAGE as error:
         raise ArchiveError(
             f"{archive}: not a readable zip archive ({error}); delete it and download it again"
         ) from error
@@ -113,7 +116,7 @@ def extract(
     try:
         _copy(opened, member, partial, on_bytes)
         partial.replace(target)
-    except (BadZipFile, EOFError, zlib.error, NotImplementedError, KeyError) as error:
+    except _DAMAGE as error:
         raise ArchiveError(
             f"{member.archive}, member {member.name}: damaged ({error}); run again, and if it "
             "stays so, delete the archive where it was kept"
@@ -189,8 +192,8 @@ def _check_places(held: Sequence[ZipInfo], end: int, archive: str) -> None:
     placed = sorted(held, key=lambda info: info.header_offset)
     starts = [info.header_offset for info in placed] + [end]
     for info, (start, following) in zip(placed, pairwise(starts), strict=True):
-        if start + info.compress_size > following:
+        if start < 0 or start + info.compress_size > following:
             raise ArchiveError(
-                f"{archive}, member {info.orig_filename!r}: shares bytes with another member; "
-                "nothing of it is unzipped"
+                f"{archive}, member {info.orig_filename!r}: shares bytes with another member, "
+                "or lies outside the archive; nothing of it is unzipped"
             )

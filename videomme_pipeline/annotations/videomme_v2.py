@@ -109,7 +109,7 @@ def _question(table: AnnotationTable, row: Mapping[str, Any], benchmark: str) ->
         question_id=table.text(row, "question_id").strip(),
         video_id=table.file_stem(row, "video_id"),
         youtube_id=None,
-        url=row["url"] or None,
+        url=table.text_or_none(row, "url"),
         question=table.text(row, "question"),
         options=options,
         answer=table.answer(row, option_count=len(options)),
