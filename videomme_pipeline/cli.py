@@ -12,8 +12,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
     from assets.resources import Project
     from assets.run import Refreshed
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion
+    from videomme_pipeline.store import Store
+
+Kind = TypeVar("Kind", bound=StrEnum)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -162,20 +167,186 @@ def read(
 ) -> None:
     """Read the letter out of responses: JSON lines in, the same with letter, rule and span out."""
     from videomme_pipeline.annotations.question import Letter  # noqa: PLC0415
-    from videomme_pipeline.configuration import nearest  # noqa: PLC0415
     from videomme_pipeline.scoring.read_answer import ReaderName, read_lines  # noqa: PLC0415
 
-    if reader not in set(ReaderName):
-        raise ConfigurationError(f"no reader `{reader}`: {nearest(reader, list(ReaderName))}")
+    kind = _choice(ReaderName, reader, "reader")
     unknown = set(letters) - set(Letter)
     if unknown:
         raise ConfigurationError(f"--letters {letters}: only A to H are letters of options")
     failed = False
-    for row in read_lines(sys.stdin, ReaderName(reader), [Letter(letter) for letter in letters]):
+    for row in read_lines(sys.stdin, kind, [Letter(letter) for letter in letters]):
         failed = failed or "error" in row
         sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
     if failed:
         raise typer.Exit(1)
+
+
+@app.command(epilog="Example: videomme score results.json --report official")
+def score(
+    responses: Annotated[
+        Path, typer.Argument(help="Results file: official, lmms-eval, VLMEvalKit.")
+    ],
+    benchmark: Annotated[
+        str, typer.Option("--benchmark", "-b", help="videomme or videomme_v2.")
+    ] = ("videomme"),
+    report: Annotated[str, typer.Option(help="official, json, table or markdown.")] = "table",
+    reader: Annotated[
+        str | None,
+        typer.Option(help="Answer reader; the official one for the official report, else strict."),
+    ] = None,
+    group_rule: Annotated[str, typer.Option(help="v2: corrected or official.")] = "corrected",
+    video_duration_type: Annotated[
+        str, typer.Option("--video_duration_type", help="v1: comma-separated durations.")
+    ] = "short,medium,long",
+    return_categories_accuracy: Annotated[bool, typer.Option("--return_categories_accuracy")] = (
+        False
+    ),
+    return_sub_categories_accuracy: Annotated[
+        bool, typer.Option("--return_sub_categories_accuracy")
+    ] = False,
+    return_task_types_accuracy: Annotated[bool, typer.Option("--return_task_types_accuracy")] = (
+        False
+    ),
+    skip_missing: Annotated[
+        bool,
+        typer.Option("--skip_missing/--no-skip_missing", help="Leave out videos marked missing."),
+    ] = True,
+) -> None:
+    """Score a results file. The flags with underscores are the official script's own."""
+    from videomme_pipeline.reports.score_report import ReportKind, render  # noqa: PLC0415
+    from videomme_pipeline.scoring.groups import GroupRule  # noqa: PLC0415
+    from videomme_pipeline.scoring.read_answer import ReaderName  # noqa: PLC0415
+    from videomme_pipeline.scoring.score_file import (  # noqa: PLC0415
+        ScoreOptions,
+        parse_durations,
+        score_file,
+    )
+
+    kind = _choice(ReportKind, report, "report")
+    if reader is None:
+        official = "official_v2" if benchmark == "videomme_v2" else "official_v1"
+        reader = official if kind is ReportKind.OFFICIAL else "strict"
+    options = ScoreOptions(
+        benchmark=benchmark,
+        reader=_choice(ReaderName, reader, "reader"),
+        group_rule=_choice(GroupRule, group_rule, "group rule"),
+        durations=parse_durations(video_duration_type),
+        skip_missing=skip_missing,
+    )
+    scored = score_file(responses, options)
+    sys.stdout.write(
+        render(
+            scored,
+            kind,
+            return_categories_accuracy=return_categories_accuracy,
+            return_sub_categories_accuracy=return_sub_categories_accuracy,
+            return_task_types_accuracy=return_task_types_accuracy,
+        )
+    )
+    for note in scored.notes:
+        err.print(f"Note: {note}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command(epilog="Example: videomme export smoke-embedded --format official > results.json")
+def export(
+    evaluation: Annotated[str, typer.Argument(help="Name of an evaluation that has scores.")],
+    form: Annotated[str, typer.Option("--format", help="official, lmms_eval or vlmevalkit.")] = (
+        "official"
+    ),
+) -> None:
+    """Write the responses of an evaluation as another evaluator's results file."""
+    from videomme_pipeline.annotations.question import Question  # noqa: PLC0415
+    from videomme_pipeline.reports.export import ExportFormat  # noqa: PLC0415
+    from videomme_pipeline.reports.export import export as write  # noqa: PLC0415
+    from videomme_pipeline.store import read_rows  # noqa: PLC0415
+
+    kind = _choice(ExportFormat, form, "format")
+    store = _project().store
+    benchmark, rows = _scores(store, evaluation)
+    sys.stdout.write(write(read_rows(store.questions(benchmark), Question), rows, kind))
+
+
+@app.command(epilog="Example: videomme compare smoke-embedded smoke-blind")
+def compare(evaluation_a: str, evaluation_b: str, as_json: AsJson = False) -> None:
+    """How much better A is than B on the same questions, and whether that is real."""
+    from videomme_pipeline.reports.terminal import show_comparison  # noqa: PLC0415
+    from videomme_pipeline.scoring.compare import compare as compare_rows  # noqa: PLC0415
+    from videomme_pipeline.store import stored_recipe  # noqa: PLC0415
+
+    store = _project().store
+    (benchmark_a, a), (benchmark_b, b) = _scores(store, evaluation_a), _scores(store, evaluation_b)
+    comparison = compare_rows(
+        a,
+        b,
+        specification_a=stored_recipe(store.scores(benchmark_a, evaluation_a)),
+        specification_b=stored_recipe(store.scores(benchmark_b, evaluation_b)),
+    )
+    if as_json:
+        _print_json(asdict(comparison))
+    else:
+        show_comparison(out, comparison)
+
+
+@app.command(epilog="Example: videomme report --share --output results.html")
+def report(
+    evaluations: EvaluationNames = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File, or folder with --folder.")
+    ] = None,
+    share: Annotated[
+        bool, typer.Option("--share", help="Leave out question text, responses and frames.")
+    ] = False,
+    folder: Annotated[
+        bool, typer.Option("--folder", help="A folder with pictures of the frames; never share it.")
+    ] = False,
+) -> None:
+    """Write the results of evaluations (all without a name) as a page that works offline."""
+    from videomme_pipeline.reports.page import write_folder, write_page  # noqa: PLC0415
+
+    if folder and share:
+        raise ConfigurationError("--folder holds frames, which must not be shared; choose one")
+    store = _project().store
+    name = "share.html" if share else "pages" if folder else "report.html"
+    target = output or store.local("reports", name)
+    if folder:
+        path = write_folder(store, target, evaluations=evaluations or None)
+    else:
+        path = write_page(store, target, evaluations=evaluations or None, share=share)
+    err.print(f"Wrote {path.resolve()}", highlight=False, soft_wrap=True)
+
+
+@frames_app.command("show", epilog="Example: videomme frames show clip.mp4 --sampling uniform_n-16")
+def frames_show(
+    video: Annotated[str, typer.Argument(help="A video file, or the id of a stored video.")],
+    sampling: Annotated[str, typer.Option(help="uniform_n-16, fps_based-1-max-64 …")],
+    benchmark: Annotated[str, typer.Option("--benchmark", "-b")] = "smoke",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help=".jpg or .png")] = None,
+) -> None:
+    """Write the contact sheet of a video: the frames that a model would be sent."""
+    from videomme_pipeline.frames.sampling import parse_sampling  # noqa: PLC0415
+    from videomme_pipeline.frames.show import show_frames  # noqa: PLC0415
+
+    project = _project()
+    path, duration = Path(video), None
+    if not path.is_file():
+        held = project.benchmarks.get(benchmark)
+        if held is None or video not in held.videos:
+            raise ConfigurationError(
+                f"{video} is neither a file nor a stored video of {benchmark}; "
+                f"materialize {benchmark}/videos first, or give a path"
+            )
+        path, duration = Path(held.videos[video].path), held.questions[video][0].duration
+    target = output or Path(f"{path.stem}.{sampling}.jpg")
+    frames = show_frames(
+        path, parse_sampling(sampling), target, store=project.store, duration=duration
+    )
+    limit = f", {frames.limit}" if frames.limit else ""
+    err.print(
+        f"Wrote {target}: {len(frames.frames)} frames of {frames.asked} asked{limit}, "
+        f"{frames.bytes:,} bytes",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 @app.command(epilog="Example: videomme init my-model --benchmark smoke")
@@ -272,6 +443,32 @@ def _chosen(
     if not evaluations and not benchmarks:
         names = list(configuration.evaluations)
     return list(dict.fromkeys(names))
+
+
+def _choice(kinds: type[Kind], value: str, what: str) -> Kind:
+    """`value` as one of a closed set, or an error that names the nearest one."""
+    from videomme_pipeline.configuration import nearest  # noqa: PLC0415
+
+    known = [kind.value for kind in kinds]
+    if value not in known:
+        raise ConfigurationError(f"no {what} `{value}`: {nearest(value, known)}")
+    return kinds(value)
+
+
+def _scores(store: "Store", evaluation: str) -> tuple[str, list["ScoredQuestion"]]:
+    """The benchmark and the scored questions of an evaluation that was run."""
+    from videomme_pipeline.configuration import nearest  # noqa: PLC0415
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion  # noqa: PLC0415
+    from videomme_pipeline.store import read_rows  # noqa: PLC0415
+
+    files = {path.stem: path for path in store.path().glob("*/scores/*.parquet")}
+    if evaluation not in files:
+        hint = nearest(evaluation, list(files)) if files else "nothing was scored yet"
+        raise ConfigurationError(
+            f"evaluation {evaluation} has no scores, {hint} (videomme run {evaluation})"
+        )
+    path = files[evaluation]
+    return path.parent.parent.name, read_rows(path, ScoredQuestion)
 
 
 def _show_counts(states: Sequence[Any]) -> None:

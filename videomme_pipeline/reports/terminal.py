@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from time import monotonic
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,6 +18,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from videomme_pipeline.scoring.compare import Comparison
 
 Row = Mapping[str, Any]
 
@@ -70,6 +73,58 @@ def score_rows(leaderboard: Sequence[Row]) -> list[dict[str, Any]]:
         }
         for row in leaderboard
     ]
+
+
+MARGINAL_COLUMNS = {
+    "cell": "cell",
+    "a": "A",
+    "b": "B",
+    "difference": "difference",
+    "p_value": "adjusted p",
+    "real": "real",
+}
+
+
+def show_comparison(console: Console, comparison: "Comparison") -> None:
+    """A minus B: overall, what differs in the specification, and the marginals."""
+    overall, flips = comparison.accuracy, comparison.flip_rate
+    difference = overall.difference
+    console.print(
+        f"A {comparison.evaluation_a}  {percent(comparison.accuracy_a.mean)}\n"
+        f"B {comparison.evaluation_b}  {percent(comparison.accuracy_b.mean)}\n"
+        f"A − B  {100 * difference.mean:+.1f} points, 95 % interval "
+        f"{interval(difference.low, difference.high) or 'not defined'}, "
+        f"p {overall.p_value:.4f} (sign flips of {difference.clusters} videos)\n"
+        f"{difference.values} questions: {len(comparison.won)} right in A alone, "
+        f"{len(comparison.lost)} in B alone, {percent(flips.mean)} with another letter, "
+        f"{len(comparison.failed)} without an answer",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    if comparison.group_score is not None:
+        groups = comparison.group_score.difference
+        console.print(
+            f"Group score A − B  {groups.mean:+.1f}, p {comparison.group_score.p_value:.4f}",
+            highlight=False,
+        )
+    for setting in comparison.changed_settings:
+        console.print(f"{setting.key}: {setting.a} | {setting.b}", markup=False, highlight=False)
+    show_rows(
+        console,
+        [
+            {
+                "cell": f"{m.column}: {m.value}",
+                "a": percent(m.accuracy_a),
+                "b": percent(m.accuracy_b),
+                "difference": f"{100 * m.difference.difference.mean:+.1f}",
+                "p_value": f"{m.adjusted_p_value:.3f}",
+                "real": "yes" if m.significant else "",
+            }
+            for m in comparison.marginals
+        ],
+        MARGINAL_COLUMNS,
+    )
 
 
 def percent(share: float | None) -> str:
