@@ -14,9 +14,7 @@ EIGHT = tuple(Letter)
 
 
 def letter(response: str, letters: tuple[Letter, ...] = FOUR, options: tuple[str, ...] = ()) -> str:
-    return (
-        read_answer(ReaderName.STRICT, response, letters=letters, options=options).letter or ""
-    )
+    return read_answer(ReaderName.STRICT, response, letters=letters, options=options).letter or ""
 
 
 def forms(text: str) -> list[tuple[str, str]]:
@@ -553,7 +551,8 @@ B | Η απάντηση είναι B.
 - | С другой стороны
 """
 
-FOLDED = r"""
+FOLDED = (
+    r"""
 B | Ⓑ
 B | ⓑ
 B | 🅱️
@@ -568,7 +567,10 @@ B | Answer： B
 B | Answer: \u200bB
 B | The answer is\u00a0B.
 B | \ufeffB
-""".replace("\\u200b", "\u200b").replace("\\u00a0", "\u00a0").replace("\\ufeff", "\ufeff")
+""".replace("\\u200b", "\u200b")
+    .replace("\\u00a0", "\u00a0")
+    .replace("\\ufeff", "\ufeff")
+)
 
 SEVERAL = r"""
 - | A or B
@@ -858,7 +860,7 @@ NOT_OFFERED = r"""
 
 ORDINALS = r"""
 A | The first option
-A | the first one
+- | the first one
 B | The second option.
 B | The answer is the second option.
 B | I choose the second option.
@@ -868,13 +870,360 @@ C | third option
 C | The 3rd option
 D | The fourth option
 D | The last option
-D | The last one.
+- | The last one.
+B | I choose the second one.
 B | Option 2
 B | option 2.
 B | Option two
 - | The first option is wrong.
 - | Not the first option.
 - | The first and second options
+"""
+
+
+MORE = r"""
+A | The correct answer is A, as the narrator says so.
+B | B. He is angry
+B | B: He is angry because of the rain
+C | In conclusion, the answer is C.
+C | In conclusion, C.
+C | To sum up: C
+C | Final choice: C
+C | Final decision: C
+C | Final answer = C
+C | Final Answer is option C.
+C | The final answer is: $\\boxed{C}$
+C | **My final answer is: C**
+C | ***Answer: C***
+C | <strong>Answer:</strong> C
+C | Answer : C
+C | Answer: C (the third)
+C | Answer: option C
+C | Answer: choice (C)
+C | The answer: "C"
+C | The answer is 'C'
+C | The answer is C!
+C | The answer is c.
+C | i think it is c
+C | it's c
+C | i would go with c
+C | option c is correct
+C | c is correct
+C | the correct option is (c)
+C | its C
+C | Its option C
+C | So it's C.
+C | That's C.
+C | C it is.
+C | C for sure
+C | C, definitely.
+C | C, I think.
+C | C I think
+C | C, I guess
+C | C :)
+C | C. :)
+C | I'm confident that the answer is C.
+C | I'm fairly sure it's C.
+C | I am leaning towards C.
+C | My answer would be (C).
+C | My selection is C.
+C | The one that fits is C.
+C | The statement that matches the video is C.
+C | The option that best describes the scene is C.
+C | The most suitable answer would be C.
+C | The only option that fits is C.
+C | The only correct option is C.
+C | The only possible answer is C.
+C | Only C is correct.
+C | Only option C matches.
+C | Option C best describes the video.
+C | Option C matches what is shown.
+C | Option C seems to be the correct one.
+C | Option C is the right one.
+C | Option (C) fits.
+C | C describes it best.
+C | C would be the best answer.
+C | C appears to be the correct option.
+C | C is likely the answer.
+C | C is the only option that matches.
+C | C is supported by the video.
+C | Considering everything, option C is correct.
+C | After eliminating A, B and D, the answer is C.
+C | A, B and D are wrong, so the answer is C.
+C | Since A and B are not shown, C is correct.
+C | The dog is white, so the answer is C.
+C | The dog is white -> C
+C | The dog is white => C
+C | White dog (C)
+C | The dog is white (option C).
+C | The dog is white, i.e. option C.
+C | The dog is white, which corresponds to option C.
+C | The dog is white, which is option C.
+C | The dog is white. Therefore option C is correct.
+C | The dog is white. Therefore the correct answer is option C: white.
+C | The dog is white. C
+C | The dog is white.\nC
+C | The dog is white.\n\n(C)
+C | The dog is white.\n\n**C**
+C | The dog is white.\n\n**C. White**
+C | The dog is white.\nC. White
+C | Explanation: the dog is white.\nAnswer: C
+C | Reason: the dog is white. Answer: C.
+C | Step 1: the dog.\nStep 2: it is white.\nAnswer: C. White
+C | 1. A is black.\n2. B is brown.\n3. C is white.\nThe answer is C.
+C | **Step 1** the dog\n**Step 2** white\n\n**Answer: (C)**
+C | Question: which dog?\nAnswer: C
+C | The user wants one letter.\nC
+C | I will answer with one letter: C
+C | My answer, in one letter: C
+C | Here is the answer: C
+C | Here's my answer:\n\nC
+C | The answer you want is C
+C | Correct Answer: C) White
+C | Correct answer is C) White
+C | Right answer - C
+C | Answer is: C
+C | ANSWER: (C)
+C | ANSWER IS C
+C | ans C
+C | Ans:C
+C | Ans = c
+C | opt: C
+C | Opt. C
+C | Choice: (C)
+C | option:C
+C | option-C
+C | Option #3
+C | selected: C
+C | Label: C
+C | label: "C"
+C | Key: C
+C | response: "C"
+C | {"response": {"answer": "C"}}
+C | {"result": "C", "confidence": "high"}
+C | {"prediction": "C", "probabilities": [0.1, 0.2, 0.6, 0.1]}
+C | [{"answer": "C"}]
+C | answer(C)
+C | answer("C")
+C | <ANSWER>C</ANSWER>
+C | <answer>C.</answer>.
+C | <answer> The answer is (C) </answer>
+C | <answer>\boxed{C}</answer>
+C | \boxed{\textbf{C}}
+C | \boxed{(C)}
+C | \boxed{C}.
+C | Final: \boxed{C} since A is wrong
+C | <think>x</think>\n\n<answer>C</answer>
+C | <think>It's A. No wait, B. Hmm, so B.</think> C
+C | <think>A\n</think>\nBased on the video, the answer is C.
+C | <thought>B</thought>C
+C | <think>one</think><think>A</think>C
+C | I first considered A, but C is correct.
+C | I considered A and B, but chose C.
+C | Although A looks good, the answer is C.
+C | While A seems plausible, C fits better.
+C | While A is possible, the best answer is C.
+C | Not A or B, but C.
+C | It isn't A. It's C.
+C | No, the answer is C.
+C | The answer is B. Correction: C.
+C | The answer is B... no, C.
+C | B - sorry, C
+C | Answer: B. Let me reconsider. The dog is white. Answer: C
+C | C (not B)
+C | C. (B is wrong.)
+C | C. White, not B.
+C | C\nReason: B is not shown.
+C | 答案：C。白色
+C | 答案 C
+C | 答：C
+C | 答案是选项C。
+C | 答案是：（C）
+C | 答案是「C」。
+C | 正确答案为：C. 白色
+C | 所以选C
+C | 综上所述，答案是C。
+C | 综上，选C。
+C | 我认为答案是C。
+C | 我觉得是C
+C | 我的答案是C
+C | 故选C。
+C | 本题选C。
+C | 应该是C
+C | C正确
+C | C选项
+C | C 選項
+C | 正確答案是C。
+C | 正確答案：C
+C | 最も適切な選択肢はCです。
+C | 答えはCだと思います。
+C | 正しいのはCです。
+C | 回答：C
+C | C が正しいです。
+C | 정답은 C번입니다.
+C | C번
+C | 답은 C
+C | 옵션 C
+C | Antwort C
+C | Die Antwort lautet C.
+C | Option C ist richtig.
+C | C ist richtig.
+C | Ich denke, es ist C.
+C | La respuesta correcta es: C
+C | La opción C es la correcta.
+C | La opción C es correcta.
+C | Creo que es la C.
+C | Opción C
+C | La réponse est la C.
+C | L'option C est correcte.
+C | La bonne réponse est l'option C.
+C | Je pense que c'est C.
+C | A opção correta é C.
+C | Letra C
+C | Alternativa C.
+C | L'opzione corretta è C.
+C | L'opzione C è corretta.
+C | Правильный ответ: C.
+C | Верный ответ — C.
+C | Ответ C
+C | Вариант C
+C | Вариант C верный.
+C | Правильным является вариант C
+C | Jawabannya adalah C.
+C | Doğru seçenek C.
+C | Doğru cevap: C
+C | Poprawna odpowiedź: C
+C | Rätt svar: C
+C | Oikea vastaus on C.
+C | الخيار C
+C | الإجابة الصحيحة: C
+C | सही विकल्प C है
+C | Câu trả lời là C.
+C | Chọn C
+- | I would say the dog.
+- | The video is about vitamin C and vitamin D.
+- | The player on team A passes to the player on team B.
+- | Team A won against Team B.
+- | He plays the note C.
+- | The chord is D minor.
+- | Terminal A
+- | Platform B
+- | Concourse C
+- | Apartment B
+- | Schedule C
+- | Schindler's List. A movie
+- | Mel B
+- | Cardi B
+- | Jay Z
+- | Kenny G
+- | Malcolm X
+- | Model D
+- | Bra size D
+- | Size C
+- | iPhone
+- | A cappella
+- | A lot of people
+- | A. I. research
+- | Ab
+- | Ad
+- | Ba
+- | Da
+- | Be careful
+- | Bad
+- | Dad
+A | a
+- | Generation Z
+- | Area B
+- | Route C
+- | Shot A shows a dog, shot B shows a cat.
+- | Scene A: a dog. Scene B: a cat.
+- | Subject A is taller than subject B.
+- | Candidate A
+- | Suspect C
+- | Character B is running.
+- | Is it C? I don't know.
+- | Maybe A, maybe B.
+- | A or C, hard to say.
+- | A (or possibly B)
+- | A / B
+- | A|B
+- | A+B
+- | A-D
+- | A to D
+- | A through D
+- | a, b, c or d
+- | Options A and B are correct.
+- | Options A and B
+- | Both options A and B are plausible.
+- | All of A, B, C and D
+- | A, B, C
+- | Any of A, B, C or D
+- | None: A, B, C and D are wrong.
+- | None of A, B, C, D.
+- | A is wrong, B is wrong.
+- | A is wrong, B is wrong, C is wrong, D is wrong.
+- | A: wrong\nB: wrong\nC: wrong\nD: wrong
+- | Option A: The man runs. Option B: The man walks.
+- | Option A describes a dog, option B describes a cat.
+- | Choose A if the dog is black.
+- | It depends: A or B.
+- | The answer is unclear.
+- | The answer is not given.
+- | The answer is none of the above.
+- | The correct answer is not listed.
+- | No answer
+- | No option is correct.
+- | no letter
+- | skip
+- | Pass
+- | I need to see the video.
+- | I'm an AI
+- | I apologize, but I cannot determine the answer.
+- | I'm not able to see the video, so I can't choose between A, B, C and D.
+- | Without the video I cannot say whether A is correct.
+- | Sorry, something went wrong. Please try again. Error code: B
+- | Internal server error
+- | Error 429: Too many requests. Plan A
+- | TimeoutError: request took 30 s (attempt A)
+- | ValueError('A')
+- | The server had an error while processing your request.
+- | {"error": "A"}
+- | <error>B</error>
+- | Service unavailable
+- | blocked
+- | finish_reason: SAFETY
+- | [blocked]
+- | <image>
+- | <video>
+- | [BLANK]
+- | <pad><pad><pad>
+- | The
+- | The correct
+- | The correct answer
+- | The correct answer is option
+- | Let me analyze the video frame by frame. In frame 1, a
+- | Let me analyze the options. A says the dog is black. B says
+- | Okay, let me see. The question asks about the dog. Option A: black. Option
+- | Looking at the frames, option A
+- | **Analysis:**\n- Option A: a dog
+- | 选项A：狗。选项B：猫。
+- | A选项和B选项都对
+- | A和C
+- | 都不对
+- | 以上都不是
+- | 没有正确答案
+- | 不是B
+- | A错误，B错误
+- | 如果选A
+- | 答案不是A
+- | A不对
+- | Nicht A.
+- | A ist falsch.
+- | Ni A ni B.
+- | Ninguna de las anteriores
+- | Aucune des réponses
+- | La réponse n'est pas A.
+- | No es A.
 """
 
 
@@ -898,6 +1247,7 @@ B | Option two
             FAILURES,
             NOT_OFFERED,
             ORDINALS,
+            MORE,
         )
         for case in forms(table)
     ],

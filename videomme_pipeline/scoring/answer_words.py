@@ -10,7 +10,7 @@ WORD_LETTER = "0-9A-Za-z\u00c0-\u02af\u0370-\u052f"
 """Letters of scripts that put spaces between words; those of others may touch an answer."""
 _COMBINING = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff\u0e00-\u0e7f"
 WORDS = re.compile(
-    rf"[^\W\d_](?:[^\W\d_]|[{_COMBINING}])*(?:'[^\W\d_]+)?|\d+|->|=>|[:=→,–—-]", re.UNICODE
+    rf"[^\W\d_](?:[^\W\d_]|[{_COMBINING}])*(?:'[^\W\d_]+)?|\d+|->|=>|[:=→,(–—-]", re.UNICODE
 )
 MARKS = frozenset((":", "=", "->", "=>", "→", "-", "–", "—"))
 """What can stand between a label and its value. A comma is not one."""
@@ -24,7 +24,7 @@ ANSWER_NOUNS = _words(
     """answer answers answer's ans response prediction solution conclusion verdict selection pick
     guess decision result output final
     respuesta réponse reponse réponses risposta resposta antwort lösung loesung ответ ответом
-    odpowiedź odpowiedz cevap yanıt svar svaret vastaus antwoord jawaban đáp án αντ απάντηση उत्तर
+    odpowiedź odpowiedz cevap yanıt svar svaret vastaus antwoord jawaban jawabannya lời đáp án αντ απάντηση उत्तर
     الإجابة الجواب إجابة الاجابة תשובה התשובה"""
 )
 OPTION_NOUNS = _words(
@@ -35,7 +35,7 @@ OPTION_NOUNS = _words(
 LISTING = _words("options choices each every all following analyze consider either between")
 """Words of a line that introduces the options and not the answer."""
 QUALITIES = _words(
-    """correct best right accurate appropriate suitable proper true likeliest closest
+    """correct best fits matches describes corresponds suits right accurate appropriate suitable proper true likeliest closest
     correcta correcto bonne correcte corretta corretto correta correto richtige richtig beste
     правильный правильная верный верная mejor meilleure migliore melhor juiste riktiga doğru rätt
     prawidłowa poprawna benar đúng सही الصحيحة الصحيح"""
@@ -46,7 +46,7 @@ COPULAS = _words(
     là है هي هو είναι היא הוא zijn dir"""
 )
 SUBJECTS = _words(
-    """it this that which what there esta este eso cela ce das dies questo isso это think believe
+    """es que on creo it this that which what there esta este eso cela ce das dies questo isso это think believe
     mine"""
 )
 CHOICE_VERBS = _words(
@@ -69,14 +69,21 @@ FILLERS = _words(
     seem both either ,
     la el le les il der die das den lo o os as un una een het de por para nach sea"""
 )
+OTHER_LABELS = _words(
+    """error code status note grade score rating plan team group type class vitamin version section
+    figure table part level model chord camera player person speaker room gate"""
+)
+"""Labels whose value may be a letter that is no option: "Error code: B"."""
 NOUN_JOINTS = _words("the a an of in at on by my our your no number , de la le el")
 """Fillers after which a letter is more likely to name a thing than to stand for an option."""
 CLAUSE_JOINTS = _words("that and but so because since while whereas however say guess or")
 
-CJK_ANNOUNCES = re.compile(
-    r"(?:答案|答え|回答|解答|正解|選択肢|选项|選項|选择|選擇|应选|應選|选|選|正确|正確|應該|应该|应为|答"
-    r"|正答|정답|답|선택|옵션|คำตอบ|ตัวเลือก|ตอบ|ข้อ)\S{0,6}$"
+ANNOUNCES_UNSPACED = re.compile(
+    r"(?:答案|答え|回答|解答|正解|正答|正し|选择|選擇|应选|應選|我选|我選|选(?!项)|選(?![項択])|正确|正確|應該|应该|应为|答"
+    r"|觉得是|覺得是|认为是|認為是|就是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
 )
+"""Words of scripts without spaces, as they end just before the letter that they announce."""
+NAMES_UNSPACED = re.compile(r"(?:选项|選項|選択肢|선택지|선택|옵션|ตัวเลือก|ข้อ)\S{0,2}$")
 
 _WHY = r"(?:because|since|as|for|due|based|given|according)\b"
 ARTICLE = re.compile(
@@ -87,14 +94,15 @@ ARTICLE = re.compile(
 )
 """What follows the article A, and never the letter A."""
 TERMINAL = re.compile(
-    rf"""[ \t]*(?:$|[.,;:!)\]\n?|(}}/…–—<]|-[\s>]|\*|{_WHY}|(?:which|where|with|and|but|from|the|is|in
+    rf"""[ \t]*(?:$|[.,;:!)\]\n?|(}}/…–—<]|-[\s>]|\*|{_WHY}|(?:i\s(?:think|guess|believe|suppose)|which|where|with|and|but|from|the|is|in
     |while|not|instead|rather|then|over|when)\b|[^\W\d_a-zA-Z\u00c0-\u02af\u0370-\u052f])""",
     re.IGNORECASE | re.VERBOSE,
 )
 """What can follow a letter that ends a statement."""
 STATEMENT_DONE = re.compile(
     rf"""[ \t]*(?:[.!,;:?)\]}}|/…*_`"']*[ \t]*(?:$|\n)|[,;.]?[ \t]*(?:{_WHY}|not\b|instead\sof\b
-    |rather\sthan\b|definitely\b)|입니다|です|だ|选项|項|项|[^\w\s]?[^\w\s,.:;()\[\]-]{{1,3}}\s*$)""",
+    |rather\sthan\b|definitely\b|i\s(?:think|guess|believe|suppose)\b)
+    |입니다|번|です|だ|选项|選項|項|项|[^\w\s]?[^\w\s,.:;()\[\]-]{{1,3}}\s*$)""",
     re.IGNORECASE | re.VERBOSE,
 )
 """What follows a letter that is a statement by itself."""
@@ -114,6 +122,9 @@ CONDITION = re.compile(
     re.IGNORECASE,
 )
 QUESTION = re.compile(r"\s*(?:so\s)?(?:is|are|could|would|does|do|should|can|was)\b", re.IGNORECASE)
+CONDITION_AFTER = re.compile(
+    r"\s*,?\s*(?:only\s)?(?:if|unless|otherwise|wenn|falls)\b", re.IGNORECASE
+)
 DENIED = re.compile(
     r"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项)?[ \t]*(?:
       (?:is|are|was|were|seems?|looks?|appears?|would|can|could|does|do|did|has|be|ist|est|es|è)
@@ -130,12 +141,16 @@ AFFIRMED = re.compile(
       (?:is|are|was|seems?|looks?|appears?|would\sbe|must\sbe|should\sbe|has\sto\sbe|being|ist|est|es
         |è|é|是|为)?
       (?:\s*(?:to\sbe|also|clearly|definitely|obviously|therefore|thus|probably|most|likely|the|my|a
-        |only|single|more|much|indeed|final|closest|far)\b)*\s*
+        |only|single|more|much|indeed|final|closest|far|la|el|le|die|der|das|os|o)\b)*\s*
       (?:correct|right|best|better|true|accurate|answer|plausible|likely|suitable|appropriate|match
-        |one|choice|richtig|juste|correct[ao]|верн\w*|правильн\w*)\b
+        |one|choice|option|richtig|juste|correcte|corr?ett?[ao]|correct[ao]|верн\w*|правильн\w*)\b
       \s*(?:answer|option|choice|match|fit|one|description|guess)?
-      (?=\s*(?:[.,;:!)|\n*_"'<]|$|{_WHY}|than\b|here\b|among\b|and\b|but\b|when\b))
-    | [是为為]?(?:正确|正確|正解|对(?![^\W\d_])|对的|정답) | (?:matches|fits)\b | it\sis\b | for\ssure\b | yes\b | ✓ | ✔ | ✅ | ☑
+      (?=\s*(?:[.,;:!)|\n*_"'<]|$|{_WHY}|than\b|here\b|among\b|and\b|but\b|when\b
+        |(?<=option)\sthat\b|(?<=answer)\sthat\b|(?<=choice)\sthat\b))
+    | best\s(?:matches|fits|describes|captures|explains|summarizes|aligns|reflects|represents)\b
+    | (?:describes|fits|matches|explains)\s[\w\s]{1, 30}\b(?:best|correctly|accurately)\b
+    | is\s(?:best\s|also\s)?(?:supported|confirmed)\b
+    | が?[是为為]?(?:正确|正し|正確|正解|对(?![^\W\d_])|对的|정답) | (?:matches|fits)\b | it\sis\b | for\ssure\b | yes\b | ✓ | ✔ | ✅ | ☑
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -145,16 +160,16 @@ WRONG = re.compile(
 )
 
 _CONNECTOR = (
-    r"(?:\s*(?:[,/&+;]|\|\||或者?|和|与|與|及|または|か|と|또는|와|과)\s*(?:and\s|or\s)?"
-    r"|\s+(?:and/or|and|or|nor|und|oder|et|ou|y|o|u|e|и|или|dan|atau|ve|veya|och|eller)\s+)"
+    r"(?:\s*\(?(?:[,/&+;]|\|\|?|或者?|和|与|與|及|または|か|と|또는|와|과)\s*(?:and\s|or\s)?"
+    r"|\s+\(?(?:and/or|and|or|to|through|nor|und|oder|et|ou|y|o|u|e|и|или|dan|atau|ve|veya|och|eller)\s+)"
 )
 _QUALIFIED = r"[\s*_(\[\"'`<]*(?:(?:it|this|that)\s(?:could|might|may)\s(?:also\s)?be\s)?(?:(?:maybe|possibly|perhaps|options?|choice|even|also)\s+)*[*_(\[\"'`]*"
 ANOTHER_BEFORE = re.compile(
-    rf"(?<![{WORD_LETTER}])([A-Za-z])[*_)\]\"'`]{{0,3}}{_CONNECTOR}{_QUALIFIED}$"
+    rf"(?<![{WORD_LETTER}])([A-Za-z])(?:选项|選項|项)?[*_)\]\"'`]{{0,3}}{_CONNECTOR}{_QUALIFIED}$"
     rf"|(?<![{WORD_LETTER}'])([A-HJ-Z])[ ]$"
 )
 ANOTHER_AFTER = re.compile(
-    rf"[*_)\]\"'`]*{_CONNECTOR}{_QUALIFIED}([A-Za-z])"
+    rf"(?:选项|選項|项)?[*_)\]\"'`]*{_CONNECTOR}{_QUALIFIED}([A-Za-z])"
     r"(?=[*_)\]\"'`]*\s*(?:$|[.,;:!?)\n/&<|]|and\b|or\b|\(|are\b|both\b|[^\x00-\x7f]))"
     rf"|[ \t]+([B-HJ-Z])(?=[ \t]+[B-HJ-Z](?![{WORD_LETTER}])|[ \t.]*$)"
 )
@@ -164,7 +179,7 @@ CORRECTION = re.compile(
     r"""(?P<withdrawn>\bwait\b|\blet\sme\s(?:re\w+|double|look\sagain|correct)|\bscratch\sthat
       |\bthat's\s(?:wrong|not\sright|incorrect)|\bi\swas\swrong|\bcorrection\b|不对|等等|更正)
     |\bactually\b|\bon\ssecond\sthought|\boops\b|\bmy\smistake|\bi\smeant?\b|\bor\srather\b
-    |\bno[,.]|\bsorry,\s""",
+    |\bno,|\bsorry,\s""",
     re.IGNORECASE | re.VERBOSE,
 )
 """What comes after one of these counts; `withdrawn` also takes back what came before."""

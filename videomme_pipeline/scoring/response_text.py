@@ -41,7 +41,15 @@ def fold(text: str) -> str:
     letters; quotation marks, brackets and full stops of other scripts their ASCII kin; any
     unusual white space a space.
     """
-    return text.translate(_folding())
+    folded = text.translate(_folding())
+    if folded.isascii():
+        return folded
+    return _LONE_LOOK_ALIKE.sub(lambda alike: _LOOK_ALIKES[alike.group()], folded)
+
+
+# A Russian or Greek speaker's capital that looks like an option's letter, standing alone.
+_LOOK_ALIKES = dict(zip("АВСЕНΑΒϹΕΗ", "ABCEH" * 2, strict=True))
+_LONE_LOOK_ALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOK_ALIKES)}](?!\w)")
 
 
 def set_reasoning_aside(text: str) -> str:
@@ -121,7 +129,6 @@ def _folding() -> dict[int, str]:
     for start in (0x24D0, 0x249C):  # ⓐ ⒜
         folding |= {start + index: chr(ord("a") + index) for index in range(26)}
     kin = {
-        "ABCEH": ("АВСЕН", "ΑΒϹΕΗ"),
         '"': ('“”„‟«»「」『』《》〈〉"',),
         "'": ("‘’‚‛´",),
         "[": ("【〔〖",),

@@ -159,12 +159,12 @@ class _Found:
 _LETTER = re.compile(
     rf"""
     (?<![{words_of.WORD_LETTER}&@\\°\#]) (?<![{words_of.WORD_LETTER}]') (?<!\b[A-Za-z][./])
-    (?: (?<![{words_of.WORD_LETTER}]-) | (?<=nswer-) )
+    (?: (?<![{words_of.WORD_LETTER}]-) | (?<=nswer-) | (?<=ption-) )
     (?: (?P<upper>[A-HJ-Z])
       | (?P<lower>[b-df-h] | [ae](?![ \t]+[{words_of.WORD_LETTER}]) | (?<=ption\ )[ae]) )
-    (?![{words_of.WORD_LETTER}&@°\#+]) (?!'[{words_of.WORD_LETTER}]) (?!\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
+    (?![{words_of.WORD_LETTER}&@°\#+]) (?!'[{words_of.WORD_LETTER}]) (?!\.[ ]?[A-Z](?![A-Za-z])\.|\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
     (?!-[{words_of.WORD_LETTER}])
-  | (?: (?<=\b[iI]s) | (?<=nswer) ) (?P<glued>[A-H]) (?![{words_of.WORD_LETTER}'])
+  | (?: (?<=\b[iI]s) | (?<=nswer) | (?<=ption) ) (?P<glued>[A-H]) (?![{words_of.WORD_LETTER}'])
   | \b(?P<ordinal>(?i:first|second|third|fourth|fifth|sixth|seventh|eighth|last
       |1st|2nd|3rd|4th|5th|6th|7th|8th))\s(?:option|choice|one|answer|alternative)\b
   | \b(?i:option|choice)\s(?:number\s|no\.\s?|\#)?(?P<number>[1-8]|one|two|three|four|five|six
@@ -217,14 +217,26 @@ def _classified(text: str, match: re.Match[str], letters: Sequence[Letter]) -> _
         return found
     if match["upper"] == "A" and not enclosed and words_of.ARTICLE.match(tail):
         return found
-    words = [word.lower() for word in words_of.WORDS.findall(clause)]
+    words = _words(clause)
     if words_of.AFFIRMED.match(tail) and (named is None or _can_be_subject(words)):
         return replace(found, role=Role.CHOSEN, several=_is_beside_another(clause, tail, letter))
     several = _is_beside_another(clause, tail, letter)
     role = _role(words, tail, enclosed=enclosed, several=several)
-    if match["lower"] and not _lower_case_counts(role, letter, text[:start], tail):
+    if match["ordinal"] and match.group().endswith("one") and role < Role.CHOSEN:
+        return found  # "the first one" is as well a thing in the video
+    if match["lower"] and not _lower_case_counts(role, letter, words, text[:start], tail):
+        return found
+    if role is Role.NAMED and not _opens_or_closes(text, start - len(clause) - len(gap), after):
         return found
     return replace(found, role=role, several=several)
+
+
+def _words(clause: str) -> list[str]:
+    """The words of `clause` in lower case, without the articles that French and Italian elide."""
+    return [_ELIDED.sub("", word.lower()) for word in words_of.WORDS.findall(clause)]
+
+
+_ELIDED = re.compile(r"^[ld]'")
 
 
 def _ordinal_letter(match: re.Match[str], letters: Sequence[Letter]) -> str:
@@ -245,19 +257,21 @@ def _clause_before(text: str, start: int) -> tuple[str, str]:
     clause_start = _sentence_start(text, words_end)
     gap = text[words_end:start]
     clause = text[clause_start:words_end].lstrip(_BULLETS)
+    if clause.endswith(("-", "=")) and gap.startswith(">"):
+        clause += ">"
     clause += " " if clause and gap else ""
     if clause or (clause_start > 0 and text[clause_start - 1] != "\n"):
         return clause, gap
     above = text[max(0, clause_start - _LOOK_BACK) : clause_start].rstrip("\n" + _OPENING + "#")
     above = above[_sentence_start(above, len(above)) :].strip(_BULLETS)
-    words = [word.lower() for word in words_of.WORDS.findall(above)]
+    words = _words(above)
     if not words or len(words) > 8:
         return "", gap
     if not words_of.LISTING.isdisjoint(words):
         return above.rstrip(":="), gap
     if above.endswith((":", "=")):
         return above, gap
-    announces = words[-1] in _ANNOUNCING or words_of.CJK_ANNOUNCES.search(words[-1])
+    announces = words[-1] in _ANNOUNCING or words_of.ANNOUNCES_UNSPACED.search(words[-1])
     return (f"{above}:" if announces else ""), gap
 
 
@@ -280,7 +294,7 @@ def _is_doubted(clause: str, tail: str, *, at_end: bool) -> bool:
     """Whether the letter is negated, asked about or supposed."""
     if tail.startswith("?") and (not at_end or words_of.QUESTION.match(clause)):
         return True
-    if words_of.DENIED.match(tail):
+    if words_of.DENIED.match(tail) or words_of.CONDITION_AFTER.match(tail):
         return True
     return bool(clause) and bool(
         words_of.NEGATED.search(clause) or words_of.CONDITION.search(clause)
@@ -297,11 +311,21 @@ def _is_beside_another(clause: str, tail: str, letter: str) -> bool:
     return any(other.upper() != letter for other in others)
 
 
-def _lower_case_counts(role: Role, letter: str, before: str, tail: str) -> bool:
+def _opens_or_closes(text: str, start: int, end: int) -> bool:
+    """Whether the statement is the first or the last; one between them is a step on the way."""
+    opens = not text[: max(0, start)].strip(_BULLETS + "\n")
+    return opens or not text[end:].strip(" \n.!)]}*_`\"'")
+
+
+def _lower_case_counts(
+    role: Role, letter: str, words: Sequence[str], before: str, tail: str
+) -> bool:
     """Lower-case letters are words and list marks more often than answers."""
     if role is Role.LABEL:
         return not before.strip(_BULLETS + "\n") and tail[:1] in (")", ".", ":", " ")
-    if role is Role.ALONE or letter in "AEO":
+    if role is Role.ALONE and words and letter in "AE":
+        return False
+    if role is Role.ALONE or letter in "AE":
         return words_of.STATEMENT_DONE.match(tail) is not None
     return True
 
@@ -318,22 +342,28 @@ def _role(words: Sequence[str], tail: str, *, enclosed: bool, several: bool) -> 
     done = several or words_of.STATEMENT_DONE.match(tail) is not None
     if not words:
         return _role_at_start(tail, enclosed=enclosed, terminal=terminal, done=done)
+    if words[-1] == "," and len(words[-2:][0]) > 1 and done and not several:
+        return Role.ALONE  # "Based on the frames, C."
     named = praised = False
     for index in range(len(words) - 1, -1, -1):
         word, before = words[index], words[:index]
         if word in words_of.MARKS:
             direct = index == len(words) - 1 or named
             return _role_after_mark(word, before, direct=direct, terminal=terminal, done=done)
-        if word in words_of.ANSWER_NOUNS or _announces_in_cjk(word):
+        if word == "(":
+            return Role.NAMED if done and (named or enclosed) else Role.MENTION
+        if _means_answer(word):
             return Role.DECLARED
-        if word in words_of.OPTION_NOUNS:
+        if _means_option(word):
             named = True
         elif word in words_of.COPULAS:
             return _role_after_copula(word, before, named=named, terminal=terminal)
-        elif word in words_of.QUALITIES:
-            praised = True
+        elif word == "but" and terminal:
+            return Role.CHOSEN
         elif word in words_of.CHOICE_VERBS or (word in words_of.CONCLUSIONS and terminal):
             return Role.CHOSEN
+        elif word in words_of.QUALITIES:
+            praised = True
         elif word not in words_of.FILLERS and not word.endswith("ly"):
             return Role.NAMED if enclosed and done else Role.MENTION
     if praised and (named or terminal):
@@ -358,10 +388,15 @@ def _role_after_mark(
     words = [word for word in label if word not in words_of.MARKS and word != ","]
     if any(_announces(word) for word in words):
         return Role.DECLARED
-    short = direct and mark not in ("-", "–", "—") and len(words) <= 3
+    if not words_of.OTHER_LABELS.isdisjoint(words):
+        return Role.MENTION
+    short = direct and (mark in _ARROWS or (mark in (":", "=") and len(words) <= 3))
     if words and short and terminal:
         return Role.CHOSEN
     return Role.ALONE if not words and done else Role.MENTION
+
+
+_ARROWS = frozenset(("->", "=>", "→"))
 
 
 def _role_after_copula(copula: str, subject: Sequence[str], *, named: bool, terminal: bool) -> Role:
@@ -375,11 +410,19 @@ def _role_after_copula(copula: str, subject: Sequence[str], *, named: bool, term
 
 
 def _announces(word: str) -> bool:
-    return word in words_of.ANSWER_NOUNS or word in words_of.OPTION_NOUNS or _announces_in_cjk(word)
+    return _means_answer(word) or _means_option(word)
 
 
-def _announces_in_cjk(word: str) -> bool:
-    return not word.isascii() and words_of.CJK_ANNOUNCES.search(word) is not None
+def _means_answer(word: str) -> bool:
+    return word in words_of.ANSWER_NOUNS or _ends_like(words_of.ANNOUNCES_UNSPACED, word)
+
+
+def _means_option(word: str) -> bool:
+    return word in words_of.OPTION_NOUNS or _ends_like(words_of.NAMES_UNSPACED, word)
+
+
+def _ends_like(pattern: re.Pattern[str], word: str) -> bool:
+    return not word.isascii() and pattern.search(word) is not None
 
 
 def _can_be_subject(words: Sequence[str]) -> bool:
