@@ -5,7 +5,7 @@ import io
 import stat
 import struct
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipInfo
 
 import pytest
 from hypothesis import given, settings
@@ -147,6 +147,12 @@ def test_an_encrypted_member_is_refused() -> None:
     data[data.rindex(b"PK\x01\x02") + 8] |= 1
     with pytest.raises(ArchiveError, match="encrypted"):
         members_of(bytes(data))
+
+
+@pytest.mark.parametrize("compression", [ZIP_BZIP2, ZIP_LZMA])
+def test_another_compression_is_refused(compression: int) -> None:
+    with pytest.raises(ArchiveError, match="compressed by method"):
+        members_of(zip_bytes({"data/a.mp4": VIDEO}, compression))
 
 
 @pytest.mark.parametrize("compression", [ZIP_STORED, ZIP_DEFLATED])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import IO
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from videomme_pipeline.errors import ArchiveError
 
@@ -182,6 +182,8 @@ def _problem(info: ZipInfo) -> str | None:
         return "it is a link or a device, not a file"
     if info.flag_bits & _ENCRYPTED:
         return "it is encrypted"
+    if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        return f"it is compressed by method {info.compress_type}, which no published archive is"
     if info.file_size > max(_SMALL_BYTES, info.compress_size * MAX_COMPRESSION_RATIO):
         return f"{info.compress_size:,} bytes claim to unzip to {info.file_size:,}"
     return None
