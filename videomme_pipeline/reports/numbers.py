@@ -162,28 +162,6 @@ class Numbers:
             for (with_, without), rows in sorted(pairs.items())
         ]
 
-    def parquet(self) -> str:
-        """All breakdowns as one Parquet table in base64: a row per evaluation and cell."""
-        rows = []
-        for breakdown in [*self.breakdowns(), *self.crossed()]:
-            for row in breakdown["rows"]:
-                value = row.get("value") or f"{row['first']} × {row['second']}"
-                for evaluation, cell in zip(self._evaluations, row["cells"], strict=True):
-                    if cell is not None:
-                        rows.append(
-                            {
-                                "benchmark": self._benchmark,
-                                "evaluation": evaluation.name,
-                                "breakdown": breakdown["key"],
-                                "value": value,
-                                "measure": breakdown.get("measure", "accuracy"),
-                                **cell,
-                            }
-                        )
-        sink = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(rows), sink, compression="zstd")
-        return b64encode(sink.getvalue()).decode()
-
     def _view(self, name: str) -> list[Json]:
         """The rows of a view for this benchmark and these evaluations."""
         found = self._connection.execute(
@@ -214,6 +192,32 @@ class Numbers:
         values = [getattr(question, column) for question in self._questions]
         found = [value for value in dict.fromkeys(values) if value is not None]
         return sorted(found) if column == "level" else found
+
+
+def as_parquet(
+    benchmark: str, names: Sequence[str], breakdowns: Sequence[Json], crossed: Sequence[Json]
+) -> str:
+    """The cells of all breakdowns as one Parquet table in base64, a row per evaluation and cell.
+
+    `names` are the evaluations in the order of the cells.
+    """
+    rows = [
+        {
+            "benchmark": benchmark,
+            "evaluation": name,
+            "breakdown": breakdown["key"],
+            "value": row.get("value") or f"{row['first']} × {row['second']}",
+            "measure": breakdown.get("measure", "accuracy"),
+            **cell,
+        }
+        for breakdown in (*breakdowns, *crossed)
+        for row in breakdown["rows"]
+        for name, cell in zip(names, row["cells"], strict=True)
+        if cell is not None
+    ]
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), sink, compression="zstd")
+    return b64encode(sink.getvalue()).decode()
 
 
 def question_columns(questions: Sequence[Question]) -> Json:

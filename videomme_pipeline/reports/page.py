@@ -20,6 +20,7 @@ from videomme_pipeline.reports.numbers import (
     TITLES,
     Numbers,
     answer_cells,
+    as_parquet,
     chance,
     chance_group_score,
     question_columns,
@@ -164,6 +165,8 @@ def _summary(
 ) -> dict[str, Any]:
     videos = len({question.video_id for question in questions})
     entries = numbers.evaluations()
+    breakdowns, crossed = numbers.breakdowns(), numbers.crossed()
+    names = [evaluation.name for evaluation in evaluations]
     return {
         "name": benchmark,
         "title": BENCHMARK_TITLES.get(benchmark, benchmark),
@@ -173,15 +176,15 @@ def _summary(
         "chance": chance(questions),
         "chance_group_score": chance_group_score(questions),
         "evaluations": entries,
-        "breakdowns": numbers.breakdowns(),
-        "crossed": numbers.crossed(),
+        "breakdowns": breakdowns,
+        "crossed": crossed,
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), TITLES),
         "history": [],
         "published": published_results(benchmark),
         "questions": question_columns(questions),
         "results": [answer_cells(questions, evaluation) for evaluation in evaluations],
-        "numbers_parquet": numbers.parquet(),
+        "numbers_parquet": as_parquet(benchmark, names, breakdowns, crossed),
     }
 
 

@@ -1,0 +1,162 @@
+"""How big the report page is, how fast it is made, and how fast it opens in a real browser.
+
+    python -m perf.report [--quick] [--json]
+
+Made-up evaluations in the shape of Video-MME (900 videos, 2,700 questions, prompts, responses,
+subtitle lines), two and four of them. Times in the browser are medians of five visits in
+Chromium without a network. Beside it the same four breakdown charts as one page of Altair's own
+(Vega inlined), in the same run.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import altair
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.reports.conftest import CHROMIUM_FLAGS
+from tests.reports.made_up import (
+    MadeUpEvaluation,
+    store_evaluation,
+    store_questions,
+    v1_questions,
+)
+from videomme_pipeline.reports.charts import breakdown_chart
+from videomme_pipeline.reports.page import write_page
+from videomme_pipeline.store import Store
+from videomme_pipeline.warehouse.database import connect
+
+VISITS = 5
+EVALUATIONS = (
+    MadeUpEvaluation(name="model-a", skill=0.62),
+    MadeUpEvaluation(name="model-a-subtitles", skill=0.67, subtitles="window"),
+    MadeUpEvaluation(name="model-b", model="model-b", skill=0.7),
+    MadeUpEvaluation(name="blind", sampling="none", skill=0.4),
+)
+CHARTS = ("duration", "domain", "sub_category", "task_type")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="60 videos instead of 900")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    arguments = parser.parse_args()
+    result = measure(videos=60 if arguments.quick else 900)
+    for name, value in result.items():
+        print(f"{name:44} {value}")
+    if arguments.json:
+        print(json.dumps(result))
+
+
+def measure(videos: int) -> dict[str, Any]:
+    path = shutil.which("chromium")
+    if path is None:
+        raise SystemExit("Chromium is needed (`apt-get install chromium`)")
+    result: dict[str, Any] = {"videos": videos, "questions": 3 * videos}
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        store = Store.at(Path(folder) / "data")
+        questions = v1_questions(videos)
+        store_questions(store, questions)
+        for number, evaluation in enumerate(EVALUATIONS, start=1):
+            store_evaluation(store, questions, evaluation)
+            if number in (2, 4):
+                name = f"page_of_{number}"
+                result |= page_figures(name, store, Path(folder) / f"{name}.html", browser)
+        result |= altair_figures(store, Path(folder) / "altair.html", browser)
+        browser.close()
+    return result
+
+
+def page_figures(name: str, store: Store, path: Path, browser: Browser) -> dict[str, Any]:
+    """Size, time to make, time to open, and how long each view takes to draw."""
+    connect(store).close()  # building the DuckDB file is measured elsewhere
+    wall, cpu = time.perf_counter(), time.process_time()
+    write_page(store, path)
+    made = {
+        f"{name}_megabytes": round(path.stat().st_size / 1e6, 2),
+        f"{name}_made_seconds": round(time.perf_counter() - wall, 1),
+        f"{name}_made_cpu_seconds": round(time.process_time() - cpu, 1),
+    }
+    visits = [visit(browser, path) for _ in range(VISITS)]
+    return made | {
+        f"{name}_{key}_ms": round(statistics.median(one[key] for one in visits))
+        for key in visits[0]
+    }
+
+
+def visit(browser: Browser, path: Path) -> dict[str, float]:
+    """Milliseconds from the start of the navigation, and to draw views once open."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready=texts]", state="attached", timeout=60_000)
+    times: dict[str, float] = page.evaluate(
+        """() => {
+            const mark = name => performance.getEntriesByName(name)[0].startTime;
+            const load = performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd;
+            return {parsed: load, numbers: mark("numbers"), texts: mark("texts")};
+        }"""
+    )
+    times["opens_after_load"] = times["numbers"] - times["parsed"]
+    for view in ("breakdowns", "questions", "compare"):
+        times[view] = page.evaluate(
+            """view => new Promise(done => {
+                const start = performance.now();
+                addEventListener("hashchange", () => requestAnimationFrame(
+                    () => done(performance.now() - start)), {once: true});
+                location.hash = view;
+            })""",
+            view,
+        )
+    page.evaluate("location.hash = 'questions'")
+    page.wait_for_selector("#search")
+    times["search_keystroke"] = page.evaluate(
+        """() => {
+            const search = document.getElementById("search");
+            const start = performance.now();
+            search.value = "green";
+            search.dispatchEvent(new Event("input", {bubbles: true}));
+            document.body.getBoundingClientRect();
+            return performance.now() - start;
+        }"""
+    )
+    context.close()
+    return times
+
+
+def altair_figures(store: Store, path: Path, browser: Browser) -> dict[str, Any]:
+    """The same four charts by Vega, inlined as Altair does it."""
+    with connect(store) as connection:
+        charts = [breakdown_chart(connection, "videomme", column) for column in CHARTS]
+    altair.vconcat(*charts).save(path, inline=True)
+
+    def drawn() -> float:
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
+        page = context.new_page()
+        page.goto(path.as_uri())
+        page.wait_for_selector("canvas, svg.marks", timeout=60_000)
+        elapsed: float = page.evaluate("performance.now()")
+        context.close()
+        return elapsed
+
+    return {
+        "altair_four_charts_megabytes": round(path.stat().st_size / 1e6, 2),
+        "altair_four_charts_drawn_ms": round(median_of(drawn)),
+    }
+
+
+def median_of(once: Callable[[], float], rounds: int = VISITS) -> float:
+    values: Sequence[float] = [once() for _ in range(rounds)]
+    return statistics.median(values)
+
+
+if __name__ == "__main__":
+    main()
