@@ -173,20 +173,23 @@ def _problem(info: ZipInfo) -> str | None:
     """Why a member must not be unzipped; None when it may."""
     name = info.orig_filename
     path = PurePosixPath(name)
-    mode = info.external_attr >> 16
-    if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name:
-        return "its name leads out of the folder"
-    if any(ord(character) < 32 for character in name):
-        return "its name holds control characters"
-    if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        return "it is a link or a device, not a file"
-    if info.flag_bits & _ENCRYPTED:
-        return "it is encrypted"
-    if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-        return f"it is compressed by method {info.compress_type}, which no published archive is"
-    if info.file_size > max(_SMALL_BYTES, info.compress_size * MAX_COMPRESSION_RATIO):
-        return f"{info.compress_size:,} bytes claim to unzip to {info.file_size:,}"
-    return None
+    reasons = {
+        "its name leads out of the folder": (
+            path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name
+        ),
+        "its name holds control characters": any(ord(character) < 32 for character in name),
+        "it is a link or a device, not a file": (
+            stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG)
+        ),
+        "it is encrypted": bool(info.flag_bits & _ENCRYPTED),
+        f"it is compressed by method {info.compress_type}, which no published archive is": (
+            info.compress_type not in (ZIP_STORED, ZIP_DEFLATED)
+        ),
+        f"{info.compress_size:,} bytes claim to unzip to {info.file_size:,}": (
+            info.file_size > max(_SMALL_BYTES, info.compress_size * MAX_COMPRESSION_RATIO)
+        ),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def _check_places(held: Sequence[ZipInfo], end: int, archive: str) -> None:
