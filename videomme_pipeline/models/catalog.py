@@ -160,7 +160,7 @@ class ModelSpec(Spec):
     @property
     def asks_in_order(self) -> Schedule:
         """The order in which the questions of one video go out."""
-        if self.kind is not ModelKind.OPENAI_COMPATIBLE:
+        if self.kind is not ModelKind.OPENAI_COMPATIBLE or self.service_tier is ServiceTier.BATCH:
             return Schedule.TOGETHER
         return self.schedule or PROFILES[self.profile].schedule
 
@@ -274,6 +274,10 @@ def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) ->
     """
     # ruff: noqa: PLC0415 - see the docstring
     match spec.kind:
+        case ModelKind.OPENAI_COMPATIBLE if spec.service_tier is ServiceTier.BATCH:
+            from videomme_pipeline.models.openai_batch import OpenAIBatchModel
+
+            return OpenAIBatchModel(spec, api_key=spec.api_key(environment))
         case ModelKind.OPENAI_COMPATIBLE:
             from videomme_pipeline.models.openai_compatible import OpenAICompatibleModel
 

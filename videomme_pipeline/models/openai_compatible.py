@@ -94,7 +94,6 @@ class OpenAICompatibleModel:
     def __init__(self, spec: ModelSpec, *, api_key: str | None = None) -> None:
         self.spec = spec
         self._api_key = api_key
-        self._profile = PROFILES[spec.profile]
         self._client: openai.AsyncOpenAI | None = None
 
     @property
@@ -136,7 +135,7 @@ class OpenAICompatibleModel:
                 options={"headers": headers},
             )
         except openai.APIStatusError as error:
-            raise _status_failure(error, self.spec) from error
+            raise status_failure(error, self.spec) from error
         except (openai.APITimeoutError, httpx2.TimeoutException) as error:
             seconds = self.spec.limits.request_timeout_seconds
             raise ResponseFailure(FailureKind.TIMEOUT, f"no answer within {seconds:g} s") from error
@@ -148,17 +147,22 @@ class OpenAICompatibleModel:
 
     def _connected(self) -> openai.AsyncOpenAI:
         if self._client is None:
-            limits = self.spec.limits
-            self._client = openai.AsyncOpenAI(
-                api_key=self._api_key or _UNSENT_KEY,
-                base_url=self.spec.base_url,
-                max_retries=0,
-                timeout=limits.request_timeout_seconds,
-                http_client=openai.DefaultAsyncHttpxClient(
-                    limits=httpx2.Limits(max_connections=None, max_keepalive_connections=1024)
-                ),
-            )
+            self._client = connect(self.spec, self._api_key)
         return self._client
+
+
+def connect(spec: ModelSpec, api_key: str | None) -> openai.AsyncOpenAI:
+    """A client for the endpoint of `spec` that retries nothing by itself and keeps as many
+    connections as there are requests."""
+    return openai.AsyncOpenAI(
+        api_key=api_key or _UNSENT_KEY,
+        base_url=spec.base_url,
+        max_retries=0,
+        timeout=spec.limits.request_timeout_seconds,
+        http_client=openai.DefaultAsyncHttpxClient(
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=1024)
+        ),
+    )
 
 
 def request_body(spec: ModelSpec, request: Request) -> RequestBody:
@@ -468,7 +472,8 @@ def _no_answer(reply: Reply, refusal: object) -> ResponseFailure | None:
     return ResponseFailure(FailureKind.EMPTY, message, status=200, reply=reply)
 
 
-def _status_failure(error: openai.APIStatusError, spec: ModelSpec) -> ModelError | ResponseFailure:
+def status_failure(error: openai.APIStatusError, spec: ModelSpec) -> ModelError | ResponseFailure:
+    """What an HTTP status means: the end of this attempt, or of the evaluation."""
     status = error.status_code
     said = f"HTTP {status}: {error.message}"
     endpoint = spec.base_url or "https://api.openai.com/v1"
@@ -490,11 +495,12 @@ def _status_failure(error: openai.APIStatusError, spec: ModelSpec) -> ModelError
         )
     retry_after = retry_after_seconds(error.response.headers, datetime.now(UTC))
     return ResponseFailure(
-        _kind_of(status, error.code), said, status=status, retry_after_seconds=retry_after
+        kind_of_status(status, error.code), said, status=status, retry_after_seconds=retry_after
     )
 
 
-def _kind_of(status: int, code: str | None) -> FailureKind:
+def kind_of_status(status: int, code: str | None) -> FailureKind:
+    """The kind of failure that an HTTP status and the endpoint's own code stand for."""
     if status == 429:
         return FailureKind.RATE_LIMITED
     if status in (408, 409) or status >= 500:

