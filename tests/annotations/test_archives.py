@@ -186,7 +186,7 @@ def test_a_half_written_file_of_an_earlier_run_is_replaced(tmp_path: Path) -> No
     assert (tmp_path / "a.mp4").read_bytes() == VIDEO
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data())
 def test_damage_anywhere_is_an_archive_error_or_harmless(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
