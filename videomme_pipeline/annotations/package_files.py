@@ -30,7 +30,7 @@ from videomme_pipeline.errors import ArchiveError, DownloadError
 Progress = Callable[[int, int | None], None]
 """Called with bytes held so far and bytes in all (None when the server does not tell)."""
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 16
 CONNECT_AND_READ_SECONDS = (15.0, 60.0)
 
 

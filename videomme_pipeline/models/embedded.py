@@ -60,8 +60,8 @@ _WORD = re.compile(r"[^\W_]+(?::\d\d)?")
 _CLOCK = re.compile(r"\b(\d{1,2}):([0-5]\d)\b")
 _COMMON = frozenset(
     {"a", "an", "and", "are", "at", "by", "did", "do", "does", "for", "from", "how", "in", "is",
-     "it", "its", "of", "on", "or", "shown", "that", "the", "this", "to", "was", "what", "when",
-     "where", "which", "who", "why", "with"}
+     "it", "its", "of", "on", "or", "shown", "that", "the", "this", "to", "video", "was", "what",
+     "when", "where", "which", "who", "why", "with"}
 )  # fmt: skip
 
 
@@ -209,17 +209,17 @@ class PictureReader:
         height, width = picture.shape[:2]
         found = self._ocr(np.ascontiguousarray(picture[..., ::-1]))
         boxes = [] if found.boxes is None else [np.asarray(box) for box in found.boxes]
+        read = [it for it in zip(found.txts or (), boxes, strict=True) if _is_text(it[0])]
         texts = tuple(
             PictureText(
                 text=text,
                 x=round(float(box[:, 0].mean()) / width, 3),
                 y=round(float(box[:, 1].mean()) / height, 3),
             )
-            for text, box in zip(found.txts or (), boxes, strict=True)
+            for text, box in read
         )
-        return PictureFacts(
-            seconds=frame.pts_seconds, texts=texts, shapes=equal_shapes(picture, boxes)
-        )
+        shapes = equal_shapes(picture, [box for _, box in read])
+        return PictureFacts(seconds=frame.pts_seconds, texts=texts, shapes=shapes)
 
 
 class LanguageModel:
@@ -339,7 +339,8 @@ def choose_evidence(
     """The lines that share the rarest words with question and options, the likeliest last.
 
     After a picture comes the next one, for questions about what follows. A clock time in the
-    question means the picture nearest to it. Lines that share nothing are left out.
+    question means the picture nearest to it. Where no line shares a word, what stands in most
+    pictures is all there is to say.
     """
     described = [it.describe() for it in facts]
     lines = [*described, *spoken]
@@ -360,6 +361,8 @@ def choose_evidence(
 
     ranked = sorted(range(len(lines)), key=lambda place: (-weight(place), place))
     best = [place for place in ranked[:MAX_EVIDENCE_LINES] if weight(place) > 0]
+    if not best:
+        return _seen_throughout(facts)
     if best and best[0] < len(described) and nearest is None:
         following = best[0] + 1
         best = [best[0], *([following] if following < len(described) else [])]
@@ -433,6 +436,19 @@ def _colour_number(red: int, green: int, blue: int) -> int:
         (0.92, "purple"),
     )
     return _COLOURS.index(next((name for end, name in bounds if hue < end), "red"))
+
+
+def _is_text(text: str) -> bool:
+    """Whether it has letters or digits that are not one sign over and over (a row of crosses)."""
+    letters = [it for it in text if it.isalnum()]
+    return any(it.isascii() for it in letters) or len(set(letters)) > 1
+
+
+def _seen_throughout(facts: Sequence[PictureFacts]) -> tuple[str, ...]:
+    """The texts in at least half of the pictures, as one line."""
+    seen = Counter(text for it in facts for text in {text.text for text in it.texts})
+    title = [text for text, count in sorted(seen.items()) if 2 * count >= len(facts) > 1]
+    return (f"The title is {', '.join(title)}.",) if title else ()
 
 
 def _place(text: PictureText) -> str:

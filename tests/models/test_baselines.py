@@ -1,0 +1,91 @@
+"""Baselines answer from the form of a question alone."""
+
+from collections import Counter
+
+import pytest
+
+from videomme_pipeline.annotations import smoke
+from videomme_pipeline.annotations.question import Letter, Question
+from videomme_pipeline.frames.cache import FrameSet
+from videomme_pipeline.models.baselines import (
+    ConstantBaseline,
+    LongestOptionBaseline,
+    RandomBaseline,
+)
+from videomme_pipeline.models.video_llm import Decoding, Request, VideoLLM
+from videomme_pipeline.prompts.render import Prompt
+
+
+def request(question: Question, sample: int = 0) -> Request:
+    return Request(
+        question=question,
+        prompt=Prompt(
+            benchmark=question.benchmark,
+            question_id=question.question_id,
+            video_id=question.video_id,
+            template="none",
+            system=None,
+            text=question.question,
+            after_frame=(),
+            num_frames=0,
+            subtitle_lines=0,
+        ),
+        frames=FrameSet(video_hash="", fingerprint="", media_type="image/jpeg", frames=()),
+        decoding=Decoding(),
+        sample=sample,
+    )
+
+
+async def answers(model: VideoLLM, benchmark: str, sample: int = 0) -> list[str]:
+    asked = smoke.questions(benchmark)
+    return [(await model.respond(request(question, sample))).text for question in asked]
+
+
+async def test_random_gives_these_letters_in_every_process() -> None:
+    letters = await answers(RandomBaseline(seed=0), "smoke")
+    assert "".join(letters[:12]) == "BBDDADCDADDB"
+    assert await answers(RandomBaseline(seed=0), "smoke") == letters
+
+
+async def test_random_draws_all_letters_anew_for_seed_and_sample() -> None:
+    first = await answers(RandomBaseline(seed=0), "smoke_v2")
+    assert set(first) == set(Letter)
+    assert first != await answers(RandomBaseline(seed=1), "smoke_v2")
+    assert first != await answers(RandomBaseline(seed=0), "smoke_v2", sample=1)
+
+
+async def test_random_offers_only_letters_that_the_question_has() -> None:
+    for question in smoke.questions("smoke_v2"):
+        for sample in range(20):
+            reply = await RandomBaseline().respond(request(question, sample))
+            assert reply.text in question.letters
+
+
+async def test_constant_is_right_as_often_as_its_letter() -> None:
+    right = Counter(question.answer for question in smoke.questions("smoke"))
+    for letter in "ABCD":
+        assert set(await answers(ConstantBaseline(Letter(letter)), "smoke")) == {letter}
+        assert right[Letter(letter)] == 18
+
+
+async def test_longest_option_takes_the_first_of_equals() -> None:
+    question = Question(
+        benchmark="smoke",
+        question_id="001-1",
+        video_id="001",
+        youtube_id=None,
+        url=None,
+        question="Which?",
+        options=("A. One.", "B. Seven.", "C. Three.", "D. Two."),
+        answer=Letter.A,
+    )
+    assert (await LongestOptionBaseline().respond(request(question))).text == "B"
+
+
+@pytest.mark.parametrize(
+    "model", [RandomBaseline(3), ConstantBaseline(Letter.C), LongestOptionBaseline()]
+)
+async def test_no_baseline_needs_frames_and_each_has_an_identity(model: VideoLLM) -> None:
+    assert not model.needs_frames
+    assert str(model.identity["model"]) in model.name
+    await model.close()
