@@ -86,7 +86,7 @@ def render_within(
 def pack(value: Json) -> str:
     """`value` as gzip in base64, whose letters cannot end a script element; always the same."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
+    return b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 
 
 def unpack(text: str) -> Any:

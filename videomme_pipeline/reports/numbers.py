@@ -165,7 +165,7 @@ class Numbers:
     def _view(self, name: str) -> list[Json]:
         """The rows of a view for this benchmark and these evaluations."""
         found = self._connection.execute(
-            f'select * from "{name}" where benchmark = ?', [self._benchmark]
+            f'select * from "{name}" where benchmark = ? order by all', [self._benchmark]
         )
         columns = [column[0] for column in found.description or ()]
         rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]

@@ -1,7 +1,7 @@
 """Published results of the benchmarks, shown beside our own and always marked as published.
 
-Facts with their source, in `published/*.json`; scores are in per cent as they were published.
-None of them was measured here, and none enters any computation.
+Facts with their source, in `published_results/*.json`; scores are in per cent as they were
+published. None of them was measured here, and none enters any computation.
 """
 
 import json
@@ -16,7 +16,7 @@ def published_results(benchmark: str) -> dict[str, Any] | None:
 
     `rows` hold, for each of `parts`, the scores without and with subtitles as fractions.
     """
-    file = files("videomme_pipeline.reports").joinpath("published", f"{benchmark}.json")
+    file = files("videomme_pipeline.reports").joinpath("published_results", f"{benchmark}.json")
     if not file.is_file():
         return None
     held = json.loads(file.read_text(encoding="utf-8"))

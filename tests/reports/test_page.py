@@ -1,0 +1,263 @@
+"""What is in the page, without a browser: the numbers, the texts, the limits, what is left out."""
+
+import gzip
+import json
+import re
+from base64 import b64decode, b64encode
+from hashlib import sha256
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.reports.conftest import EVALUATIONS
+from tests.reports.made_up import (
+    MadeUpEvaluation,
+    store_evaluation,
+    store_questions,
+    v1_questions,
+    v2_questions,
+)
+from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.errors import StorageError
+from videomme_pipeline.reports.document import (
+    content_policy,
+    pack,
+    render_within,
+    shorten,
+    utf16_length,
+    utf16_span,
+)
+from videomme_pipeline.reports.numbers import chance, chance_group_score
+from videomme_pipeline.reports.page import build_page, write_page
+from videomme_pipeline.reports.published import published_results
+from videomme_pipeline.scoring.compare import compare
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.warehouse.database import connect
+
+TEXTS = st.text(max_size=400)
+
+
+def packed(html: str, part: str) -> Any:
+    """What the page carries as `part` (summary or details)."""
+    found = re.search(rf'id="data-{part}">([^<]*)<', html)
+    assert found is not None
+    return json.loads(gzip.decompress(b64decode(found[1])))
+
+
+@pytest.fixture(scope="module")
+def html(page_file: Path) -> str:
+    return page_file.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def v1(html: str) -> dict[str, Any]:
+    """The numbers of the v1 benchmark."""
+    return next(b for b in packed(html, "summary")["benchmarks"] if b["name"] == "videomme")
+
+
+def test_the_same_data_give_the_same_page(store: Store, html: str) -> None:
+    assert build_page(store) == html
+
+
+def test_every_breakdown_cell_is_the_views(store: Store, v1: dict[str, Any]) -> None:
+    names = [evaluation["name"] for evaluation in v1["evaluations"]]
+    assert [breakdown["key"] for breakdown in v1["breakdowns"]] == [
+        "duration",
+        "domain",
+        "sub_category",
+        "task_type",
+    ]
+    with connect(store) as connection:
+        for breakdown in v1["breakdowns"]:
+            rows = connection.execute(
+                f'select evaluation, "{breakdown["key"]}", questions, videos, '
+                "round(accuracy, 5), round(accuracy_low, 5), round(accuracy_high, 5) "
+                f"from \"by_{breakdown['key']}\" where benchmark = 'videomme'"
+            ).fetchall()
+            shown = {
+                (name, row["value"]): (
+                    *(cell["n"], cell["videos"], cell["value"], cell["low"], cell["high"]),
+                )
+                for row in breakdown["rows"]
+                for name, cell in zip(names, row["cells"], strict=True)
+            }
+            assert shown == {(row[0], row[1]): row[2:] for row in rows}
+
+
+def test_every_comparison_is_the_scorers(store: Store, v1: dict[str, Any]) -> None:
+    names = [evaluation["name"] for evaluation in v1["evaluations"]]
+    rows = [read_rows(store.scores("videomme", name), ScoredQuestion) for name in names]
+    assert len(v1["comparisons"]) == len(names) * (len(names) - 1) / 2
+    for shown in v1["comparisons"]:
+        found = compare(rows[shown["b"]], rows[shown["a"]])
+        assert shown["overall"]["difference"] == round(found.accuracy.difference.mean, 5)
+        assert shown["overall"]["p"] == round(found.accuracy.p_value, 6)
+        assert [row["significant"] for row in shown["marginals"]] == [
+            marginal.significant for marginal in found.marginals
+        ]
+
+
+def test_group_scores_are_compared_by_group(html: str) -> None:
+    v2 = next(b for b in packed(html, "summary")["benchmarks"] if b["name"] == "videomme_v2")
+    assert v2["comparisons"][0]["overall"]["by"] == "Group score"
+    assert v2["comparisons"][0]["overall"]["n"] == 12
+    assert {row["by"] for row in v2["comparisons"][0]["marginals"]} == {
+        "Level",
+        "Second head",
+        "Third head",
+        "Group type",
+    }
+
+
+def test_the_numbers_can_be_taken_along_as_parquet(v1: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "numbers.parquet"
+    path.write_bytes(b64decode(v1["numbers_parquet"]))
+    table = pq.read_table(path)
+    assert set(table.column("evaluation").to_pylist()) == {e.name for e in EVALUATIONS}
+    overall = table.filter(table["breakdown"].combine_chunks().to_numpy(False) == "duration")
+    assert sum(overall.column("n").to_pylist()) == 45 * len(EVALUATIONS)
+
+
+def test_only_the_named_evaluations_are_shown(store: Store) -> None:
+    page = build_page(store, benchmark="videomme", evaluations=["model-b", "blind"])
+    [benchmark] = packed(page, "summary")["benchmarks"]
+    assert [entry["name"] for entry in benchmark["evaluations"]] == ["blind", "model-b"]
+    assert len(benchmark["comparisons"]) == 1
+
+
+def test_an_evaluation_without_frames_is_a_baseline(v1: dict[str, Any]) -> None:
+    assert {e["name"] for e in v1["evaluations"] if e["baseline"]} == {"blind"}
+
+
+def test_a_shared_page_holds_no_text_of_the_benchmark(store: Store, shared_file: Path) -> None:
+    shared = shared_file.read_text(encoding="utf-8")
+    assert packed(shared, "details") == {}
+    held = json.dumps(packed(shared, "summary"), ensure_ascii=False)
+    for question in read_rows(store.questions("videomme"), Question):
+        assert question.question not in held
+        assert not any(option in held for option in question.options)
+        assert question.question_id in held
+    said = {
+        row.raw_output for row in read_rows(store.scores("videomme", "model-a"), ScoredQuestion)
+    }
+    assert not any(raw in held for raw in said if raw is not None and len(raw) > 2)
+
+
+def test_nothing_in_the_page_asks_for_another_file(html: str) -> None:
+    head = unescape(html[: html.index("</style>")])
+    assert "default-src 'none'" in head
+    assert "unsafe" not in head
+    assert re.findall(r'\b(?:src|href)="(?!#)[^"]*"', html) == []
+    assert "innerHTML" not in html
+    assert "@import" not in html
+    assert "url(" not in html
+
+
+def test_the_policy_names_exactly_this_style_and_script(html: str) -> None:
+    style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
+    script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert style is not None
+    assert script is not None
+    digests = [b64encode(sha256(m[1].encode()).digest()).decode() for m in (script, style)]
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy is not None
+    assert re.findall(r"sha256-([^']+)", unescape(policy[1])) == digests
+    assert "img-src 'none'" in content_policy(style[1], script[1], pictures=False)
+
+
+def test_a_page_is_written_whole_or_not_at_all(store: Store, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    with pytest.raises(StorageError):
+        write_page(store, blocked / "page.html", share=True)
+    assert blocked.read_text() == "in the way"
+
+
+def test_texts_are_cut_only_as_far_as_the_size_asks() -> None:
+    tried = []
+
+    def make(limit: int | None) -> str:
+        tried.append(limit)
+        return "x" * (1_000 if limit is None else limit)
+
+    assert render_within(500, make, (None, 600, 400, 200)) == "x" * 400
+    assert tried == [None, 600, 400]
+    assert render_within(100, make, (None, 600, 200)) == "x" * 200
+
+
+def test_a_page_of_long_answers_stays_within_its_size(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    questions = v1_questions(5, benchmark="smoke")
+    store_questions(store, questions)
+    said = {
+        question.question_id: " ".join(f"{n * 7919 % 100_003:x}" for n in range(60_000))
+        + f" {question.question_id} The answer is {question.answer}."
+        for question in questions
+    }
+    store_evaluation(store, questions, MadeUpEvaluation(name="talks", said=said))
+    page = build_page(store)
+    assert len(page.encode()) <= 2_500_000
+    answer = packed(page, "details")["smoke"]["videos"]["001"]["questions"]["001-1"]["answers"][0]
+    parts = answer[0]["raw"]["parts"]
+    assert sum(part.get("cut", utf16_length(part.get("text", ""))) for part in parts) == len(
+        said["001-1"]
+    )
+    assert parts[-1]["text"].endswith(f"The answer is {questions[0].answer}.")
+
+
+@given(text=TEXTS, limit=st.integers(min_value=8, max_value=500), data=st.data())
+def test_a_shortened_text_counts_every_character_and_keeps_the_span(
+    text: str, limit: int, data: st.DataObject
+) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    held = shorten(text, limit, (start, end))
+    if isinstance(held, str):
+        assert held == text
+        return
+    units = text.encode("utf-16-le")
+    position = 0
+    kept = set()
+    for part in held["parts"]:
+        if "cut" in part:
+            position += part["cut"]
+            continue
+        assert part["start"] == position
+        length = utf16_length(part["text"])
+        assert units[2 * position : 2 * (position + length)].decode("utf-16-le") == part["text"]
+        kept |= set(range(position, position + length))
+        position += length
+    assert position == len(units) // 2
+    assert set(range(*utf16_span(text, (start, end)))) <= kept
+
+
+@given(TEXTS)
+def test_packed_data_cannot_end_their_script_element(text: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9+/=]*", pack({"text": text}))
+
+
+def test_guessing_gets_one_in_four_and_one_in_eight() -> None:
+    assert chance(v1_questions(3)) == 0.25
+    assert chance(v2_questions(3)) == 0.125
+    assert chance_group_score(v1_questions(3)) is None
+
+
+def test_a_guessed_relevance_group_gets_the_mean_of_the_squared_share() -> None:
+    relevance = [q for q in v2_questions(2) if q.group_type == "relevance"]
+    # E[(N/4)²] for N binomial with n = 4 and p = 1/8: (variance + mean²) / 16
+    assert chance_group_score(relevance) == pytest.approx((4 / 8 * 7 / 8 + 0.25) / 16)
+
+
+def test_published_results_have_a_source_and_both_tracks() -> None:
+    held = published_results("videomme")
+    assert held is not None
+    assert "video-mme.github.io" in held["source"]
+    gpt = next(row for row in held["rows"] if row["model"] == "GPT-4o OpenAI")
+    assert gpt["overall"] == {"without": 0.719, "with": 0.772}
+    assert published_results("smoke") is None
