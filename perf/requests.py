@@ -104,9 +104,16 @@ async def _ask_all(way: str, base_url: str, in_flight: int, count: int) -> dict[
     stalls: list[float] = []
     ticking = asyncio.create_task(_tick(stalls))
 
+    failed = 0
+
     async def one(request: Request) -> None:
+        nonlocal failed
         async with gate:
-            await ask(request)
+            try:
+                await ask(request)
+            except openai.APIError:
+                # A stalled event loop cannot even connect in time.
+                failed += 1
 
     before_bytes = _peak_bytes()
     cpu, wall = time.process_time(), time.perf_counter()
@@ -117,6 +124,7 @@ async def _ask_all(way: str, base_url: str, in_flight: int, count: int) -> dict[
     await close()
     return {
         "cpu_ms_per_request": cpu / count * 1000,
+        "failed": failed,
         "requests_per_second": count / wall,
         "peak_mb_over_idle": (_peak_bytes() - before_bytes) / 1e6,
         "longest_stall_ms": max(stalls, default=0.0) * 1000,
