@@ -31,10 +31,10 @@ def draw_frame(number: int, width: int = 160, height: int = 120) -> Picture:
     picture[..., 0] = (x * 2 + number * 3) % 256
     picture[..., 1] = (y * 2 + number * 5) % 256
     picture[..., 2] = 64 + 32 * ((x // 8 + y // 8 + number) % 4)
-    cell = width // BARCODE_BITS
+    edges = [round(bit * width / BARCODE_BITS) for bit in range(BARCODE_BITS + 1)]
     for bit in range(BARCODE_BITS):
         on = number >> (BARCODE_BITS - 1 - bit) & 1
-        picture[:BARCODE_ROWS, bit * cell : (bit + 1) * cell] = 235 if on else 20
+        picture[:BARCODE_ROWS, edges[bit] : edges[bit + 1]] = 235 if on else 20
     return picture
 
 

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
@@ -53,7 +53,7 @@ def run_in_children(
     workers: int,
     time_limit_seconds: float,
     memory_limit_bytes: int | None = None,
-) -> Iterator[Outcome[Given, Value]]:
+) -> Generator[Outcome[Given, Value]]:
     """`function` of each task in child processes, begun in the given order.
 
     Outcomes come as they finish. `function` must be importable by name; what it raises ends

@@ -10,7 +10,7 @@ import os
 import pickle
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -91,7 +91,7 @@ def extract(
     workers: int | None = None,
     time_limit_seconds: float = TIME_LIMIT_SECONDS,
     memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
-) -> Iterator[FrameResult]:
+) -> Generator[FrameResult]:
     """Make the frames of every job that the cache does not hold; a result per job as it finishes.
 
     A video that cannot be read, crashes its decoder, takes longer than `time_limit_seconds`

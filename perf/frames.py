@@ -1,0 +1,282 @@
+"""CPU time and memory of reading frames: planned PyAV beside decord and torchcodec.
+
+    python -m perf.frames [--quick] [--json] [--torchcodec-python PATH]
+
+The same frames of the same files, to RGB at native size, one thread each, every measurement in a
+process of its own, one after the other. `floor` is the decoder alone on the packets that the
+plan needs, already in memory; it is compared with the planned reader without its conversion to
+RGB. Also: the packet index, the picture encoder beside Pillow, and the frame cache.
+"""
+
+import argparse
+import io
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from PIL import Image
+
+from perf.recipe import CLIPS, QUICK, clip
+from videomme_pipeline.frames.cache import Frame, read_frames, write_frames
+from videomme_pipeline.frames.jpeg import encode
+from videomme_pipeline.frames.plan import plan
+from videomme_pipeline.frames.readers import Decoded, read
+from videomme_pipeline.frames.sampling import PictureSpec, parse_sampling
+from videomme_pipeline.store import Store
+from videomme_pipeline.videos.packets import demux_packets, index_packets
+
+SAMPLINGS = ("uniform_n-16", "uniform_n-64", "fps_based-1-max-384", "keyframe-32")
+CLIPS_OF_ALL = ("60s_720p30", "10min_720p30", "60min_720p25", "60min_360p30", "10min_1080p25")
+
+
+def read_to_rgb(path: Path, sampling: str) -> None:
+    """What is measured as `planned`: open, index, decode, convert; no frame is kept."""
+    index = index_packets(path)
+    for item in read(path, index, parse_sampling(sampling).choose(index).frames):
+        assert isinstance(item, Decoded)
+        item.frame.to_ndarray(format="rgb24")
+
+
+def read_only(path: Path, sampling: str) -> None:
+    """The same without the conversion to RGB, to compare with the floor."""
+    index = index_packets(path)
+    for item in read(path, index, parse_sampling(sampling).choose(index).frames):
+        assert isinstance(item, Decoded)
+
+
+def read_to_jpeg(path: Path, sampling: str) -> None:
+    """What an evaluation does: the default picture of each frame."""
+    index, spec = index_packets(path), PictureSpec()
+    for item in read(path, index, parse_sampling(sampling).choose(index).frames):
+        assert isinstance(item, Decoded)
+        encode(item.frame, item.rotation, spec)
+
+
+def floor(path: Path, sampling: str) -> float:
+    """CPU seconds of the decoder alone on the needed packets."""
+    index = index_packets(path)
+    frames = parse_sampling(sampling).choose(index).frames
+    stretches = plan(index, frames)
+    wanted = set(index.shown[list(frames)].tolist())
+    needed = {p for s in stretches for p in range(s.first, s.last + 1)}
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        stream.codec_context.thread_count = 1
+        packets = {
+            position: packet
+            for position, packet in enumerate(p for p in container.demux(stream) if p.size)
+            if position in needed
+        }
+        codec = stream.codec_context
+        began = time.process_time()
+        for stretch in stretches:
+            for position in range(stretch.first, stretch.last + 1):
+                decode = position in wanted or bool(index.is_keyframe[position])
+                codec.skip_frame = "DEFAULT" if decode else "NONREF"
+                codec.decode(packets[position])
+            codec.decode(None)
+            codec.flush_buffers()
+        return time.process_time() - began
+
+
+OWN: dict[str, Callable[[Path, str], Any]] = {
+    "planned": read_to_rgb,
+    "planned_without_rgb": read_only,
+    "planned_to_jpeg": read_to_jpeg,
+    "floor": floor,
+}
+
+
+def measure_here(name: str, path: Path, sampling: str) -> dict[str, float]:
+    """One of ours, in this process."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.process_time()
+    told = OWN[name](path, sampling)
+    cpu_seconds = time.process_time() - began if told is None else told
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return {"cpu_seconds": cpu_seconds, "peak_mb": peak / 1024}
+
+
+def measure(command: list[str]) -> dict[str, float] | None:
+    """What a process of its own says of itself; None when it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
+    if done.returncode != 0:
+        print(f"failed: {' '.join(command[:4])}: {done.stderr[-200:]}", file=sys.stderr)
+        return None
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def compare(name: str, sampling: str, torchcodec_python: str | None) -> dict[str, Any]:
+    """All readers on one clip and sampling."""
+    path = clip(name)
+    frames = [str(n) for n in parse_sampling(sampling).choose(index_packets(path)).frames]
+    row: dict[str, Any] = {"clip": name, "sampling": sampling, "frames": len(frames)}
+    for own in OWN:
+        row[own] = measure([sys.executable, "-m", "perf.frames", "--own", own, name, sampling])
+    peers = {"decord": sys.executable}
+    if torchcodec_python:
+        peers["torchcodec"] = torchcodec_python
+    for peer, python in peers.items():
+        row[peer] = measure([python, "perf/peers.py", peer, str(path), *frames])
+    return row
+
+
+def ratio(row: dict[str, Any], one: str, other: str) -> float | None:
+    """CPU time of one over the other's."""
+    if not row.get(one) or not row.get(other):
+        return None
+    return float(row[one]["cpu_seconds"] / row[other]["cpu_seconds"])
+
+
+def index_milliseconds(path: Path) -> dict[str, float]:
+    """CPU of the packet index, from the sample tables and by demuxing."""
+    index_packets(path)
+    times = [_cpu(lambda: index_packets(path)) for _ in range(5)]
+    return {
+        "tables_ms": statistics.median(times) * 1e3,
+        "demux_ms": _cpu(lambda: demux_packets(path)) * 1e3,
+    }
+
+
+def picture_milliseconds(path: Path) -> dict[str, float]:
+    """CPU per 720p frame to the default JPEG, ours and Pillow's way at the same size."""
+    with av.open(str(path)) as container:
+        frame = next(container.decode(video=0))
+    spec = PictureSpec()
+    size = spec.size(frame.width, frame.height)
+
+    def pillow() -> None:
+        picture = Image.fromarray(np.asarray(frame.to_ndarray(format="rgb24"), np.uint8))
+        picture.resize(size).save(io.BytesIO(), "JPEG", quality=spec.jpeg_quality)
+
+    return {
+        "ours_ms": _cpu(lambda: encode(frame, 0, spec), 30) * 1e3,
+        "pillow_ms": _cpu(pillow, 30) * 1e3,
+    }
+
+
+def cache_milliseconds() -> dict[str, float]:
+    """Write and read 64 pictures of 58 kB; reading verifies the checksum."""
+    random = np.random.default_rng(0)
+    sampling = parse_sampling("uniform_n-64")
+    frames = [
+        Frame(
+            requested_seconds=i / 3,
+            pts_seconds=i / 3,
+            index=i,
+            is_keyframe=False,
+            width=796,
+            height=448,
+            picture=random.bytes(58_000),
+        )
+        for i in range(64)
+    ]
+    choice = sampling.choose(_Clock())
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.at(folder)
+        made = write_frames(store, "video", sampling, choice, frames)
+        return {
+            "write_ms": _cpu(lambda: write_frames(store, "video", sampling, choice, frames)) * 1e3,
+            "read_ms": statistics.median(
+                _cpu(lambda: read_frames(store, "video", made.fingerprint)) * 1e3 for _ in range(20)
+            ),
+        }
+
+
+class _Clock:
+    seconds = np.arange(64) / 3
+    keyframes = np.arange(0, 64, 8)
+    duration_seconds = 64 / 3
+
+
+def _cpu(work: Callable[[], Any], times: int = 1) -> float:
+    began = time.process_time()
+    for _ in range(times):
+        work()
+    return (time.process_time() - began) / times
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as Markdown."""
+    lines = [
+        "| clip | sampling | frames | planned | decord | torchcodec | ratio to decord | "
+        "ratio to torchcodec | ratio to floor | peak MB planned / decord / torchcodec |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        seconds = [_said(row.get(k), "cpu_seconds") for k in ("planned", "decord", "torchcodec")]
+        peaks = " / ".join(
+            _said(row.get(k), "peak_mb", 0) for k in ("planned", "decord", "torchcodec")
+        )
+        ratios = [
+            "–" if value is None else f"{value:.2f}"
+            for value in (
+                ratio(row, "planned", "decord"),
+                ratio(row, "planned", "torchcodec"),
+                ratio(row, "planned_without_rgb", "floor"),
+            )
+        ]
+        cells = [row["clip"], row["sampling"], str(row["frames"]), *seconds, *ratios, peaks]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _said(measured: dict[str, float] | None, key: str, digits: int = 2) -> str:
+    return f"{measured[key]:.{digits}f}" if measured else "–"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="the 60-second clip alone")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument("--torchcodec-python", help="a Python that has torchcodec")
+    parser.add_argument("--own", nargs=3, metavar=("READER", "CLIP", "SAMPLING"))
+    arguments = parser.parse_args()
+    if arguments.own:
+        reader, name, sampling = arguments.own
+        print(json.dumps(measure_here(reader, clip(name), sampling)))
+        return
+    names = [c.name for c in QUICK] if arguments.quick else list(CLIPS_OF_ALL)
+    assert {c.name for c in CLIPS} >= set(names)
+    rows = [
+        compare(name, sampling, arguments.torchcodec_python)
+        for name in names
+        for sampling in SAMPLINGS
+    ]
+    judged = "60s_720p30" if arguments.quick else "10min_720p30"
+    result = {
+        "clip": judged,
+        "cpu_ratio_to_decord": {
+            row["sampling"]: ratio(row, "planned", "decord")
+            for row in rows
+            if row["clip"] == judged
+        },
+        "cpu_ratio_to_floor": {
+            f"{row['clip']} {row['sampling']}": ratio(row, "planned_without_rgb", "floor")
+            for row in rows
+        },
+        "peak_mb": max(row["planned"]["peak_mb"] for row in rows),
+        "index": index_milliseconds(clip(names[-1] if arguments.quick else "60min_720p25")),
+        "picture": picture_milliseconds(clip("60s_720p30")),
+        "cache": cache_milliseconds(),
+        "rows": rows,
+    }
+    print(table(rows))
+    for part in ("index", "picture", "cache"):
+        print(f"{part}: {result[part]}")
+    if arguments.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

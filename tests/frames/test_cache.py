@@ -1,0 +1,170 @@
+"""The frame cache: what was written comes back, or is noticed, set aside and made again."""
+
+import base64
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.builders import draw_frame, read_barcode
+from videomme_pipeline.annotations.question import Duration
+from videomme_pipeline.errors import FrameCacheError
+from videomme_pipeline.frames.cache import (
+    ROW_GROUP_FRAMES,
+    Frame,
+    FrameSet,
+    FrameWriter,
+    frame_recipe_fingerprint,
+    has_frames,
+    read_frames,
+    write_frames,
+)
+from videomme_pipeline.frames.sampling import (
+    Choice,
+    Encoding,
+    Limit,
+    PictureSpec,
+    UniformN,
+    parse_sampling,
+)
+from videomme_pipeline.store import Store, stored_fingerprint
+
+SAMPLING = UniformN(frames=3)
+
+
+def picture_of(number: int) -> bytes:
+    sink = io.BytesIO()
+    Image.fromarray(draw_frame(number)).save(sink, "JPEG", quality=90)
+    return sink.getvalue()
+
+
+def frames_of(count: int) -> list[Frame]:
+    return [
+        Frame(
+            requested_seconds=n / 3,
+            pts_seconds=n / 3 + 0.01,
+            index=n * 7,
+            is_keyframe=n % 2 == 0,
+            width=160,
+            height=120,
+            picture=picture_of(n),
+        )
+        for n in range(count)
+    ]
+
+
+def choice_of(frames: list[Frame], asked: int | None = None, limit: Limit | None = None) -> Choice:
+    return Choice(
+        frames=tuple(frame.index for frame in frames),
+        requested_seconds=tuple(frame.requested_seconds for frame in frames),
+        asked=asked or len(frames),
+        limit=limit,
+    )
+
+
+def stored(store: Store, count: int = 3) -> FrameSet:
+    frames = frames_of(count)
+    return write_frames(store, "video", SAMPLING, choice_of(frames), frames)
+
+
+def test_frames_come_back_as_they_were_written(tmp_path: Path) -> None:
+    store, frames = Store.at(tmp_path), frames_of(ROW_GROUP_FRAMES + 5)
+    choice = choice_of(frames, asked=512, limit=Limit.ALL_THERE_ARE)
+    made = write_frames(store, "video", SAMPLING, choice, frames)
+    assert made.frames == tuple(frames)
+    assert (made.asked, made.limit, made.sampling) == (512, Limit.ALL_THERE_ARE, "uniform_n-3")
+    assert made == read_frames(store, "video", frame_recipe_fingerprint(SAMPLING))
+    assert stored_fingerprint(store.frames("video", made.fingerprint)) == made.fingerprint
+
+
+def test_every_flipped_byte_of_a_picture_is_noticed_and_the_file_set_aside(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    made = stored(store)
+    path = Path(store.frames("video", made.fingerprint).path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(FrameCacheError, match=r"checksum.*set aside as .*\.corrupt"):
+        read_frames(store, "video", made.fingerprint)
+    assert not has_frames(store, "video", made.fingerprint)
+    assert path.with_name(f"{path.name}.corrupt").exists()
+    assert stored(store).frames == made.frames
+
+
+@pytest.mark.parametrize("keep", [0, 4, 500, -1])
+def test_a_file_that_was_cut_off_is_noticed(tmp_path: Path, keep: int) -> None:
+    store = Store.at(tmp_path)
+    made = stored(store)
+    path = Path(store.frames("video", made.fingerprint).path)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(FrameCacheError, match="not the frames that were written"):
+        read_frames(store, "video", made.fingerprint)
+
+
+def test_a_file_under_a_wrong_name_is_noticed(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    made = stored(store)
+    other = store.frames("other", made.fingerprint)
+    other.parent.mkdir(parents=True)
+    other.write_bytes(store.frames("video", made.fingerprint).read_bytes())
+    with pytest.raises(FrameCacheError, match="another video"):
+        read_frames(store, "other", made.fingerprint)
+
+
+def test_nothing_is_visible_before_it_is_published_or_after_a_failure(tmp_path: Path) -> None:
+    store, frames = Store.at(tmp_path), frames_of(2)
+    with pytest.raises(RuntimeError), FrameWriter(store, "video", SAMPLING) as writer:  # noqa: PT012
+        writer.add(frames[0])
+        assert not has_frames(store, "video", writer.fingerprint)
+        raise RuntimeError
+    assert list((tmp_path / "frames" / "video").iterdir()) == []
+
+
+def test_frames_that_are_not_stored_are_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_frames(Store.at(tmp_path), "video", "none")
+
+
+def test_everything_that_changes_a_pixel_changes_the_recipe() -> None:
+    names = [
+        "uniform_n-16",
+        "uniform_n-16-endpoints",
+        "uniform_n-17",
+        "uniform_n-16.native",
+        "uniform_n-16.long_side-448",
+        "uniform_n-16.jpeg-84",
+        "uniform_n-16.png",
+        "uniform_n-16.decord",
+        "fps_based-16",
+    ]
+    fingerprints = {frame_recipe_fingerprint(parse_sampling(name)) for name in names}
+    assert len(fingerprints) == len(names)
+
+
+def test_a_budget_that_gives_the_same_frames_is_the_same_recipe() -> None:
+    budgeted = parse_sampling("uniform_n-32.budgets-8-_-64")
+    plain = frame_recipe_fingerprint(parse_sampling("uniform_n-8"))
+    assert frame_recipe_fingerprint(budgeted, Duration.SHORT) == plain
+    assert frame_recipe_fingerprint(budgeted, Duration.LONG) != plain
+
+
+def test_a_frame_set_gives_arrays_urls_and_a_contact_sheet(tmp_path: Path) -> None:
+    made = stored(Store.at(tmp_path), 5)
+    arrays = made.arrays()
+    assert arrays.shape == (5, 120, 160, 3)
+    assert [read_barcode(array) for array in arrays] == [0, 1, 2, 3, 4]
+    head, data = made.data_urls()[4].split(",")
+    assert head == "data:image/jpeg;base64"
+    assert base64.b64decode(data) == made.frames[4].picture
+    sheet = made.contact_sheet(columns=2, width=80)
+    assert sheet.size == (160, 3 * (60 + 16))
+    assert np.asarray(sheet.crop((0, 0, 80, 60))).std() > 10
+
+
+def test_a_png_sampling_says_so(tmp_path: Path) -> None:
+    sampling = UniformN(frames=1, picture=PictureSpec(encoding=Encoding.PNG))
+    frames = frames_of(1)
+    made = write_frames(Store.at(tmp_path), "video", sampling, choice_of(frames), frames)
+    assert made.media_type == "image/png"

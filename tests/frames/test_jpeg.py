@@ -1,0 +1,135 @@
+"""Pictures: right colours, range, size and orientation, whatever the stream is tagged as."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import simplejpeg
+from numpy.typing import NDArray
+from PIL import Image
+
+from tests.builders import draw_frame, read_barcode, rotate_mp4, write_video
+from videomme_pipeline.frames.jpeg import encode
+from videomme_pipeline.frames.sampling import Encoding, PictureSpec, Resize
+
+NATIVE = PictureSpec(resize=Resize.NATIVE, jpeg_quality=95)
+LIMITED, FULL = 1, 2
+BT709, BT601, UNTAGGED = 1, 5, 2
+
+Array = NDArray[Any]
+
+
+def first_frame(path: Path) -> av.VideoFrame:
+    with av.open(str(path)) as container:
+        return next(container.decode(video=0))
+
+
+def smooth_picture(width: int = 320, height: int = 240) -> NDArray[np.uint8]:
+    """Colour that changes slowly, so that only wrong colours tell."""
+    y, x = np.mgrid[0:height, 0:width]
+    planes = [40 + x * 160 / width, 60 + y * 140 / height, 200 - x * 120 / width]
+    return np.stack(planes, axis=-1).astype(np.uint8)
+
+
+def pixels(data: bytes) -> Array:
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+def psnr(one: Array, other: Array) -> float:
+    error = np.mean((one.astype(float) - other.astype(float)) ** 2)
+    return float(10 * np.log10(255**2 / max(error, 1e-9)))
+
+
+def tagged_frame(colorspace: int, color_range: int, pixel_format: str = "yuv420p") -> av.VideoFrame:
+    """The smooth picture as YUV by the given matrix and range."""
+    frame = av.VideoFrame.from_ndarray(smooth_picture(), format="rgb24").reformat(
+        format=pixel_format, dst_colorspace=colorspace, dst_color_range=color_range
+    )
+    frame.colorspace, frame.color_range = colorspace, color_range
+    return frame
+
+
+@pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv444p", "yuv420p10le"])
+@pytest.mark.parametrize("color_range", [LIMITED, FULL])
+@pytest.mark.parametrize("colorspace", [BT601, BT709])
+def test_colours_are_those_that_were_encoded(
+    colorspace: int, color_range: int, pixel_format: str
+) -> None:
+    picture = encode(tagged_frame(colorspace, color_range, pixel_format), 0, NATIVE)
+    assert psnr(pixels(picture.data), smooth_picture()) >= 40
+
+
+def test_an_untagged_stream_is_read_as_bt601(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "a.mp4", pictures=[smooth_picture()], width=320, height=240)
+    frame = first_frame(path)
+    assert frame.colorspace == UNTAGGED
+    assert psnr(pixels(encode(frame, 0, NATIVE).data), smooth_picture()) >= 38
+
+
+def test_reading_bt709_as_bt601_would_be_seen() -> None:
+    wrong = tagged_frame(BT709, LIMITED)
+    wrong.colorspace = BT601
+    assert psnr(pixels(encode(wrong, 0, NATIVE).data), smooth_picture()) < 40
+
+
+@pytest.mark.parametrize("colorspace", [BT601, BT709])
+def test_scaled_pictures_match_a_reference_of_equal_quality(colorspace: int) -> None:
+    spec = PictureSpec(resize=Resize.SHORT_SIDE, pixels=120, jpeg_quality=85)
+    picture = encode(tagged_frame(colorspace, LIMITED), 0, spec)
+    reference = np.asarray(
+        Image.fromarray(smooth_picture()).resize((160, 120), Image.Resampling.BOX)
+    )
+    assert (picture.width, picture.height) == (160, 120)
+    assert psnr(pixels(picture.data), reference) >= 40
+
+
+@pytest.mark.parametrize("size", [(161, 121), (1, 1), (33, 50), (160, 120)])
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_odd_sizes_keep_every_row_and_column(size: tuple[int, int], encoding: Encoding) -> None:
+    width, height = size
+    frame = av.VideoFrame.from_ndarray(smooth_picture(width, height), format="rgb24")
+    frame = frame.reformat(format="yuv420p", dst_colorspace=BT601)
+    spec = PictureSpec(resize=Resize.NATIVE, encoding=encoding)
+    picture = encode(frame, 0, spec)
+    assert (picture.width, picture.height) == size
+    assert pixels(picture.data).shape == (height, width, 3)
+
+
+@pytest.mark.parametrize("encoding", list(Encoding))
+@pytest.mark.parametrize("colorspace", [BT601, BT709])
+def test_a_rotated_video_comes_out_upright(
+    tmp_path: Path, encoding: Encoding, colorspace: int
+) -> None:
+    lying = [np.ascontiguousarray(np.rot90(draw_frame(n + 700, 120, 160))) for n in range(2)]
+    path = tmp_path / "a.mp4"
+    write_video(path, pictures=lying, width=160, height=120, colorspace=colorspace)
+    frame = first_frame(rotate_mp4(path, 90))
+    picture = encode(frame, frame.rotation, PictureSpec(resize=Resize.NATIVE, encoding=encoding))
+    assert (picture.width, picture.height) == (120, 160)
+    assert read_barcode(pixels(picture.data)) == 700
+
+
+def test_png_holds_the_pixels_that_libav_gives() -> None:
+    frame = tagged_frame(BT709, LIMITED)
+    spec = PictureSpec(resize=Resize.NATIVE, encoding=Encoding.PNG)
+    picture = encode(frame, 0, spec)
+    assert picture.data.startswith(b"\x89PNG")
+    assert psnr(pixels(picture.data), smooth_picture()) >= 40
+
+
+def test_quality_is_the_number_that_was_asked() -> None:
+    frame = first_frame_of_noise()
+    sizes = [
+        len(encode(frame, 0, PictureSpec(resize=Resize.NATIVE, jpeg_quality=q)).data)
+        for q in (30, 60, 90)
+    ]
+    assert sizes == sorted(sizes)
+    assert simplejpeg.decode_jpeg_header(encode(frame, 0, NATIVE).data)[2] == "YCbCr"
+
+
+def first_frame_of_noise() -> av.VideoFrame:
+    noise = np.random.default_rng(0).integers(0, 256, (120, 160, 3), dtype=np.uint8)
+    return av.VideoFrame.from_ndarray(noise, format="rgb24").reformat(format="yuv420p")
