@@ -445,9 +445,9 @@ def _is_text(text: str) -> bool:
 
 
 def _seen_throughout(facts: Sequence[PictureFacts]) -> tuple[str, ...]:
-    """The texts in at least half of the pictures, as one line."""
+    """The texts in more than half of the pictures, as one line."""
     seen = Counter(text for it in facts for text in {text.text for text in it.texts})
-    title = [text for text, count in sorted(seen.items()) if 2 * count >= len(facts) > 1]
+    title = [text for text, count in sorted(seen.items()) if 2 * count > len(facts)]
     return (f"The title is {', '.join(title)}.",) if title else ()
 
 
