@@ -1,0 +1,156 @@
+"""From a video file to ready request bodies: ours beside the way evaluators do it today.
+
+    python -m perf.end_to_end_frames [--quick] [--json]
+
+One 40-minute 720p video, three questions, 64 frames. `peer` decodes with decord for each
+question, makes Pillow images, PNG and base64, as lmms-eval's clients for chat endpoints do
+(sizes as in the video, no cache between questions), written here in our own words. `cold`
+starts from the file and an empty data folder; `warm` finds the frames stored. The last lines
+work out an evaluation of 900 videos from measured unit costs. `--quick` takes the 60-second clip.
+"""
+
+import argparse
+import base64
+import io
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from perf.recipe import clip
+from videomme_pipeline.frames.cache import frame_recipe_fingerprint, read_frames
+from videomme_pipeline.frames.decode import FrameJob, extract_here
+from videomme_pipeline.frames.sampling import parse_sampling
+from videomme_pipeline.store import Store
+from videomme_pipeline.videos.packets import index_packets
+from videomme_pipeline.videos.probe import content_hash
+
+QUESTIONS = 3
+SAMPLING = parse_sampling("uniform_n-64")
+VIDEOS = 900
+WORKERS = 2
+
+
+def body(urls: list[str], question: int) -> bytes:
+    """A chat request of many pictures and a question."""
+    content: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": url}} for url in urls
+    ]
+    content.append({"type": "text", "text": f"Question {question}"})
+    return json.dumps({"messages": [{"role": "user", "content": content}]}).encode()
+
+
+def peer(path: Path, _: Path) -> int:
+    """Everything anew for each question; the size of all bodies."""
+    import decord  # noqa: PLC0415
+    from PIL import Image  # noqa: PLC0415
+
+    sent = 0
+    frames = list(SAMPLING.choose(index_packets(path)).frames)
+    for question in range(QUESTIONS):
+        pictures = decord.VideoReader(str(path), num_threads=1).get_batch(frames).asnumpy()
+        urls = []
+        for picture in pictures:
+            sink = io.BytesIO()
+            Image.fromarray(picture).save(sink, "PNG")
+            encoded = base64.b64encode(sink.getvalue()).decode("ascii")
+            urls.append(f"data:image/png;base64,{encoded}")
+        sent += len(body(urls, question))
+    return sent
+
+
+def ours(path: Path, folder: Path) -> int:
+    """Hash, look into the cache, decode what is lacking; then a body per question."""
+    store = Store.at(folder)
+    video_hash = content_hash(path)
+    recipe = frame_recipe_fingerprint(SAMPLING)
+    try:
+        frames = read_frames(store, video_hash, recipe)
+    except FileNotFoundError:
+        job = FrameJob(video_id=path.stem, path=path, video_hash=video_hash, samplings=(SAMPLING,))
+        extract_here(job, store=store)
+        frames = read_frames(store, video_hash, recipe)
+    urls = frames.data_urls()
+    return sum(len(body(urls, question)) for question in range(QUESTIONS))
+
+
+def ours_warm(path: Path, folder: Path) -> int:
+    """The same in a later run: the hash is known, the frames are stored."""
+    store = Store.at(folder)
+    (stored,) = (folder / "frames").iterdir()
+    frames = read_frames(store, stored.name, frame_recipe_fingerprint(SAMPLING))
+    urls = frames.data_urls()
+    return sum(len(body(urls, question)) for question in range(QUESTIONS))
+
+
+WAYS: dict[str, Callable[[Path, Path], int]] = {"peer": peer, "cold": ours, "warm": ours_warm}
+
+
+def measure(way: str, name: str, folder: Path) -> dict[str, float]:
+    """One way in a process of its own."""
+    command = [sys.executable, "-m", "perf.end_to_end_frames", "--way", way, name, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def measure_here(way: str, name: str, folder: Path) -> dict[str, float]:
+    path = clip(name)
+    began = time.process_time()
+    sent = WAYS[way](path, folder)
+    return {
+        "cpu_seconds": time.process_time() - began,
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "payload_mb": sent / 1e6,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="the 60-second clip")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument("--way", nargs=3, metavar=("WAY", "CLIP", "FOLDER"))
+    arguments = parser.parse_args()
+    if arguments.way:
+        way, name, folder = arguments.way
+        print(json.dumps(measure_here(way, name, Path(folder))))
+        return
+    name = "60s_720p30" if arguments.quick else "40min_720p25"
+    clip(name)
+    with tempfile.TemporaryDirectory() as folder:
+        measured = {way: measure(way, name, Path(folder)) for way in WAYS}
+        frame_bytes = sum(p.stat().st_size for p in Path(folder).rglob("frames/*/*.parquet"))
+    result: dict[str, Any] = {
+        "clip": name,
+        "questions": QUESTIONS,
+        "sampling": SAMPLING.name,
+        **measured,
+        "cpu_times_less_cold": measured["peer"]["cpu_seconds"] / measured["cold"]["cpu_seconds"],
+        "cpu_times_less_warm": measured["peer"]["cpu_seconds"] / measured["warm"]["cpu_seconds"],
+        "payload_times_smaller": measured["peer"]["payload_mb"] / measured["cold"]["payload_mb"],
+        "rss_times_smaller": measured["peer"]["peak_rss_mb"] / measured["cold"]["peak_rss_mb"],
+        "hours_for_900_such_videos": {
+            way: measured[way]["cpu_seconds"] * VIDEOS / WORKERS / 3600 for way in WAYS
+        },
+        "disk_gb_for_900_videos": frame_bytes * VIDEOS / 1e9,
+    }
+    print("| way | CPU s | peak RSS MB | payload MB |\n|---|---|---|---|")
+    for way, found in measured.items():
+        print(
+            f"| {way} | {found['cpu_seconds']:.2f} | {found['peak_rss_mb']:.0f} "
+            f"| {found['payload_mb']:.1f} |"
+        )
+    for key, value in result.items():
+        if key not in WAYS:
+            print(f"{key}: {value}")
+    if arguments.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
