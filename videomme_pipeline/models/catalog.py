@@ -16,7 +16,7 @@ from videomme_pipeline.annotations.question import Letter
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, ModelError
 from videomme_pipeline.fingerprint import Spec, fingerprint
-from videomme_pipeline.models.endpoints import PROFILES, FramesAs, Profile, Schedule
+from videomme_pipeline.models.endpoints import PROFILES, FramesAs, Profile, Schedule, frame_tokens
 from videomme_pipeline.models.pricing import Prices, Tariff
 from videomme_pipeline.models.video_llm import VideoLLM
 
@@ -171,6 +171,19 @@ class ModelSpec(Spec):
         if self.is_paid is not None:
             return self.is_paid
         return self.prices is not None or PROFILES[self.profile].is_paid
+
+    def frame_tokens(self, size: tuple[int, int]) -> int | None:
+        """Prompt tokens of one frame of `size` (width, height): `tokens_per_frame`, else the
+        published rule of the model's family, else None."""
+        if self.tokens_per_frame is not None:
+            return self.tokens_per_frame
+        return frame_tokens(
+            self.profile,
+            self.model or self.name,
+            size,
+            image_detail=self.image_detail,
+            frames_as=self.sends_frames_as,
+        )
 
     @property
     def tariff(self) -> Tariff:

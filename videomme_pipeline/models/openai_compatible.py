@@ -27,7 +27,6 @@ from videomme_pipeline.models.endpoints import (
     EndpointProfile,
     FramesAs,
     constrained_to,
-    frame_tokens,
     video_sampling,
 )
 from videomme_pipeline.models.pricing import TokenUsage
@@ -246,13 +245,7 @@ def dropped_frames_warning(spec: ModelSpec, request: Request, reply: Reply) -> s
     frames = request.frames.frames
     if reply.prompt_tokens is None or not frames:
         return None
-    per_frame = spec.tokens_per_frame or frame_tokens(
-        spec.profile,
-        spec.model or spec.name,
-        (frames[0].width, frames[0].height),
-        image_detail=spec.image_detail,
-        frames_as=spec.sends_frames_as,
-    )
+    per_frame = spec.frame_tokens((frames[0].width, frames[0].height))
     expected = len(frames) * (per_frame or 1)
     # Rules are rounded and endpoints resize: only half of the frames missing is certain.
     if reply.prompt_tokens >= expected * (0.6 if per_frame else 1.0):
