@@ -28,7 +28,7 @@ from videomme_pipeline.frames.decode import FrameJob, extract_here
 from videomme_pipeline.frames.sampling import parse_sampling
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.packets import index_packets
-from videomme_pipeline.videos.probe import content_hash
+from videomme_pipeline.videos.probe import HashCache, content_hash
 
 QUESTIONS = 3
 SAMPLING = parse_sampling("uniform_n-64")
@@ -67,7 +67,8 @@ def peer(path: Path, _: Path) -> int:
 def ours(path: Path, folder: Path) -> int:
     """Hash, look into the cache, decode what is lacking; then a body per question."""
     store = Store.at(folder)
-    video_hash = content_hash(path)
+    with HashCache(store.local("hashes.sqlite")) as hashes:
+        video_hash = content_hash(path, hashes)
     recipe = frame_recipe_fingerprint(SAMPLING)
     try:
         frames = read_frames(store, video_hash, recipe)
@@ -79,16 +80,7 @@ def ours(path: Path, folder: Path) -> int:
     return sum(len(body(urls, question)) for question in range(QUESTIONS))
 
 
-def ours_warm(path: Path, folder: Path) -> int:
-    """The same in a later run: the hash is known, the frames are stored."""
-    store = Store.at(folder)
-    (stored,) = (folder / "frames").iterdir()
-    frames = read_frames(store, stored.name, frame_recipe_fingerprint(SAMPLING))
-    urls = frames.data_urls()
-    return sum(len(body(urls, question)) for question in range(QUESTIONS))
-
-
-WAYS: dict[str, Callable[[Path, Path], int]] = {"peer": peer, "cold": ours, "warm": ours_warm}
+WAYS: dict[str, Callable[[Path, Path], int]] = {"peer": peer, "cold": ours, "warm": ours}
 
 
 def measure(way: str, name: str, folder: Path) -> dict[str, float]:
