@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from assets.failures import FailureLog
 from assets.frames import load_frames
 from assets.partitions import Cell
-from assets.resources import Progress
+from assets.resources import Benchmark, Progress
 from assets.stage import INCOMPLETE, BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
@@ -59,68 +59,24 @@ class Responses(BenchmarkStage):
         for target in targets:
             assert target.cell.video is not None
             try:
-                requests[target.cell.video] = self._requests(evaluation, target.cell.video)
+                requests[target.cell.video] = requests_of(
+                    self.benchmark, evaluation, target.cell.video
+                )
             except VideoMMEError as error:
                 yield Failed(cell=target.cell, reason=str(error))
                 continue
             waiting[target.cell.video] = target
         held: dict[str, list[Response]] = defaultdict(list)
         try:
-            for response in self._responses(evaluation, list(requests.values())):
+            for response in ask(self.benchmark, evaluation, list(requests.values())):
                 answers = held[response.video_id]
                 answers.append(response)
-                if len(answers) == self._expected(evaluation, requests[response.video_id]):
+                asked = requests[response.video_id].questions
+                if len(answers) == len(asked) * evaluation.samples:
                     yield self._store(waiting.pop(response.video_id), answers)
         except VideoMMEError as error:
             # What was answered is in the journal; the next run goes on from there.
             yield from (Failed(cell=t.cell, reason=str(error)) for t in waiting.values())
-
-    def _responses(
-        self, evaluation: Evaluation, requests: Sequence[VideoRequests]
-    ) -> Iterator[Response]:
-        """Every response to `requests`, as it comes."""
-        if not requests:
-            return
-        spec = evaluation.model
-        plan = Plan(
-            evaluation=evaluation.name,
-            decoding=evaluation.decoding,
-            samples=evaluation.samples,
-            schedule=spec.asks_in_order,
-            limits=spec.limits,
-        )
-        what = f"{evaluation.name}: responses"
-        total = sum(self._expected(evaluation, request) for request in requests)
-        model = build_model(spec)
-        with Journal(self.store.journal, flushes_every_commit=spec.costs_money) as journal:
-            for done, response in enumerate(collect_now(requests, model, journal, plan), start=1):
-                self.benchmark.project.on_progress(Progress(what=what, done=done, total=total))
-                yield response
-
-    @staticmethod
-    def _expected(evaluation: Evaluation, requests: VideoRequests) -> int:
-        return len(requests.questions) * evaluation.samples
-
-    def _requests(self, evaluation: Evaluation, video_id: str) -> VideoRequests:
-        prompts = {prompt.question_id: prompt for prompt in self._prompts(evaluation, video_id)}
-        asked = [
-            (question, prompts[question.question_id])
-            for question in self.benchmark.questions[video_id]
-        ]
-        version = self.benchmark.versions.frames(video_id, evaluation.sampling)
-        return VideoRequests(
-            video_id=video_id,
-            questions=asked,
-            frame_digests=[f"{version}/{place}" for place in range(asked[0][1].num_frames)],
-            load_frames=lambda: load_frames(self.benchmark, video_id, evaluation),
-        )
-
-    def _prompts(self, evaluation: Evaluation, video_id: str) -> list[Prompt]:
-        path = self.store.prompts(self.benchmark.name, evaluation.name, video_id)
-        if stored_fingerprint(path) != self.benchmark.versions.prompts(video_id, evaluation):
-            failures = FailureLog.of(self.store, self.key_of("prompts").to_user_string())
-            raise failures.not_ready(Cell(video=video_id, variant=evaluation.name))
-        return read_rows(path, Prompt)
 
     def _store(self, target: Target, responses: list[Response]) -> Made | Failed:
         responses.sort(key=lambda response: (response.question_id, response.sample))
@@ -137,6 +93,65 @@ class Responses(BenchmarkStage):
                 reason=f"{len(errors)} of {len(responses)} questions have no answer: {errors[0]}",
             )
         return Made(target=target, metadata=_metadata(responses))
+
+
+def ask(
+    benchmark: Benchmark,
+    evaluation: Evaluation,
+    requests: Sequence[VideoRequests],
+    observation: str | None = None,
+) -> Iterator[Response]:
+    """Every response to `requests`, as it comes; an `observation` (a date) asks anew.
+
+    Raises:
+        VideoMMEError: after the last response, when no further question can be answered.
+    """
+    if not requests:
+        return
+    spec = evaluation.model
+    plan = Plan(
+        evaluation=evaluation.name,
+        decoding=evaluation.decoding,
+        samples=evaluation.samples,
+        schedule=spec.asks_in_order,
+        observation=observation,
+        limits=spec.limits,
+    )
+    what = f"{evaluation.name}: responses"
+    total = sum(len(request.questions) for request in requests) * evaluation.samples
+    model = build_model(spec)
+    journal_path = benchmark.store.journal
+    with Journal(journal_path, flushes_every_commit=spec.costs_money) as journal:
+        for done, response in enumerate(collect_now(requests, model, journal, plan), start=1):
+            benchmark.project.on_progress(Progress(what=what, done=done, total=total))
+            yield response
+
+
+def requests_of(benchmark: Benchmark, evaluation: Evaluation, video_id: str) -> VideoRequests:
+    """Everything that a video is asked.
+
+    Raises:
+        NotReadyError: when its prompts or its video are not there; the message says why.
+    """
+    prompts = {prompt.question_id: prompt for prompt in _prompts(benchmark, evaluation, video_id)}
+    asked = [
+        (question, prompts[question.question_id]) for question in benchmark.questions[video_id]
+    ]
+    version = benchmark.versions.frames(video_id, evaluation.sampling)
+    return VideoRequests(
+        video_id=video_id,
+        questions=asked,
+        frame_digests=[f"{version}/{place}" for place in range(asked[0][1].num_frames)],
+        load_frames=lambda: load_frames(benchmark, video_id, evaluation),
+    )
+
+
+def _prompts(benchmark: Benchmark, evaluation: Evaluation, video_id: str) -> list[Prompt]:
+    path = benchmark.store.prompts(benchmark.name, evaluation.name, video_id)
+    if stored_fingerprint(path) != benchmark.versions.prompts(video_id, evaluation):
+        failures = FailureLog.of(benchmark.store, f"{benchmark.name}/prompts")
+        raise failures.not_ready(Cell(video=video_id, variant=evaluation.name))
+    return read_rows(path, Prompt)
 
 
 def _metadata(responses: Sequence[Response]) -> dict[str, object]:
