@@ -22,10 +22,10 @@ def _words(text: str) -> frozenset[str]:
 
 ANSWER_NOUNS = _words(
     """answer answers answer's ans response prediction solution conclusion verdict selection pick
-    guess decision result output final
-    respuesta réponse reponse réponses risposta resposta antwort lösung loesung ответ ответом
-    odpowiedź odpowiedz cevap yanıt svar svaret vastaus antwoord jawaban jawabannya lời đáp án αντ απάντηση उत्तर
-    الإجابة الجواب إجابة الاجابة תשובה התשובה"""
+    guess decision result output final respuesta réponse reponse réponses risposta resposta
+    antwort lösung loesung ответ ответом odpowiedź odpowiedz cevap yanıt svar svaret vastaus
+    antwoord jawaban jawabannya lời đáp án αντ απάντηση उत्तर الإجابة الجواب إجابة الاجابة תשובה
+    התשובה"""
 )
 OPTION_NOUNS = _words(
     """option options choice letter alternative opt opción opcion opção opcao opzione scelta choix
@@ -35,10 +35,10 @@ OPTION_NOUNS = _words(
 LISTING = _words("options choices each every all following analyze consider either between")
 """Words of a line that introduces the options and not the answer."""
 QUALITIES = _words(
-    """correct best fits matches describes corresponds suits right accurate appropriate suitable proper true likeliest closest
-    correcta correcto bonne correcte corretta corretto correta correto richtige richtig beste
-    правильный правильная верный верная mejor meilleure migliore melhor juiste riktiga doğru rätt
-    prawidłowa poprawna benar đúng सही الصحيحة الصحيح"""
+    """correct best fits matches describes corresponds suits right accurate appropriate suitable
+    proper true likeliest closest correcta correcto bonne correcte corretta corretto correta
+    correto richtige richtig beste правильный правильная верный верная mejor meilleure migliore
+    melhor juiste riktiga doğru rätt prawidłowa poprawna benar đúng सही الصحيحة الصحيح"""
 )
 COPULAS = _words(
     """is be are was it's that's its as being seems remains becomes equals says
@@ -46,8 +46,8 @@ COPULAS = _words(
     là है هي هو είναι היא הוא zijn dir"""
 )
 SUBJECTS = _words(
-    """es que on creo it this that which what there esta este eso cela ce das dies questo isso это think believe
-    mine"""
+    """es que on creo it this that which what there esta este eso cela ce das dies questo isso это
+    think believe mine"""
 )
 CHOICE_VERBS = _words(
     """choose chose chosen choosing select selected selecting selects pick picked picking chooses
@@ -58,16 +58,15 @@ CHOICE_VERBS = _words(
     выбираю выберу kies väljer wybieram seçiyorum"""
 )
 CONCLUSIONS = _words(
-    """so thus hence therefore consequently ergo then donc alors also folglich daher entonces
+    """so thus hence therefore consequently ergo then but donc alors also folglich daher entonces
     logo portanto quindi dunque следовательно значит"""
 )
 FILLERS = _words(
     """the a an to with for on toward towards most more likely very would will should must could
-    can may might has have been just still indeed only my our your by of number no not isn't
-    and but i i'd i'll i'm we let's let me ok okay sure yes yeah yep well great thanks here
-    maybe perhaps again now in at clear certain sorry wait oh ah hmm actually got appears appear
-    seem both either ,
-    la el le les il der die das den lo o os as un una een het de por para nach sea"""
+    can may might has have been just still indeed only my our your by of number no not isn't and
+    i i'd i'll i'm we let's let me ok okay sure yes yeah yep well great thanks here maybe
+    perhaps again now in at clear certain sorry wait oh ah hmm actually got appears appear seem
+    both either , la el le les il der die das den lo o os as un una een het de por para nach sea"""
 )
 OTHER_LABELS = _words(
     """error code status note grade score rating plan team group type class vitamin version section
@@ -94,7 +93,8 @@ ARTICLE = re.compile(
 )
 """What follows the article A, and never the letter A."""
 TERMINAL = re.compile(
-    rf"""[ \t]*(?:$|[.,;:!)\]\n?|(}}/…–—<]|-[\s>]|\*|{_WHY}|(?:i\s(?:think|guess|believe|suppose)|which|where|with|and|but|from|the|is|in
+    rf"""[ \t]*(?:$|[.,;:!)\]\n?|(}}/…–—<]|-[\s>]|\*|{_WHY}
+    |(?:i\s(?:think|guess|believe|suppose)|which|where|with|and|but|from|the|is|in
     |while|not|instead|rather|then|over|when)\b|[^\W\d_a-zA-Z\u00c0-\u02af\u0370-\u052f])""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -148,9 +148,10 @@ AFFIRMED = re.compile(
       (?=\s*(?:[.,;:!)|\n*_"'<]|$|{_WHY}|than\b|here\b|among\b|and\b|but\b|when\b
         |(?<=option)\sthat\b|(?<=answer)\sthat\b|(?<=choice)\sthat\b))
     | best\s(?:matches|fits|describes|captures|explains|summarizes|aligns|reflects|represents)\b
-    | (?:describes|fits|matches|explains)\s[\w\s]{1, 30}\b(?:best|correctly|accurately)\b
+    | (?:describes|fits|matches|explains)\s[\w\s]{{1,30}}\b(?:best|correctly|accurately)\b
     | is\s(?:best\s|also\s)?(?:supported|confirmed)\b
-    | が?[是为為]?(?:正确|正し|正確|正解|对(?![^\W\d_])|对的|정답) | (?:matches|fits)\b | it\sis\b | for\ssure\b | yes\b | ✓ | ✔ | ✅ | ☑
+    | が?[是为為]?(?:正确|正し|正確|正解|对(?![^\W\d_])|对的|정답)
+    | (?:matches|fits)\b | it\sis\b | for\ssure\b | yes\b | ✓ | ✔ | ✅ | ☑
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -163,7 +164,10 @@ _CONNECTOR = (
     r"(?:\s*\(?(?:[,/&+;]|\|\|?|或者?|和|与|與|及|または|か|と|또는|와|과)\s*(?:and\s|or\s)?"
     r"|\s+\(?(?:and/or|and|or|to|through|nor|und|oder|et|ou|y|o|u|e|и|или|dan|atau|ve|veya|och|eller)\s+)"
 )
-_QUALIFIED = r"[\s*_(\[\"'`<]*(?:(?:it|this|that)\s(?:could|might|may)\s(?:also\s)?be\s)?(?:(?:maybe|possibly|perhaps|options?|choice|even|also)\s+)*[*_(\[\"'`]*"
+_QUALIFIED = (
+    r"[\s*_(\[\"'`<]*(?:(?:it|this|that)\s(?:could|might|may)\s(?:also\s)?be\s)?"
+    r"(?:(?:maybe|possibly|perhaps|options?|choice|even|also)\s+)*[*_(\[\"'`]*"
+)
 ANOTHER_BEFORE = re.compile(
     rf"(?<![{WORD_LETTER}])([A-Za-z])(?:选项|選項|项)?[*_)\]\"'`]{{0,3}}{_CONNECTOR}{_QUALIFIED}$"
     rf"|(?<![{WORD_LETTER}'])([A-HJ-Z])[ ]$"
@@ -185,7 +189,7 @@ CORRECTION = re.compile(
 """What comes after one of these counts; `withdrawn` also takes back what came before."""
 
 ERROR_TEXT = re.compile(
-    r"""[\W_]*(?:
+    r"""[\W_]*+(?:
         error\b(?!\s+(?:bar|correction))
       | (?:api|server|request|connection|timeout|http|runtime|network)[\s_-]*error\b
       | [\w.]{1,80}(?:Error|Exception|Timeout)\b\s*[:(\[]

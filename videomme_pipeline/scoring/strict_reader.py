@@ -8,7 +8,7 @@ benchmark or a question.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 from videomme_pipeline.annotations.question import Letter
@@ -68,7 +68,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
         return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
     if words_of.ERROR_TEXT.match(folded):
         return Reading(letter=None, rule="error_text", span=None)
-    answer = set_reasoning_aside(folded)
+    answer = set_reasoning_aside(folded)[-_LONGEST_READ:].rjust(len(folded))
     if not answer.strip():
         # Cut off inside its reasoning; an answer tag that was closed there still is an answer.
         tagged = _read_answer_tag(folded, letters)
@@ -77,6 +77,10 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     if reading.letter is None and reading.rule == "no_letter":
         return _read_option_text(answer, letters, options) or _why_none(answer)
     return reading
+
+
+_LONGEST_READ = 100_000
+"""Characters read, from the end; more than any model's answer when its reasoning is set aside."""
 
 
 def _why_none(answer: str) -> Reading:
@@ -91,7 +95,9 @@ def _offered(letter: str, span: tuple[int, int], rule: str, letters: Sequence[Le
     return Reading(letter=None, rule="letter_not_offered", span=span)
 
 
-_REPEATED_LETTER = re.compile(r"[\W_]*([A-Za-z])(?:[\W_]*\1)*(?:(?![+#°])[\W_])*", re.IGNORECASE)
+_REPEATED_LETTER = re.compile(
+    r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*+(?:(?![+#°])[\W_])*+", re.IGNORECASE
+)
 
 
 # --- Answer tags
@@ -162,7 +168,8 @@ _LETTER = re.compile(
     (?: (?<![{words_of.WORD_LETTER}]-) | (?<=nswer-) | (?<=ption-) )
     (?: (?P<upper>[A-HJ-Z])
       | (?P<lower>[b-df-h] | [ae](?![ \t]+[{words_of.WORD_LETTER}]) | (?<=ption\ )[ae]) )
-    (?![{words_of.WORD_LETTER}&@°\#+]) (?!'[{words_of.WORD_LETTER}]) (?!\.[ ]?[A-Z](?![A-Za-z])\.|\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
+    (?![{words_of.WORD_LETTER}&@°\#+]) (?!'[{words_of.WORD_LETTER}])
+    (?!\.[ ]?[A-Z](?![A-Za-z])\.|\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
     (?!-[{words_of.WORD_LETTER}])
   | (?: (?<=\b[iI]s) | (?<=nswer) | (?<=ption) ) (?P<glued>[A-H]) (?![{words_of.WORD_LETTER}'])
   | \b(?P<ordinal>(?i:first|second|third|fourth|fifth|sixth|seventh|eighth|last
@@ -198,37 +205,55 @@ _LOOK_AHEAD = 90
 """How far around a letter its role is looked for. Bounded, so that reading takes linear time."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What stands around a letter, as far as its role depends on it."""
+
+    clause: str
+    """The sentence up to the letter, without the marks that open it ("**(")."""
+    words: Sequence[str]
+    """The words of `clause`, in lower case."""
+    tail: str
+    """What follows the letter, without the marks that close it."""
+    enclosed: bool
+    several: bool
+    first: bool
+    """Nothing but marks stands before the clause."""
+    last: bool
+    """Nothing but marks follows the letter."""
+
+
 def _read_text(text: str, letters: Sequence[Letter]) -> Reading:
-    found = [_classified(text, match, letters) for match in _LETTER.finditer(text)]
+    starts = len(text) - len(text.lstrip(_BULLETS + "\n"))
+    ends = len(text.rstrip(" \n.!?)]}*_`\"'"))
+    found = [_classified(text, (starts, ends), match, letters) for match in _LETTER.finditer(text)]
     return _decide(text, _without_lists(text, found), letters)
 
 
-def _classified(text: str, match: re.Match[str], letters: Sequence[Letter]) -> _Found:
-    start, end = match.span()
+def _classified(
+    text: str, bounds: tuple[int, int], match: re.Match[str], letters: Sequence[Letter]
+) -> _Found:
     named = match["upper"] or match["lower"] or match["glued"]
     letter = named.upper() if named else _ordinal_letter(match, letters)
+    around = _around(text, bounds, match.span(), letter)
+    return _Found(letter, match.start(), match.end(), _role(match, around), around.several)
+
+
+def _around(text: str, bounds: tuple[int, int], span: tuple[int, int], letter: str) -> _Around:
+    start, end = span
     clause, gap = _clause_before(text, start)
     closers = _CLOSERS.match(text, end) if gap.strip() else None
     after = closers.end() if closers else end
     tail = text[after : after + _LOOK_AHEAD]
-    enclosed = after > end and not _ENCLOSING.isdisjoint(gap)
-    found = _Found(letter, start, end, Role.MENTION)
-    if _is_doubted(clause, tail, at_end=len(text) - after <= 3):
-        return found
-    if match["upper"] == "A" and not enclosed and words_of.ARTICLE.match(tail):
-        return found
-    words = _words(clause)
-    if words_of.AFFIRMED.match(tail) and (named is None or _can_be_subject(words)):
-        return replace(found, role=Role.CHOSEN, several=_is_beside_another(clause, tail, letter))
-    several = _is_beside_another(clause, tail, letter)
-    role = _role(words, tail, enclosed=enclosed, several=several)
-    if match["ordinal"] and match.group().endswith("one") and role < Role.CHOSEN:
-        return found  # "the first one" is as well a thing in the video
-    if match["lower"] and not _lower_case_counts(role, letter, words, text[:start], tail):
-        return found
-    if role is Role.NAMED and not _opens_or_closes(text, start - len(clause) - len(gap), after):
-        return found
-    return replace(found, role=role, several=several)
+    return _Around(
+        clause=clause,
+        words=_words(clause),
+        tail=tail,
+        enclosed=after > end and not _ENCLOSING.isdisjoint(gap),
+        several=_is_beside_another(clause, tail, letter),
+        first=start - len(clause) - len(gap) <= bounds[0],
+        last=after >= bounds[1],
+    )
 
 
 def _words(clause: str) -> list[str]:
@@ -290,17 +315,6 @@ def _sentence_start(text: str, end: int) -> int:
     return end - len(window) + (starts[-1] if starts else 0)
 
 
-def _is_doubted(clause: str, tail: str, *, at_end: bool) -> bool:
-    """Whether the letter is negated, asked about or supposed."""
-    if tail.startswith("?") and (not at_end or words_of.QUESTION.match(clause)):
-        return True
-    if words_of.DENIED.match(tail) or words_of.CONDITION_AFTER.match(tail):
-        return True
-    return bool(clause) and bool(
-        words_of.NEGATED.search(clause) or words_of.CONDITION.search(clause)
-    )
-
-
 def _is_beside_another(clause: str, tail: str, letter: str) -> bool:
     before = words_of.ANOTHER_BEFORE.search(clause)
     after = words_of.ANOTHER_AFTER.match(tail)
@@ -311,66 +325,103 @@ def _is_beside_another(clause: str, tail: str, letter: str) -> bool:
     return any(other.upper() != letter for other in others)
 
 
-def _opens_or_closes(text: str, start: int, end: int) -> bool:
-    """Whether the statement is the first or the last; one between them is a step on the way."""
-    opens = not text[: max(0, start)].strip(_BULLETS + "\n")
-    return opens or not text[end:].strip(" \n.!)]}*_`\"'")
-
-
-def _lower_case_counts(
-    role: Role, letter: str, words: Sequence[str], before: str, tail: str
-) -> bool:
-    """Lower-case letters are words and list marks more often than answers."""
-    if role is Role.LABEL:
-        return not before.strip(_BULLETS + "\n") and tail[:1] in (")", ".", ":", " ")
-    if role is Role.ALONE and words and letter in "AE":
-        return False
-    if role is Role.ALONE or letter in "AE":
-        return words_of.STATEMENT_DONE.match(tail) is not None
-    return True
-
-
 # --- Roles
 
 
-def _role(words: Sequence[str], tail: str, *, enclosed: bool, several: bool) -> Role:
-    """The role of a letter after `words` of its sentence and before `tail`.
+def _role(match: re.Match[str], around: _Around) -> Role:
+    article = match["upper"] == "A" and not around.enclosed and words_of.ARTICLE.match(around.tail)
+    if article or _is_doubted(around):
+        return Role.MENTION
+    ordinal = match["ordinal"] or match["number"] or match["cjk"]
+    if words_of.AFFIRMED.match(around.tail) and (ordinal or _can_be_subject(around.words)):
+        return Role.CHOSEN
+    role = _role_by_words(around)
+    return role if _may_have(role, match, around) else Role.MENTION
+
+
+def _is_doubted(around: _Around) -> bool:
+    """Whether the letter is negated, asked about or supposed."""
+    clause, tail = around.clause, around.tail
+    if tail.startswith("?") and (not around.last or words_of.QUESTION.match(clause)):
+        return True
+    if words_of.DENIED.match(tail) or words_of.CONDITION_AFTER.match(tail):
+        return True
+    return bool(clause) and bool(
+        words_of.NEGATED.search(clause) or words_of.CONDITION.search(clause)
+    )
+
+
+def _may_have(role: Role, match: re.Match[str], around: _Around) -> bool:
+    """Whether what `match` is written like can have `role` at all."""
+    if role is Role.NAMED and not (around.first or around.last):
+        return False  # a step on the way
+    if match["ordinal"] and match.group().endswith("one"):
+        return role >= Role.CHOSEN  # "the first one" is as well a thing in the video
+    if not match["lower"]:
+        return True
+    # Lower-case letters are words and list marks more often than answers.
+    done = words_of.STATEMENT_DONE.match(around.tail) is not None
+    if role is Role.LABEL:
+        return around.first and around.tail[:1] in (")", ".", ":", " ")
+    if match["lower"] in "ae":
+        return done and (role is not Role.ALONE or not around.words)
+    return done or role is not Role.ALONE
+
+
+def _role_by_words(around: _Around) -> Role:
+    """The role of a letter by the words of its sentence.
 
     Walks back from the letter over words that may stand between it and what announces it.
     """
-    terminal = several or words_of.TERMINAL.match(tail) is not None
-    done = several or words_of.STATEMENT_DONE.match(tail) is not None
+    words, tail = around.words, around.tail
+    terminal = around.several or words_of.TERMINAL.match(tail) is not None
+    done = around.several or words_of.STATEMENT_DONE.match(tail) is not None
     if not words:
-        return _role_at_start(tail, enclosed=enclosed, terminal=terminal, done=done)
-    if words[-1] == "," and len(words[-2:][0]) > 1 and done and not several:
+        return _role_at_start(tail, enclosed=around.enclosed, terminal=terminal, done=done)
+    if words[-1] == "," and len(words[-2:][0]) > 1 and done and not around.several:
         return Role.ALONE  # "Based on the frames, C."
-    named = praised = False
-    for index in range(len(words) - 1, -1, -1):
-        word, before = words[index], words[:index]
-        if word in words_of.MARKS:
-            direct = index == len(words) - 1 or named
-            return _role_after_mark(word, before, direct=direct, terminal=terminal, done=done)
-        if word == "(":
-            return Role.NAMED if done and (named or enclosed) else Role.MENTION
-        if _means_answer(word):
-            return Role.DECLARED
-        if _means_option(word):
-            named = True
-        elif word in words_of.COPULAS:
-            return _role_after_copula(word, before, named=named, terminal=terminal)
-        elif word == "but" and terminal:
-            return Role.CHOSEN
-        elif word in words_of.CHOICE_VERBS or (word in words_of.CONCLUSIONS and terminal):
-            return Role.CHOSEN
-        elif word in words_of.QUALITIES:
-            praised = True
-        elif word not in words_of.FILLERS and not word.endswith("ly"):
-            return Role.NAMED if enclosed and done else Role.MENTION
-    if praised and (named or terminal):
+    reached = len(words)
+    while reached > 0 and _may_stand_between(words[reached - 1]):
+        reached -= 1
+    named = any(map(_means_option, words[reached:]))
+    if reached == 0:
+        return _role_in_whole(words, named=named, terminal=terminal, done=done)
+    announcing, before = words[reached - 1], words[: reached - 1]
+    if announcing in words_of.MARKS:
+        direct = reached == len(words) or named
+        return _role_after_mark(announcing, before, direct=direct, terminal=terminal, done=done)
+    if announcing in words_of.COPULAS:
+        return _role_after_copula(announcing, before, named=named, terminal=terminal)
+    bracketed = around.enclosed or (named and announcing == "(")
+    return _role_after_word(announcing, bracketed=bracketed, terminal=terminal, done=done)
+
+
+def _role_in_whole(words: Sequence[str], *, named: bool, terminal: bool, done: bool) -> Role:
+    """The role of a letter whose sentence says nothing else: "Probably option C"."""
+    if not words_of.QUALITIES.isdisjoint(words) and (named or terminal):
         return Role.DECLARED
     if named:
         return Role.NAMED if terminal else Role.MENTION
     return Role.ALONE if done else Role.MENTION
+
+
+def _role_after_word(word: str, *, bracketed: bool, terminal: bool, done: bool) -> Role:
+    if _means_answer(word):
+        return Role.DECLARED
+    if word in words_of.CHOICE_VERBS or (word in words_of.CONCLUSIONS and terminal):
+        return Role.CHOSEN
+    return Role.NAMED if bracketed and done else Role.MENTION
+
+
+def _may_stand_between(word: str) -> bool:
+    if word in words_of.COPULAS or word in words_of.CHOICE_VERBS or _means_answer(word):
+        return False
+    return (
+        word in words_of.FILLERS
+        or word in words_of.QUALITIES
+        or word.endswith("ly")
+        or _means_option(word)
+    )
 
 
 def _role_at_start(tail: str, *, enclosed: bool, terminal: bool, done: bool) -> Role:
@@ -449,8 +500,8 @@ def _can_be_subject(words: Sequence[str]) -> bool:
 
 
 _LABEL_SHAPE = re.compile(
-    rf"(?<![{words_of.WORD_LETTER}'.])([A-Za-z])(?![{words_of.WORD_LETTER}])[*_`\"')\]]{{0,3}}[ \t]?"
-    r"(?:[.):|]|(?<=[)\]])(?=[ \t]))|(?:(?<=\n)|(?<=- ))([A-Za-z])(?=[ \t][^\w\s])"
+    rf"(?<![{words_of.WORD_LETTER}'.])([A-Za-z])(?![{words_of.WORD_LETTER}])"
+    r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|]|(?<=[)\]])(?=[ \t]))|(?:(?<=\n)|(?<=- ))([A-Za-z])(?=[ \t][^\w\s])"
 )
 
 
@@ -537,9 +588,11 @@ def _strongest(found: Sequence[_Found], letters: Sequence[Letter]) -> Reading:
 # --- An option's text without its letter
 
 
+_LONGEST_WITH_TEXT = 3_000
 _LONGEST_STATEMENT = 300
 _STATES_TEXT = re.compile(
-    r"\b(?:answer|option|choice)\b[^.:\n]{0,60}?(?:\bis\b|:|=)|(?:答案|选项|正解|정답)[^\n]{0,4}?[是为:は은]",
+    r"\b(?:answer|option|choice)\b[^.:\n]{0,60}?(?:\bis\b|:|=)"
+    r"|(?:答案|选项|正解|정답)[^\n]{0,4}?[是为:は은]",
     re.IGNORECASE,
 )
 _ARTICLE_BEFORE = r"(?:(?:the|an?)\s+)?"
@@ -553,14 +606,17 @@ def _read_option_text(
     The answer, or what it declares, is the text and nothing else; or it is one short statement
     without a doubt in it that holds the text of one option.
     """
-    statement = set_markup_aside(answer)
+    statement = set_markup_aside(answer).rstrip()
+    if len(statement.lstrip()) > _LONGEST_WITH_TEXT:
+        return None
     declared = [match.end() for match in _STATES_TEXT.finditer(statement)][-1:]
     texts = [
         (letter, text)
         for letter, option in zip(letters, options, strict=False)
         if (text := _text_pattern(option, letter))
     ]
-    for start in (*declared, 0):
+    first = len(statement) - len(statement.lstrip())
+    for start in (*declared, first):
         fits = [
             (letter, match.span(1))
             for letter, text in texts
@@ -572,7 +628,7 @@ def _read_option_text(
         ]
         if len(fits) == 1:
             return Reading(letter=fits[0][0], rule="option_text", span=fits[0][1])
-    start = declared[0] if declared else 0
+    start = declared[0] if declared else first
     if len(statement) - start > _LONGEST_STATEMENT or _is_uncertain(statement):
         return None
     return _only_text_in(statement, start, texts)
@@ -581,16 +637,14 @@ def _read_option_text(
 def _only_text_in(
     statement: str, start: int, texts: Sequence[tuple[Letter, str]]
 ) -> Reading | None:
-    held = [
-        (letter, match.span(1))
-        for letter, text in texts
-        if len(text) > 2
-        and (
-            match := re.compile(
-                rf"(?<![{words_of.WORD_LETTER}])({text})(?![{words_of.WORD_LETTER}])", re.I
-            ).search(statement, start)
-        )
-    ]
+    held: list[tuple[Letter, tuple[int, int]]] = []
+    for letter, text in texts:
+        if len(text) <= 2 and text.isascii():
+            continue  # a number or a short word is in many a statement
+        whole = rf"(?<![{words_of.WORD_LETTER}])({text})(?![{words_of.WORD_LETTER}])"
+        match = re.compile(whole, re.IGNORECASE).search(statement, start)
+        if match:
+            held.append((letter, match.span(1)))
     widest = [one for one in held if not any(_lies_within(one[1], other[1]) for other in held)]
     if len(widest) != 1:
         return None
