@@ -11,6 +11,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import av
@@ -141,6 +142,7 @@ def write_annotations(folder: Path) -> tuple[Path, Path]:
     return first, second
 
 
+@cache
 def _questions_v1() -> tuple[Question, ...]:
     taken = [task for clip in CLIPS for task, _ in clip.drafts]
     tasks = choose_tasks(taken, QUESTIONS_PER_TASK_TYPE)
@@ -181,6 +183,7 @@ def _drafts(script: Script, tasks: Sequence[TaskType]) -> list[tuple[TaskType, D
     ]
 
 
+@cache
 def _questions_v2() -> tuple[Question, ...]:
     letters = _even_letters(4 * len(groups()), 8)
     held: list[Question] = []
