@@ -342,6 +342,19 @@ def test_two_processes_worth_of_collections_never_ask_twice(tmp_path: Path) -> N
     assert set(server.asked.values()) == {1}
 
 
+def test_leaving_early_keeps_what_was_answered(tmp_path: Path) -> None:
+    plan = Plan(evaluation="test", limits=Limits(concurrency=4))
+    with ModelServer(delay_seconds=0.01) as server, Journal(tmp_path / "journal") as journal:
+        collecting = collect_now(videos(20), model_at(server), journal, plan)
+        left_with = [next(collecting) for _ in range(10)]
+        collecting.close()
+        kept = journal.answered(item.request_fingerprint for item in left_with)
+        assert len(kept) == 10
+        rest = list(collect_now(videos(20), model_at(server), journal, plan))
+    assert len(letters(rest)) == 60
+    assert server.request_count <= 60 + 4
+
+
 @pytest.mark.slow
 def test_a_fifth_of_faults_of_every_kind_loses_and_repeats_nothing(tmp_path: Path) -> None:
     faults = sometimes(0.2, (*PASSING, *ANSWERED), seed=3)

@@ -133,6 +133,29 @@ def test_the_claims_of_a_dead_process_end_with_it(tmp_path: Path) -> None:
         assert journal.claim(["a"], NOW, 60) == {"a"}
 
 
+def test_what_nobody_waits_for_is_kept_all_the_same(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        for number in range(50):
+            journal.record(attempt(str(number)), answer(str(number))).cancel()
+        committed(journal.record(attempt("last"), answer("last")))
+        assert len(journal.answered([*map(str, range(50)), "last"])) == 51
+
+
+def test_records_that_queue_up_share_a_commit(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        blocker = sqlite3.connect(tmp_path / "journal", isolation_level=None)
+        blocker.execute("begin immediate")
+        done = [journal.record(attempt(str(n)), answer(str(n))) for n in range(100)]
+        blocker.execute("commit")
+        for item in done:
+            committed(item)
+        before = (tmp_path / "journal-wal").stat().st_size
+        committed(journal.record(attempt("one"), answer("one")))
+        one_commit = (tmp_path / "journal-wal").stat().st_size - before
+        blocker.close()
+    assert before < 20 * one_commit
+
+
 def test_a_disk_that_cannot_be_written_is_said_and_not_acknowledged(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         committed(journal.record(attempt("a"), answer("a")))

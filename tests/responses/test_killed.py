@@ -79,6 +79,7 @@ def test_what_is_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     assert len(repeated) <= 8
 
 
+@pytest.mark.slow
 def test_two_processes_share_an_evaluation_without_asking_twice(tmp_path: Path) -> None:
     with ModelServer(delay_seconds=0.05) as server:
         both = [start(server, tmp_path / "journal", 20) for _ in range(2)]

@@ -290,6 +290,8 @@ class Journal:
         connection.close()
 
     def _commit(self, connection: sqlite3.Connection, entries: Sequence[_Entry]) -> None:
+        # Whoever stopped waiting is not told, but what came is kept all the same.
+        told = [entry.done for entry in entries if entry.done.set_running_or_notify_cancel()]
         try:
             with _immediately(connection):
                 connection.executemany(
@@ -302,11 +304,11 @@ class Journal:
                     [(item.request_fingerprint,) for item in settled],
                 )
         except sqlite3.Error as error:
-            for entry in entries:
-                entry.done.set_exception(self._not_written(error))
+            for done in told:
+                done.set_exception(self._not_written(error))
         else:
-            for entry in entries:
-                entry.done.set_result(None)
+            for done in told:
+                done.set_result(None)
 
     def _not_written(self, error: sqlite3.Error) -> StorageError:
         return StorageError(
