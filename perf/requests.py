@@ -47,25 +47,23 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     arguments = parser.parse_args()
     result = measure(rounds=1 if arguments.quick else 3, quick=arguments.quick)
-    for row in result["rows"]:
-        print("  ".join(f"{name} {value}" for name, value in row.items()))
     if arguments.json:
         print(json.dumps(result))
 
 
 def measure(rounds: int, *, quick: bool) -> dict[str, Any]:
-    in_flight = (16,) if quick else (1, 64, 256)
-    rows = []
+    in_flight = (16,) if quick else (8, 64, 256)
+    rows: list[dict[str, Any]] = []
     for count in in_flight:
         requests = 30 if quick else max(100, count)
         found: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
         for _ in range(rounds):
             for way in WAYS:
                 found[way].append(_in_own_process(way, count, requests))
-        rows += [
-            {"way": way, "in_flight": count, "requests": requests} | _medians(found[way])
-            for way in WAYS
-        ]
+        for way in WAYS:
+            row = {"way": way, "in_flight": count, "requests": requests} | _medians(found[way])
+            print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
+            rows.append(row)
     return {"frames": FRAMES, "frame_bytes": FRAME_BYTES, "rounds": rounds, "rows": rows}
 
 

@@ -224,12 +224,8 @@ class _Collection:
     @property
     def _spent_under(self) -> str:
         """The name that money is counted under: each observation has the whole budget."""
-        plan = self._plan
-        return (
-            plan.evaluation
-            if plan.observation is None
-            else (f"{plan.evaluation}@{plan.observation}")
-        )
+        name, observation = self._plan.evaluation, self._plan.observation
+        return name if observation is None else f"{name}@{observation}"
 
     async def run(self, videos: Iterable[VideoRequests]) -> None:
         """Everything; ends with None in `results`, whatever happens."""
@@ -259,7 +255,11 @@ class _Collection:
     async def _hold_claims(self) -> None:
         while True:
             await asyncio.sleep(LEASE_SECONDS / 3)
-            await asyncio.to_thread(self._journal.renew_claims, datetime.now(UTC), LEASE_SECONDS)
+            now = datetime.now(UTC)
+            try:
+                await asyncio.to_thread(self._journal.renew_claims, now, LEASE_SECONDS)
+            except StorageError as error:
+                self._stop(error)
 
     def _items_of(self, video: VideoRequests) -> list[_Item]:
         looks = self._model.needs_frames
@@ -304,7 +304,7 @@ class _Collection:
                 mine = [item for item in items if item.fingerprint in claimed]
                 items = [item for item in items if item.fingerprint not in claimed]
                 if mine:
-                    frames = frames or await self._frames_of(video, mine)
+                    frames = frames or await self._frames_of(video, [*mine, *items])
                     if frames is None:
                         return
                     await self._ask_in_order(frames, mine, turn)
