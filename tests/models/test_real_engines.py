@@ -166,13 +166,15 @@ def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     """The base URL and model of `transformers serve` with a tiny random Idefics3.
 
     torch is no dependency of this project: VIDEOMME_TRANSFORMERS names the folder of a virtual
-    environment that holds `transformers[serving]` and `torch`, and of a tiny model in it.
+    environment that holds `transformers[serving]`, `torch` and `pillow`.
     """
     environment = os.environ.get("VIDEOMME_TRANSFORMERS")
     program = shutil.which("transformers", path=f"{environment}/bin") if environment else None
-    model = Path(environment or "") / "tiny-idefics3"
-    if program is None or not model.is_dir():
-        pytest.skip("VIDEOMME_TRANSFORMERS names no environment with a tiny model")
+    if program is None:
+        pytest.skip("VIDEOMME_TRANSFORMERS names no environment with transformers in it")
+    model = tmp_path_factory.mktemp("tiny-idefics3")
+    maker = Path(__file__).with_name("tiny_idefics3.py")
+    subprocess.run([f"{environment}/bin/python", maker, model], check=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
