@@ -1,11 +1,19 @@
 """The judge is asked only about what the strict reader left open, and told apart by its rule."""
 
-from videomme_pipeline.annotations.question import Letter
+from videomme_pipeline.annotations.question import Letter, Question
 from videomme_pipeline.scoring.judge_reader import JudgeSpec, read_with_judge
 from videomme_pipeline.scoring.reading import Reading
 
-LETTERS = tuple(Letter)[:4]
-OPTIONS = ("A. Walking.", "B. Swimming.", "C. Sleeping.", "D. Eating.")
+QUESTION = Question(
+    benchmark="smoke",
+    question_id="001-1",
+    video_id="001",
+    youtube_id=None,
+    url=None,
+    question="What happens?",
+    options=("A. Walking.", "B. Swimming.", "C. Sleeping.", "D. Eating."),
+    answer=Letter.B,
+)
 
 
 async def read(response: str, verdict: str) -> tuple[Reading, list[str]]:
@@ -15,9 +23,7 @@ async def read(response: str, verdict: str) -> tuple[Reading, list[str]]:
         prompts.append(prompt)
         return verdict
 
-    reading = await read_with_judge(
-        response, letters=LETTERS, question="What happens?", options=OPTIONS, ask=ask
-    )
+    reading = await read_with_judge(response, QUESTION, ask=ask)
     return reading, prompts
 
 

@@ -1,8 +1,9 @@
 """Forms of answers that models write, with the letter a careful person reads ("" for none).
 
-Written for these tests; none of the forms is a recorded one. Options are A to D unless a test
-says so.
+Written for these tests, apart from the recorded responses. The options are A to D.
 """
+
+# ruff: noqa: E501, W291 - the forms are data, one a line, outer spaces included
 
 import pytest
 
@@ -10,18 +11,20 @@ from videomme_pipeline.annotations.question import Letter
 from videomme_pipeline.scoring.read_answer import ReaderName, read_answer
 
 FOUR = tuple(Letter)[:4]
-EIGHT = tuple(Letter)
 
 
-def letter(response: str, letters: tuple[Letter, ...] = FOUR, options: tuple[str, ...] = ()) -> str:
-    return read_answer(ReaderName.STRICT, response, letters=letters, options=options).letter or ""
+def letter(response: str) -> str:
+    return read_answer(ReaderName.STRICT, response, letters=FOUR).letter or ""
 
 
 def forms(text: str) -> list[tuple[str, str]]:
     r"""One form a line, `letter | response`; "-" for no letter, \n for a line break."""
     rows = [line.split(" | ", 1) for line in text.strip("\n").splitlines()]
     return [
-        ("" if expected.strip() == "-" else expected.strip(), response.replace("\\n", "\n"))
+        (
+            "" if expected.strip() == "-" else expected.strip(),
+            response.replace("\\n", "\n"),
+        )
         for expected, response in rows
     ]
 
@@ -1227,30 +1230,313 @@ A | a
 """
 
 
-@pytest.mark.parametrize(
-    ("expected", "response"),
-    [
-        case
-        for table in (
-            BARE,
-            LABELLED,
-            DECLARED,
-            CHOSEN,
-            FINAL_STATEMENT,
-            REASONING,
-            STRUCTURED,
-            LANGUAGES,
-            FOLDED,
-            SEVERAL,
-            NEGATED,
-            PROSE,
-            FAILURES,
-            NOT_OFFERED,
-            ORDINALS,
-            MORE,
-        )
-        for case in forms(table)
-    ],
-)
-def test_strict_reads_what_a_careful_person_reads(expected: str, response: str) -> None:
-    assert letter(response) == expected
+SHORT = r"""
+C | Hopefully C
+C | Undoubtedly C
+C | Exactly: C
+C | Trust me, C
+C | After watching: C
+C | Without doubt C
+C | No doubt, C
+C | My vote: C
+C | I vote C
+C | I vote for C.
+C | Going with C
+C | Gotta be C
+C | Has to be C
+C | Must be C.
+C | Should be C
+C | Would be C
+C | Seems to be C
+C | Looks like C
+C | Sounds like C
+C | Feels like C
+C | I'd bet on C
+C | I'd go for C
+C | I'd pick C
+C | Picked C
+C | Selected option: (C)
+C | Choose C
+C | Select C.
+C | Pick: C
+C | Given this, C
+C | Because of this, C
+C | In the end, C
+C | At last: C
+C | All in all C
+C | Fine, C
+C | Alright, C.
+C | Right: C
+C | Yes. C
+C | No. C
+C | Simple. C
+C | C!!!
+C | C...
+C | C?!
+C | C;
+C | C/
+C | C\
+C | C|
+C | C~
+C | =C
+C | :C
+C | ->C
+C | → C
+C | C → Berries
+C | C = Berries
+C | C (Berries)
+C | C [Berries]
+C | C {Berries}
+C | C "Berries"
+C | C: Berries; the others are wrong
+C | C. Berries, D. Same number — no, C.
+C | The letter is C
+C | The letter C
+C | Letter C
+C | Option letter: C
+C | Answer letter: C
+C | The answer key: C
+C | The answer's C
+C | answer is:C
+C | The answer is: (C) Berries
+C | the Answer is C
+C | The Correct Answer Is C
+C | The final answer is C.
+C | The answer has to be C
+C | The answer can only be C.
+C | The answer I choose is C
+C | The answer from the video is C
+C | The answer is, I think, C.
+C | The answer is: option C, Berries.
+C | The answer is  C
+C | The answer is\n\n\nC
+C | The answer is...C
+C | The answer is ... C
+C | The answer is – C
+C | The answer is — C
+C | The answer is 'option C'
+C | The answer is `C`
+C | The answer is $C$
+C | The answer is [C]
+C | The answer is {C}
+C | The answer is <C>
+C | The answer is *C*
+C | The answer is __C__
+C | The answer is ~~C~~
+C | The best answer: C. Berries
+C | best answer C
+C | BEST ANSWER IS C
+C | FINAL ANSWER IS: C
+C | FINAL ANSWER - C
+C | Final Answer (C)
+C | Final Answer\n\nC
+C | Final Answer C
+C | Final Answer: Option C. Berries
+C | Final Answer: C (Berries)
+C | Final Answer: C\n\nConfidence: 90%
+C | Answer: C\nConfidence: high
+C | Confidence: 0.9\nAnswer: C
+C | Answer: C.\n\nExplanation: A, B and D are wrong.
+C | ANSWER:\n\n**C**
+C | <final>\nC\n</final>
+C | <answer>c</answer>
+C | <answer>**C**</answer>
+C | <ans>C</ans>
+C | {C}
+C | {{C}}
+C | ((C))
+C | [ C ]
+C | ( C )
+C | {"answer": ["C"]}
+C | {"answer": {"letter": "C"}}
+C | {"final answer": "C"}
+C | {"correct_option": "C"}
+C | {"letter":"C","text":"Berries"}
+C | {"ans": "C"}
+C | answer:C
+C | - answer: C
+C | answer:\n  - C
+C | model: C
+C | GPT: C
+C | Agent: C
+C | System: C
+C | User: what? Assistant: C
+C | ### Response:\nC
+C | [C]. Berries
+C | C.Berries
+C | C)Berries
+C | C:Berries
+C | C– Berries
+C | C,Berries
+C | 答案选C
+C | 答案应为C
+C | 选择C选项
+C | 选项 C 是正确的
+C | 我会选择C
+C | C是对的
+C | C 正确
+C | 正确的是C
+C | 答案是C，因为
+C | C。因为
+C | 答えはC
+C | C が正解
+C | 정답 C
+C | 답: C.
+C | Respuesta correcta: C
+C | La respuesta es la opción C
+C | Réponse: C
+C | La réponse est (C)
+C | Antwort: (C)
+C | Die Antwort ist (C)
+C | Resposta correta: C
+C | Risposta corretta: C
+C | Ответ: С
+C | Ответ — C
+C | الإجابة هي: C
+C | الجواب هو C
+C | सही उत्तर: C
+C | उत्तर C है
+- | vitamin D
+- | Vitamin A
+- | Type O
+- | Plan C
+- | Group A
+- | Hepatitis C
+- | Big D
+- | Ab initio
+- | Ace
+- | Bee
+- | Sea
+- | Alpha
+- | Alabama
+- | Denver
+- | Congratulations
+- | Because
+- | Depends
+- | Definitely
+- | Certainly
+- | All
+- | Any
+- | Both
+- | Dunno
+- | Don't know
+- | Can't say
+- | Beats me
+- | As shown
+- | At night
+- | Before
+- | After
+- | Description: a man
+- | Caption: A man walks.
+- | Answer: a man
+- | Answer: A man walks
+- | Answer: Apples
+- | Answer: Cat
+- | Answer: unknown
+- | Answer: none
+- | Answer: N/A
+- | Answer: ?
+- | Answer: (?)
+- | Answer: 3
+- | Answer: yes
+- | Answer: A-D
+- | Answer: ABC
+- | Answer: AB
+- | Answer: A or D
+- | Answer: A; B
+- | The answer is A & B
+- | The answer is: A, B
+- | The answer is both A and B
+- | The answer is neither A nor B
+- | The answer is none of A, B, C, D
+- | The answer is ABC
+- | The answer is Cat
+- | The answer is Apples
+- | The answer is 3
+- | The answer is red
+- | The answer is Denver.
+- | A... or B
+- | A - B
+- | A, B, C, or D
+- | A. B. C. D.
+- | A) B) C) D)
+- | (A) (B)
+- | [A, B]
+- | A;B
+- | A B C
+- | abc
+- | dcba
+- | Aa Bb
+- | A1
+- | B2B
+- | 3D
+- | 4C
+- | D3
+- | C3PO
+- | A.I.
+- | D.J.
+- | B.B. King
+- | AC
+- | DC
+- | A.C.
+- | HDMI
+- | ID
+- | Dr. D
+- | MAX
+- | BLOCK_REASON_SAFETY
+- | CUDA out of memory
+- | CUDA error: A
+- | BadRequest
+- | Bad Request
+- | Access denied
+- | Authentication failed
+- | Argument error
+- | Cancelled
+- | Deadline exceeded
+- | Connection aborted.
+- | DNS failure
+- | APIError
+- | API call failed
+- | Sorry
+- | Apologies, I cannot see it.
+- | Cannot comply
+- | Declined
+- | I won't answer.
+- | I refuse to answer.
+- | Content blocked
+- | I must decline.
+"""
+
+TABLES = {
+    "bare": BARE,
+    "labelled": LABELLED,
+    "declared": DECLARED,
+    "chosen": CHOSEN,
+    "final statement": FINAL_STATEMENT,
+    "reasoning": REASONING,
+    "structured": STRUCTURED,
+    "languages": LANGUAGES,
+    "folded": FOLDED,
+    "several": SEVERAL,
+    "negated": NEGATED,
+    "prose": PROSE,
+    "failures": FAILURES,
+    "not offered": NOT_OFFERED,
+    "ordinals": ORDINALS,
+    "more": MORE,
+    "short": SHORT,
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_strict_reads_what_a_careful_person_reads(table: str) -> None:
+    differing = [
+        (response, expected, letter(response))
+        for expected, response in forms(TABLES[table])
+        if letter(response) != expected
+    ]
+    assert differing == []
+
+
+def test_the_tables_hold_many_forms() -> None:
+    assert sum(len(forms(table)) for table in TABLES.values()) > 1_000

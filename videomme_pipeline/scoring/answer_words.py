@@ -10,7 +10,7 @@ WORD_LETTER = "0-9A-Za-z\u00c0-\u02af\u0370-\u052f"
 """Letters of scripts that put spaces between words; those of others may touch an answer."""
 _COMBINING = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff\u0e00-\u0e7f"
 WORDS = re.compile(
-    rf"[^\W\d_](?:[^\W\d_]|[{_COMBINING}])*(?:'[^\W\d_]+)?|\d+|->|=>|[:=→,(–—-]", re.UNICODE
+    rf"[^\W\d_](?:[^\W\d_]|[{_COMBINING}])*(?:'[^\W\d_]+)?|\d+|->|=>|[:=→,;(–—-]", re.UNICODE
 )
 MARKS = frozenset((":", "=", "->", "=>", "→", "-", "–", "—"))
 """What can stand between a label and its value. A comma is not one."""
@@ -24,24 +24,25 @@ ANSWER_NOUNS = _words(
     """answer answers answer's ans response prediction solution conclusion verdict selection pick
     guess decision result output final respuesta réponse reponse réponses risposta resposta
     antwort lösung loesung ответ ответом odpowiedź odpowiedz cevap yanıt svar svaret vastaus
-    antwoord jawaban jawabannya lời đáp án αντ απάντηση उत्तर الإجابة الجواب إجابة الاجابة תשובה
-    התשובה"""
+    antwoord jawaban jawabannya lời đáp án αντ απάντηση उत्तर الإجابة الجواب إجابة الاجابة
+    תשובה התשובה"""
 )
 OPTION_NOUNS = _words(
-    """option options choice letter alternative opt opción opcion opção opcao opzione scelta choix
-    wahl auswahl variante вариант варіант optie alternativ alternativa pilihan seçenek şık opcja
-    विकल्प الخيار lựa chọn letra lettre lettera buchstabe буква"""
+    """option options choice letter alternative opt opción opcion opção opcao opzione scelta
+    choix wahl auswahl variante вариант варіант optie alternativ alternativa pilihan seçenek
+    şık opcja विकल्प الخيار lựa chọn letra lettre lettera buchstabe буква"""
 )
 LISTING = _words("options choices each every all following analyze consider either between")
 """Words of a line that introduces the options and not the answer."""
 QUALITIES = _words(
     """correct best fits matches describes corresponds suits right accurate appropriate suitable
     proper true likeliest closest correcta correcto bonne correcte corretta corretto correta
-    correto richtige richtig beste правильный правильная верный верная mejor meilleure migliore
-    melhor juiste riktiga doğru rätt prawidłowa poprawna benar đúng सही الصحيحة الصحيح"""
+    correto richtige richtig beste правильный правильная верный верная mejor meilleure
+    migliore melhor juiste riktiga doğru rätt prawidłowa poprawna benar đúng सही الصحيحة
+    الصحيح"""
 )
 COPULAS = _words(
-    """is be are was it's that's its as being seems remains becomes equals says
+    """is be are was it's that's its as being seems remains becomes equals says like
     es est ist c'est lautet è é sono ser sería será serait wäre är er является это jest adalah
     là है هي هو είναι היא הוא zijn dir"""
 )
@@ -50,8 +51,8 @@ SUBJECTS = _words(
     think believe mine"""
 )
 CHOICE_VERBS = _words(
-    """choose chose chosen choosing select selected selecting selects pick picked picking chooses
-    picks go going opting vote settle settled lean leaning say answered answering conclude
+    """choose chose chosen choosing select selected selecting selects bet pick picked picking
+    chooses picks go going opting vote settle settled lean leaning say answered answering conclude
     concluded leaves leaving matches match matching fits supports indicates suggests confirms
     think believe thought corresponds corresponding aligns points pointing
     elijo escojo selecciono choisis sélectionne scelgo seleziono escolho seleciono wähle nehme
@@ -63,14 +64,15 @@ CONCLUSIONS = _words(
 )
 FILLERS = _words(
     """the a an to with for on toward towards most more likely very would will should must could
-    can may might has have been just still indeed only my our your by of number no not isn't and
-    i i'd i'll i'm we let's let me ok okay sure yes yeah yep well great thanks here maybe
-    perhaps again now in at clear certain sorry wait oh ah hmm actually got appears appear seem
-    both either , la el le les il der die das den lo o os as un una een het de por para nach sea"""
+    can may might has have been just still indeed only my our your by of number no not isn't
+    and i i'd i'll i'm we let's let me ok okay sure yes yeah yep well great thanks here maybe
+    perhaps again now in at clear certain sorry wait oh ah hmm actually got appears appear
+    seem both either all without doubt gotta looks sounds feels , ; la el le les il der die
+    das den lo o os as un una een het de por para nach sea"""
 )
 OTHER_LABELS = _words(
     """error code status note grade score rating plan team group type class vitamin version section
-    figure table part level model chord camera player person speaker room gate"""
+    figure table part level chord camera player person speaker room gate"""
 )
 """Labels whose value may be a letter that is no option: "Error code: B"."""
 NOUN_JOINTS = _words("the a an of in at on by my our your no number , de la le el")
@@ -106,7 +108,7 @@ STATEMENT_DONE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """What follows a letter that is a statement by itself."""
-LABEL_END = re.compile(r"[ \t]*(?:[.):,(–—|]|-[ \t])")
+LABEL_END = re.compile(r"[ \t]*(?:[.):,(\[{=→–—|]|-[ \t>]|[ \t]\")")
 
 NEGATED = re.compile(
     r"""(?:\b(?:not|never|neither|nor|cannot|isn't|can't|wasn't|aren't|won't|wouldn't|rules?\sout
@@ -118,7 +120,7 @@ NEGATED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 CONDITION = re.compile(
-    r"\b(?:if|whether|suppose|supposing|assuming|unless|wenn|falls)\b[^,]*$|(?:如果|若是|假如)[^,]*$",
+    r"\b(?:if|whether|suppose|supposing|assuming|unless|wenn|falls)\b[^,;]*$|(?:如果|若是|假如)[^,;]*$",
     re.IGNORECASE,
 )
 QUESTION = re.compile(r"\s*(?:so\s)?(?:is|are|could|would|does|do|should|can|was)\b", re.IGNORECASE)
@@ -162,7 +164,7 @@ WRONG = re.compile(
 
 _CONNECTOR = (
     r"(?:\s*\(?(?:[,/&+;]|\|\|?|或者?|和|与|與|及|または|か|と|또는|와|과)\s*(?:and\s|or\s)?"
-    r"|\s+\(?(?:and/or|and|or|to|through|nor|und|oder|et|ou|y|o|u|e|и|или|dan|atau|ve|veya|och|eller)\s+)"
+    r"|\s+\(?(?:-|–|and/or|and|or|to|through|nor|und|oder|et|ou|y|o|u|e|и|или|dan|atau|ve|veya|och|eller)\s+)"
 )
 _QUALIFIED = (
     r"[\s*_(\[\"'`<]*(?:(?:it|this|that)\s(?:could|might|may)\s(?:also\s)?be\s)?"
@@ -173,7 +175,7 @@ ANOTHER_BEFORE = re.compile(
     rf"|(?<![{WORD_LETTER}'])([A-HJ-Z])[ ]$"
 )
 ANOTHER_AFTER = re.compile(
-    rf"(?:选项|選項|项)?[*_)\]\"'`]*{_CONNECTOR}{_QUALIFIED}([A-Za-z])"
+    rf"(?:选项|選項|项)?[*_)\]\"'`]*(?:\.{{2,3}}|…)?{_CONNECTOR}{_QUALIFIED}([A-Za-z])"
     r"(?=[*_)\]\"'`]*\s*(?:$|[.,;:!?)\n/&<|]|and\b|or\b|\(|are\b|both\b|[^\x00-\x7f]))"
     rf"|[ \t]+([B-HJ-Z])(?=[ \t]+[B-HJ-Z](?![{WORD_LETTER}])|[ \t.]*$)"
 )

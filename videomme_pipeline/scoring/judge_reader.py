@@ -5,9 +5,9 @@ their rule, `judge`. It is never asked about errors, refusals or what `strict` d
 never sees the right answer.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
-from videomme_pipeline.annotations.question import Letter
+from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.scoring.reading import Reading
 from videomme_pipeline.scoring.strict_reader import read_strict
@@ -42,10 +42,8 @@ class JudgeSpec(Spec):
 
 async def read_with_judge(
     response: str,
+    question: Question,
     *,
-    letters: Sequence[Letter],
-    question: str,
-    options: Sequence[str],
     ask: Callable[[str], Awaitable[str]],
     template: str = JUDGE_TEMPLATE,
 ) -> Reading:
@@ -58,15 +56,15 @@ async def read_with_judge(
         ask: sends a prompt to the judge model and gives its reply.
         template: a prompt with {question}, {options} and {response}.
     """
-    reading = read_strict(response, letters, options)
+    reading = read_strict(response, question.letters, question.options)
     if reading.rule not in ASKED_ABOUT:
         return reading
     prompt = template.format(
-        question=question,
-        options="\n".join(options),
+        question=question.question,
+        options="\n".join(question.options),
         response=response[-LONGEST_RESPONSE_SHOWN:],
     )
-    verdict = read_strict(await ask(prompt), letters, ())
+    verdict = read_strict(await ask(prompt), question.letters, ())
     if verdict.letter is None:
         return reading
     return Reading(letter=verdict.letter, rule="judge", span=None)

@@ -198,7 +198,7 @@ _ENCLOSING = frozenset("([{*_`$<")
 _BULLETS = " \t-+*•·#>|~_`\"'([{<$"
 _CLOSERS = re.compile(r"(?:[ \t]?[*_`\"')\]}>$~^]){0,8}")
 _SENTENCE_END = re.compile(
-    r"[!?;|\n]|(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)\.", re.IGNORECASE
+    r"[!?|\n]|(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)\.", re.IGNORECASE
 )
 _LOOK_BACK = 160
 _LOOK_AHEAD = 90
@@ -377,8 +377,8 @@ def _role_by_words(around: _Around) -> Role:
     terminal = around.several or words_of.TERMINAL.match(tail) is not None
     done = around.several or words_of.STATEMENT_DONE.match(tail) is not None
     if not words:
-        return _role_at_start(tail, enclosed=around.enclosed, terminal=terminal, done=done)
-    if words[-1] == "," and len(words[-2:][0]) > 1 and done and not around.several:
+        return _role_at_start(tail, enclosed=around.enclosed, done=done)
+    if words[-1] in (",", ";") and len(words[-2:][0]) > 1 and done and not around.several:
         return Role.ALONE  # "Based on the frames, C."
     reached = len(words)
     while reached > 0 and _may_stand_between(words[reached - 1]):
@@ -424,10 +424,10 @@ def _may_stand_between(word: str) -> bool:
     )
 
 
-def _role_at_start(tail: str, *, enclosed: bool, terminal: bool, done: bool) -> Role:
+def _role_at_start(tail: str, *, enclosed: bool, done: bool) -> Role:
     if done:
         return Role.ALONE
-    if enclosed or (terminal and words_of.LABEL_END.match(tail)):
+    if enclosed or words_of.LABEL_END.match(tail):
         return Role.LABEL
     return Role.MENTION
 
@@ -455,8 +455,9 @@ def _role_after_copula(copula: str, subject: Sequence[str], *, named: bool, term
     if any(_announces(word) or word in words_of.QUALITIES for word in subject):
         return Role.DECLARED
     stated = not subject or subject[-1] in words_of.SUBJECTS or "'" in copula or named
-    helped = bool(subject) and subject[-1] in words_of.FILLERS  # "it must be C"
-    stated = stated or (helped and not words_of.SUBJECTS.isdisjoint(subject))
+    if not stated and subject[-1] in words_of.FILLERS:  # "it must be C", "must be C"
+        helpers = words_of.FILLERS | words_of.COPULAS
+        stated = not words_of.SUBJECTS.isdisjoint(subject) or helpers.issuperset(subject)
     return Role.CHOSEN if stated and terminal else Role.MENTION
 
 
@@ -501,7 +502,8 @@ def _can_be_subject(words: Sequence[str]) -> bool:
 
 _LABEL_SHAPE = re.compile(
     rf"(?<![{words_of.WORD_LETTER}'.])([A-Za-z])(?![{words_of.WORD_LETTER}])"
-    r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|]|(?<=[)\]])(?=[ \t]))|(?:(?<=\n)|(?<=- ))([A-Za-z])(?=[ \t][^\w\s])"
+    r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|]|(?<=[)\]])(?=[ \t]))"
+    r"|(?:(?<=\n)|(?<=- ))([A-Za-z])(?=[ \t][^\w\s])"
 )
 
 
