@@ -77,6 +77,11 @@ class Store:
     def scores(self, benchmark: str, evaluation: str) -> UPath:
         return self.path(benchmark, "scores", f"{evaluation}.parquet")
 
+    def observations(self, benchmark: str, evaluation: str) -> UPath:
+        """The folder of the nights on which an unchanged evaluation was asked again: one file of
+        scored questions each, named by its date (`2026-11-20.parquet`)."""
+        return self.path(benchmark, "observations", evaluation)
+
     @property
     def journal(self) -> Path:
         return self.local("journal.sqlite")

@@ -12,6 +12,7 @@ from tests.reports.made_up import (
     MadeUpEvaluation,
     store_evaluation,
     store_frames,
+    store_night,
     store_questions,
     v1_questions,
     v2_questions,
@@ -35,6 +36,8 @@ EVALUATIONS = (
     MadeUpEvaluation(name="model-b", model="model-b", skill=0.85, said={"002-1": None}),
     MadeUpEvaluation(name="blind", sampling="none", skill=0.35),
 )
+
+NIGHTS = ("2026-11-18", "2026-11-19", "2026-11-20")
 
 HOSTILE = (
     "<script>window.hacked = 1</script>",
@@ -111,6 +114,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store_questions(store, questions)
     for evaluation in EVALUATIONS:
         store_evaluation(store, questions, evaluation)
+    for night in NIGHTS:
+        store_night(store, questions, EVALUATIONS[0], night)
     for question in questions[:6:3]:
         store_frames(store, question, "uniform_n-8")
     groups = v2_questions(12)

@@ -218,6 +218,26 @@ def store_evaluation(
     )
 
 
+def store_night(
+    store: Store, questions: Sequence[Question], evaluation: MadeUpEvaluation, date: str
+) -> None:
+    """`evaluation` asked again on the night of `date`."""
+    rng = random.Random(f"{evaluation.name} {date}")
+    scored = [
+        score_question(
+            question,
+            _response(rng, evaluation, question, 0),
+            evaluation.reader,
+            evaluation_fingerprint=fingerprint(evaluation.specification),
+            sampling=evaluation.sampling,
+            track=evaluation.track,
+        )
+        for question in questions
+    ]
+    path = store.observations(questions[0].benchmark, evaluation.name) / f"{date}.parquet"
+    write_rows(path, scored, ScoredQuestion, fingerprint="made-up")
+
+
 def store_frames(store: Store, question: Question, sampling: str) -> None:
     """The video of `question` with real pictures of one colour each under `sampling`."""
     spec = parse_sampling(sampling).for_duration(question.duration)

@@ -18,6 +18,7 @@ from tests.reports.conftest import EVALUATIONS
 from tests.reports.made_up import (
     MadeUpEvaluation,
     store_evaluation,
+    store_night,
     store_questions,
     v1_questions,
     v2_questions,
@@ -124,6 +125,21 @@ def test_the_numbers_can_be_taken_along_as_parquet(v1: dict[str, Any], tmp_path:
     assert sum(overall.column("n").to_pylist()) == 45 * len(EVALUATIONS)
 
 
+def test_a_night_without_an_endpoint_is_not_a_worse_model(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    questions = v2_questions(6)
+    store_questions(store, questions)
+    down = {question.question_id: None for question in questions[:4]}
+    for evaluation in (MadeUpEvaluation(name="a", skill=1), MadeUpEvaluation(name="b", skill=0)):
+        store_evaluation(store, questions, evaluation, texts=False)
+    store_night(store, questions, MadeUpEvaluation(name="a", skill=1, said=down), "2026-11-20")
+    [benchmark] = packed(build_page(store), "summary")["benchmarks"]
+    [night] = benchmark["history"]
+    assert (night["evaluation"], night["date"], night["failed"]) == (0, "2026-11-20", 4)
+    assert night["n"] == 5
+    assert night["value"] > 0.9
+
+
 def test_only_the_named_evaluations_are_shown(store: Store) -> None:
     page = build_page(store, benchmark="videomme", evaluations=["model-b", "blind"])
     [benchmark] = packed(page, "summary")["benchmarks"]
@@ -191,6 +207,7 @@ def test_texts_are_cut_only_as_far_as_the_size_asks() -> None:
     assert render_within(100, make, (None, 600, 200)) == "x" * 200
 
 
+@pytest.mark.slow
 def test_a_page_of_long_answers_stays_within_its_size(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     questions = v1_questions(5, benchmark="smoke")

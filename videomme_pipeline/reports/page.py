@@ -16,6 +16,7 @@ from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
+from videomme_pipeline.reports.history import history
 from videomme_pipeline.reports.numbers import (
     TITLES,
     Numbers,
@@ -152,12 +153,13 @@ def _collect(
             asked = {row.question_id for evaluation in evaluations for row in evaluation.rows}
             questions = [q for q in questions_of(store, name) if q.question_id in asked]
             numbers = Numbers(connection, name, questions, evaluations)
-            summary = _summary(name, questions, evaluations, numbers)
+            summary = _summary(store, name, questions, evaluations, numbers)
             pages.append(_BenchmarkPage(name, questions, evaluations, summary))
         return pages
 
 
 def _summary(
+    store: Store,
     benchmark: str,
     questions: Sequence[Question],
     evaluations: Sequence[ScoredEvaluation],
@@ -180,7 +182,7 @@ def _summary(
         "crossed": crossed,
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), TITLES),
-        "history": [],
+        "history": history(store, benchmark, evaluations),
         "published": published_results(benchmark),
         "questions": question_columns(questions),
         "results": [answer_cells(questions, evaluation) for evaluation in evaluations],

@@ -4,6 +4,7 @@ function historyView({ benchmark, params }) {
   const observed = benchmark.evaluations.filter((item) => benchmark.history.some((night) => night.evaluation === item.index));
   const shown = shownEvaluations(benchmark, params);
   const held = shown.some((item) => observed.includes(item)) ? shown : observed.slice(0, MAX_SHOWN);
+  const drawn = held.filter((item) => observed.includes(item)).map((item) => item.name);
   const nights = benchmark.history.filter((night) => held.some((item) => item.index === night.evaluation));
   const times = [...new Set(nights.map((night) => night.date))].sort();
   const [first, last] = [Date.parse(times[0]), Date.parse(times.at(-1))];
@@ -18,7 +19,8 @@ function historyView({ benchmark, params }) {
       { key: "evaluation", title: "Evaluation", value: (row) => benchmark.evaluations[row.evaluation].name },
       { key: "value", title: "Score", number: true, value: (row) => row.value, cell: (row) => percent(row.value) },
       { key: "interval", title: "95 % interval", number: true, cell: (row) => interval(row.low, row.high) },
-      { key: "n", title: "Questions", number: true, value: (row) => row.n, cell: (row) => count(row.n) },
+      { key: "n", title: "n", number: true, value: (row) => row.n, cell: (row) => count(row.n) },
+      { key: "failed", title: "Never answered", number: true, value: (row) => row.failed, cell: (row) => count(row.failed) },
       { key: "change", title: "Since the night before", number: true, value: (row) => row.change, cell: (row) => points(row.change) },
     ],
     rows: withChange(nights),
@@ -27,7 +29,7 @@ function historyView({ benchmark, params }) {
     seriesPicker(benchmark, params, "history", held),
     h("h2", {}, "Score by night"),
     lineChart({
-      label: `Score by night for ${held.map((item) => item.name).join(", ")}; the same numbers are in the table below`, scale,
+      label: `Score by night for ${drawn.join(", ")}; the same numbers are in the table below`, scale,
       ticks: times.filter((_, index) => index % stride === 0).map((date) => ({ x: x(date), text: day(date).replace(/ \d{4}$/, "") })),
       lines: held.map((item, position) => ({ series: position, points: nights.filter((night) => series(night) === position)
         .sort((one, other) => compareText(one.date, other.date)).map((night) => ({ x: x(night.date), value: night.value, low: night.low, high: night.high })) })),
