@@ -46,6 +46,27 @@ TABLES: Mapping[str, tuple[type, str]] = {
 }
 """Tables loaded from the data folder: their row class and where their files are."""
 
+_LABELS = (
+    "benchmark",
+    "evaluation",
+    "video_id",
+    "question_id",
+    "duration",
+    "domain",
+    "sub_category",
+    "task_type",
+    "group_type",
+    "group_structure",
+    "second_head",
+    "third_head",
+    "outcome",
+    "model",
+    "sampling",
+    "track",
+    "reader",
+)
+"""Text columns of `scored_questions` with few values, that views group and join by."""
+
 _LONGEST_T_TABLE = 4_096
 """Degrees of freedom in `t_quantiles`: more than any benchmark has videos."""
 
@@ -167,6 +188,7 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     for name, (row_class, pattern) in TABLES.items():
         _create(connection, name, arrow_schema(row_class).empty_table())
         left_out += _load(connection, name, row_class, _files(store, pattern))
+    _number_labels(connection, "scored_questions")
     _create(connection, "t_quantiles", _t_quantiles())
     _create(connection, "group_outcomes", _group_outcomes())
     connection.execute(_MACROS)
@@ -259,6 +281,24 @@ def _load(
         connection.execute(f'insert into "{name}" by name select * from incoming')
         connection.unregister("incoming")
     return left_out
+
+
+def _number_labels(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    """Turn the label columns of `table` into enums: clients see text, grouping sees numbers.
+
+    Views over millions of rows take half the time so.
+    """
+    numbered = []
+    for label in _LABELS:
+        values = f"select distinct {label} from {table} where {label} is not null order by 1"
+        if connection.execute(values).fetchone():
+            connection.execute(f"create type {label}_label as enum ({values})")
+            numbered.append(f"{label}::{label}_label as {label}")
+    if numbered:
+        connection.execute(
+            f"create or replace table {table} as "
+            f"select * replace ({', '.join(numbered)}) from {table}"
+        )
 
 
 def _t_quantiles() -> pa.Table:

@@ -13,7 +13,7 @@ with paired as (
 ),
 per_video as (
     select benchmark, with_subtitles, without_subtitles,
-           case when grouping(duration) = 1 then 'all' else duration end as duration, video_id,
+           case when grouping(duration) = 1 then 'all' else duration::text end as duration, video_id,
            nullif(count(*) filter (not failed), 0) as responses,
            count(*) filter (failed) as failed,
            sum(with_correct) filter (not failed) as with_correct,

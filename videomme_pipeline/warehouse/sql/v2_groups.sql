@@ -4,7 +4,7 @@
 with members as (
     select benchmark, evaluation, sample, video_id,
            min(group_type) as group_type,
-           case when min(group_type) = 'logic' then replace(max(group_structure), ' ', '') end
+           case when min(group_type) = 'logic' then replace(max(group_structure)::text, ' ', '') end
                as structure,
            count(*) as questions,
            count(*) filter (outcome = 'correct') as correct,

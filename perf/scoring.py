@@ -1,0 +1,281 @@
+"""Scoring measured: 2,700 responses to all breakdowns, and every view over 1,000 evaluations.
+
+Run with `python -m perf.scoring`. Responses and outcomes are made up from a seed. CPU seconds are
+those of this process after import; the views' seconds are wall time on all cores, the
+median of the runs.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from videomme_pipeline.annotations.question import Duration, GroupType, Letter, Question
+from videomme_pipeline.annotations.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.rows import to_table
+from videomme_pipeline.scoring.breakdowns import breakdowns
+from videomme_pipeline.scoring.compare import compare
+from videomme_pipeline.scoring.read_answer import ReaderName
+from videomme_pipeline.scoring.score import score_question
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.store import Store
+from videomme_pipeline.warehouse import database
+
+VIDEOS = 900
+GROUPS = 800
+FORMS = (
+    "{letter}",
+    "{letter}.",
+    "({letter})",
+    "Answer: {letter}",
+    "The best answer is {letter}. It follows from the second half of the video.",
+    "**{letter}**",
+    "The man first looks at B, but the sign at the end says otherwise. Final answer: {letter}",
+    "<think>Option A or B? The clock shows noon, so not A.</think>\n\n{letter}. It is noon.",
+    "Looking at the frames in order, a person enters, picks up a box and leaves the room. "
+    "The box is red in all of them, which rules out the other options.\n\nAnswer: {letter}",
+    "I cannot tell from the frames.",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="20 evaluations, one run a view")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument("--evaluations", type=int, default=1_000)
+    options = parser.parse_args()
+    evaluations = 20 if options.quick else options.evaluations
+    runs = 1 if options.quick else 3
+
+    scoring = measure_scoring(runs)
+    for name, seconds in scoring.items():
+        print(f"{name:<44} {seconds:8.3f} s CPU")
+    with tempfile.TemporaryDirectory() as folder:
+        warehouse = measure_warehouse(Store.at(folder), evaluations, runs)
+    print(f"\n{warehouse['rows']:,} rows of {evaluations:,} evaluations")
+    print(f"{'build':<44} {warehouse['build_seconds']:8.3f} s")
+    print(f"{'file':<44} {warehouse['megabytes']:8.1f} MB")
+    for name, seconds in warehouse["views"].items():
+        print(f"{name:<44} {seconds:8.3f} s")
+    if options.json:
+        sys.stdout.write(
+            json.dumps({"scoring_cpu_seconds": scoring, "warehouse": warehouse}) + "\n"
+        )
+
+
+def measure_scoring(runs: int) -> dict[str, float]:
+    """CPU seconds of reading, scoring and breaking down 2,700 responses, and of comparing."""
+    questions = v1_questions()
+    responses = made_up_responses(questions)
+    found = {
+        f"read and score 2,700 with {reader}": cpu_seconds(
+            partial(score_all, questions, responses, reader), runs
+        )
+        for reader in ReaderName
+    }
+    rows = score_all(questions, responses, ReaderName.STRICT)
+    found["all breakdowns with intervals"] = cpu_seconds(lambda: breakdowns(rows), runs)
+    found["read, score, break down (strict)"] = cpu_seconds(
+        lambda: breakdowns(score_all(questions, responses, ReaderName.STRICT)), runs
+    )
+    other = score_all(questions, responses, ReaderName.OFFICIAL_V1)
+    found["compare two evaluations"] = cpu_seconds(lambda: compare(rows, other), runs)
+    return found
+
+
+def measure_warehouse(store: Store, evaluations: int, runs: int) -> dict[str, Any]:
+    """Wall seconds of building the DuckDB file and of reading every view whole."""
+    write_evaluations(store, evaluations)
+    started = time.perf_counter()
+    path, _ = database.rebuild(store)
+    build_seconds = time.perf_counter() - started
+    with database.connect(store) as connection:
+        count = connection.execute("select count(*) from scored_questions").fetchone()
+        views = {
+            name: wall_seconds(partial(read_whole, connection, name), runs)
+            for name in database.views()
+        }
+    return {
+        "evaluations": evaluations,
+        "rows": count[0] if count else 0,
+        "build_seconds": build_seconds,
+        "megabytes": path.stat().st_size / 1e6,
+        "views": views,
+    }
+
+
+def read_whole(connection: duckdb.DuckDBPyConnection, view: str) -> None:
+    connection.execute(f"from {view}").fetchall()
+
+
+def write_evaluations(store: Store, evaluations: int) -> None:
+    """Half of them v1 in both tracks and half v1 of another sampling; every fifth one v2 too."""
+    chance = np.random.default_rng(0)
+    v1 = to_table(unanswered(v1_questions()), ScoredQuestion)
+    v2 = to_table(unanswered(v2_questions()), ScoredQuestion)
+    for number in range(evaluations):
+        track = "with_subtitles" if number % 2 else "without_subtitles"
+        facts = {"model": f"model {number // 4}", "track": track, "sampling": f"s{number // 2 % 2}"}
+        name = f"evaluation-{number:04d}"
+        write_evaluation(Path(store.scores("videomme", name).path), v1, facts, chance)
+        if number % 5 == 0:
+            write_evaluation(Path(store.scores("videomme_v2", name).path), v2, facts, chance)
+
+
+def write_evaluation(
+    path: Path, template: pa.Table, facts: dict[str, str], chance: np.random.Generator
+) -> None:
+    size = template.num_rows
+    outcomes = chance.choice([held.value for held in Outcome], size, p=(0.6, 0.35, 0.03, 0.02))
+    columns: dict[str, object] = {
+        "evaluation": [path.stem] * size,
+        "outcome": outcomes.tolist(),
+        "is_correct": (outcomes == Outcome.CORRECT.value).tolist(),
+        "latency_seconds": chance.gamma(2.0, 1.0, size),
+        "cost_dollars": chance.gamma(2.0, 0.001, size),
+        "prompt_tokens": chance.integers(1_000, 20_000, size),
+    } | {column: [value] * size for column, value in facts.items()}
+    for column, values in columns.items():
+        place = template.schema.get_field_index(column)
+        field = template.schema.field(column)
+        template = template.set_column(place, field, pa.array(values, field.type))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(template, path, compression="zstd")
+
+
+def v1_questions() -> list[Question]:
+    return [
+        Question(
+            benchmark="videomme",
+            question_id=f"{video + 1:03d}-{number + 1}",
+            video_id=f"{video + 1:03d}",
+            youtube_id=None,
+            url=None,
+            question="What is shown?",
+            options=("A. Apples.", "B. Boats.", "C. Cars.", "D. Dogs."),
+            answer=list(Letter)[(video + number) % 4],
+            duration=list(Duration)[video * 3 // VIDEOS],
+            domain=DOMAINS[video % len(DOMAINS)],
+            sub_category=SUB_CATEGORIES[video % len(SUB_CATEGORIES)],
+            task_type=TASK_TYPES[(3 * video + number) % len(TASK_TYPES)],
+        )
+        for video in range(VIDEOS)
+        for number in range(3)
+    ]
+
+
+def v2_questions() -> list[Question]:
+    structures = ("4", "4", "[1,2,3,4]", "[1,[2,3],4]", "[[1,2],3,4]")
+    return [
+        replace(
+            question,
+            benchmark="videomme_v2",
+            question_id=f"{group + 1:03d}-{number + 1}",
+            video_id=f"{group + 1:03d}",
+            duration=None,
+            domain=None,
+            sub_category=None,
+            task_type=None,
+            group_type=GroupType.RELEVANCE if structure == "4" else GroupType.LOGIC,
+            group_structure=structure,
+            level=group % 3 + 1,
+            second_head=f"second head {group % 10}",
+            third_head=f"third head {group % 33}",
+        )
+        for group in range(GROUPS)
+        for structure in [structures[group % len(structures)]]
+        for number, question in enumerate(v1_questions()[:4])
+    ]
+
+
+def made_up_responses(questions: Sequence[Question]) -> list[Response]:
+    chance = random.Random(0)
+    return [
+        response_of(
+            question,
+            chance.choice(FORMS).format(letter=chance.choice("ABCD")),
+        )
+        for question in questions
+    ]
+
+
+def response_of(question: Question, raw_output: str | None) -> Response:
+    return Response(
+        benchmark=question.benchmark,
+        evaluation="perf",
+        video_id=question.video_id,
+        question_id=question.question_id,
+        sample=0,
+        request_fingerprint="",
+        model="perf",
+        num_frames=64,
+        raw_output=raw_output,
+        reasoning=None,
+        finish_reason="stop",
+        error=None,
+        reported_model=None,
+        system_fingerprint=None,
+        prompt_tokens=10_000,
+        completion_tokens=4,
+        cached_tokens=0,
+        reasoning_tokens=0,
+        usage_json=None,
+        cost_dollars=0.001,
+        latency_seconds=1.0,
+        attempts=1,
+        answered_at=None,
+    )
+
+
+def unanswered(questions: Sequence[Question]) -> list[ScoredQuestion]:
+    return score_all(
+        questions, [response_of(question, None) for question in questions], ReaderName.STRICT
+    )
+
+
+def score_all(
+    questions: Sequence[Question], responses: Sequence[Response], reader: ReaderName
+) -> list[ScoredQuestion]:
+    return [
+        score_question(
+            question,
+            response,
+            reader,
+            evaluation_fingerprint="perf",
+            sampling="uniform_n-64",
+            track="without_subtitles",
+        )
+        for question, response in zip(questions, responses, strict=True)
+    ]
+
+
+def cpu_seconds(work: Callable[[], object], runs: int) -> float:
+    return statistics.median(_once(work, time.process_time) for _ in range(runs))
+
+
+def wall_seconds(work: Callable[[], object], runs: int) -> float:
+    return statistics.median(_once(work, time.perf_counter) for _ in range(runs))
+
+
+def _once(work: Callable[[], object], clock: Callable[[], float]) -> float:
+    started = clock()
+    work()
+    return clock() - started
+
+
+if __name__ == "__main__":
+    main()
