@@ -25,7 +25,7 @@ import av
 import numpy as np
 from PIL import Image
 
-from perf.recipe import CLIPS, QUICK, clip
+from perf.recipe import QUICK, clip
 from videomme_pipeline.frames.cache import Frame, read_frames, write_frames
 from videomme_pipeline.frames.jpeg import encode
 from videomme_pipeline.frames.plan import plan
@@ -240,18 +240,19 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the 60-second clip alone")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     parser.add_argument("--torchcodec-python", help="a Python that has torchcodec")
+    parser.add_argument("--clip", action="append", help="only this clip (may be repeated)")
+    parser.add_argument("--sampling", action="append", help="only this sampling (may be repeated)")
     parser.add_argument("--own", nargs=3, metavar=("READER", "CLIP", "SAMPLING"))
     arguments = parser.parse_args()
     if arguments.own:
         reader, name, sampling = arguments.own
         print(json.dumps(measure_here(reader, clip(name), sampling)))
         return
-    names = [c.name for c in QUICK] if arguments.quick else list(CLIPS_OF_ALL)
-    assert {c.name for c in CLIPS} >= set(names)
+    names = [c.name for c in QUICK] if arguments.quick else arguments.clip or list(CLIPS_OF_ALL)
     rows = [
         compare(name, sampling, arguments.torchcodec_python)
         for name in names
-        for sampling in SAMPLINGS
+        for sampling in arguments.sampling or SAMPLINGS
     ]
     judged = "60s_720p30" if arguments.quick else "10min_720p30"
     result = {
@@ -266,7 +267,7 @@ def main() -> None:
             for row in rows
         },
         "peak_mb": max(row["planned"]["peak_mb"] for row in rows),
-        "index": index_milliseconds(clip(names[-1] if arguments.quick else "60min_720p25")),
+        "index": index_milliseconds(clip("60s_720p30" if arguments.quick else "60min_720p25")),
         "picture": picture_milliseconds(clip("60s_720p30")),
         "cache": cache_milliseconds(),
         "rows": rows,
