@@ -202,6 +202,7 @@ _SENTENCE_END = re.compile(
 )
 _LOOK_BACK = 160
 _LOOK_AHEAD = 90
+_NEAR = 60
 """How far around a letter its role is looked for. Bounded, so that reading takes linear time."""
 
 
@@ -258,10 +259,10 @@ def _around(text: str, bounds: tuple[int, int], span: tuple[int, int], letter: s
 
 def _words(clause: str) -> list[str]:
     """The words of `clause` in lower case, without the articles that French and Italian elide."""
-    return [_ELIDED.sub("", word.lower()) for word in words_of.WORDS.findall(clause)]
-
-
-_ELIDED = re.compile(r"^[ld]'")
+    return [
+        word[2:] if word.startswith(("l'", "d'")) else word
+        for word in words_of.WORDS.findall(clause.lower())
+    ]
 
 
 def _ordinal_letter(match: re.Match[str], letters: Sequence[Letter]) -> str:
@@ -316,7 +317,7 @@ def _sentence_start(text: str, end: int) -> int:
 
 
 def _is_beside_another(clause: str, tail: str, letter: str) -> bool:
-    before = words_of.ANOTHER_BEFORE.search(clause)
+    before = words_of.ANOTHER_BEFORE.search(clause[-_NEAR:])
     after = words_of.ANOTHER_AFTER.match(tail)
     others = [
         (before[1] or before[2]) if before else letter,
@@ -347,7 +348,7 @@ def _is_doubted(around: _Around) -> bool:
     if words_of.DENIED.match(tail) or words_of.CONDITION_AFTER.match(tail):
         return True
     return bool(clause) and bool(
-        words_of.NEGATED.search(clause) or words_of.CONDITION.search(clause)
+        words_of.NEGATED.search(clause[-_NEAR:]) or words_of.CONDITION.search(clause)
     )
 
 
