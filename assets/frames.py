@@ -100,6 +100,7 @@ def sampled_frames(benchmark: Benchmark, video_id: str, evaluation: Evaluation) 
         FrameCacheError: when they are damaged.
     """
     frames = load_frames(benchmark, video_id, evaluation)
+    benchmark.versions.video(video_id)
     video = benchmark.videos[video_id]
     return SampledFrames.of(
         frames.frames, fps=video.average_fps, video_end_seconds=video.duration_seconds
@@ -108,9 +109,9 @@ def sampled_frames(benchmark: Benchmark, video_id: str, evaluation: Evaluation) 
 
 def load_frames(benchmark: Benchmark, video_id: str, evaluation: Evaluation) -> FrameSet:
     """The frames that an evaluation sends of a video; none for a blind one. Raises as above."""
-    video_hash = benchmark.versions.video(video_id)
     if evaluation.sampling is None:
-        return FrameSet(video_hash=video_hash, fingerprint="", media_type="image/jpeg", frames=())
+        return FrameSet(video_hash="", fingerprint="", media_type="image/jpeg", frames=())
+    video_hash = benchmark.versions.video(video_id)
     recipe = benchmark.versions.recipe(video_id, evaluation.sampling)
     try:
         return read_frames(benchmark.store, video_hash, recipe)

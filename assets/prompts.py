@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.frames import sampled_frames
+from assets.frames import load_frames
 from assets.partitions import Cell
 from assets.stage import BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.errors import VideoMMEError
@@ -19,7 +19,7 @@ SHOWN_CHARACTERS = 2_000
 class Prompts(BenchmarkStage):
     name = "prompts"
     description = "The rendered prompt of every question of every evaluation."
-    upstream = ("questions", "videos", "frames", "subtitles")
+    upstream = ("questions", "frames", "subtitles")
     kinds = frozenset({"jinja", "parquet"})
     row_class = Prompt
     code_version = f"1.{RENDER_VERSION}"
@@ -35,7 +35,6 @@ class Prompts(BenchmarkStage):
             data_version=version,
             path=self.benchmark.store.prompts(self.benchmark.name, cell.variant, cell.video),
             inputs=self.inputs(
-                videos=versions.video(cell.video),
                 frames=versions.frames(cell.video, evaluation.sampling),
                 subtitles=versions.subtitles(cell.video, evaluation),
             ),
@@ -52,9 +51,9 @@ class Prompts(BenchmarkStage):
         assert target.cell.video is not None
         assert target.cell.variant is not None
         evaluation = self.benchmark.evaluations[target.cell.variant]
-        video = self.benchmark.videos[target.cell.video]
-        frames = sampled_frames(self.benchmark, video.video_id, evaluation)
-        lines = self._lines(video.video_id, evaluation)
+        video_id = target.cell.video
+        frames = load_frames(self.benchmark, video_id, evaluation)
+        lines = self._lines(video_id, evaluation)
         prompts = [
             render(
                 evaluation.template,
@@ -64,7 +63,7 @@ class Prompts(BenchmarkStage):
                 interleaved=evaluation.alignment is not None
                 and evaluation.alignment.is_interleaved,
             )
-            for question in self.benchmark.questions[video.video_id]
+            for question in self.benchmark.questions[video_id]
         ]
         write_rows(target.path, prompts, Prompt, fingerprint=target.fingerprint)
         characters = sum(len(prompt.text) for prompt in prompts)

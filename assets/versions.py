@@ -84,8 +84,10 @@ class Versions:
         )
 
     def prompts(self, video_id: str, evaluation: Evaluation) -> str:
-        """The questions of a video in a template, with the lines and times of its frames."""
-        self.video(video_id)
+        """The questions of a video in a template, with the lines and times of its frames.
+
+        A blind prompt holds nothing of the video, so not even the video has to be there.
+        """
         return self._once(
             ("prompts", video_id, evaluation.name),
             lambda: fingerprint(

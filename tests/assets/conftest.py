@@ -1,4 +1,4 @@
-"""A small real project: a few smoke videos, baselines and an ephemeral Dagster instance."""
+"""A small real project: made-up Video-MME in the published layout, baselines, real Dagster."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -8,69 +8,90 @@ import dagster as dg
 import pytest
 import yaml
 
+from assets.definitions import chain
 from assets.resources import Project, open_project
+from assets.stage import BenchmarkStage
+from tests.builders import write_video
+from tests.published_data import parquet_bytes, v1_rows, youtube_ids
 
-SHORT_VIDEOS = ("002", "004", "009")
+VIDEOS = ("002", "003", "004")
+WITH_SUBTITLES = ("002", "003")
 EVALUATIONS: Mapping[str, Mapping[str, Any]] = {
-    "few": {"benchmark": "smoke", "model": "constant-A", "sampling": "uniform_n-4"},
+    "few": {"benchmark": "videomme", "model": "constant-A", "sampling": "uniform_n-4"},
     "few-subtitles": {
-        "benchmark": "smoke",
+        "benchmark": "videomme",
         "model": "constant-B",
         "sampling": "uniform_n-4",
         "subtitles": "window-500",
     },
-    "more": {"benchmark": "smoke", "model": "longest-option", "sampling": "uniform_n-8"},
-    "blind": {"benchmark": "smoke", "model": "random"},
+    "more": {"benchmark": "videomme", "model": "longest-option", "sampling": "uniform_n-8"},
+    "blind": {"benchmark": "videomme", "model": "random"},
 }
+ALL = tuple(EVALUATIONS)
 
 WriteProject = Callable[..., Project]
 
 
-def write_configuration(
-    folder: Path,
-    evaluations: Mapping[str, Mapping[str, Any]] = EVALUATIONS,
-    benchmarks: Mapping[str, Any] | None = None,
-) -> Path:
-    """A configuration folder with these files; what was there before is replaced."""
-    (folder / "evaluations").mkdir(parents=True, exist_ok=True)
-    for path in (folder / "evaluations").glob("*.yaml"):
-        path.unlink()
-    for name, value in evaluations.items():
-        (folder / "evaluations" / f"{name}.yaml").write_text(yaml.safe_dump(dict(value)))
-    benchmarks = benchmarks or {"smoke": {"videos": list(SHORT_VIDEOS)}}
-    (folder / "benchmarks.yaml").write_text(yaml.safe_dump(dict(benchmarks)))
-    return folder
+class Copy:
+    """A user's own copy of the benchmark: 900 questions' worth of annotations, a few videos."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ids = youtube_ids(900)
+        annotations = folder / "videomme" / "test-00000-of-00001.parquet"
+        annotations.parent.mkdir(parents=True)
+        annotations.write_bytes(parquet_bytes(v1_rows()))
+        (folder / "data").mkdir()
+        (folder / "subtitle").mkdir()
+        for place, video_id in enumerate(VIDEOS):
+            write_video(self.video(video_id), frames=30 + 10 * place, width=64, height=48)
+        for video_id in WITH_SUBTITLES:
+            self.subtitle(video_id).write_text("1\n00:00:00,000 --> 00:00:01,000\nhello\n")
+
+    def video(self, video_id: str) -> Path:
+        return self.folder / "data" / f"{self._ids[int(video_id) - 1]}.mp4"
+
+    def subtitle(self, video_id: str) -> Path:
+        return self.folder / "subtitle" / f"{self._ids[int(video_id) - 1]}.srt"
 
 
 @pytest.fixture
-def write_project(tmp_path: Path, shared_media: Path) -> WriteProject:
+def copy(tmp_path: Path) -> Copy:
+    return Copy(tmp_path / "copy")
+
+
+@pytest.fixture
+def write_project(tmp_path: Path, copy: Copy) -> WriteProject:
     """Write a configuration and open it over one data folder; call again to change it."""
 
-    def write(**changes: Any) -> Project:
-        data = tmp_path / "data"
-        media = data / "smoke" / "media"
-        if not media.exists():
-            media.mkdir(parents=True)
-            for file in shared_media.iterdir():
-                (media / file.name).hardlink_to(file)
-        folder = write_configuration(tmp_path / "configuration", **changes)
-        return open_project(folder, str(data))
+    def write(
+        evaluations: Mapping[str, Mapping[str, Any]] = EVALUATIONS, **benchmark: Any
+    ) -> Project:
+        folder = tmp_path / "configuration"
+        (folder / "evaluations").mkdir(parents=True, exist_ok=True)
+        for path in (folder / "evaluations").glob("*.yaml"):
+            path.unlink()
+        for name, value in evaluations.items():
+            path = folder / "evaluations" / f"{name}.yaml"
+            path.write_text(yaml.safe_dump(dict(value)))
+        spec = {
+            "accept_license": True,
+            "source": "folder",
+            "folder": str(copy.folder),
+            "videos": list(VIDEOS),
+        } | benchmark
+        (folder / "benchmarks.yaml").write_text(yaml.safe_dump({"videomme": spec}))
+        return open_project(folder, str(tmp_path / "data"))
 
     return write
-
-
-@pytest.fixture(scope="session")
-def shared_media(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The smoke videos of these tests, drawn once a session."""
-    from videomme_pipeline.annotations import smoke  # noqa: PLC0415 - loads libav, for those who draw
-
-    folder = tmp_path_factory.mktemp("media")
-    for video_id in SHORT_VIDEOS:
-        smoke.make_video(video_id, folder)
-    return folder
 
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.ephemeral() as held:
         yield held
+
+
+def stage(project: Project, name: str) -> BenchmarkStage:
+    """One stage of the chain of a project."""
+    return next(s for s in chain(project.benchmarks["videomme"]) if s.name == name)

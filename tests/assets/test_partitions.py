@@ -17,7 +17,7 @@ def project(write_project: WriteProject, instance: dg.DagsterInstance) -> Projec
         build_definitions(project)
         .resolve_implicit_global_asset_job_def()
         .execute_in_process(
-            instance=instance, asset_selection=[dg.AssetKey(["smoke", "questions"])]
+            instance=instance, asset_selection=[dg.AssetKey(["videomme", "questions"])]
         )
     )
     assert result.success
@@ -28,7 +28,7 @@ def test_dagster_and_the_planner_name_the_same_parents(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     graph = build_definitions(project).resolve_asset_graph()
-    benchmark = project.benchmarks["smoke"]
+    benchmark = project.benchmarks["videomme"]
     stages = {stage.asset_key: stage for stage in chain(benchmark)}
     compared = 0
     for stage in stages.values():

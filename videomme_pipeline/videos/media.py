@@ -6,7 +6,7 @@ benchmarks are drawn here. What is in a file is not looked at.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing import cpu_count, get_context
@@ -173,19 +173,33 @@ class SmokeMedia(Media):
         from videomme_pipeline.annotations.smoke import make_video
 
         problems: dict[str, str] = {}
-        # Processes that are started anew: a forked one would inherit libav's and Arrow's threads.
-        context = get_context("spawn")
-        with ProcessPoolExecutor(max_workers=cpu_count(), mp_context=context) as pool:
-            making = {pool.submit(make_video, v.video_id, self.folder): v.video_id for v in videos}
+        there = {v.video_id for v in videos if (self.folder / _file_name(v)).exists()}
+        # Looking at a file that is there takes milliseconds; drawing one is worth a process, and
+        # one that is started anew: a forked one would inherit libav's and Arrow's threads.
+        with (
+            ThreadPoolExecutor(max_workers=1) as here,
+            ProcessPoolExecutor(cpu_count(), get_context("spawn")) as processes,
+        ):
+            making = {
+                (here if v.video_id in there else processes).submit(
+                    make_video, v.video_id, self.folder
+                ): v.video_id
+                for v in videos
+            }
             for done, future in enumerate(as_completed(making), start=1):
                 error = future.exception()
                 if isinstance(error, VideoMMEError):
                     problems[making[future]] = str(error)
                 elif error is not None:
                     raise error
-                on_progress(done, len(making))
+                if len(there) < len(videos):
+                    on_progress(done, len(making))
         self.look_again()
         return problems
+
+
+def _file_name(video: VideoReference) -> str:
+    return f"{video.file_stem}.mp4"
 
 
 def open_media(benchmark: str, spec: BenchmarkSpec, folder: Path) -> Media:

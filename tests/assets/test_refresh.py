@@ -1,0 +1,206 @@
+"""Refreshing: what is stale is made again, nothing else, and one bad video stops no other."""
+
+import shutil
+from collections import Counter
+
+import dagster as dg
+import pytest
+
+from assets.definitions import build_definitions
+from assets.freshness import Freshness, recorded_versions
+from assets.jobs import REFRESH_JOB, run_config
+from assets.resources import Project
+from assets.run import plan_project, refresh_project
+from tests.assets.conftest import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject, stage
+from tests.builders import write_video
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.store import read_rows
+
+EVERYTHING = {
+    "videomme/questions": 1,
+    "videomme/videos": 3,
+    "videomme/frames": 6,
+    "videomme/subtitles": 3,
+    "videomme/prompts": 12,
+    "videomme/responses": 12,
+    "videomme/scores": 4,
+    "warehouse": 1,
+    "report_page": 1,
+}
+RESULTS = {"warehouse": 1, "report_page": 1}
+
+
+def made(project: Project, instance: dg.DagsterInstance, *names: str) -> Counter[str]:
+    """What one refresh makes; it must leave nothing behind."""
+    refreshed = refresh_project(project, instance, names or ALL)
+    assert [(state.name, state.reason) for state in refreshed.behind] == []
+    return refreshed.made
+
+
+@pytest.fixture
+def project(write_project: WriteProject, instance: dg.DagsterInstance) -> Project:
+    """A project of which everything is fresh."""
+    project = write_project()
+    assert made(project, instance) == EVERYTHING
+    return project
+
+
+def test_a_second_refresh_starts_no_run(project: Project, instance: dg.DagsterInstance) -> None:
+    runs = instance.get_runs_count()
+    assert refresh_project(project, instance, ALL).run_id is None
+    assert instance.get_runs_count() == runs
+
+
+def test_a_changed_video_makes_exactly_its_partitions_again(
+    project: Project, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    """Nothing of the evaluation that is asked blind: it holds nothing of the video."""
+    write_video(copy.video("003"), frames=44, width=64, height=48)
+    stale = [s for s in plan_project(project, instance, ALL) if s.freshness is Freshness.STALE]
+    assert {state.cell.video for state in stale} == {"003", None}
+    assert made(project, instance) == RESULTS | {
+        "videomme/videos": 1,
+        "videomme/frames": 2,
+        "videomme/subtitles": 1,
+        "videomme/prompts": 3,
+        "videomme/responses": 3,
+        "videomme/scores": 3,
+    }
+
+
+def test_the_same_bytes_in_another_file_make_nothing(
+    project: Project, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    video = copy.video("003")
+    shutil.copy2(video, video.with_suffix(".new"))
+    video.with_suffix(".new").replace(video)
+    assert made(project, instance) == {}
+
+
+def test_a_renamed_video_makes_nothing_but_its_own_row(
+    project: Project, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    before = recorded_versions(instance, stage(project, "videos"))
+    copy.video("003").rename(copy.video("003").with_suffix(".MP4"))
+    assert made(project, instance) == {}
+    assert recorded_versions(instance, stage(project, "videos")) == before
+
+
+def test_new_subtitles_make_their_track_again_and_no_frame(
+    project: Project, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    copy.subtitle("003").write_text("1\n00:00:00,000 --> 00:00:01,000\nother words\n")
+    counted = made(project, instance)
+    assert counted["videomme/frames"] == 0
+    assert (counted["videomme/subtitles"], counted["videomme/responses"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("few", {"reader": "official_v1"}, {"scores": 1}),
+        ("few", {"prompt": "official_v1"}, {"prompts": 3, "responses": 3, "scores": 1}),
+        ("few", {"samples": 2}, {"responses": 3, "scores": 1}),
+        (
+            "more",
+            {"sampling": "uniform_n-8.jpeg-60"},
+            {"frames": 3, "prompts": 3, "responses": 3, "scores": 1},
+        ),
+        ("few-subtitles", {"subtitles": "full"}, {"subtitles": 3, "prompts": 3, "responses": 3,
+                                                  "scores": 1}),
+        ("new", {"benchmark": "videomme", "model": "constant-C", "sampling": "keyframe-4"},
+         {"frames": 3, "prompts": 3, "responses": 3, "scores": 1}),
+    ],
+)  # fmt: skip
+def test_a_changed_setting_reaches_what_is_behind_it_and_nothing_else(
+    write_project: WriteProject,
+    project: Project,
+    instance: dg.DagsterInstance,
+    name: str,
+    change: dict[str, object],
+    expected: dict[str, int],
+) -> None:
+    changed = dict(EVALUATIONS) | {name: dict(EVALUATIONS.get(name, {})) | change}
+    counted = made(write_project(changed), instance, *changed)
+    assert counted == RESULTS | {f"videomme/{key}": count for key, count in expected.items()}
+
+
+def test_a_lost_file_is_made_again(project: Project, instance: dg.DagsterInstance) -> None:
+    project.store.prompts("videomme", "few", "002").unlink()
+    assert made(project, instance)["videomme/prompts"] == 1
+
+
+def test_lost_events_are_reported_again_without_making_anything(
+    project: Project,
+) -> None:
+    written = project.store.scores("videomme", "few").stat().st_mtime_ns
+    with dg.DagsterInstance.ephemeral() as other:
+        assert made(project, other) == EVERYTHING
+    assert project.store.scores("videomme", "few").stat().st_mtime_ns == written
+
+
+def test_bad_videos_stop_no_other_and_their_questions_count_as_failed(
+    write_project: WriteProject, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    copy.video("003").write_bytes(b"this is no video")
+    copy.video("004").unlink()
+    project = write_project({"few": EVALUATIONS["few"]})
+    refreshed = refresh_project(project, instance, ["few"])
+    reasons = {state.name: state.reason for state in refreshed.behind}
+    assert "003" in reasons["videomme/videos 003"]
+    assert "no file" in reasons["videomme/videos 004"]
+    rows = read_rows(project.store.scores("videomme", "few"), ScoredQuestion)
+    outcomes = Counter((row.video_id, row.outcome is Outcome.FAILED) for row in rows)
+    assert outcomes == {("002", False): 3, ("003", True): 3, ("004", True): 3}
+    assert all(row.error and row.video_id in row.error for row in rows if row.video_id != "002")
+    write_video(copy.video("003"), frames=30, width=64, height=48)
+    write_video(copy.video("004"), frames=30, width=64, height=48)
+    healed = made(project, instance, "few")
+    assert (healed["videomme/videos"], healed["videomme/responses"]) == (2, 2)
+
+
+def test_nothing_of_the_benchmark_is_read_before_its_licence_is_accepted(
+    write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    project = write_project({"blind": EVALUATIONS["blind"]}, accept_license=False)
+    refreshed = refresh_project(project, instance, ["blind"])
+    reasons = {state.name: state.reason for state in refreshed.behind}
+    assert "accept_license: true" in reasons["videomme/questions"]
+    assert not project.store.questions("videomme").exists()
+
+
+def test_ranges_of_partitions_run_from_the_ui(
+    write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    job = build_definitions(write_project()).resolve_implicit_global_asset_job_def()
+
+    def materialize(asset: str, first: str = "", last: str = "") -> dg.ExecuteInProcessResult:
+        span = {
+            "dagster/asset_partition_range_start": first,
+            "dagster/asset_partition_range_end": last,
+        }
+        return job.execute_in_process(
+            instance=instance,
+            asset_selection=[dg.AssetKey(["videomme", asset])],
+            tags=span if first else {},
+        )
+
+    assert materialize("questions").success
+    assert materialize("videos", VIDEOS[0], VIDEOS[-1]).success
+    keys = (f"uniform_n-4|{VIDEOS[0]}", f"uniform_n-4|{VIDEOS[-1]}")
+    result = materialize("frames", *keys)
+    events = result.get_asset_materialization_events()
+    assert [event.partition for event in events] != []
+    assert {event.partition for event in events} == {f"uniform_n-4|{video}" for video in VIDEOS}
+    assert all(check.passed for check in result.get_asset_check_evaluations())
+    again = materialize("frames", *keys).get_asset_materialization_events()
+    assert all(event.materialization.metadata["already_stored"].value for event in again)
+
+
+def test_the_job_of_the_ui_is_that_of_the_command_line(
+    write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    project = write_project({"blind": EVALUATIONS["blind"]})
+    job = build_definitions(project).resolve_job_def(REFRESH_JOB)
+    assert job.execute_in_process(instance=instance, run_config=run_config([])).success
+    assert refresh_project(project, instance, ["blind"]).run_id is None
