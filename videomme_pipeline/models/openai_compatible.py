@@ -33,8 +33,9 @@ from videomme_pipeline.models.pricing import TokenUsage
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 from videomme_pipeline.store import publish
 
-CHUNK_BYTES = 256 * 1024
-"""Bytes handed to the socket at once: what a waiting request holds beside its frames."""
+CHUNK_BYTES = 512 * 1024
+"""Bytes handed to the socket at once: what a request holds beside its frames while it is sent.
+Smaller chunks cost more calls, larger ones more memory."""
 
 _UNSENT_KEY = "not-needed"
 
