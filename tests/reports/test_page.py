@@ -99,9 +99,12 @@ def test_every_comparison_is_the_scorers(store: Store, v1: dict[str, Any]) -> No
         found = compare(rows[shown["b"]], rows[shown["a"]])
         assert shown["overall"]["difference"] == round(found.accuracy.difference.mean, 5)
         assert shown["overall"]["p"] == round(found.accuracy.p_value, 6)
-        assert [row["significant"] for row in shown["marginals"]] == [
-            marginal.significant for marginal in found.marginals
-        ]
+        assert {
+            (row["value"], row["difference"], row["significant"]) for row in shown["marginals"]
+        } == {
+            (marginal.value, round(marginal.difference.difference.mean, 5), marginal.significant)
+            for marginal in found.marginals
+        }
 
 
 def test_group_scores_are_compared_by_group(html: str) -> None:

@@ -43,6 +43,8 @@ def _comparison(found: Comparison, titles: Mapping[str, str]) -> Json:
     grouped = found.group_score is not None
     scale = 100 if grouped else 1
     overall = found.group_score or found.accuracy
+    columns = list(titles)
+    marginals = sorted(found.marginals, key=lambda marginal: columns.index(marginal.column))
     return {
         "overall": _difference(overall, scale)
         | {
@@ -53,7 +55,7 @@ def _comparison(found: Comparison, titles: Mapping[str, str]) -> Json:
         },
         "flip_rate": found.flip_rate.mean,
         "failed": len(found.failed),
-        "marginals": [_marginal(marginal, scale, titles) for marginal in found.marginals],
+        "marginals": [_marginal(marginal, scale, titles) for marginal in marginals],
     }
 
 
@@ -70,9 +72,14 @@ def _difference(paired: PairedDifference, scale: int) -> Json:
     return {
         "n": paired.difference.values,
         "difference": _rounded(paired.difference.mean, scale),
-        "low": _rounded(paired.difference.low, scale),
-        "high": _rounded(paired.difference.high, scale),
+        "low": _within_one(paired.difference.low, scale),
+        "high": _within_one(paired.difference.high, scale),
     }
+
+
+def _within_one(bound: float | None, scale: int) -> float | None:
+    """A bound of an interval, cut where no difference of two shares can be."""
+    return None if bound is None else max(-1.0, min(1.0, round(bound / scale, 5)))
 
 
 def _rounded(value: float | None, scale: int) -> float | None:

@@ -48,7 +48,7 @@ function differenceSections(benchmark, a, b) {
         ? [h("strong", {}, better.name), ` is better by ${points(Math.abs(overall.difference)).replace("+", "")} points`]
         : [h("strong", {}, "No real difference is shown"), `: ${points(overall.difference)} points`],
       ` of ${overall.by.toLowerCase()} (95 % interval ${pointsInterval(overall)}, p ${probability(overall.p)}, ${plural(overall.n, overall.by === "Accuracy" ? "question" : "group")} that both answered).`),
-      h("li", { class: "soft" }, `${percent(comparison.flip_rate)} % of the answers are other ones`, comparison.failed ? `; ${plural(comparison.failed, "question")} without an answer on one side ${comparison.failed === 1 ? "is" : "are"} left out` : "", ".")),
+      h("li", { class: "soft" }, `${percent(comparison.flip_rate)} % of the answers changed`, comparison.failed ? `; ${plural(comparison.failed, "question")} without an answer on one side ${comparison.failed === 1 ? "is" : "are"} left out` : "", ".")),
     heading("Difference", csvButton(`compare-${a.name}-${b.name}`, table)), table.element,
   ];
 }

@@ -1,0 +1,81 @@
+"""Pictures of the report page for the docs, from a data folder.
+
+    python -m docs.screenshots DATA [--folder docs/img]
+
+Draws the page of the smoke benchmark in `DATA` (its own content only: nothing of Video-MME may
+be shown) in Chromium and keeps one picture per view.
+"""
+
+import argparse
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Browser, sync_playwright
+
+from videomme_pipeline.reports.page import write_folder
+from videomme_pipeline.store import Store
+
+SHOWABLE = ("smoke", "smoke_v2")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shot:
+    """One picture: its file name, what the address names, and the window."""
+
+    name: str
+    address: str
+    width: int = 1280
+    height: int = 960
+    scheme: Literal["light", "dark"] = "light"
+
+
+SHOTS = (
+    Shot(name="report-leaderboard", address="leaderboard"),
+    Shot(name="report-breakdowns", address="breakdowns"),
+    Shot(name="report-questions", address="questions"),
+    Shot(name="report-compare", address="compare", scheme="dark"),
+    Shot(name="report-question", address="question?id={question}", height=1200),
+    Shot(name="report-phone", address="leaderboard", width=390, height=844),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, help="the data folder")
+    parser.add_argument("--folder", type=Path, default=Path("docs/img"))
+    parser.add_argument("--benchmark", choices=SHOWABLE, default="smoke")
+    parser.add_argument("--question", default="001-1", help="the question to open")
+    arguments = parser.parse_args()
+    path = shutil.which("chromium")
+    if path is None:
+        raise SystemExit("Chromium is needed (`apt-get install chromium`)")
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
+        store = Store.at(arguments.data)
+        index = write_folder(store, Path(scratch), benchmark=arguments.benchmark)
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        for shot in SHOTS:
+            address = shot.address.format(question=arguments.question)
+            take(browser, f"{index.as_uri()}#{address}", shot, arguments.folder)
+        browser.close()
+
+
+def take(browser: Browser, url: str, shot: Shot, folder: Path) -> None:
+    context = browser.new_context(
+        viewport={"width": shot.width, "height": shot.height},
+        color_scheme=shot.scheme,
+        offline=True,
+    )
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_selector("html[data-ready=texts]", state="attached")
+    page.screenshot(path=folder / f"{shot.name}.png")
+    context.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""The notebook in the docs runs over a real data folder."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from videomme_pipeline.store import Store
+
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebooks" / "results.py"
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_and_shows_the_views(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(NOTEBOOK), "--data", str(store.root)])
+    app = runpy.run_path(str(NOTEBOOK))["app"]
+    outputs, definitions = app.run()
+    assert len(outputs) == 6
+    assert set(definitions["leaderboard"]["evaluation"]) >= {"model-a", "model-b", "groups-a"}
+    assert set(definitions["missed"]["correct"]) <= {0}
+    assert len(definitions["gain"]) > 0
+    assert "vega" in definitions["chart"].to_json()
