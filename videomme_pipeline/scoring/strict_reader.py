@@ -515,7 +515,7 @@ def _without_lists(text: str, found: Sequence[_Found]) -> list[_Found]:
     items is marked as right, that one is chosen.
     """
     spoken = [one for one in found if one.role > Role.MENTION]
-    shapes = list(_LABEL_SHAPE.finditer(text)) if len(found) > 1 else []
+    shapes = list(_LABEL_SHAPE.finditer(text)) if found else []
     listed = _in_sequence(text, shapes)
     if not listed:
         return spoken
