@@ -258,9 +258,11 @@ def read_frames(store: Store, video_hash: str, recipe_fingerprint: str) -> Frame
             (`….corrupt` beside it), so that the next run makes it again.
     """
     path = store.frames(video_hash, recipe_fingerprint)
-    data = path.read_bytes()
+    if not path.exists():
+        raise FileNotFoundError(str(path))
     try:
-        table = pq.read_table(pa.BufferReader(data), use_threads=False)
+        with _open(path) as source:
+            table = pq.ParquetFile(source, pre_buffer=False).read(use_threads=False)
         facts = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
         frames = _frames_of(table)
         checksum = blake3()
@@ -334,6 +336,13 @@ _CHECKED_FACTS = {
     "decoded_by",
     "frame_count",
 }
+
+
+def _open(path: UPath) -> pa.NativeFile:
+    """A local file is mapped, which saves a copy of all pictures."""
+    if path.protocol in ("", "file", "local"):
+        return pa.memory_map(path.path)
+    return pa.BufferReader(path.read_bytes())
 
 
 def _set_aside(path: UPath) -> UPath:

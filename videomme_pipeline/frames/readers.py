@@ -94,12 +94,14 @@ def _faults_of_decord(
 
 
 def _faults_of_torchcodec(
-    container: "InputContainer",
-    stream: "VideoStream",  # noqa: ARG001
-    index: PacketIndex,  # noqa: ARG001
+    container: "InputContainer", stream: "VideoStream", index: PacketIndex
 ) -> Iterator[Fault]:
-    is_ts = container.format.name == "mpegts"
-    yield "torchcodec decodes wrong pictures of an MPEG transport stream", is_ts
+    name = container.format.name
+    is_other = "mp4" not in name and "matroska" not in name
+    yield f"torchcodec is exact on mp4 and Matroska alone, and this is {name}", is_other
+    is_h264 = stream.codec_context.name == "h264"
+    is_open = is_h264 and not _Feeder(container, stream, index).starts_with_idr()
+    yield "torchcodec decodes wrong pictures after keyframes that are no IDR", is_open
 
 
 _FAULTS = {Backend.DECORD: _faults_of_decord, Backend.TORCHCODEC: _faults_of_torchcodec}
