@@ -12,6 +12,7 @@ same number of ready-made bytes to a connection without any client: what no clie
 import argparse
 import asyncio
 import base64
+import io
 import json
 import multiprocessing
 import random
@@ -26,8 +27,10 @@ from typing import Any
 import httpx2
 import openai
 import orjson
+from PIL import Image
 
 from perf.endpoint import endpoint
+from tests.builders import draw_frame
 from tests.responses.made_up import frame_set, prompt, question
 from videomme_pipeline.models.catalog import ModelSpec
 from videomme_pipeline.models.openai_compatible import CHUNK_BYTES, OpenAICompatibleModel
@@ -65,7 +68,27 @@ def measure(rounds: int, *, quick: bool) -> dict[str, Any]:
             row = {"way": way, "in_flight": count, "requests": requests} | _medians(found[way])
             print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
             rows.append(row)
-    return {"frames": FRAMES, "frame_bytes": FRAME_BYTES, "rounds": rounds, "rows": rows}
+    png = round(_png_ms_per_request(), 1)
+    print(f"way png  cpu_ms_per_request {png}")
+    return {
+        "frames": FRAMES,
+        "frame_bytes": FRAME_BYTES,
+        "rounds": rounds,
+        "rows": rows,
+        "png_cpu_ms_per_request": png,
+    }
+
+
+def _png_ms_per_request(sampled: int = 8) -> float:
+    """CPU time to encode 64 frames of 640 × 360 as PNG and base64, from `sampled` of them."""
+    height, width = 360, 640
+    pictures = [Image.fromarray(draw_frame(number, width, height)) for number in range(sampled)]
+    cpu = time.process_time()
+    for picture in pictures:
+        file = io.BytesIO()
+        picture.save(file, format="PNG")
+        base64.b64encode(file.getvalue())
+    return (time.process_time() - cpu) / sampled * FRAMES * 1000
 
 
 def _in_own_process(way: str, in_flight: int, requests: int) -> dict[str, float]:
