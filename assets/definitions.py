@@ -1,6 +1,6 @@
 """The only assembly: each benchmark that is set up gets its chain, and all share the results."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
@@ -9,13 +9,16 @@ from assets.checks import completeness_check
 from assets.frames import Frames
 from assets.freshness import recorded_versions
 from assets.jobs import refresh_job
+from assets.nightly import night_asset, read_nightly, tracked_evaluations
 from assets.partitions import Cell
 from assets.prompts import Prompts
 from assets.reports import ReportPage
 from assets.resources import Benchmark, Project, open_project
 from assets.responses import Responses
+from assets.retention import retention_job
+from assets.schedules import leaderboard_freshness, nightly_job, schedules
 from assets.scores import Scores
-from assets.stage import BenchmarkStage, Stage, refresh
+from assets.stage import BenchmarkStage, SharedStage, Stage, refresh
 from assets.subtitles import Subtitles
 from assets.videos import Videos
 from assets.warehouse import Warehouse
@@ -56,21 +59,40 @@ def steps(project: Project) -> dict[str, list[Stage]]:
 
 
 def build_definitions(project: Project) -> dg.Definitions:
-    """Assets, checks and jobs of a project."""
+    """Assets, checks, jobs, schedules and sensors of a project."""
     by_step = steps(project)
     stages = [stage for members in by_step.values() for stage in members]
     keys = {stage.asset_key for stage in stages}
+    nightly, tracked = read_nightly(project.configuration), tracked_evaluations(project)
+    nights = [night.asset_key for night in tracked]
+    results = [stage.asset_key for stage in stages if isinstance(stage, SharedStage)]
+    nightly_jobs = nightly_job(tracked, results)
     return dg.Definitions(
-        assets=[_asset(stage, keys) for stage in stages],
+        assets=[
+            *(_asset(stage, keys, nights, leaderboard_freshness(nightly)) for stage in stages),
+            *(night_asset(night) for night in tracked),
+        ],
         asset_checks=[completeness_check(stage) for stage in stages],
-        jobs=[refresh_job(by_step)],
+        jobs=[refresh_job(by_step), retention_job, *nightly_jobs],
+        schedules=schedules(nightly, nightly_jobs),
         executor=dg.in_process_executor,
     )
 
 
-def _asset(stage: Stage, known: set[dg.AssetKey]) -> dg.AssetsDefinition:
-    """The asset of a stage: `refresh` over the partitions that a run asks for."""
+def _asset(
+    stage: Stage,
+    known: set[dg.AssetKey],
+    nights: Sequence[dg.AssetKey],
+    freshness: dg.FreshnessPolicy | None,
+) -> dg.AssetsDefinition:
+    """The asset of a stage: `refresh` over the partitions that a run asks for.
+
+    Results are also made from the `nights` of tracked evaluations, and are to be fresh.
+    """
     partitions = stage.partitions_def
+    is_result = isinstance(stage, SharedStage)
+    deps = [dep for dep in stage.deps() if dep.asset_key in known]
+    deps += [dg.AssetDep(key) for key in nights if is_result]
     schema = _column_schema(stage)
 
     @dg.asset(
@@ -82,7 +104,8 @@ def _asset(stage: Stage, known: set[dg.AssetKey]) -> dg.AssetsDefinition:
         code_version=stage.code_version,
         partitions_def=partitions,
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
-        deps=[dep for dep in stage.deps() if dep.asset_key in known],
+        deps=deps,
+        freshness_policy=freshness if is_result else None,
         metadata={"dagster/column_schema": schema} if schema else None,
         output_required=False,
     )

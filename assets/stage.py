@@ -24,6 +24,7 @@ DATA_VERSION_TAG = "dagster/data_version"
 CODE_VERSION_TAG = "dagster/code_version"
 INPUT_DATA_VERSION_TAG = "dagster/input_data_version"
 INCOMPLETE = "-incomplete"
+_RESULTS = ("*/scores/*.parquet", "*/observations/*/*.parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,12 +248,13 @@ class SharedStage(Stage):
         return [Cell()]
 
     def target(self, cell: Cell) -> Target:
-        """Made of all scores that are stored, also those whose evaluation file is gone."""
-        files = sorted(self.store.path().glob("*/scores/*.parquet"), key=str)
+        """Made of all scores and nights stored, also those whose evaluation file is gone."""
+        root = self.store.path()
+        files = [file for pattern in _RESULTS for file in sorted(root.glob(pattern), key=str)]
         version = fingerprint(
             self.name,
             self.code_version,
-            [(file.parent.parent.name, file.stem, stored_fingerprint(file)) for file in files],
+            [(list(file.relative_to(root).parts), stored_fingerprint(file)) for file in files],
         )
         return Target(cell=cell, fingerprint=version, data_version=version, path=self.path)
 

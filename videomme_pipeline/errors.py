@@ -103,5 +103,9 @@ class ScoringError(VideoMMEError):
     """A set of responses cannot be scored as asked."""
 
 
+class AlertError(VideoMMEError):
+    """A message could not be delivered. What it is about is not affected."""
+
+
 class StorageError(VideoMMEError):
     """The data folder cannot be written: full, read-only or not there."""
