@@ -56,7 +56,7 @@ def from_table(table: pa.Table, row_class: type[Row]) -> list[Row]:
     """
     hints = get_type_hints(row_class)
     columns = [
-        [_restore(value, hints[field.name]) for value in table.column(field.name).to_pylist()]
+        _restored(table.column(field.name).to_pylist(), hints[field.name])
         for field in fields(row_class)  # type: ignore[arg-type]
     ]
     names = [field.name for field in fields(row_class)]  # type: ignore[arg-type]
@@ -97,12 +97,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _restore(value: Any, hint: Any) -> Any:
+def _restored(values: list[Any], hint: Any) -> list[Any]:
+    """A column's values as its type has them; what a type is, is asked once a column."""
     hint, _ = _without_none(hint)
-    if value is None:
-        return None
     if get_origin(hint) is tuple:
-        return tuple(_restore(item, get_args(hint)[0]) for item in value)
+        item = get_args(hint)[0]
+        return [None if value is None else tuple(_restored(value, item)) for value in values]
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return hint(value)
-    return value
+        return [None if value is None else hint(value) for value in values]
+    return values

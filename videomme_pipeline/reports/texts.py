@@ -6,6 +6,7 @@ it. Texts are passed on as they are; the page shows them as text and never as ma
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -15,7 +16,6 @@ from videomme_pipeline.frames.cache import frame_recipe_fingerprint
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import shorten, utf16_span
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.store import Store, read_folder, read_rows
 from videomme_pipeline.subtitles.align import AlignedLine
@@ -23,6 +23,16 @@ from videomme_pipeline.videos.probe import Video
 
 Thumbnails = Mapping[tuple[str, str], Sequence[str]]
 """(video id, sampling name) to the picture files of its frames, in time order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Served:
+    """What of a response does not stand in the scores: columns of `Response`."""
+
+    question_id: str
+    sample: int
+    reasoning: str | None
+    reported_model: str | None
 
 
 class Texts:
@@ -100,7 +110,7 @@ def _answer(row: ScoredQuestion, limit: int | None) -> dict[str, Any]:
     }
 
 
-def _served(response: Response | None, limit: int | None) -> dict[str, Any]:
+def _served(response: _Served | None, limit: int | None) -> dict[str, Any]:
     if response is None:
         return {}
     return {
@@ -124,8 +134,8 @@ def _prompts(store: Store, benchmark: str, evaluation: str) -> dict[str, Prompt]
     return {row.question_id: row for row in rows}
 
 
-def _responses(store: Store, benchmark: str, evaluation: str) -> dict[tuple[str, int], Response]:
-    rows = read_folder(store.path(benchmark, "responses", evaluation), Response)
+def _responses(store: Store, benchmark: str, evaluation: str) -> dict[tuple[str, int], _Served]:
+    rows = read_folder(store.path(benchmark, "responses", evaluation), _Served)
     return {(row.question_id, row.sample): row for row in rows}
 
 
