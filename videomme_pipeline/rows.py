@@ -42,7 +42,7 @@ def to_table(
     rows: Iterable[Row], row_class: type[Row], metadata: Mapping[str, str] | None = None
 ) -> pa.Table:
     """`rows` as a table, with `metadata` in its schema."""
-    schema = arrow_schema(row_class)
+    schema = arrow_schema(row_class)  # type: ignore[arg-type]
     held = list(rows)
     columns = {name: [_plain(getattr(row, name)) for row in held] for name in schema.names}
     return pa.table(columns, schema=schema.with_metadata(metadata))
