@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from tests.scored_rows import v1_evaluation
 from videomme_pipeline.annotations.question import Duration
 from videomme_pipeline.reports.official import official_report
+from videomme_pipeline.reports.score_report import ReportKind, render
+from videomme_pipeline.scoring.groups import GroupRule
 from videomme_pipeline.scoring.read_answer import ReaderName
 from videomme_pipeline.scoring.score_file import ScoreOptions, parse_durations, score_file
 
@@ -116,3 +119,22 @@ def test_the_template_may_keep_its_trailing_commas(tmp_path: Path) -> None:
 def test_the_report_of_an_empty_duration_is_zeros() -> None:
     rows = [row for row in v1_evaluation(1) if row.duration is Duration.SHORT]
     assert "Overall:  0.0%" in official_report(rows, [Duration.LONG, Duration.SHORT])
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"), [("official_no_csv_roundtrip", ".json"), ("official_main_path", ".tsv")]
+)
+def test_the_printed_text_of_v2_is_the_official_one(tmp_path: Path, name: str, suffix: str) -> None:
+    recorded = json.loads((GOLDEN / "v2_official_scores.json").read_text())["cases"]
+    theirs = next(case["stdout"] for case in recorded if case["name"] == name)
+    rows = json.loads((GOLDEN / "v2_responses.json").read_text())
+    path = tmp_path / f"rows{suffix}"
+    if suffix == ".json":
+        path.write_text(json.dumps(rows))
+    else:
+        pd.DataFrame(rows).to_csv(path, sep="\t", index=False)
+    options = ScoreOptions(
+        benchmark="videomme_v2", reader=ReaderName.OFFICIAL_V2, group_rule=GroupRule.OFFICIAL
+    )
+    text = render(score_file(path, options), ReportKind.OFFICIAL)
+    assert text == theirs.partition("\nRating saved")[0]

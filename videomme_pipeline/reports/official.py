@@ -1,13 +1,17 @@
-"""The official v1 script's printed report, byte for byte.
+"""The official scripts' printed reports, byte for byte.
 
-Source: `eval_your_results.py` of thanku-all/parse_answer at afd52cf. Its accuracy is
-correct / answered, where a response without a letter is not answered; an empty cell prints 0.0.
+v1: `eval_your_results.py` of thanku-all/parse_answer at afd52cf. Its accuracy is correct /
+answered, where a response without a letter is not answered; an empty cell prints 0.0.
+v2: `evaluation/test_video_mme_v2.py` of MME-Benchmarks/Video-MME-v2 at b24176a, without the two
+lines that say where it saved its files.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from videomme_pipeline.annotations.question import Duration
 from videomme_pipeline.annotations.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
+from videomme_pipeline.scoring.groups import Rating
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
 _WIDE = "=" * 37
@@ -49,6 +53,30 @@ def official_report(
         title_here = "Video Domains" if labels is DOMAINS else title
         lines += _table(title_here, labels, label_of, everything)
     lines += _overall(everything)
+    return "\n".join(lines) + "\n"
+
+
+def official_v2_report(rows: Iterable[ScoredQuestion], rating: Rating) -> str:
+    """What the official v2 script prints for `rows` and their `rating`.
+
+    Its "simple accuracy" is over the responses that a letter was read from; with none it is 0.
+    """
+    outcomes = Counter(row.outcome for row in rows)
+    correct, answered = outcomes[Outcome.CORRECT], outcomes[Outcome.INCORRECT]
+    answered += correct
+    lines = [
+        f"Total: {outcomes.total()}, no prediction: {outcomes[Outcome.FAILED]}, "
+        f"failed to extract: {outcomes[Outcome.UNREADABLE]}",
+        f"Simple accuracy (valid only): {100 * correct / answered if answered else 0:.2f}%",
+    ]
+    tables: Mapping[str, Mapping[str, float]] = {
+        "Metric": rating.final_rating,
+        "Second Head": rating.second_head_rating,
+        "Third Head": rating.third_head_rating,
+    }
+    for title, scores in tables.items():
+        lines += ["", f"{title:<30} {'Score':>8}", "-" * 40]
+        lines += [f"{name:<30} {score:>8.2f}" for name, score in scores.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,7 @@
 """A score report as JSON, as a table for the terminal and as Markdown.
 
-The numbers come from `scoring.score_file`; nothing is computed here. The official v1 text
-is in `official`.
+The numbers come from `scoring.score_file`; nothing is computed here. The official
+texts are in `official`.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from videomme_pipeline.reports.official import official_report
+from videomme_pipeline.reports.official import official_report, official_v2_report
 from videomme_pipeline.scoring.breakdowns import BREAKDOWNS, GROUP_BREAKDOWNS, Cell, GroupCell
 from videomme_pipeline.scoring.score_file import ScoreReport
 from videomme_pipeline.scoring.scored_question import Outcome
@@ -54,6 +54,8 @@ def render(
 ) -> str:
     """`report` as text that ends in a newline. The flags are those of the official script."""
     match kind:
+        case ReportKind.OFFICIAL if report.rating:
+            return official_v2_report(report.rows, report.rating)
         case ReportKind.OFFICIAL:
             return official_report(
                 report.rows,
