@@ -17,6 +17,7 @@ from videomme_pipeline.errors import StorageError
 from videomme_pipeline.scoring.breakdowns import BREAKDOWNS, GROUP_BREAKDOWNS, breakdown
 from videomme_pipeline.scoring.compare import compare
 from videomme_pipeline.scoring.groups import GroupRule, score_groups
+from videomme_pipeline.scoring.nights import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics import clustered_mean
 from videomme_pipeline.store import Store, write_rows
@@ -32,6 +33,7 @@ V2 = (
 VIEWS = {
     *BREAKDOWNS,
     *GROUP_BREAKDOWNS,
+    "accuracy_by_night",
     "leaderboard",
     "outcomes",
     "track_against_track",
@@ -55,6 +57,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store.at(tmp_path_factory.mktemp("data"))
     for rows in (WITHOUT, WITH, V2):
         put(store, rows)
+    for date in ("2026-11-20", "2026-11-21"):
+        night = [ObservedQuestion.of(row, date) for row in WITH]
+        path = store.observations("videomme", "with") / f"{date}.parquet"
+        write_rows(path, night, ObservedQuestion, fingerprint="f")
     for rows in (WITHOUT, V2):
         questions = questions_of(rows)
         path = store.questions(rows[0].benchmark)

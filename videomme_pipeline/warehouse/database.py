@@ -35,6 +35,7 @@ from videomme_pipeline.scoring.groups import (
     group_score,
     linear_score,
 )
+from videomme_pipeline.scoring.nights import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.probe import Video
@@ -43,6 +44,7 @@ TABLES: Mapping[str, tuple[type, str]] = {
     "questions": (Question, "*/questions.parquet"),
     "videos": (Video, "*/videos/*.parquet"),
     "scored_questions": (ScoredQuestion, "*/scores/*.parquet"),
+    "nights": (ObservedQuestion, "*/observations/*/*.parquet"),
 }
 """Tables loaded from the data folder: their row class and where their files are."""
 

@@ -1,0 +1,29 @@
+-- grain: one row per (benchmark, evaluation, observation)
+with per_video as (
+    select benchmark, evaluation, observation, video_id,
+           count(*) as responses,
+           count(*) filter (outcome = 'correct') as correct,
+           count(*) filter (outcome = 'unreadable') as unreadable,
+           count(*) filter (outcome = 'failed') as failed
+    from nights
+    group by all
+),
+cells as (
+    select benchmark, evaluation, observation,
+           count(*) as videos,
+           sum(responses)::bigint as responses,
+           sum(correct)::bigint as correct,
+           sum(unreadable)::bigint as unreadable,
+           sum(failed)::bigint as failed,
+           clustered_standard_error(correct, responses) as standard_error
+    from per_video
+    group by all
+)
+select benchmark, evaluation, observation, videos, responses, correct, unreadable, failed,
+       correct / responses as accuracy,
+       standard_error,
+       interval_low(correct, responses, videos, standard_error, t_975) as accuracy_low,
+       interval_high(correct, responses, videos, standard_error, t_975) as accuracy_high,
+       interval_kind(videos, standard_error) as interval_kind
+from cells
+left join t_quantiles on degrees_of_freedom = videos - 1
