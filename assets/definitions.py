@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from assets.annotations import Questions
-from assets.checks import completeness_check
+from assets.checks import completeness_check, is_complete
 from assets.frames import Frames
-from assets.freshness import recorded_versions
+from assets.freshness import newest_event, recorded_versions
 from assets.jobs import refresh_job
 from assets.nightly import night_asset, read_nightly, tracked_evaluations
 from assets.partitions import Cell
@@ -18,6 +18,7 @@ from assets.responses import Responses
 from assets.retention import retention_job
 from assets.schedules import leaderboard_freshness, nightly_job, schedules
 from assets.scores import Scores
+from assets.sensors import sensors
 from assets.stage import BenchmarkStage, SharedStage, Stage, refresh
 from assets.subtitles import Subtitles
 from assets.videos import Videos
@@ -72,9 +73,9 @@ def build_definitions(project: Project) -> dg.Definitions:
             *(_asset(stage, keys, nights, leaderboard_freshness(nightly)) for stage in stages),
             *(night_asset(night) for night in tracked),
         ],
-        asset_checks=[completeness_check(stage) for stage in stages],
         jobs=[refresh_job(by_step), retention_job, *nightly_jobs],
         schedules=schedules(nightly, nightly_jobs),
+        sensors=sensors(project),
         executor=dg.in_process_executor,
     )
 
@@ -108,13 +109,19 @@ def _asset(
         freshness_policy=freshness if is_result else None,
         metadata={"dagster/column_schema": schema} if schema else None,
         output_required=False,
+        check_specs=[completeness_check(stage)],
     )
-    def compute(context: dg.AssetExecutionContext) -> Iterator[dg.AssetMaterialization]:
+    def compute(
+        context: dg.AssetExecutionContext,
+    ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckResult]:
         stage.look_again()
         asked = [stage.cell(key) for key in context.partition_keys] if partitions else [Cell()]
         recorded = recorded_versions(context.instance, stage)
-        yield from refresh(stage, asked, recorded, report_fresh=True)
+        yield from refresh(
+            stage, asked, recorded, newest_event(context.instance), report_fresh=True
+        )
         stage.announce(context.instance)
+        yield is_complete(stage)
 
     return compute
 

@@ -395,6 +395,10 @@ def _over(
     return of(values) if values else None
 
 
+def ui_address() -> str:
+    """Where the Dagster UI is, for links: VIDEOMME_UI, else this machine."""
+    return os.environ.get(UI_VARIABLE, _DEFAULT_UI).rstrip("/")
+
+
 def _link(key: dg.AssetKey, night: str) -> str:
-    ui = os.environ.get(UI_VARIABLE, _DEFAULT_UI).rstrip("/")
-    return f"{ui}/assets/{'/'.join(key.path)}?partition={night}"
+    return f"{ui_address()}/assets/{'/'.join(key.path)}?partition={night}"
