@@ -325,7 +325,8 @@ def read_moov(path: Path) -> PacketIndex | None:
         with path.open("rb") as file:
             file.seek(moov.start)
             data = file.read(moov.end - moov.start)
-        return _read_tracks(memoryview(data), path.stat().st_size)
+        size = path.stat().st_size
+        return _read_tracks(memoryview(data), size if boxes[-1].end > size else None)
     except (struct.error, ValueError, IndexError, KeyError):
         return None  # libav decides what can be made of it
 
@@ -375,13 +376,13 @@ def _child(data: memoryview, *path: bytes) -> memoryview:
     return data
 
 
-def _read_tracks(moov: memoryview, file_size: int) -> PacketIndex | None:
+def _read_tracks(moov: memoryview, cut_at: int | None) -> PacketIndex | None:
     if any(kind == b"mvex" for kind, _ in _children(moov)):
         return None
     tracks = _video_tracks(moov)
     if len(tracks) != 1:
         return None
-    return _read_track(tracks[0], _timescale(_child(moov, b"mvhd")), file_size)
+    return _read_track(tracks[0], _timescale(_child(moov, b"mvhd")), cut_at)
 
 
 def _video_tracks(moov: memoryview) -> list[memoryview]:
@@ -392,8 +393,11 @@ def _video_tracks(moov: memoryview) -> list[memoryview]:
     ]
 
 
-def _read_track(track: memoryview, movie_timescale: int, file_size: int) -> PacketIndex:
-    """The index of one track; ValueError where the tables do not tell all."""
+def _read_track(track: memoryview, movie_timescale: int, cut_at: int | None) -> PacketIndex:
+    """The index of one track; ValueError where the tables do not tell all.
+
+    `cut_at` is the size of a file that is shorter than its boxes say.
+    """
     timescale = _timescale(_child(track, b"mdia", b"mdhd"))
     tables = _child(track, b"mdia", b"minf", b"stbl")
     if _is_encrypted(tables):
@@ -405,7 +409,8 @@ def _read_track(track: memoryview, movie_timescale: int, file_size: int) -> Pack
     if not count or len(durations) != count or len(offsets) != count:
         raise ValueError("tables of different lengths")
     delay, media_start, segment = _edit(_child(track, b"edts", b"elst"))
-    cts = np.concatenate(([0], np.cumsum(durations)[:-1])) + offsets
+    decode_time = np.cumsum(durations) - durations
+    cts = decode_time + offsets
     if media_start not in cts:
         raise ValueError("an edit that starts between two frames")
     if segment and cts.max() >= media_start + segment * timescale // movie_timescale:
@@ -414,14 +419,13 @@ def _read_track(track: memoryview, movie_timescale: int, file_size: int) -> Pack
     start = delay * timescale // movie_timescale - media_start
     earlier = np.flatnonzero(keyframe & (cts <= media_start))
     first = int(earlier[-1]) if len(earlier) else 0
-    whole = _packet_ends(tables, sizes) <= file_size
     kept = np.arange(count) >= first
-    kept &= whole
+    if cut_at is not None:
+        kept &= _packet_ends(tables, sizes) <= cut_at
     if not kept.any():
         raise ValueError("no whole packet")
     shown_cts = cts[first:][cts[first:] >= media_start]
     last = int(np.argmax(np.where(kept & (cts >= media_start), cts, -1)))
-    decode_time = np.concatenate(([0], np.cumsum(durations)[:-1]))
     full = (int(shown_cts.max()) - int(shown_cts.min()) + int(durations[last])) / timescale
     return PacketIndex(
         pts=cts[kept] + start,
@@ -460,6 +464,8 @@ def _runs(table: memoryview, count: int, missing: int | None = None) -> Integers
         return np.full(count, missing, np.int64)
     (entries,) = struct.unpack_from(">I", table, 4)
     pairs = np.frombuffer(table, ">i4", entries * 2, 8).astype(np.int64).reshape(-1, 2)
+    if entries == count and (pairs[:, 0] == 1).all():
+        return pairs[:, 1]
     return np.repeat(pairs[:, 1], pairs[:, 0])
 
 
