@@ -83,7 +83,7 @@ class MadeUpEvaluation:
     subtitles: str | None = None
     skill: float = 0.6
     samples: int = 1
-    reader: ReaderName = ReaderName.VLMEVALKIT
+    reader: ReaderName = ReaderName.STRICT
     said: Mapping[str, str | None] = field(default_factory=dict)
 
     @property

@@ -211,7 +211,7 @@ def test_the_theme_follows_the_system_and_can_be_turned(chromium: Browser, page_
     context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing_serious(visit: Visit, small_file: Path, scheme: str) -> None:
     page = visit.open(small_file)
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
