@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DEFAULT_FOLDER = Path("/tmp/videomme-perf")
-LUMA_NOISE = 2
+LUMA_NOISE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
