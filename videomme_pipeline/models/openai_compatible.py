@@ -37,6 +37,10 @@ CHUNK_BYTES = 512 * 1024
 """Bytes handed to the socket at once: what a request holds beside its frames while it is sent.
 Smaller chunks cost more calls, larger ones more memory."""
 
+UPLOADS_AT_ONCE = 32
+"""Bodies on their way at the same time. All share one line, so more only take memory; requests
+that wait for their answer do not count."""
+
 _UNSENT_KEY = "not-needed"
 
 
@@ -81,9 +85,11 @@ class RequestBody:
                 held, held_bytes = [], 0
         yield b"".join(held)
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for chunk in self.chunks():
-            yield chunk
+    async def sent(self, uploads: asyncio.Semaphore) -> AsyncIterator[bytes]:
+        """The body as it is uploaded, in one of the places that `uploads` has."""
+        async with uploads:
+            for chunk in self.chunks():
+                yield chunk
 
 
 class OpenAICompatibleModel:
@@ -95,6 +101,7 @@ class OpenAICompatibleModel:
         self.spec = spec
         self._api_key = api_key
         self._client: openai.AsyncOpenAI | None = None
+        self._uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
 
     @property
     def name(self) -> str:
@@ -131,7 +138,7 @@ class OpenAICompatibleModel:
             return await self._connected().post(
                 "/chat/completions",
                 cast_to=httpx2.Response,
-                content=body,
+                content=body.sent(self._uploads),
                 options={"headers": headers},
             )
         except openai.APIStatusError as error:

@@ -97,27 +97,29 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
 
 
-def request_fingerprint(
-    identity: Mapping[str, object],
-    plan: Plan,
-    asked: tuple[Question, Prompt],
-    frame_digests: Sequence[str],
-    sample: int,
+def video_fingerprint(
+    identity: Mapping[str, object], plan: Plan, frame_digests: Sequence[str]
 ) -> str:
-    """What an answer hangs on: model, decoding, prompt, question, frames in order, repeat."""
-    question, prompt = asked
+    """What all answers about one video hang on: model, decoding, frames in their order."""
     return fingerprint(
         model=identity,
         decoding=plan.decoding,
-        benchmark=question.benchmark,
-        question_id=question.question_id,
-        options=question.options,
-        system=prompt.system,
-        text=prompt.text,
-        after_frame=prompt.after_frame,
-        frames=list(frame_digests),
-        sample=sample,
         observation=plan.observation,
+        frames=list(frame_digests),
+    )
+
+
+def request_fingerprint(of_video: str, question: Question, prompt: Prompt, sample: int) -> str:
+    """What one answer hangs on: the `video_fingerprint`, the question, the prompt, the repeat."""
+    return fingerprint(
+        of_video,
+        question.benchmark,
+        question.question_id,
+        question.options,
+        prompt.system,
+        prompt.text,
+        prompt.after_frame,
+        sample,
     )
 
 
@@ -140,17 +142,9 @@ async def collect(
         CostLimitError: after the last response, when the money is used up.
         StorageError: when the journal cannot be written.
     """
-    collection = _Collection(model, journal, plan, on_progress)
-    worker = asyncio.create_task(collection.run(videos))
-    try:
-        while (response := await collection.results.get()) is not None:
+    async for group in _collect_groups(videos, model, journal, plan, on_progress):
+        for response in group:
             yield response
-        await worker
-    finally:
-        worker.cancel()
-        await asyncio.gather(worker, return_exceptions=True)
-    if collection.stopped_by is not None:
-        raise collection.stopped_by
 
 
 def collect_now(
@@ -167,20 +161,41 @@ def collect_now(
     closed at the end, since they belong to the event loop that ends here.
     """
     with asyncio.Runner() as runner:
-        responses = collect(videos, model, journal, plan, on_progress=on_progress)
+        groups = _collect_groups(videos, model, journal, plan, on_progress)
 
-        async def following() -> Response | None:
-            return await anext(responses, None)
+        async def following() -> list[Response]:
+            return await anext(groups, [])
 
         async def finish() -> None:
-            await responses.aclose()
+            await groups.aclose()
             await model.close()
 
         try:
-            while (response := runner.run(following())) is not None:
-                yield response
+            while group := runner.run(following()):
+                yield from group
         finally:
             runner.run(finish())
+
+
+async def _collect_groups(
+    videos: Iterable[VideoRequests],
+    model: VideoLLM,
+    journal: Journal,
+    plan: Plan,
+    on_progress: Callable[[Progress], None] | None,
+) -> AsyncGenerator[list[Response], None]:
+    """As `collect`, with all responses that have come since the last group; none is empty."""
+    collection = _Collection(model, journal, plan, on_progress)
+    worker = asyncio.create_task(collection.run(videos))
+    try:
+        while group := await collection.next_group():
+            yield group
+        await worker
+    finally:
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+    if collection.stopped_by is not None:
+        raise collection.stopped_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,8 +219,10 @@ class _Collection:
         plan: Plan,
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
-        self.results: asyncio.Queue[Response | None] = asyncio.Queue()
         self.stopped_by: VideoMMEError | None = None
+        self._responses: list[Response] = []
+        self._has_news = asyncio.Event()
+        self._has_ended = False
         self._model = model
         self._journal = journal
         self._plan = plan
@@ -228,7 +245,7 @@ class _Collection:
         return name if observation is None else f"{name}@{observation}"
 
     async def run(self, videos: Iterable[VideoRequests]) -> None:
-        """Everything; ends with None in `results`, whatever happens."""
+        """Ask everything; `next_group` gives out what comes."""
         try:
             async with asyncio.TaskGroup() as group:
                 heartbeat = group.create_task(self._hold_claims())
@@ -236,7 +253,16 @@ class _Collection:
                     await self._start_videos(videos, asking)
                 heartbeat.cancel()
         finally:
-            self.results.put_nowait(None)
+            self._has_ended = True
+            self._has_news.set()
+
+    async def next_group(self) -> list[Response]:
+        """The responses that have come since the last call; none at the end only."""
+        while not self._responses and not self._has_ended:
+            self._has_news.clear()
+            await self._has_news.wait()
+        group, self._responses = self._responses, []
+        return group
 
     async def _start_videos(
         self, videos: Iterable[VideoRequests], asking: asyncio.TaskGroup
@@ -249,8 +275,6 @@ class _Collection:
                 await self._in_memory.acquire()
                 await self._ahead.acquire()
                 asking.create_task(self._ask_video(video, open_items))
-            else:
-                await asyncio.sleep(0)
 
     async def _hold_claims(self) -> None:
         while True:
@@ -262,17 +286,14 @@ class _Collection:
                 self._stop(error)
 
     def _items_of(self, video: VideoRequests) -> list[_Item]:
-        looks = self._model.needs_frames
-        digests = video.frame_digests if looks else ()
-        identity = self._model.identity
+        digests = video.frame_digests if self._model.needs_frames else ()
+        of_video = video_fingerprint(self._model.identity, self._plan, digests)
         return [
             _Item(
                 question=question,
                 prompt=prompt,
                 sample=sample,
-                fingerprint=request_fingerprint(
-                    identity, self._plan, (question, prompt), digests, sample
-                ),
+                fingerprint=request_fingerprint(of_video, question, prompt, sample),
                 num_frames=len(digests),
             )
             for sample in range(self._plan.samples)
@@ -521,7 +542,7 @@ class _Collection:
             from_journal=int(from_journal),
             warning=recorded.warning,
         )
-        self.results.put_nowait(_response_of(item, recorded, self._plan, self._model.name))
+        self._hand_out(_response_of(item, recorded, self._plan, self._model.name))
 
     def _give_failure(
         self,
@@ -544,7 +565,11 @@ class _Collection:
         )
         self._report(answered=0, failed=1, from_journal=0, warning=None)
         response = _response_of(item, recorded, self._plan, self._model.name)
-        self.results.put_nowait(replace(response, answered_at=None))
+        self._hand_out(replace(response, answered_at=None))
+
+    def _hand_out(self, response: Response) -> None:
+        self._responses.append(response)
+        self._has_news.set()
 
     def _report(
         self, *, answered: int, failed: int, from_journal: int, warning: str | None
