@@ -40,7 +40,7 @@ function differenceSections(benchmark, a, b) {
   const better = overall.difference > 0 ? b : a;
   const real = isReal(overall, true);
   const scale = differenceAxis([overall, ...comparison.marginals]);
-  const table = differenceTable({ caption: `${b.name} minus ${a.name} in points, paired by question, clustered by video`,
+  const table = differenceTable({ caption: `${b.name} minus ${a.name} in points, paired and clustered by video; every p-value but the first is adjusted for the number of rows`,
     rows: [overall, ...comparison.marginals], scale, marked: true });
   return [
     h("ul", { class: "lead" },
