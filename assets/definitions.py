@@ -18,7 +18,7 @@ from assets.responses import Responses
 from assets.retention import retention_job
 from assets.schedules import leaderboard_freshness, nightly_job, schedules
 from assets.scores import Scores
-from assets.sensors import sensors
+from assets.sensors import results_after_nights, sensors
 from assets.stage import BenchmarkStage, SharedStage, Stage, refresh
 from assets.subtitles import Subtitles
 from assets.videos import Videos
@@ -66,16 +66,15 @@ def build_definitions(project: Project) -> dg.Definitions:
     keys = {stage.asset_key for stage in stages}
     nightly, tracked = read_nightly(project.configuration), tracked_evaluations(project)
     nights = [night.asset_key for night in tracked]
-    results = [stage.asset_key for stage in stages if isinstance(stage, SharedStage)]
-    nightly_jobs = nightly_job(tracked, results)
+    refresh_stale, nightly_jobs = refresh_job(by_step), nightly_job(tracked)
     return dg.Definitions(
         assets=[
             *(_asset(stage, keys, nights, leaderboard_freshness(nightly)) for stage in stages),
             *(night_asset(night) for night in tracked),
         ],
-        jobs=[refresh_job(by_step), retention_job, *nightly_jobs],
+        jobs=[refresh_stale, retention_job, *nightly_jobs],
         schedules=schedules(nightly, nightly_jobs),
-        sensors=sensors(project),
+        sensors=[*sensors(project), *results_after_nights(nightly, nightly_jobs, refresh_stale)],
         executor=dg.in_process_executor,
     )
 

@@ -12,7 +12,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition,
 )
 
-from assets.nightly import NightlySpec, TrackedEvaluation, nights_of
+from assets.nightly import NightlySpec, TrackedEvaluation
 from assets.retention import retention_job
 
 NIGHTLY_JOB = "nightly"
@@ -20,15 +20,14 @@ NIGHTLY_JOB = "nightly"
 Job = dg.JobDefinition | UnresolvedAssetJobDefinition
 
 
-def nightly_job(tracked: Sequence[TrackedEvaluation], results: Sequence[dg.AssetKey]) -> list[Job]:
-    """The job that asks one night of every tracked evaluation, then makes the `results` anew."""
+def nightly_job(tracked: Sequence[TrackedEvaluation]) -> list[Job]:
+    """The job that asks one night of every tracked evaluation; none where nothing is tracked."""
     if not tracked:
         return []
     return [
         dg.define_asset_job(
             NIGHTLY_JOB,
-            selection=dg.AssetSelection.assets(*(t.asset_key for t in tracked), *results),
-            partitions_def=nights_of(tracked[0].nightly),
+            selection=dg.AssetSelection.assets(*(night.asset_key for night in tracked)),
             description="Ask the tracked evaluations again and hold them against their baselines.",
         )
     ]

@@ -7,15 +7,16 @@ each look opens the project anew.
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 
 from assets.jobs import REFRESH_JOB, run_config
-from assets.nightly import ui_address
+from assets.nightly import NightlySpec, ui_address
 from assets.resources import Benchmark, Project
+from assets.schedules import Job
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import read_configuration
 from videomme_pipeline.fingerprint import fingerprint
@@ -130,6 +131,29 @@ def server_sensor(project: Project, tell: Tell) -> dg.SensorDefinition:
         return _refresh(evaluations, cursor, f"servers of {', '.join(up)}")
 
     return model_servers
+
+
+def results_after_nights(
+    nightly: NightlySpec, jobs: Sequence[Job], refresh_stale: dg.JobDefinition
+) -> list[dg.SensorDefinition]:
+    """After a night the warehouse and the report are made anew, by the planner as always."""
+    if not jobs:
+        return []
+
+    @dg.run_status_sensor(
+        name="results_after_nights",
+        run_status=dg.DagsterRunStatus.SUCCESS,
+        monitored_jobs=list(jobs),
+        request_job=refresh_stale,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Bring the results up to date when a night has ended.",
+    )
+    def after_a_night(context: dg.RunStatusSensorContext) -> dg.RunRequest:
+        return dg.RunRequest(
+            run_key=context.dagster_run.run_id, run_config=run_config(list(nightly.evaluations))
+        )
+
+    return [after_a_night]
 
 
 def run_failure_alerts(tell: Tell) -> dg.SensorDefinition:
