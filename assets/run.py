@@ -9,8 +9,12 @@ import dagster as dg
 from assets.definitions import build_definitions, steps
 from assets.freshness import Freshness, PartitionState, plan
 from assets.jobs import REFRESH_JOB, run_config
+from assets.nightly import NIGHTLY_FILE, tracked_evaluations
 from assets.resources import Project
+from assets.schedules import NIGHTLY_JOB
 from assets.stage import BenchmarkStage
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.scoring.nights import NightReport
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -66,6 +70,41 @@ def refresh_project(
     )
     behind = _behind(plan_project(project, instance, evaluations))
     return Refreshed(run_id=result.run_id, made=made, behind=behind)
+
+
+def run_night(
+    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str], night: str
+) -> list[NightReport]:
+    """Ask a night of these tracked evaluations (none named: all), and bring the results up to date.
+
+    Raises:
+        ConfigurationError: when one is not tracked, or there can be no such night.
+        NotReadyError: when one has no baseline; nothing is asked then.
+    """
+    tracked = {held.evaluation.name: held for held in tracked_evaluations(project)}
+    unknown = [name for name in evaluations if name not in tracked]
+    if unknown or not tracked:
+        raise ConfigurationError(
+            f"{', '.join(unknown) or 'no evaluation'} is tracked; name it under `evaluations` in "
+            f"{project.configuration.folder / NIGHTLY_FILE}"
+        )
+    chosen = [tracked[name] for name in evaluations or tracked]
+    if night not in chosen[0].partitions_def.get_partition_keys():
+        raise ConfigurationError(
+            f"no night {night}: nights go from {chosen[0].nightly.since} (`since`) to today"
+        )
+    for held in chosen:
+        held.baseline()
+    job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
+    job.execute_in_process(
+        instance=instance,
+        partition_key=night,
+        asset_selection=[held.asset_key for held in chosen],
+        run_config=QUIET,
+    )
+    reports = [held.judge(night) for held in chosen]
+    refresh_project(project, instance, [held.evaluation.name for held in chosen])
+    return reports
 
 
 def _behind(states: Iterable[PartitionState]) -> list[PartitionState]:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from assets.resources import Project
     from assets.run import Refreshed
+    from videomme_pipeline.scoring.nights import NightReport
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.store import Store
 
@@ -50,6 +52,7 @@ _MARKS = {
     "warning": "[yellow]warning[/]",
     "failed": "[bold red]failed [/]",
 }
+_MARK_OF_SEVERITY = {"error": "failed", "warn": "warning"}
 EvaluationNames = Annotated[
     list[str] | None, typer.Argument(metavar="[EVALUATION]...", help="Names of evaluation files.")
 ]
@@ -381,6 +384,35 @@ def doctor(as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
+@app.command(epilog="Example: videomme nightly smoke-embedded")
+def nightly(
+    evaluations: EvaluationNames = None,
+    date: Annotated[
+        str | None, typer.Option(help="The night to ask, such as 2026-11-21; default: today.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask tracked evaluations again and hold them against their baselines.
+
+    What is tracked stands in nightly.yaml; without a name, all of it. A night that is stored is
+    not asked again. Fails when a check that counts as an error does.
+    """
+    from assets.nightly import read_nightly  # noqa: PLC0415
+    from assets.run import run_night  # noqa: PLC0415
+    from assets.schedules import night_at  # noqa: PLC0415
+
+    with _opened() as (project, instance):
+        timezone = read_nightly(project.configuration).timezone
+        night = date or night_at(datetime.now(UTC), timezone)
+        reports = run_night(project, instance, evaluations or [], night)
+    if as_json:
+        _print_json([asdict(report) for report in reports])
+    else:
+        _show_nights(reports)
+    if any(f.severity == "error" for report in reports for f in report.findings if not f.passed):
+        raise typer.Exit(1)
+
+
 @app.command(epilog="Example: videomme ui --port 3000")
 def ui(
     port: Annotated[int, typer.Option(help="Port of the web page.")] = 3000,
@@ -497,6 +529,20 @@ def _show_refreshed(refreshed: "Refreshed") -> None:
         )
     if len(failed) > LISTED_FAILURES:
         err.print(f"… and {len(failed) - LISTED_FAILURES} more: videomme status --reasons")
+
+
+def _show_nights(reports: Sequence["NightReport"]) -> None:
+    for report in reports:
+        drop = report.detectable_drop
+        detectable = "" if drop is None else f", detectable drop {drop:.1%}"
+        out.print(f"[bold]{escape(report.evaluation)}[/], {report.date}{detectable}")
+        for finding in report.findings:
+            mark = _MARKS["ok" if finding.passed else _MARK_OF_SEVERITY[finding.severity.value]]
+            out.print(
+                f"{mark} {finding.check.value}: {escape(finding.summary)}",
+                highlight=False,
+                soft_wrap=True,
+            )
 
 
 def _show_scores(project: "Project", evaluations: Sequence[str]) -> None:
