@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from assets.annotations import Questions
+from assets.automation import automation_sensor, when_inputs_changed
 from assets.checks import completeness_check, is_complete
 from assets.frames import Frames
 from assets.freshness import newest_event, recorded_versions
@@ -74,7 +75,11 @@ def build_definitions(project: Project) -> dg.Definitions:
         ],
         jobs=[refresh_stale, retention_job, *nightly_jobs],
         schedules=schedules(nightly, nightly_jobs),
-        sensors=[*sensors(project), *results_after_nights(nightly, nightly_jobs, refresh_stale)],
+        sensors=[
+            automation_sensor(),
+            *sensors(project),
+            *results_after_nights(nightly, nightly_jobs, refresh_stale),
+        ],
         executor=dg.in_process_executor,
     )
 
@@ -106,6 +111,7 @@ def _asset(
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         deps=deps,
         freshness_policy=freshness if is_result else None,
+        automation_condition=when_inputs_changed(),
         metadata={"dagster/column_schema": schema} if schema else None,
         output_required=False,
         check_specs=[completeness_check(stage)],

@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from typer.testing import CliRunner, Result
 
 from assets.definitions import build_definitions
 from assets.nightly import read_nightly, tracked_evaluations
@@ -20,6 +21,7 @@ from assets.schedules import NIGHTLY_JOB
 from tests.assets.conftest import Copy, WriteProject
 from tests.builders import write_video
 from tests.model_server import Fault, ModelServer, always, no_faults
+from videomme_pipeline.cli import app
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.reports.alerts import URLS_VARIABLE
 from videomme_pipeline.scoring.nights import ObservedQuestion
@@ -239,3 +241,28 @@ def test_mistakes_in_the_file_are_named(project: Callable[..., Project]) -> None
         read_nightly(project(evaluations={"asked": {"video": 4}}).configuration)
     with pytest.raises(ConfigurationError, match="`since` is missing"):
         read_nightly(project(since=None).configuration)
+
+
+def test_a_night_is_asked_by_hand(
+    project: Callable[..., Project],
+    model: ModelBehindTheName,
+    instance: dg.DagsterInstance,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = project()
+    refresh_project(opened, instance, ["asked"])
+    monkeypatch.setenv("VIDEOMME_CONFIGURATION", str(opened.configuration.folder))
+    monkeypatch.setenv("VIDEOMME_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["nightly", *arguments])
+
+    quiet = call("asked", "--date", "2026-11-02")
+    assert quiet.exit_code == 0, quiet.output
+    assert "accuracy: accuracy 100.0% against 100.0%" in quiet.output
+    model.broken = True
+    assert call("--date", "2026-11-03", "--json").exit_code == 1
+    assert isinstance(call("asked", "--date", "2026-10-03").exception, ConfigurationError)
+    assert isinstance(call("another").exception, ConfigurationError)
