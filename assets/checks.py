@@ -32,18 +32,13 @@ def is_complete(stage: Stage) -> dg.AssetCheckResult:
     )
 
 
-def completeness_check(stage: Stage) -> dg.AssetChecksDefinition:
-    """The check that runs after `stage` was materialized from the UI."""
-
-    @dg.asset_check(
+def completeness_check(stage: Stage) -> dg.AssetCheckSpec:
+    """The check that an asset run reports with its partitions."""
+    return dg.AssetCheckSpec(
+        COMPLETE,
         asset=stage.asset_key,
-        name=COMPLETE,
         description="No partition failed when it was last tried; those that did are listed.",
     )
-    def complete() -> dg.AssetCheckResult:
-        return is_complete(stage)
-
-    return complete
 
 
 def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:

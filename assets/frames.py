@@ -5,7 +5,6 @@ import io
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import dagster as dg
 
@@ -71,12 +70,11 @@ class Frames(BenchmarkStage):
             )
 
     def _job(self, video_id: str, targets: Sequence[Target]) -> FrameJob:
-        video = self.benchmark.videos[video_id]
         samplings = self.benchmark.samplings
         return FrameJob(
             video_id=video_id,
-            path=Path(video.path),
-            video_hash=video.content_hash,
+            path=self.benchmark.media.files(self.benchmark.reference(video_id)).video,
+            video_hash=self.benchmark.versions.video(video_id),
             samplings=tuple(samplings[t.cell.variant] for t in targets if t.cell.variant),
             duration=self.benchmark.questions[video_id][0].duration,
         )

@@ -7,7 +7,7 @@ the content of the videos alone, so the whole graph is planned without making an
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import dagster as dg
@@ -36,6 +36,13 @@ class PartitionState:
     cell: Cell
     freshness: Freshness
     reason: str = ""
+    keeps_version: bool = False
+    """It will be made again with the same data version, so nothing behind it is affected."""
+
+    @property
+    def will_change(self) -> bool:
+        """Whether what is made from it goes stale too."""
+        return self.freshness is not Freshness.FRESH and not self.keeps_version
 
     @property
     def name(self) -> str:
@@ -63,6 +70,11 @@ def recorded_versions(instance: dg.DagsterInstance, stage: Stage) -> dict[Cell, 
     }
 
 
+def newest_event(instance: dg.DagsterInstance) -> int | None:
+    """The id of the newest event that Dagster holds; None before the first."""
+    return instance.event_log_storage.get_maximum_record_id()
+
+
 def plan(
     stages: Sequence[Stage],
     instance: dg.DagsterInstance,
@@ -79,7 +91,7 @@ def plan(
         keys = {dep.asset_key for dep in stage.deps()}
         above = {up: cells for up, cells in not_fresh.items() if up.asset_key in keys}
         found = _plan_stage(stage, instance, evaluations, above)
-        not_fresh[stage] = {s.cell for s in found if s.freshness is not Freshness.FRESH}
+        not_fresh[stage] = {s.cell for s in found if s.will_change}
         states.extend(found)
     return states
 
@@ -130,31 +142,32 @@ def _plan_stage(
     failures = stage.failures.read()
     states = []
     for cell in cells:
-        freshness, reason = _judge(stage, cell, recorded.get(cell), above)
-        if cell in failures and freshness is not Freshness.FRESH:
-            freshness, reason = Freshness.FAILED, failures[cell]
-        states.append(PartitionState(stage=stage, cell=cell, freshness=freshness, reason=reason))
+        state = _judge(stage, cell, recorded.get(cell), above)
+        if cell in failures and state.freshness is not Freshness.FRESH:
+            state = replace(state, freshness=Freshness.FAILED, reason=failures[cell])
+        states.append(state)
     return states
 
 
 def _judge(
     stage: Stage, cell: Cell, version: str | None, above: Mapping[Stage, set[Cell]]
-) -> tuple[Freshness, str]:
+) -> PartitionState:
+    def state(freshness: Freshness, reason: str = "", **more: bool) -> PartitionState:
+        return PartitionState(stage=stage, cell=cell, freshness=freshness, reason=reason, **more)
+
     behind = Freshness.STALE if version else Freshness.MISSING
-    for upstream, not_fresh in above.items():
-        if not_fresh and not not_fresh.isdisjoint(parents(stage, cell, upstream)):
-            return (
-                behind,
-                f"{upstream.asset_key.to_user_string()}, which it is made from, is not fresh",
-            )
+    for upstream, changing in above.items():
+        if changing and not changing.isdisjoint(parents(stage, cell, upstream)):
+            key = upstream.asset_key.to_user_string()
+            return state(behind, f"{key}, which it is made from, is not fresh")
     try:
         target = stage.target(cell)
     except VideoMMEError as error:
-        return behind, str(error)
+        return state(behind, str(error))
     if version is None:
-        return Freshness.MISSING, "never materialized"
+        return state(behind, "never materialized")
     if version != target.data_version:
-        return Freshness.STALE, "its configuration, code version or inputs changed"
-    if not target.path.exists():
-        return Freshness.MISSING, "its file is gone"
-    return Freshness.FRESH, ""
+        return state(behind, "its configuration, code version or inputs changed")
+    if not stage.is_current(target):
+        return state(behind, "its file is gone, or says what is no longer so", keeps_version=True)
+    return state(Freshness.FRESH)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from assets.checks import evaluation_of, is_complete
 from assets.errors import NotReadyError
-from assets.freshness import recorded_versions
+from assets.freshness import newest_event, recorded_versions
 from assets.stage import Stage, refresh
 
 REFRESH_JOB = "refresh_stale"
@@ -80,7 +80,7 @@ def _refresh(
         context.log.warning(str(error))
         return
     recorded = recorded_versions(context.instance, stage)
-    for event in refresh(stage, asked, recorded):
+    for event in refresh(stage, asked, recorded, newest_event(context.instance)):
         context.log_event(event)
     stage.announce(context.instance)
     check = is_complete(stage)

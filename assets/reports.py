@@ -1,12 +1,15 @@
 """`report_page`: the results as one page that opens without a network."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 from upath import UPath
 
+from assets.partitions import Cell
 from assets.stage import Failed, Made, SharedStage, Target
+from assets.warehouse import Warehouse
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.reports.page import write_page
 
@@ -21,6 +24,11 @@ class ReportPage(SharedStage):
     @property
     def path(self) -> UPath:
         return UPath(self.store.local("reports", "index.html"))
+
+    def target(self, cell: Cell) -> Target:
+        warehouse = Warehouse(self.project)
+        version = warehouse.target(cell).data_version
+        return replace(super().target(cell), inputs={warehouse.asset_key: version})
 
     def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
         (target,) = targets

@@ -5,8 +5,7 @@ Everything here is read from files when it is first asked for, never at import.
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +17,9 @@ from assets.versions import Versions
 from videomme_pipeline.annotations.question import Question, VideoReference
 from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
 from videomme_pipeline.frames.sampling import Sampling
-from videomme_pipeline.store import Store, read_folder, read_rows
+from videomme_pipeline.store import Store, read_folder, read_rows, stored_fingerprint
 from videomme_pipeline.videos.media import Media, media_folder_name, open_media
-from videomme_pipeline.videos.probe import HashCache, Video
+from videomme_pipeline.videos.probe import HashCache, Video, content_hash
 
 CONFIGURATION_VARIABLE = "VIDEOMME_CONFIGURATION"
 DATA_VARIABLE = "VIDEOMME_DATA"
@@ -52,11 +51,10 @@ class Project:
         """The benchmarks that are set up, by name."""
         return {name: Benchmark(name, self) for name in self.configuration.benchmarks}
 
-    @contextmanager
-    def hashes(self) -> Iterator[HashCache]:
-        """The cache of content hashes."""
-        with HashCache(self.store.local("hashes.sqlite")) as hashes:
-            yield hashes
+    @cached_property
+    def hashes(self) -> HashCache:
+        """Content hashes of files that have not changed since they were hashed."""
+        return HashCache(self.store.local("hashes.sqlite"))
 
 
 def configuration_folder() -> Path:
@@ -136,6 +134,11 @@ class Benchmark:
         return {video_id: tuple(held) for video_id, held in by_video.items()}
 
     @cached_property
+    def questions_version(self) -> str | None:
+        """The data version of the stored questions; None when there are none."""
+        return stored_fingerprint(self.store.questions(self.name))
+
+    @cached_property
     def videos(self) -> dict[str, Video]:
         """The stored video rows by video id."""
         return {row.video_id: row for row in read_folder(self.store.videos(self.name), Video)}
@@ -145,7 +148,12 @@ class Benchmark:
         """What every partition would be made of now."""
         failures = FailureLog.of(self.store, f"{self.name}/videos").read()
         reasons = {cell.video: reason for cell, reason in failures.items() if cell.video}
-        return Versions(self.questions, self.videos, reasons)
+        return Versions(self.questions, self.videos, self.subtitle_hash, reasons)
+
+    def subtitle_hash(self, video_id: str) -> str | None:
+        """The content of a video's subtitle file as it is now; None without one."""
+        path = self.media.subtitle(self.reference(video_id))
+        return content_hash(path, self.project.hashes) if path else None
 
     def reference(self, video_id: str) -> VideoReference:
         """A video as the annotations name it."""
@@ -154,6 +162,6 @@ class Benchmark:
 
     def look_again(self) -> None:
         """Read questions, videos and files again when they are next asked for."""
-        for name in ("questions", "videos", "versions"):
+        for name in ("questions", "questions_version", "videos", "versions"):
             self.__dict__.pop(name, None)
         self.media.look_again()

@@ -34,6 +34,7 @@ class Scores(BenchmarkStage):
             fingerprint=version,
             data_version=version,
             path=self.benchmark.store.scores(self.benchmark.name, cell.variant),
+            inputs=self.inputs(),
         )
 
     def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:

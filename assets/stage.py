@@ -23,6 +23,9 @@ from videomme_pipeline.store import Store, publish, stored_fingerprint
 DATA_VERSION_TAG = "dagster/data_version"
 CODE_VERSION_TAG = "dagster/code_version"
 INPUT_DATA_VERSION_TAG = "dagster/input_data_version"
+INPUT_EVENT_POINTER_TAG = "dagster/input_event_pointer"
+USER_PROVIDED_TAG = "dagster/data_version_is_user_provided"
+SEVERAL_PARENTS = "several"
 INCOMPLETE = "-incomplete"
 _RESULTS = ("*/scores/*.parquet", "*/observations/*/*.parquet")
 
@@ -134,6 +137,10 @@ class Stage(ABC):
         """The fingerprint of what is stored for `target`; None for nothing."""
         return stored_fingerprint(target.path)
 
+    def is_current(self, target: Target) -> bool:
+        """Whether what is stored is still right, given that its data version is. Fast."""
+        return bool(target.path.exists())
+
     @property
     def variant_dimension(self) -> Dimension | None:
         return next(iter(self.dimensions - {Dimension.VIDEO}), None)
@@ -189,7 +196,10 @@ class BenchmarkStage(Stage):
 
     def inputs(self, **versions: str | None) -> dict[dg.AssetKey, str]:
         """Data versions of direct parents by stage; those that are None are no parents."""
-        return {self.key_of(stage): version for stage, version in versions.items() if version}
+        held = {self.key_of(stage): version for stage, version in versions.items() if version}
+        if "questions" in self.upstream and self.benchmark.questions_version:
+            held[self.key_of("questions")] = self.benchmark.questions_version
+        return held
 
     def look_again(self) -> None:
         self.benchmark.look_again()
@@ -271,15 +281,23 @@ def _signature(path: UPath) -> UPath:
     return path.with_name(f".{path.name}.fingerprint")
 
 
-def materialization(stage: Stage, made: Made) -> dg.AssetMaterialization:
-    """The event that tells Dagster what a partition was made of."""
+def materialization(stage: Stage, made: Made, seen: int | None) -> dg.AssetMaterialization:
+    """The event that tells Dagster what a partition was made of.
+
+    Dagster calls a partition unsynced when a parent has another data version in an event later
+    than `seen`, the newest event when the making began.
+    """
     target = made.target
     version = target.data_version + (INCOMPLETE if made.incomplete else "")
-    tags = {DATA_VERSION_TAG: version, CODE_VERSION_TAG: stage.code_version}
-    tags |= {
-        f"{INPUT_DATA_VERSION_TAG}/{key.to_user_string()}": value
-        for key, value in target.inputs.items()
+    tags = {
+        DATA_VERSION_TAG: version,
+        CODE_VERSION_TAG: stage.code_version,
+        USER_PROVIDED_TAG: "true",
     }
+    for dep in stage.deps():
+        key = dep.asset_key.to_user_string()
+        tags[f"{INPUT_DATA_VERSION_TAG}/{key}"] = target.inputs.get(dep.asset_key, SEVERAL_PARENTS)
+        tags[f"{INPUT_EVENT_POINTER_TAG}/{key}"] = "NULL" if seen is None else str(seen)
     return dg.AssetMaterialization(
         asset_key=stage.asset_key,
         partition=stage.partition_key(target.cell),
@@ -292,13 +310,14 @@ def refresh(
     stage: Stage,
     asked: Sequence[Cell],
     recorded: Mapping[Cell, str],
+    seen: int | None,
     *,
     report_fresh: bool = False,
 ) -> Iterator[dg.AssetMaterialization]:
     """Make the stale partitions among `asked`, one event each as soon as it is stored.
 
-    `recorded` are the data versions that Dagster last saw. What is stored already is not made
-    again, only reported. With `report_fresh` a fresh partition gets an event too: a backfill
+    `recorded` are the data versions that Dagster last saw, `seen` is its newest event. What is
+    stored already is not made again, only reported. With `report_fresh` a fresh partition gets an event too: a backfill
     counts a partition without one as failed. Those that fail get none; their reasons go to
     `stage.failures`.
     """
@@ -315,11 +334,13 @@ def refresh(
         if stage.stored(target) != target.fingerprint:
             stale.append(target)
         elif report_fresh or recorded.get(cell) != target.data_version:
-            yield materialization(stage, Made(target=target, metadata={"already_stored": True}))
+            yield materialization(
+                stage, Made(target=target, metadata={"already_stored": True}), seen
+            )
     for result in stage.make(stale) if stale else ():
         if isinstance(result, Failed):
             failures[result.cell] = result.reason
         else:
-            yield materialization(stage, result)
+            yield materialization(stage, result, seen)
     stage.failures.update(asked, failures)
     stage.look_again()

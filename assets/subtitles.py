@@ -1,7 +1,6 @@
 """`subtitles`: the lines of each video's subtitles that go with the frames really sent."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from assets.frames import sampled_frames
 from assets.partitions import Cell
@@ -52,9 +51,9 @@ class Subtitles(BenchmarkStage):
         assert target.cell.variant is not None
         evaluation = self._evaluation(target.cell.variant)
         assert evaluation.alignment is not None
-        video = self.benchmark.videos[target.cell.video]
-        file = self._cues(video.video_id, video.subtitle_path)
-        frames = sampled_frames(self.benchmark, video.video_id, evaluation)
+        video_id = target.cell.video
+        file = self._cues(video_id)
+        frames = sampled_frames(self.benchmark, video_id, evaluation)
         lines = align(evaluation.alignment, file, frames)
         facts = {
             "has_subtitles": file is not None,
@@ -71,8 +70,9 @@ class Subtitles(BenchmarkStage):
         """Any evaluation that reads this track: they all have the same sampling and alignment."""
         return next(e for e in self.benchmark.evaluations.values() if e.track_name == track)
 
-    def _cues(self, video_id: str, path: str | None) -> CueFile | None:
+    def _cues(self, video_id: str) -> CueFile | None:
+        path = self.benchmark.media.subtitle(self.benchmark.reference(video_id))
         try:
-            return read_subtitles(Path(path)) if path else None
+            return read_subtitles(path) if path else None
         except SubtitleError as error:
             raise SubtitleError(f"video {video_id}: {error}") from error

@@ -27,18 +27,21 @@ Version = TypeVar("Version")
 class Versions:
     """The data versions of one benchmark, for the questions and video rows that are stored.
 
-    Every method raises `NotReadyError` when a video it needs has no row; `reasons` say why, by
-    video. Answers are kept: one object serves one look at the benchmark.
+    `subtitle_hash` gives the content of a video's subtitle file. Every method raises
+    `NotReadyError` when a video it needs has no row; `reasons` say why, by video. Answers are
+    kept: one object serves one look at the benchmark.
     """
 
     def __init__(
         self,
         questions: Mapping[str, Sequence[Question]],
         videos: Mapping[str, Video],
+        subtitle_hash: Callable[[str], str | None],
         reasons: Mapping[str, str],
     ) -> None:
         self._questions = questions
         self._videos = videos
+        self._subtitle_hash = subtitle_hash
         self._reasons = reasons
         self._known: dict[tuple[Any, ...], Any] = {}
 
@@ -78,7 +81,7 @@ class Versions:
                 "subtitles",
                 ALIGN_VERSION,
                 self._of_spec(evaluation.alignment),
-                self._videos[video_id].subtitle_hash,
+                self._subtitle_hash(video_id),
                 self.frames(video_id, evaluation.sampling),
             ),
         )

@@ -17,7 +17,7 @@ class Videos(BenchmarkStage):
     """Fetched (or drawn) where it is missing, then hashed and probed; no picture is kept.
 
     Its data version is the hash of the file's bytes: a video that is renamed, moved or fetched
-    again makes nothing behind it stale.
+    again makes nothing stale. (A row's path is where the file was when it was probed.)
     """
 
     name = "videos"
@@ -48,17 +48,20 @@ class Videos(BenchmarkStage):
             files = self.benchmark.media.files(self.benchmark.reference(cell.video))
         except VideoMissingError as error:
             raise NotReadyError(str(error)) from error
-        with self.benchmark.project.hashes() as hashes:
-            video_hash = content_hash(files.video, hashes)
-            subtitle_hash = content_hash(files.subtitle, hashes) if files.subtitle else None
+        hashes = self.benchmark.project.hashes
+        video_hash = content_hash(files.video, hashes)
+        subtitle_hash = self.benchmark.subtitle_hash(cell.video)
         return Target(
             cell=cell,
-            fingerprint=fingerprint(
-                self.name, self.code_version, str(files.video), video_hash, subtitle_hash
-            ),
+            fingerprint=fingerprint(self.name, self.code_version, video_hash, subtitle_hash),
             data_version=video_hash,
             path=self.benchmark.store.video(self.benchmark.name, cell.video),
+            inputs=self.inputs(),
         )
+
+    def is_current(self, target: Target) -> bool:
+        """A row also says which subtitles the video has."""
+        return self.stored(target) == target.fingerprint
 
     def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
         for target in targets:
@@ -84,14 +87,13 @@ class Videos(BenchmarkStage):
 
     def _make(self, target: Target, video_id: str) -> Video:
         files = self.benchmark.media.files(self.benchmark.reference(video_id))
-        with self.benchmark.project.hashes() as hashes:
-            video, index = probe_video(
-                files.video,
-                benchmark=self.benchmark.name,
-                video_id=video_id,
-                subtitle_path=files.subtitle,
-                hashes=hashes,
-            )
+        video, index = probe_video(
+            files.video,
+            benchmark=self.benchmark.name,
+            video_id=video_id,
+            subtitle_path=files.subtitle,
+            hashes=self.benchmark.project.hashes,
+        )
         index.save(self.benchmark.store.packets(video.content_hash))
         write_rows(target.path, [video], Video, fingerprint=target.fingerprint)
         return video

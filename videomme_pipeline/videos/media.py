@@ -85,9 +85,11 @@ class Media(ABC):
         Raises:
             VideoMissingError: when its video file is not there.
         """
-        return MediaFiles(
-            video=locate_video(self._index, video), subtitle=locate_subtitle(self._index, video)
-        )
+        return MediaFiles(video=locate_video(self._index, video), subtitle=self.subtitle(video))
+
+    def subtitle(self, video: VideoReference) -> Path | None:
+        """The subtitle file of one video; None when it has none."""
+        return locate_subtitle(self._index, video)
 
     def roots(self) -> tuple[Path, ...]:
         """The folders that files are looked for in."""
