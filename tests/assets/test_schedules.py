@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from assets.definitions import build_definitions
+from assets.instance import open_instance
+from assets.nightly import endpoint_pool, tracked_evaluations
 from assets.resources import Project, open_project
 from assets.retention import remove_old_runs
 from assets.run import refresh_project
@@ -80,3 +82,16 @@ def test_old_runs_go_but_for_those_that_partitions_stand_on(
     assert refreshed.run_id is not None
     assert instance.get_run_by_id(refreshed.run_id) is not None
     assert refresh_project(tracking, instance, ["few"]).run_id is None, "all is still fresh"
+
+
+def test_an_endpoint_is_asked_by_one_night_at_a_time(
+    tracking: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    (tracked,) = tracked_evaluations(tracking)
+    night = build_definitions(tracking).resolve_assets_def(tracked.asset_key)
+    assert night.op.pool == endpoint_pool(tracked.evaluation) == "constant"
+    with open_instance() as instance:
+        instance.event_log_storage.initialize_concurrency_limit_to_default("constant")
+        slots = instance.event_log_storage.get_concurrency_info("constant")
+        assert slots.slot_count == 1
