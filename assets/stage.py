@@ -317,9 +317,9 @@ def refresh(
     """Make the stale partitions among `asked`, one event each as soon as it is stored.
 
     `recorded` are the data versions that Dagster last saw, `seen` is its newest event. What is
-    stored already is not made again, only reported. With `report_fresh` a fresh partition gets an event too: a backfill
-    counts a partition without one as failed. Those that fail get none; their reasons go to
-    `stage.failures`.
+    stored already is not made again, only reported. With `report_fresh` a fresh partition gets
+    an event too: a backfill counts a partition without one as failed. Those that fail get none;
+    their reasons go to `stage.failures`.
     """
     failures = {failed.cell: failed.reason for failed in stage.prepare(asked)}
     stale: list[Target] = []

@@ -1,5 +1,6 @@
 """A small real project: made-up Video-MME in the published layout, baselines, real Dagster."""
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import yaml
 
 from assets.definitions import chain
 from assets.resources import Project, open_project
+from assets.run import refresh_project
 from assets.stage import BenchmarkStage
 from tests.builders import write_video
 from tests.published_data import parquet_bytes, v1_rows, youtube_ids
@@ -38,6 +40,8 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._ids = youtube_ids(900)
+        if folder.exists():
+            return
         annotations = folder / "videomme" / "test-00000-of-00001.parquet"
         annotations.parent.mkdir(parents=True)
         annotations.write_bytes(parquet_bytes(v1_rows()))
@@ -55,19 +59,13 @@ class Copy:
         return self.folder / "subtitle" / f"{self._ids[int(video_id) - 1]}.srt"
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Copy:
-    return Copy(tmp_path / "copy")
-
-
-@pytest.fixture
-def write_project(tmp_path: Path, copy: Copy) -> WriteProject:
+def write_project_in(root: Path, copy: Copy) -> WriteProject:
     """Write a configuration and open it over one data folder; call again to change it."""
 
     def write(
         evaluations: Mapping[str, Mapping[str, Any]] = EVALUATIONS, **benchmark: Any
     ) -> Project:
-        folder = tmp_path / "configuration"
+        folder = root / "configuration"
         (folder / "evaluations").mkdir(parents=True, exist_ok=True)
         for path in (folder / "evaluations").glob("*.yaml"):
             path.unlink()
@@ -81,14 +79,52 @@ def write_project(tmp_path: Path, copy: Copy) -> WriteProject:
             "videos": list(VIDEOS),
         } | benchmark
         (folder / "benchmarks.yaml").write_text(yaml.safe_dump({"videomme": spec}))
-        return open_project(folder, str(tmp_path / "data"))
+        return open_project(folder, str(root / "data"))
 
     return write
 
 
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a project of which everything is fresh; tests work on copies of it."""
+    root = tmp_path_factory.mktemp("made")
+    project = write_project_in(root, Copy(root / "copy"))()
+    (root / "home").mkdir()
+    with dg.DagsterInstance.local_temp(str(root / "home")) as instance:
+        assert refresh_project(project, instance, ALL).behind == []
+    return root
+
+
 @pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as held:
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The folder of one test: with everything fresh for a test that asks for `project`."""
+    root = tmp_path / "root"
+    if "project" in request.fixturenames:
+        shutil.copytree(request.getfixturevalue("made_once"), root)
+    else:
+        (root / "home").mkdir(parents=True)
+    return root
+
+
+@pytest.fixture
+def copy(root: Path) -> Copy:
+    return Copy(root / "copy")
+
+
+@pytest.fixture
+def write_project(root: Path, copy: Copy) -> WriteProject:
+    return write_project_in(root, copy)
+
+
+@pytest.fixture
+def project(write_project: WriteProject) -> Project:
+    """A project of which everything is fresh."""
+    return write_project()
+
+
+@pytest.fixture
+def instance(root: Path) -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.local_temp(str(root / "home")) as held:
         yield held
 
 

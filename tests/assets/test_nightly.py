@@ -243,6 +243,7 @@ def test_mistakes_in_the_file_are_named(project: Callable[..., Project]) -> None
         read_nightly(project(since=None).configuration)
 
 
+@pytest.mark.slow
 def test_a_night_is_asked_by_hand(
     project: Callable[..., Project],
     model: ModelBehindTheName,

@@ -1,27 +1,11 @@
 """Partitions: every edge of the graph maps to exactly the parents that a partition is made from."""
 
 import dagster as dg
-import pytest
 from dagster._core.definitions.partitions.context import partition_loading_context
 
 from assets.definitions import build_definitions, chain
 from assets.freshness import parents
 from assets.resources import Project
-from tests.assets.conftest import WriteProject
-
-
-@pytest.fixture
-def project(write_project: WriteProject, instance: dg.DagsterInstance) -> Project:
-    project = write_project()
-    result = (
-        build_definitions(project)
-        .resolve_implicit_global_asset_job_def()
-        .execute_in_process(
-            instance=instance, asset_selection=[dg.AssetKey(["videomme", "questions"])]
-        )
-    )
-    assert result.success
-    return project
 
 
 def test_dagster_and_the_planner_name_the_same_parents(

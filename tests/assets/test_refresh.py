@@ -40,12 +40,10 @@ def made(project: Project, instance: dg.DagsterInstance, *names: str) -> Counter
     return refreshed.made
 
 
-@pytest.fixture
-def project(write_project: WriteProject, instance: dg.DagsterInstance) -> Project:
-    """A project of which everything is fresh."""
-    project = write_project()
-    assert made(project, instance) == EVERYTHING
-    return project
+def test_the_first_refresh_makes_everything(
+    write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    assert made(write_project(), instance) == EVERYTHING
 
 
 def test_a_second_refresh_starts_no_run(project: Project, instance: dg.DagsterInstance) -> None:
