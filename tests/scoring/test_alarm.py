@@ -107,7 +107,7 @@ def test_the_threshold_keeps_the_budget(nights: float) -> None:
 
 def test_unchanged_nights_alarm_about_as_often_as_the_budget_says() -> None:
     found = simulate(
-        Benchmark(videos=100), drop=0.0, changes_at=1, nights=60, histories=10, budget=60, seed=4
+        Benchmark(videos=60), drop=0.0, changes_at=1, nights=60, histories=10, budget=60, seed=4
     )
     assert found.nights == 600
     assert 2 <= found.alarms <= 20, "10 are the budget"
