@@ -1,14 +1,24 @@
 """The store: every file appears whole or not at all, and says what it was made of."""
 
+import io
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 from upath import UPath
 
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.store import Store, publish, read_rows, stored_fingerprint, write_rows
+from videomme_pipeline.store import (
+    Store,
+    publish,
+    read_folder,
+    read_rows,
+    stored_fingerprint,
+    write_rows,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,3 +66,31 @@ def test_what_needs_a_local_disk_is_local_also_beside_an_object_store() -> None:
     store = Store.at("memory://videomme-test")
     assert store.journal.is_absolute()
     assert store.journal.name == "journal.sqlite"
+
+
+def test_a_stored_file_is_read_on_the_thread_that_asks(tmp_path: Path) -> None:
+    """A thread of Arrow's own that holds a Python file when the process ends would abort it."""
+    stored = UPath(tmp_path / "x.parquet")
+    write_rows(stored, [Row(name="x")], Row, fingerprint="abc")
+    readers = set()
+
+    class Watched(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            readers.add(threading.get_ident())
+            return super().read(size)
+
+    class WatchedPath:
+        def open(self, mode: str) -> Watched:
+            assert mode == "rb"
+            return Watched(stored.read_bytes())
+
+    assert read_rows(cast(UPath, WatchedPath()), Row) == [Row(name="x")]
+    assert readers == {threading.get_ident()}
+
+
+def test_a_folder_holds_the_rows_of_its_files_by_name(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        path = UPath(tmp_path / f"{name}.parquet")
+        write_rows(path, [Row(name=name)], Row, fingerprint=name)
+    assert read_folder(UPath(tmp_path), Row) == [Row(name="a"), Row(name="b")]
+    assert read_folder(UPath(tmp_path / "none"), Row) == []

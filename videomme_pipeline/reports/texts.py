@@ -9,15 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.frames.cache import frame_recipe_fingerprint
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import shorten, utf16_span
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import Store, read_folder, read_rows
+from videomme_pipeline.store import Store, read_folder, read_rows, read_table
 from videomme_pipeline.subtitles.align import AlignedLine
 from videomme_pipeline.videos.probe import Video
 
@@ -185,8 +183,7 @@ def frame_times(store: Store, question: Question, evaluation: ScoredEvaluation) 
     found = stored_frames(store, question, evaluation)
     if found is None:
         return []
-    with store.frames(*found).open("rb") as file:
-        table = pq.read_table(file, columns=["pts_seconds"])
+    table = read_table(store.frames(*found), columns=["pts_seconds"])
     return [float(seconds) for seconds in table.column("pts_seconds").to_pylist()]
 
 

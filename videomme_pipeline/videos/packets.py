@@ -6,7 +6,6 @@ box (ISO/IEC 14496-12), which takes milliseconds for an hour; every other contai
 once with all other streams discarded. Which pictures to take is said in `frames.sampling`.
 """
 
-import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from upath import UPath
 
 from videomme_pipeline.errors import StorageError, VideoUnreadableError
-from videomme_pipeline.store import publish
+from videomme_pipeline.store import publish, read_table
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -148,7 +147,7 @@ class PacketIndex:
             StorageError: when the file is damaged.
         """
         try:
-            table = pq.read_table(io.BytesIO(path.read_bytes()))
+            table = read_table(path)
         except FileNotFoundError:
             return None
         except (OSError, pa.ArrowInvalid) as error:

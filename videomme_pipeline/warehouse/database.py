@@ -20,7 +20,6 @@ from uuid import uuid4
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from blake3 import blake3
 from scipy.special import ndtri, stdtrit
 from upath import UPath
@@ -37,7 +36,7 @@ from videomme_pipeline.scoring.groups import (
 )
 from videomme_pipeline.scoring.nights import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.store import Store
+from videomme_pipeline.store import Store, read_table
 from videomme_pipeline.videos.probe import Video
 
 TABLES: Mapping[str, tuple[type, str]] = {
@@ -271,8 +270,7 @@ def _load(
     schema = arrow_schema(row_class)
     for path in paths:
         try:
-            with path.open("rb") as file:
-                table = pq.read_table(file)
+            table = read_table(path)
             known = table.select(
                 [column for column in schema.names if column in table.schema.names]
             )
