@@ -99,8 +99,8 @@ def test_every_table_of_rows_has_a_column_schema(definitions: dg.Definitions) ->
         if len(key.path) == 1:
             assert schema is None, f"{key} is one file over all tables"
             continue
-        assert isinstance(schema, dg.TableSchemaMetadataValue), key
-        assert schema.value.columns, key
+        assert isinstance(schema, dg.TableSchema), key
+        assert schema.columns, key
 
 
 def test_no_asset_hangs_in_the_air(definitions: dg.Definitions) -> None:
