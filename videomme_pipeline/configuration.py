@@ -25,7 +25,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: no such file") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: not readable as YAML: {error}") from error
+        found = " ".join(str(error).split())
+        raise ConfigurationError(f"{path}: not readable as YAML: {found}") from error
     if value is None:
         return {}
     if not isinstance(value, dict):

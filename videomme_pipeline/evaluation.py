@@ -11,14 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 from upath import UPath
 
 from videomme_pipeline.annotations.source import BenchmarkSpec
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import Spec, fingerprint
-from videomme_pipeline.frames.sampling import Sampling, parse_sampling
+from videomme_pipeline.frames.sampling import (
+    FpsBased,
+    Keyframe,
+    Sampling,
+    UniformN,
+    parse_sampling,
+)
 from videomme_pipeline.models.catalog import Catalog, ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Template, TemplateName, load_template, parse_template
@@ -29,7 +35,11 @@ from videomme_pipeline.videos.media import BENCHMARKS
 
 NONE = "none"
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_SAMPLING: TypeAdapter[Sampling] = TypeAdapter(Sampling)
+_STRATEGIES: Mapping[str, type[Sampling]] = {
+    "uniform_n": UniformN,
+    "fps_based": FpsBased,
+    "keyframe": Keyframe,
+}
 
 
 class EvaluationFile(Spec):
@@ -236,13 +246,13 @@ def _read_samplings(path: Path) -> dict[str, tuple[Sampling, ...]]:
 def _sampling(value: str | Mapping[str, Any]) -> Sampling:
     if isinstance(value, str):
         return parse_sampling(value)
-    try:
-        return _SAMPLING.validate_python(dict(value))
-    except ValidationError as error:
-        found = "; ".join(
-            f"`{'.'.join(map(str, item['loc'][1:]))}`: {item['msg']}" for item in error.errors()
+    strategy = str(value.get("strategy"))
+    if strategy not in _STRATEGIES:
+        raise ConfigurationError(
+            f"sampling {dict(value)}: no strategy `{strategy}`, "
+            f"{nearest(strategy, list(_STRATEGIES))}"
         )
-        raise ConfigurationError(f"sampling {dict(value)}: {found}") from None
+    return parse_spec(value, _STRATEGIES[strategy], f"sampling {dict(value)}")
 
 
 def _template(value: str, folder: Path) -> Template:

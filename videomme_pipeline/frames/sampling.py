@@ -355,8 +355,10 @@ def parse_sampling(text: str) -> UniformN | FpsBased | Keyframe:
         reason = str(error)
         if isinstance(error, ValidationError):
             reason = "; ".join(str(item["msg"]) for item in error.errors())
+        near = _nearest(rule)
+        hint = "." if near == rule else f"; did you mean {near!r}?"
         raise ConfigurationError(
-            f"sampling {text!r}: {reason}; did you mean {_nearest(rule)!r}? "
+            f"sampling {text!r}: {reason}{hint} "
             f"Written are {', '.join(_FORMS)}, each with any of {', '.join(_OPTION_FORMS)} "
             "after a point"
         ) from error

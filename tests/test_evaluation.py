@@ -1,0 +1,258 @@
+"""Evaluation files: what they may say, what is said about a wrong one, and what is hashed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.evaluation import (
+    Configuration,
+    Evaluation,
+    read_configuration,
+    write_example,
+)
+
+ROOT = Path(__file__).parents[1]
+GOOD: Mapping[str, Any] = {
+    "benchmark": "smoke",
+    "model": "served",
+    "sampling": "uniform_n-16",
+    "subtitles": "window-500",
+    "decoding": {"temperature": 0.5},
+}
+MODELS = """
+served:
+  base_url: http://127.0.0.1:8000/v1
+  model: Served/Model-7B
+qwen2.5-vl-7b:
+  base_url: http://127.0.0.1:8000/v1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A configuration folder without an evaluation."""
+    (tmp_path / "evaluations").mkdir()
+    (tmp_path / "benchmarks.yaml").write_text("smoke:\nsmoke_v2:\n")
+    (tmp_path / "models.yaml").write_text(MODELS)
+    return tmp_path
+
+
+def write(folder: Path, name: str, value: Mapping[str, Any] | str) -> Path:
+    path = folder / "evaluations" / f"{name}.yaml"
+    path.write_text(value if isinstance(value, str) else yaml.safe_dump(dict(value)))
+    return path
+
+
+def read(folder: Path, name: str, value: Mapping[str, Any] | str) -> Evaluation:
+    write(folder, name, value)
+    return read_configuration(folder).evaluation(name)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"samplng": "uniform_n-4"}, "unknown key `samplng`, did you mean `sampling`?"),
+        ({"decoding": {"max_token": 8}}, "`decoding.max_token`, did you mean `max_tokens`?"),
+        ({"model": "qwen2.5-vl-7bb"}, "did you mean `qwen2.5-vl-7b`?"),
+        ({"model": "gpt"}, "model gpt: not in models.yaml and not built in"),
+        ({"benchmark": "smokey"}, "benchmark `smokey` is not set up in benchmarks.yaml, did you"),
+        ({"sampling": "unifrom_n-16"}, "did you mean 'uniform_n-16'?"),
+        ({"sampling": "uniform_n-0"}, "'uniform_n-0': Input should be greater than 0."),
+        (
+            {"sampling": {"strategy": "unifrm_n", "frames": 4}},
+            "no strategy `unifrm_n`, did you mean `uniform_n`?",
+        ),
+        (
+            {"sampling": {"strategy": "uniform_n", "frames": 4, "placment": "interior"}},
+            "unknown key `placment`, did you mean `placement`?",
+        ),
+        ({"sampling": {"frames": 4}}, "no strategy `None`"),
+        ({"subtitles": "windw-500"}, "subtitle alignment 'windw-500': no such alignment"),
+        ({"prompt": "contrct_v1"}, "no such template; choose official_v1, contract_v1"),
+        ({"prompt": "own.txt"}, "prompt template 'own.txt': no such template"),
+        ({"reader": "strct"}, "`reader` is 'strct': Input should be 'strict'"),
+        ({"samples": 0}, "`samples` is 0"),
+        ({"model": None}, "`model` is None"),
+    ],
+)
+def test_a_mistake_is_one_paragraph_that_names_the_file(
+    folder: Path, change: Mapping[str, Any], said: str
+) -> None:
+    path = write(folder, "mine", dict(GOOD) | dict(change))
+    with pytest.raises(ConfigurationError) as caught:
+        read_configuration(folder).evaluation("mine")
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert said in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("benchmark: [smoke", "not readable as YAML: while parsing a flow sequence expected"),
+        ("- benchmark: smoke\n", "expected `key: value` lines, found a list"),
+        ("", "missing key `benchmark`; missing key `model`"),
+    ],
+)
+def test_a_file_that_is_no_evaluation_at_all_says_so(folder: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(folder, "mine", text)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_file_is_left_out_and_the_others_load(folder: Path) -> None:
+    write(folder, "good", GOOD)
+    write(folder, "bad", dict(GOOD) | {"model": "nobody"})
+    configuration = read_configuration(folder)
+    assert list(configuration.evaluations) == ["good"]
+    assert list(configuration.problems) == ["bad"]
+    assert configuration.evaluation("good").model.model == "Served/Model-7B"
+
+
+@pytest.mark.parametrize("name", ["my evaluation", "-leading", ".hidden-not", "a|b", "größe"])
+def test_a_name_that_is_no_slug_is_refused(folder: Path, name: str) -> None:
+    """It becomes a partition key, a column value and a folder."""
+    write(folder, name, GOOD)
+    configuration = read_configuration(folder)
+    assert configuration.evaluations == {}
+    for problem in configuration.problems.values():
+        assert "the file name is the evaluation's name" in str(problem)
+
+
+def test_an_unknown_name_gets_the_nearest_one(folder: Path) -> None:
+    write(folder, "mine-16", GOOD)
+    with pytest.raises(ConfigurationError, match=r"no evaluation `mine-1`.*`mine-16`.*init mine-1"):
+        read_configuration(folder).evaluation("mine-1")
+
+
+def test_a_sampling_is_the_same_in_words_and_in_parts(folder: Path) -> None:
+    words = read(folder, "words", dict(GOOD) | {"sampling": "uniform_n-16-interior.jpeg-80"})
+    parts = {
+        "strategy": "uniform_n",
+        "frames": 16,
+        "placement": "interior",
+        "picture": {"jpeg_quality": 80},
+    }
+    other = read(folder, "parts", dict(GOOD) | {"sampling": parts})
+    assert other.sampling == words.sampling
+    assert other.sampling_name == "uniform_n-16-interior.jpeg-80"
+
+
+def test_tracks_and_their_names(folder: Path) -> None:
+    with_subtitles = read(folder, "with", GOOD)
+    assert with_subtitles.track == "with_subtitles"
+    assert with_subtitles.track_name == "uniform_n-16.window-500"
+    blind = read(folder, "blind", {"benchmark": "smoke", "model": "random"})
+    assert (blind.track, blind.track_name) == ("without_subtitles", None)
+    assert (blind.sampling, blind.sampling_name) == (None, "none")
+
+
+def test_the_samplings_of_a_benchmark_are_those_used_and_those_offered(folder: Path) -> None:
+    write(folder, "mine", GOOD)
+    (folder / "samplings.yaml").write_text("smoke: [keyframe-8, {strategy: fps_based, fps: 1}]\n")
+    configuration = read_configuration(folder)
+    assert list(configuration.samplings_of("smoke")) == [
+        "fps_based-1",
+        "keyframe-8",
+        "uniform_n-16",
+    ]
+    assert configuration.samplings_of("smoke_v2") == {}
+
+
+def test_a_fingerprint_knows_no_names(folder: Path) -> None:
+    """Neither the file's name nor the order of its keys, nor what cannot change an answer."""
+    first = read(folder, "first", GOOD)
+    second = read(folder, "second", dict(reversed(GOOD.items())))
+    assert first.fingerprint == second.fingerprint
+    (folder / "models.yaml").write_text(
+        MODELS.replace("127.0.0.1", "localhost", 1) + "  limits: {concurrency: 2}\n"
+    )
+    assert read(folder, "first", GOOD).fingerprint == first.fingerprint
+
+
+CHANGES: list[Mapping[str, Any]] = [
+    {"benchmark": "smoke_v2"},
+    {"model": "qwen2.5-vl-7b"},
+    {"model": "embedded"},
+    {"sampling": "uniform_n-8"},
+    {"sampling": "uniform_n-16-interior"},
+    {"sampling": "uniform_n-16.jpeg-60"},
+    {"sampling": "fps_based-1"},
+    {"sampling": "none"},
+    {"subtitles": "none"},
+    {"subtitles": "window-400"},
+    {"subtitles": "full"},
+    {"prompt": "official_v1"},
+    {"reader": "official_v1"},
+    {"decoding": {"temperature": 0.0}},
+    {"decoding": {"temperature": 0.5, "max_tokens": 17}},
+    {"decoding": {"temperature": 0.5, "seed": 3}},
+    {"samples": 2},
+]
+
+
+def test_every_changed_setting_is_another_fingerprint(folder: Path) -> None:
+    prints = [read(folder, "mine", dict(GOOD) | dict(change)).fingerprint for change in CHANGES]
+    prints.append(read(folder, "mine", GOOD).fingerprint)
+    assert len(set(prints)) == len(CHANGES) + 1
+
+
+def test_every_changed_setting_is_in_the_specification(folder: Path) -> None:
+    held = [read(folder, "mine", dict(GOOD) | dict(change)).specification for change in CHANGES]
+    original = read(folder, "mine", GOOD).specification
+    assert original not in held
+    assert len({repr(specification) for specification in held}) == len(CHANGES)
+
+
+def test_a_template_of_ones_own_lies_beside_the_evaluation(folder: Path) -> None:
+    template = folder / "evaluations" / "mine.txt"
+    template.write_text("{{ question }}\n{{ options }}\nLetter:")
+    value = dict(GOOD) | {"prompt": "mine.txt"}
+    first = read(folder, "own", value)
+    assert "Letter:" in first.template.model_dump_json()
+    assert first.fingerprint != read(folder, "contract", GOOD).fingerprint
+    template.write_text("{{ question }}\n{{ options }}\nThe letter:")
+    assert read(folder, "own", value).fingerprint != first.fingerprint
+
+
+@pytest.mark.parametrize("benchmark", ["smoke", "smoke_v2"])
+def test_the_example_is_an_evaluation(folder: Path, benchmark: str) -> None:
+    path = write_example(folder / "evaluations" / "mine.yaml", benchmark)
+    evaluation = read_configuration(folder).evaluation("mine")
+    assert (evaluation.benchmark, evaluation.sampling_name) == (benchmark, "uniform_n-16")
+    uncommented = path.read_text().replace("# decoding:", "decoding:")
+    for key in ("temperature", "max_tokens", "seed"):
+        uncommented = uncommented.replace(f"#   {key}", f"  {key}")
+    path.write_text(uncommented.replace("# samples:", "samples:"))
+    assert read_configuration(folder).evaluation("mine").decoding.seed == 7
+
+
+def test_an_example_takes_nobodys_place(folder: Path) -> None:
+    path = write(folder, "mine", GOOD)
+    before = path.read_text()
+    with pytest.raises(ConfigurationError, match="there is an evaluation of that name"):
+        write_example(path, "smoke")
+    assert path.read_text() == before
+
+
+def own_configuration() -> Configuration:
+    return read_configuration(ROOT / "assets")
+
+
+def test_every_evaluation_of_this_repository_loads() -> None:
+    configuration = own_configuration()
+    assert configuration.problems == {}
+    files = {path.stem for path in (ROOT / "assets" / "evaluations").glob("*.yaml")}
+    assert set(configuration.evaluations) == files
+    assert {e.benchmark for e in configuration.evaluations.values()} >= {"smoke", "smoke_v2"}
+
+
+def test_no_two_evaluations_of_this_repository_are_the_same() -> None:
+    evaluations = own_configuration().evaluations.values()
+    assert len({e.fingerprint for e in evaluations}) == len(evaluations)
