@@ -94,7 +94,7 @@ def test_a_mistake_is_one_paragraph_that_names_the_file(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("benchmark: [smoke", "not readable as YAML: while parsing a flow sequence expected"),
+        ("benchmark: [smoke", "not readable as YAML: while parsing a flow sequence"),
         ("- benchmark: smoke\n", "expected `key: value` lines, found a list"),
         ("", "missing key `benchmark`; missing key `model`"),
     ],
@@ -121,8 +121,8 @@ def test_a_name_that_is_no_slug_is_refused(folder: Path, name: str) -> None:
     write(folder, name, GOOD)
     configuration = read_configuration(folder)
     assert configuration.evaluations == {}
-    for problem in configuration.problems.values():
-        assert "the file name is the evaluation's name" in str(problem)
+    assert list(configuration.problems) == [name]
+    assert "the file name is the evaluation's name" in str(configuration.problems[name])
 
 
 def test_an_unknown_name_gets_the_nearest_one(folder: Path) -> None:
@@ -168,10 +168,13 @@ def test_the_samplings_of_a_benchmark_are_those_used_and_those_offered(folder: P
 def test_a_fingerprint_knows_no_names(folder: Path) -> None:
     """Neither the file's name nor the order of its keys, nor what cannot change an answer."""
     first = read(folder, "first", GOOD)
-    second = read(folder, "second", dict(reversed(GOOD.items())))
+    second = read(folder, "second", dict(reversed(list(GOOD.items()))))
     assert first.fingerprint == second.fingerprint
+    moved = MODELS.replace("127.0.0.1", "localhost")
     (folder / "models.yaml").write_text(
-        MODELS.replace("127.0.0.1", "localhost", 1) + "  limits: {concurrency: 2}\n"
+        moved.replace(
+            "model: Served/Model-7B", "model: Served/Model-7B\n  limits: {concurrency: 2}"
+        )
     )
     assert read(folder, "first", GOOD).fingerprint == first.fingerprint
 
