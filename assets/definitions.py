@@ -20,7 +20,7 @@ from assets.retention import retention_job
 from assets.schedules import leaderboard_freshness, nightly_job, schedules
 from assets.scores import Scores
 from assets.sensors import results_after_nights, sensors
-from assets.stage import BenchmarkStage, SharedStage, Stage, refresh
+from assets.stage import DATA_VERSION_TAG, BenchmarkStage, SharedStage, Stage, refresh
 from assets.subtitles import Subtitles
 from assets.videos import Videos
 from assets.warehouse import Warehouse
@@ -118,17 +118,31 @@ def _asset(
     )
     def compute(
         context: dg.AssetExecutionContext,
-    ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckResult]:
+    ) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult[None] | dg.AssetCheckResult]:
         stage.look_again()
         asked = [stage.cell(key) for key in context.partition_keys] if partitions else [Cell()]
         recorded = recorded_versions(context.instance, stage)
-        yield from refresh(
-            stage, asked, recorded, newest_event(context.instance), report_fresh=True
-        )
+        seen = newest_event(context.instance)
+        for event in refresh(stage, asked, recorded, seen, report_fresh=True):
+            yield event if len(asked) > 1 else _result(event)
         stage.announce(context.instance)
         yield is_complete(stage)
 
     return compute
+
+
+def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
+    """The event of the only partition of a run as its result, so that assets behind it follow.
+
+    A result speaks for all partitions of a run, with one data version: where there are several,
+    each has its own event instead, and assets behind them have a run of their own.
+    """
+    tags = event.tags or {}
+    return dg.MaterializeResult(
+        asset_key=event.asset_key,
+        metadata=event.metadata,
+        data_version=dg.DataVersion(tags[DATA_VERSION_TAG]),
+    )
 
 
 def _column_schema(stage: Stage) -> dg.TableSchema | None:

@@ -98,12 +98,11 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The folder of one test: with everything fresh for a test that asks for `project`."""
-    root = tmp_path / "root"
-    if "project" in request.fixturenames:
-        shutil.copytree(request.getfixturevalue("made_once"), root)
+    if "made_once" in request.fixturenames:
+        shutil.copytree(request.getfixturevalue("made_once"), tmp_path, dirs_exist_ok=True)
     else:
-        (root / "home").mkdir(parents=True)
-    return root
+        (tmp_path / "home").mkdir()
+    return tmp_path
 
 
 @pytest.fixture
@@ -117,7 +116,7 @@ def write_project(root: Path, copy: Copy) -> WriteProject:
 
 
 @pytest.fixture
-def project(write_project: WriteProject) -> Project:
+def project(write_project: WriteProject, made_once: Path) -> Project:
     """A project of which everything is fresh."""
     return write_project()
 

@@ -232,3 +232,25 @@ def test_the_badges_of_the_ui_agree_that_everything_is_fresh(
         "videomme/frames uniform_n-8|003",
         "videomme/subtitles uniform_n-4.window-500|003",
     }
+
+
+def test_one_partition_runs_through_several_assets_at_once(
+    write_project: WriteProject, project: Project, instance: dg.DagsterInstance
+) -> None:
+    changed = dict(EVALUATIONS) | {"few": EVALUATIONS["few"] | {"prompt": "official_v1"}}
+    job = build_definitions(write_project(changed)).resolve_implicit_global_asset_job_def()
+    result = job.execute_in_process(
+        instance=instance,
+        asset_selection=[dg.AssetKey(["videomme", name]) for name in ("prompts", "responses")],
+        partition_key="few|003",
+    )
+    made_of = {
+        (event.asset_key.path[-1], event.partition)
+        for event in result.get_asset_materialization_events()
+        if event.asset_key
+    }
+    assert made_of == {("prompts", "few|003"), ("responses", "few|003")}
+    results = job.execute_in_process(
+        instance=instance, asset_selection=[dg.AssetKey("warehouse"), dg.AssetKey("report_page")]
+    )
+    assert len(results.get_asset_materialization_events()) == 2

@@ -52,7 +52,7 @@ HOSTILE = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Debian's browser; Playwright brings none of its own here."""
     path = shutil.which("chromium")
