@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+import dagster as dg
+
 from assets.errors import NotReadyError
 from assets.failures import FailureLog
 from assets.partitions import Cell
@@ -10,7 +12,9 @@ from assets.stage import INCOMPLETE, BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.reports.terminal import interval, percent
 from videomme_pipeline.responses.response import Response, never_answered
+from videomme_pipeline.scoring.breakdowns import breakdown
 from videomme_pipeline.scoring.score import SCORE_VERSION, score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows, stored_fingerprint, write_rows
@@ -69,7 +73,7 @@ class Scores(BenchmarkStage):
             fingerprint=target.fingerprint + (INCOMPLETE if incomplete else ""),
             recipe=evaluation.specification,
         )
-        return Made(target=target, metadata=_metadata(outcomes), incomplete=incomplete)
+        return Made(target=target, metadata=_metadata(rows, outcomes), incomplete=incomplete)
 
     def _answers(
         self, video_id: str, evaluation: Evaluation, reasons: Mapping[Cell, str]
@@ -105,11 +109,26 @@ class Scores(BenchmarkStage):
         return {(row.question_id, row.sample): row for row in read_rows(path, Response)}
 
 
-def _metadata(outcomes: Counter[Outcome]) -> dict[str, object]:
+def _metadata(rows: Sequence[ScoredQuestion], outcomes: Counter[Outcome]) -> dict[str, object]:
     questions = outcomes.total()
     answered = outcomes[Outcome.CORRECT] + outcomes[Outcome.INCORRECT]
     metadata: dict[str, object] = {outcome.value: outcomes[outcome] for outcome in Outcome}
     metadata |= {"questions": questions, "accuracy": outcomes[Outcome.CORRECT] / questions}
     if answered:
         metadata["accuracy_of_answered"] = outcomes[Outcome.CORRECT] / answered
+    column = "task_type" if rows[0].group_type is None else "second_head"
+    metadata[f"by_{column}"] = dg.MetadataValue.table(
+        [
+            dg.TableRecord(
+                {
+                    column: cell.values[0],
+                    "accuracy": percent(cell.accuracy),
+                    "interval": interval(cell.accuracy_low, cell.accuracy_high),
+                    "questions": cell.responses,
+                    "videos": cell.videos,
+                }
+            )
+            for cell in breakdown(rows, [column])
+        ]
+    )
     return metadata

@@ -1,6 +1,8 @@
 """`warehouse`: the DuckDB file with every table and view, built anew when scores changed."""
 
+import base64
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from upath import UPath
@@ -9,6 +11,10 @@ from assets.stage import Failed, Made, SharedStage, Target
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.warehouse.database import connect, query, rebuild
 
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+LARGEST_CHART_BYTES = 60_000
 PREVIEW = "select * from overall order by benchmark, evaluation"
 
 
@@ -38,9 +44,32 @@ class Warehouse(SharedStage):
     def _preview(self) -> dict[str, object]:
         with connect(self.store) as connection:
             rows = query(connection, PREVIEW)
-        if not rows:
-            return {"evaluations": 0}
-        return {"evaluations": len(rows), "overall": table_of(rows)}
+            if not rows:
+                return {"evaluations": 0}
+            charts = {
+                f"{benchmark}_by_{column}": _chart(connection, benchmark, column)
+                for benchmark, column in _charted(rows)
+            }
+        return {"evaluations": len(rows), "overall": table_of(rows), **charts}
+
+
+def _charted(rows: Sequence[dict[str, object]]) -> list[tuple[str, str]]:
+    """Each benchmark with the column that divides it in the fewest parts."""
+    benchmarks = sorted({str(row["benchmark"]) for row in rows})
+    return [(name, "level" if name.endswith("_v2") else "duration") for name in benchmarks]
+
+
+def _chart(
+    connection: "DuckDBPyConnection", benchmark: str, column: str
+) -> dg.MarkdownMetadataValue:
+    """Scores with their intervals as a picture; none where it would fill the event log."""
+    from videomme_pipeline.reports.charts import breakdown_chart, svg  # noqa: PLC0415 - loads Altair
+
+    picture = svg(breakdown_chart(connection, benchmark, column)).encode()
+    if len(picture) > LARGEST_CHART_BYTES:
+        return dg.MetadataValue.md("too many evaluations for a picture; see the report page")
+    encoded = base64.b64encode(picture).decode()
+    return dg.MetadataValue.md(f"![{column}](data:image/svg+xml;base64,{encoded})")
 
 
 def table_of(rows: Sequence[dict[str, object]]) -> dg.TableMetadataValue:

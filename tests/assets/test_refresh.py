@@ -237,7 +237,7 @@ def test_the_badges_of_the_ui_agree_that_everything_is_fresh(
 def test_one_partition_runs_through_several_assets_at_once(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance
 ) -> None:
-    changed = dict(EVALUATIONS) | {"few": EVALUATIONS["few"] | {"prompt": "official_v1"}}
+    changed = dict(EVALUATIONS) | {"few": dict(EVALUATIONS["few"]) | {"prompt": "official_v1"}}
     job = build_definitions(write_project(changed)).resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(
         instance=instance,
