@@ -197,17 +197,14 @@ def read_evaluation(
         ConfigurationError: naming the file, the key, what was found and what is known instead.
     """
     file = parse_spec(read_yaml(path), EvaluationFile, str(path))
-    if not _SLUG.fullmatch(path.stem):
-        raise ConfigurationError(
-            f"{path}: the file name is the evaluation's name; use letters, digits, `.`, `_`, `-`"
-        )
+    _check_name(path.stem, path)
     if file.benchmark not in benchmarks:
         raise ConfigurationError(
             f"{path}: benchmark `{file.benchmark}` is not set up in benchmarks.yaml, "
             f"{nearest(file.benchmark, list(benchmarks))}"
         )
     try:
-        return Evaluation(
+        evaluation = Evaluation(
             name=path.stem,
             benchmark=file.benchmark,
             model=catalog.find(file.model),
@@ -220,6 +217,14 @@ def read_evaluation(
         )
     except VideoMMEError as error:
         raise ConfigurationError(f"{path}: {error}") from error
+    alignment, template = evaluation.alignment, evaluation.template
+    if alignment is not None and alignment.is_interleaved and not template.can_interleave:
+        raise ConfigurationError(
+            f"{path}: `subtitles: {alignment.name}` stand between the frames, and prompt "
+            f"`{template.name}` has no form for that; use official_v2, or an alignment that lists "
+            "lines (window-500, full)"
+        )
+    return evaluation
 
 
 def _read_benchmarks(path: Path) -> dict[str, BenchmarkSpec]:
@@ -262,12 +267,22 @@ def _template(value: str, folder: Path) -> Template:
     return load_template(path) if path.exists() else parse_template(value)
 
 
-def write_example(path: Path, benchmark: str) -> Path:
-    """Write a commented evaluation file to start from.
+def _check_name(name: str, path: Path) -> None:
+    """Refuse a name that cannot be a partition key and a folder."""
+    if not _SLUG.fullmatch(name):
+        raise ConfigurationError(
+            f"{path}: the file name is the evaluation's name; use letters, digits, `.`, `_`, `-`"
+        )
+
+
+def write_example(folder: Path, name: str, benchmark: str) -> Path:
+    """Write a commented evaluation file to start from, and return its path.
 
     Raises:
-        ConfigurationError: when the file is there already.
+        ConfigurationError: when the file is there already, or its name can be no evaluation's.
     """
+    path = folder / f"{name}.yaml"
+    _check_name(name, path)
     if path.exists():
         raise ConfigurationError(f"{path}: there is an evaluation of that name; choose another")
     publish(UPath(path), _EXAMPLE.format(benchmark=benchmark).encode())
