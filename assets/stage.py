@@ -215,14 +215,15 @@ class BenchmarkStage(Stage):
         ]
 
     def _variants(self, evaluations: Sequence[str] | None) -> Sequence[str | None]:
+        """The variants that evaluations need; [None] for a stage without any, [] when none do."""
         dimension = self.variant_dimension
-        if dimension is None:
-            return [None]
         if evaluations is None:
-            return self.benchmark.partitions.variants(dimension)
+            return [None] if dimension is None else self.benchmark.partitions.variants(dimension)
         own = [
             self.benchmark.evaluations[e] for e in evaluations if e in self.benchmark.evaluations
         ]
+        if dimension is None:
+            return [None] if own else []
         return sorted({variant for e in own if (variant := variant_of(e, dimension))})
 
 

@@ -14,7 +14,7 @@ from assets.freshness import Freshness
 from assets.jobs import REFRESH_JOB, run_config
 from assets.resources import Project
 from assets.run import plan_project, refresh_project
-from tests.assets.conftest import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject
+from tests.assets.conftest import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject, stage
 from tests.builders import write_video
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows
@@ -166,6 +166,11 @@ def test_nothing_of_the_benchmark_is_read_before_its_licence_is_accepted(
     reasons = {state.name: state.reason for state in refreshed.behind}
     assert "accept_license: true" in reasons["videomme/questions"]
     assert not project.store.questions("videomme").exists()
+
+
+def test_a_benchmark_that_no_chosen_evaluation_needs_is_left_alone(project: Project) -> None:
+    for name in ("questions", "videos", "frames", "scores"):
+        assert stage(project, name).cells(["of another benchmark"]) == []
 
 
 def test_ranges_of_partitions_run_from_the_ui(
