@@ -226,7 +226,7 @@ def test_a_template_of_ones_own_lies_beside_the_evaluation(folder: Path) -> None
 
 @pytest.mark.parametrize("benchmark", ["smoke", "smoke_v2"])
 def test_the_example_is_an_evaluation(folder: Path, benchmark: str) -> None:
-    path = write_example(folder / "evaluations" / "mine.yaml", benchmark)
+    path = write_example(folder / "evaluations", "mine", benchmark)
     evaluation = read_configuration(folder).evaluation("mine")
     assert (evaluation.benchmark, evaluation.sampling_name) == (benchmark, "uniform_n-16")
     uncommented = path.read_text().replace("# decoding:", "decoding:")
@@ -240,8 +240,15 @@ def test_an_example_takes_nobodys_place(folder: Path) -> None:
     path = write(folder, "mine", GOOD)
     before = path.read_text()
     with pytest.raises(ConfigurationError, match="there is an evaluation of that name"):
-        write_example(path, "smoke")
+        write_example(path.parent, "mine", "smoke")
     assert path.read_text() == before
+
+
+@pytest.mark.parametrize("name", ["my evaluation", "../mine", "a/b", ""])
+def test_an_example_has_a_name_that_loads(folder: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="the file name is the evaluation's name"):
+        write_example(folder / "evaluations", name, "smoke")
+    assert {path.name for path in folder.rglob("*.yaml")} == {"benchmarks.yaml", "models.yaml"}
 
 
 def own_configuration() -> Configuration:

@@ -25,9 +25,11 @@ from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
+    from upath import UPath
 
     from assets.resources import Project
     from assets.run import Refreshed
+    from videomme_pipeline.evaluation import Configuration
     from videomme_pipeline.scoring.nights import NightReport
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.store import Store
@@ -70,9 +72,6 @@ def main() -> None:
     except VideoMMEError as error:
         err.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough (`videomme sql … | head`).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.command(epilog="Example: videomme run smoke-embedded")
@@ -91,7 +90,7 @@ def run(
     from assets.run import plan_project, refresh_project  # noqa: PLC0415
 
     with _opened() as (project, instance):
-        names = _chosen(project, evaluations, benchmark)
+        names = _chosen(project.configuration, evaluations, benchmark)
         if dry_run:
             _show_counts(plan_project(project, instance, names))
             return
@@ -119,7 +118,8 @@ def status(
     from assets.run import plan_project  # noqa: PLC0415
 
     with _opened() as (project, instance):
-        states = plan_project(project, instance, _chosen(project, evaluations, benchmark))
+        names = _chosen(project.configuration, evaluations, benchmark)
+        states = plan_project(project, instance, names)
     if as_json:
         listed = [
             {"partition": s.name, "state": s.freshness, "reason": s.reason}
@@ -216,6 +216,7 @@ def score(
     ] = True,
 ) -> None:
     """Score a results file. The flags with underscores are the official script's own."""
+    from videomme_pipeline.configuration import nearest  # noqa: PLC0415
     from videomme_pipeline.reports.score_report import ReportKind, render  # noqa: PLC0415
     from videomme_pipeline.scoring.groups import GroupRule  # noqa: PLC0415
     from videomme_pipeline.scoring.read_answer import ReaderName  # noqa: PLC0415
@@ -224,8 +225,11 @@ def score(
         parse_durations,
         score_file,
     )
+    from videomme_pipeline.videos.media import BENCHMARKS  # noqa: PLC0415
 
     kind = _choice(ReportKind, report, "report")
+    if benchmark not in BENCHMARKS:
+        raise ConfigurationError(f"no benchmark `{benchmark}`: {nearest(benchmark, BENCHMARKS)}")
     if reader is None:
         official = "official_v2" if benchmark == "videomme_v2" else "official_v1"
         reader = official if kind is ReportKind.OFFICIAL else "strict"
@@ -310,6 +314,8 @@ def report(
         raise ConfigurationError("--folder holds frames, which must not be shared; choose one")
     store = _project().store
     name = "share.html" if share else "pages" if folder else "report.html"
+    for evaluation in evaluations or ():
+        _scores_file(store, evaluation)
     target = output or store.local("reports", name)
     if folder:
         path = write_folder(store, target, evaluations=evaluations or None)
@@ -358,10 +364,11 @@ def init(
     benchmark: Annotated[str, typer.Option("--benchmark", "-b")] = "smoke",
 ) -> None:
     """Write a commented evaluation file to start from."""
-    from assets.resources import configuration_folder  # noqa: PLC0415
     from videomme_pipeline.evaluation import write_example  # noqa: PLC0415
 
-    path = write_example(configuration_folder() / "evaluations" / f"{name}.yaml", benchmark)
+    configuration = _project().configuration
+    _chosen(configuration, None, [benchmark])
+    path = write_example(configuration.folder / "evaluations", name, benchmark)
     err.print(f"Wrote {path}. Edit it, then: videomme run {name}", highlight=False, soft_wrap=True)
 
 
@@ -460,10 +467,11 @@ def _opened() -> Iterator[tuple["Project", "DagsterInstance"]]:
 
 
 def _chosen(
-    project: "Project", evaluations: Sequence[str] | None, benchmarks: Sequence[str] | None
+    configuration: "Configuration",
+    evaluations: Sequence[str] | None,
+    benchmarks: Sequence[str] | None,
 ) -> list[str]:
     """The evaluations that a command is about; each must exist."""
-    configuration = project.configuration
     unknown = [name for name in benchmarks or () if name not in configuration.benchmarks]
     if unknown:
         raise ConfigurationError(
@@ -489,9 +497,16 @@ def _choice(kinds: type[Kind], value: str, what: str) -> Kind:
 
 def _scores(store: "Store", evaluation: str) -> tuple[str, list["ScoredQuestion"]]:
     """The benchmark and the scored questions of an evaluation that was run."""
-    from videomme_pipeline.configuration import nearest  # noqa: PLC0415
     from videomme_pipeline.scoring.scored_question import ScoredQuestion  # noqa: PLC0415
     from videomme_pipeline.store import read_rows  # noqa: PLC0415
+
+    path = _scores_file(store, evaluation)
+    return path.parent.parent.name, read_rows(path, ScoredQuestion)
+
+
+def _scores_file(store: "Store", evaluation: str) -> "UPath":
+    """Where the scores of an evaluation that was run are stored."""
+    from videomme_pipeline.configuration import nearest  # noqa: PLC0415
 
     files = {path.stem: path for path in store.path().glob("*/scores/*.parquet")}
     if evaluation not in files:
@@ -499,8 +514,7 @@ def _scores(store: "Store", evaluation: str) -> tuple[str, list["ScoredQuestion"
         raise ConfigurationError(
             f"evaluation {evaluation} has no scores, {hint} (videomme run {evaluation})"
         )
-    path = files[evaluation]
-    return path.parent.parent.name, read_rows(path, ScoredQuestion)
+    return files[evaluation]
 
 
 def _show_counts(states: Sequence[Any]) -> None:

@@ -43,10 +43,10 @@ def show_rows(console: Console, rows: Sequence[Row], columns: Mapping[str, str])
     Without a terminal: a heading line and one line a row, tab-separated, nothing shortened.
     """
     if not console.is_terminal:
-        console.print("\t".join(columns), soft_wrap=True, markup=False, highlight=False)
+        # Not through `console.print`, which turns tabs into spaces.
+        console.file.write("\t".join(columns) + "\n")
         for row in rows:
-            line = "\t".join(_text(row.get(name)) for name in columns)
-            console.print(line, soft_wrap=True, markup=False, highlight=False)
+            console.file.write("\t".join(_text(row.get(name)) for name in columns) + "\n")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, heading in columns.items():
@@ -170,7 +170,8 @@ class ProgressLines:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bars.stop()
+        if self._console.is_terminal:
+            self._bars.stop()
 
     def show(self, what: str, done: int, total: int) -> None:
         """`done` of `total` items of `what`."""
