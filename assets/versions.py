@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from assets.errors import NotReadyError
 from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.evaluation import Evaluation
-from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.frames.cache import frame_recipe_fingerprint
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.prompts.render import RENDER_VERSION
@@ -154,8 +154,8 @@ class Versions:
         """Everything of a video's questions that scores hold."""
         return fingerprint(list(self._questions[video_id]))
 
-    def _of_spec(self, spec: Any) -> str:
-        return self._once(("spec", id(spec)), lambda: fingerprint(spec))
+    def _of_spec(self, spec: Spec | None) -> str | None:
+        return self._once(("spec", id(spec)), lambda: None if spec is None else spec.fingerprint)
 
     def _once(self, key: tuple[Any, ...], make: Callable[[], Version]) -> Version:
         if key not in self._known:

@@ -149,7 +149,8 @@ class OpenAICompatibleModel:
         except (openai.APIConnectionError, httpx2.TransportError) as error:
             cause = error.__cause__ or error
             raise ResponseFailure(
-                FailureKind.CONNECTION, f"{type(cause).__name__}: {cause}"
+                FailureKind.CONNECTION,
+                f"{self._connected().base_url}: {type(cause).__name__}: {cause}; is the server up?",
             ) from error
 
     def _connected(self) -> openai.AsyncOpenAI:

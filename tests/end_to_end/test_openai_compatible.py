@@ -1,0 +1,128 @@
+"""The whole chain against an endpoint: made-up Video-MME, real frames, real HTTP, real Dagster."""
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+from assets.resources import Project, open_project
+from assets.run import refresh_project
+from tests.assets.conftest import Copy, write_project_in
+from tests.model_server import Fault, ModelServer, letter_of
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.store import read_rows
+
+FAULTS = (Fault.RATE_LIMITED, Fault.SERVER_ERROR, Fault.MALFORMED_JSON)
+SERVED = {"benchmark": "videomme", "model": "served", "sampling": "uniform_n-4"}
+BLIND = {"benchmark": "videomme", "model": "random"}
+
+WriteServed = Callable[..., Project]
+
+
+@pytest.fixture
+def write_served(tmp_path: Path) -> WriteServed:
+    """Write a project with one model behind an endpoint and one that needs none, and open it."""
+    write = write_project_in(tmp_path, Copy(tmp_path / "copy"))
+
+    def write_served(base_url: str, **model: Any) -> Project:
+        written = write({"served": SERVED, "blind": BLIND}, videos=["002"])
+        folder = written.configuration.folder
+        limits = {"max_attempts": 3, "deadline_seconds": 20}
+        entry = {"base_url": base_url, "limits": limits} | model
+        (folder / "models.yaml").write_text(yaml.safe_dump({"served": entry}))
+        return open_project(folder, str(tmp_path / "data"))
+
+    return write_served
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    (tmp_path / "home").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as held:
+        yield held
+
+
+def scored(project: Project, evaluation: str) -> list[ScoredQuestion]:
+    return read_rows(project.store.scores("videomme", evaluation), ScoredQuestion)
+
+
+def pictures(body: dict[str, Any]) -> list[bytes]:
+    parts = body["messages"][-1]["content"]
+    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    return [base64.b64decode(url.removeprefix("data:image/jpeg;base64,")) for url in urls]
+
+
+def test_faults_end_answered_and_nothing_is_asked_again(
+    write_served: WriteServed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = iter(FAULTS)
+    planned: dict[str, Fault] = {}
+
+    def fault(question: str, asked_before: int) -> Fault | None:
+        if asked_before:
+            return None
+        return planned.setdefault(question, next(faults))
+
+    monkeypatch.setenv("SERVED_KEY", "secret")
+    with ModelServer(faults=fault, retry_after_seconds=0.1) as server:
+        project = write_served(server.base_url, api_key_env="SERVED_KEY")
+        assert refresh_project(project, instance, ["served"]).behind == []
+        assert Counter(planned.values()) == dict.fromkeys(FAULTS, 1)
+        assert set(server.asked.values()) == {2}, "each question failed once"
+        assert set(server.answered.values()) == {1}
+        for received in server.requests:
+            assert received.headers["authorization"] == "Bearer secret"
+            frames = pictures(received.body)
+            assert len(frames) == 4
+            assert all(frame.startswith(b"\xff\xd8") for frame in frames)
+        rows = scored(project, "served")
+        assert {row.raw_output for row in rows} <= set("ABCD")
+        assert sorted(str(row.raw_output) for row in rows) == sorted(map(letter_of, planned))
+        assert all(row.outcome in (Outcome.CORRECT, Outcome.INCORRECT) for row in rows)
+        requests = server.request_count
+        moved = server.base_url.replace("127.0.0.1", "localhost")
+        again = refresh_project(write_served(moved), instance, ["served"])
+        assert again.run_id is None
+        assert server.request_count == requests
+
+
+def test_a_server_that_is_down_stops_no_other_and_the_next_run_heals(
+    write_served: WriteServed, instance: dg.DagsterInstance
+) -> None:
+    with ModelServer() as gone:
+        port = gone.port
+    both = ["served", "blind"]
+    refreshed = refresh_project(write_served(gone.base_url), instance, both)
+    project = write_served(gone.base_url)
+    reasons = {state.name: state.reason for state in refreshed.behind}
+    assert gone.base_url in reasons["videomme/responses served|002"]
+    assert not any("blind" in name for name in reasons)
+    assert {row.outcome for row in scored(project, "served")} == {Outcome.FAILED}
+    assert all(row.error for row in scored(project, "served"))
+    assert Outcome.FAILED not in {row.outcome for row in scored(project, "blind")}
+    with ModelServer(port=port) as server:
+        healed = refresh_project(write_served(server.base_url), instance, both)
+        assert healed.behind == []
+        assert server.request_count == 3
+    assert healed.made["videomme/frames"] == 0
+    assert healed.made["videomme/responses"] == 1
+    assert Outcome.FAILED not in {row.outcome for row in scored(project, "served")}
+
+
+def test_a_missing_key_is_named_and_no_request_goes_out(
+    write_served: WriteServed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("A_KEY_THAT_IS_NOT_SET", raising=False)
+    with ModelServer() as server:
+        project = write_served(server.base_url, api_key_env="A_KEY_THAT_IS_NOT_SET")
+        refreshed = refresh_project(project, instance, ["served"])
+        assert server.request_count == 0
+    reasons = {state.name: state.reason for state in refreshed.behind}
+    reason = reasons["videomme/responses served|002"]
+    assert "the environment variable A_KEY_THAT_IS_NOT_SET is not set" in reason
+    assert "export A_KEY_THAT_IS_NOT_SET=" in reason
