@@ -79,6 +79,8 @@ def _refresh(
     except NotReadyError as error:
         context.log.warning(str(error))
         return
+    if not asked:
+        return
     recorded = recorded_versions(context.instance, stage)
     for event in refresh(stage, asked, recorded, newest_event(context.instance)):
         context.log_event(event)

@@ -12,7 +12,6 @@ from assets.jobs import REFRESH_JOB, run_config
 from assets.nightly import NIGHTLY_FILE, tracked_evaluations
 from assets.resources import Project
 from assets.schedules import NIGHTLY_JOB
-from assets.stage import BenchmarkStage
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.scoring.nights import NightReport
 
@@ -36,17 +35,9 @@ def plan_project(
 ) -> list[PartitionState]:
     """Where every partition stands, upstream first.
 
-    With `evaluations`, only the benchmarks and partitions that these need are looked at.
+    With `evaluations`, only the partitions that these need are looked at.
     """
-    wanted = set(project.benchmarks)
-    if evaluations is not None:
-        wanted = {project.configuration.evaluation(name).benchmark for name in evaluations}
-    stages = [
-        stage
-        for members in steps(project).values()
-        for stage in members
-        if not isinstance(stage, BenchmarkStage) or stage.benchmark.name in wanted
-    ]
+    stages = [stage for members in steps(project).values() for stage in members]
     for stage in stages:
         stage.look_again()
     return plan(stages, instance, evaluations)

@@ -205,14 +205,13 @@ class BenchmarkStage(Stage):
         self.benchmark.look_again()
 
     def cells(self, evaluations: Sequence[str] | None = None) -> list[Cell]:
+        variants = self._variants(evaluations)
+        if not variants:
+            return []
         videos: Iterable[str | None] = (
             self.benchmark.questions if Dimension.VIDEO in self.dimensions else [None]
         )
-        return [
-            Cell(video=video, variant=variant)
-            for variant in self._variants(evaluations)
-            for video in videos
-        ]
+        return [Cell(video=video, variant=variant) for variant in variants for video in videos]
 
     def _variants(self, evaluations: Sequence[str] | None) -> Sequence[str | None]:
         """The variants that evaluations need; [None] for a stage without any, [] when none do."""

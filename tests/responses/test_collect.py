@@ -311,7 +311,8 @@ def test_leader_goes_first_and_its_followers_find_the_cache_filled(tmp_path: Pat
 
 def test_adaptive_concurrency_finds_what_the_endpoint_takes(tmp_path: Path) -> None:
     plan = Plan(evaluation="test", limits=Limits(max_concurrency=64, deadline_seconds=60))
-    with ModelServer(max_in_flight=20, delay_seconds=0.03) as server:
+    # Slow enough that the client, not busy with sending, can have that many on their way.
+    with ModelServer(max_in_flight=20, delay_seconds=0.25) as server:
         responses = ask(tmp_path / "journal", videos(100), model_at(server), plan)
     assert all(item.raw_output for item in responses)
     assert 12 <= server.most_in_flight <= 45

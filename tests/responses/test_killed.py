@@ -68,15 +68,20 @@ def test_what_is_acknowledged_survives_a_kill(tmp_path: Path) -> None:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(5)]
         process.kill()
-        process.communicate()
+        rest, _ = process.communicate()
         asked = dict(server.asked)
         again = start(server, tmp_path / "journal", 10)
         final, _ = again.communicate()
-    acknowledged = answers("".join(lines))
-    assert acknowledged.items() <= answers(final).items()
-    assert len(answers(final)) == 30
-    repeated = [text for text, times in server.asked.items() if times > 1 and text in asked]
-    assert len(repeated) <= 8
+    acknowledged = answers("".join([*lines, rest]))
+    told = answers(final)
+    assert {key: told.get(key, value) for key, value in acknowledged.items()} == acknowledged
+    assert len(told) == 30
+    repeated = {text for text, times in server.asked.items() if times > 1 and text in asked}
+    for question_id in acknowledged:
+        video, part = question_id.split("-")
+        assert not any(f"video {int(video)}, part {part}?" in text for text in repeated)
+    # At the kill 8 are on their way, and some are answered that the journal has not taken yet.
+    assert len(repeated) <= 16
 
 
 @pytest.mark.slow
