@@ -38,7 +38,7 @@ class Store:
     def local(self, *parts: str) -> Path:
         """A folder or file that must be on a local disk (videos, SQLite, DuckDB)."""
         path = self.path(*parts)
-        if path.protocol not in ("", "file", "local"):
+        if not is_local(path):
             path = UPath(_local_companion(str(self.root))).joinpath(*parts)
         return Path(path.path)
 
@@ -94,6 +94,11 @@ class Store:
         return self.local("reports", f"{benchmark}.html")
 
 
+def is_local(path: UPath) -> bool:
+    """Whether `path` is on a local disk, where a rename publishes a file."""
+    return path.protocol in ("", "file", "local")
+
+
 def publish(path: UPath, data: bytes) -> None:
     """Write `data` to `path` so that no reader ever sees a part of it.
 
@@ -103,7 +108,7 @@ def publish(path: UPath, data: bytes) -> None:
         StorageError: when the target cannot be written (full, read-only).
     """
     try:
-        if path.protocol in ("", "file", "local"):
+        if is_local(path):
             _publish_locally(Path(path.path), data)
         else:
             path.write_bytes(data)

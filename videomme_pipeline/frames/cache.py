@@ -29,7 +29,7 @@ from videomme_pipeline.errors import FrameCacheError, StorageError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling
 from videomme_pipeline.rows import arrow_schema, to_table
-from videomme_pipeline.store import Store, publish
+from videomme_pipeline.store import Store, is_local, publish
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -340,7 +340,7 @@ _CHECKED_FACTS = {
 
 def _open(path: UPath) -> pa.NativeFile:
     """A local file is mapped, which saves a copy of all pictures."""
-    if path.protocol in ("", "file", "local"):
+    if is_local(path):
         return pa.memory_map(path.path)
     return pa.BufferReader(path.read_bytes())
 
@@ -354,7 +354,7 @@ def _set_aside(path: UPath) -> UPath:
 def _scratch_file(target: UPath) -> Path:
     """An empty file to write to: beside the target when it is local, else in the temp folder."""
     folder = None
-    if target.protocol in ("", "file", "local"):
+    if is_local(target):
         folder = Path(target.path).parent
         folder.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{target.name}.")
@@ -364,7 +364,7 @@ def _scratch_file(target: UPath) -> Path:
 
 def _publish_file(target: UPath, path: Path) -> None:
     """Give a finished file its name, or put it where `target` lives."""
-    if target.protocol not in ("", "file", "local"):
+    if not is_local(target):
         publish(target, path.read_bytes())
         return
     try:

@@ -25,6 +25,7 @@ from videomme_pipeline.scoring.groups import (
     question_order,
 )
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.warehouse.database import query
 
 TITLES = {
     "duration": "Duration",
@@ -164,11 +165,11 @@ class Numbers:
 
     def _view(self, name: str) -> list[Json]:
         """The rows of a view for this benchmark and these evaluations."""
-        found = self._connection.execute(
-            f'select * from "{name}" where benchmark = ? order by all', [self._benchmark]
+        rows = query(
+            self._connection,
+            f'select * from "{name}" where benchmark = ? order by all',
+            [self._benchmark],
         )
-        columns = [column[0] for column in found.description or ()]
-        rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
         return [row for row in rows if row.get("evaluation") in {None, *self._place}]
 
     def _by_evaluation(self, view: str, column: str, measure: str) -> dict[str, Json]:
