@@ -38,6 +38,10 @@ class PartitionState:
     reason: str = ""
     keeps_version: bool = False
     """It will be made again with the same data version, so nothing behind it is affected."""
+    waits: bool = False
+    """A parent will change first, so what it will be made of is not known yet."""
+    stands_for_all: bool = False
+    """Not one partition but all of its stage, which are not known yet."""
 
     @property
     def will_change(self) -> bool:
@@ -135,7 +139,11 @@ def _plan_stage(
         cells = stage.cells(evaluations)
     except NotReadyError as error:
         state = PartitionState(
-            stage=stage, cell=Cell(), freshness=Freshness.MISSING, reason=str(error)
+            stage=stage,
+            cell=Cell(),
+            freshness=Freshness.MISSING,
+            reason=str(error),
+            stands_for_all=True,
         )
         return [state]
     recorded = recorded_versions(instance, stage)
@@ -159,7 +167,7 @@ def _judge(
     for upstream, changing in above.items():
         if changing and not changing.isdisjoint(parents(stage, cell, upstream)):
             key = upstream.asset_key.to_user_string()
-            return state(behind, f"{key}, which it is made from, is not fresh")
+            return state(behind, f"{key}, which it is made from, is not fresh", waits=True)
     try:
         target = stage.target(cell)
     except VideoMMEError as error:

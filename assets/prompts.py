@@ -22,6 +22,7 @@ class Prompts(BenchmarkStage):
     upstream = ("questions", "frames", "subtitles")
     kinds = frozenset({"jinja", "parquet"})
     row_class = Prompt
+    settings = ("sampling", "alignment", "template")
     code_version = f"1.{RENDER_VERSION}"
 
     def target(self, cell: Cell) -> Target:
@@ -65,7 +66,13 @@ class Prompts(BenchmarkStage):
             )
             for question in self.benchmark.questions[video_id]
         ]
-        write_rows(target.path, prompts, Prompt, fingerprint=target.fingerprint)
+        write_rows(
+            target.path,
+            prompts,
+            Prompt,
+            fingerprint=target.fingerprint,
+            recipe=self.recipe(target.cell),
+        )
         characters = sum(len(prompt.text) for prompt in prompts)
         metadata: dict[str, object] = {
             "questions": len(prompts),

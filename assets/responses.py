@@ -26,6 +26,7 @@ class Responses(BenchmarkStage):
     upstream = ("prompts", "frames")
     kinds = frozenset({"openai", "sqlite", "parquet"})
     row_class = Response
+    settings = ("model", "decoding", "samples")
     code_version = f"1.{RESPONSE_VERSION}"
 
     def target(self, cell: Cell) -> Target:
@@ -43,6 +44,12 @@ class Responses(BenchmarkStage):
                 frames=versions.frames(cell.video, evaluation.sampling),
             ),
         )
+
+    def takes_as_much(self, variant: str | None, other: str | None) -> bool:
+        """Only the same model takes as long."""
+        evaluations = self.benchmark.evaluations
+        models = [e.model for name in (variant, other) if (e := evaluations.get(str(name)))]
+        return len(models) == 2 and models[0] == models[1]
 
     def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
         by_evaluation: dict[str, list[Target]] = defaultdict(list)
@@ -86,6 +93,7 @@ class Responses(BenchmarkStage):
             responses,
             Response,
             fingerprint=target.fingerprint + (INCOMPLETE if errors else ""),
+            recipe=self.recipe(target.cell),
         )
         if errors:
             return Failed(

@@ -7,7 +7,8 @@ whoever asks gets the same events. What a partition is made from belongs to each
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Any, ClassVar
 
 import dagster as dg
@@ -27,6 +28,10 @@ INPUT_EVENT_POINTER_TAG = "dagster/input_event_pointer"
 USER_PROVIDED_TAG = "dagster/data_version_is_user_provided"
 SEVERAL_PARENTS = "several"
 INCOMPLETE = "-incomplete"
+MAKE_SECONDS = "make_seconds"
+"""Metadata: by how much a partition made its run longer, on the wall clock."""
+FILE_BYTES = "file_bytes"
+"""Metadata: the size of the stored file."""
 _RESULTS = ("*/scores/*.parquet", "*/observations/*/*.parquet")
 
 
@@ -137,6 +142,10 @@ class Stage(ABC):
         """The fingerprint of what is stored for `target`; None for nothing."""
         return stored_fingerprint(target.path)
 
+    def takes_as_much(self, variant: str | None, other: str | None) -> bool:  # noqa: ARG002
+        """Whether what partitions of `other` took says something about those of `variant`."""
+        return True
+
     def is_current(self, target: Target) -> bool:
         """Whether what is stored is still right, given that its data version is. Fast."""
         return bool(target.path.exists())
@@ -160,12 +169,22 @@ class Stage(ABC):
 class BenchmarkStage(Stage):
     """A stage of one benchmark's chain; the benchmark's name is its key prefix."""
 
+    settings: ClassVar[tuple[str, ...]] = ()
+    """The parts of an evaluation's specification that it is made by, beside its inputs."""
+
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark
 
     @property
     def store(self) -> Store:
         return self.benchmark.store
+
+    def recipe(self, cell: Cell) -> dict[str, Any]:
+        """The values of `settings` for the evaluation of `cell`, as its file keeps them."""
+        assert cell.variant is not None
+        evaluation = self.benchmark.evaluations[cell.variant]
+        specification = evaluation.specification | {"model": dict(evaluation.model.identity)}
+        return {name: specification[name] for name in self.settings}
 
     @property
     def group(self) -> str:
@@ -306,6 +325,14 @@ def materialization(stage: Stage, made: Made, seen: int | None) -> dg.AssetMater
     )
 
 
+def _measured(made: Made, seconds: float) -> Made:
+    """With what it took, from which later runs are estimated."""
+    path = made.target.path
+    size = path.stat().st_size if path.exists() else 0
+    took = {MAKE_SECONDS: round(seconds, 4), FILE_BYTES: size}
+    return replace(made, metadata={**made.metadata, **took})
+
+
 def refresh(
     stage: Stage,
     asked: Sequence[Cell],
@@ -321,7 +348,9 @@ def refresh(
     an event too: a backfill counts a partition without one as failed. Those that fail get none;
     their reasons go to `stage.failures`.
     """
+    began = monotonic()
     failures = {failed.cell: failed.reason for failed in stage.prepare(asked)}
+    prepared = monotonic() - began
     stale: list[Target] = []
     for cell in asked:
         if cell in failures:
@@ -337,10 +366,13 @@ def refresh(
             yield materialization(
                 stage, Made(target=target, metadata={"already_stored": True}), seen
             )
+    began = monotonic() - prepared
     for result in stage.make(stale) if stale else ():
         if isinstance(result, Failed):
             failures[result.cell] = result.reason
-        else:
-            yield materialization(stage, result, seen)
+            continue
+        seconds = monotonic() - began
+        began += seconds
+        yield materialization(stage, _measured(result, seconds), seen)
     stage.failures.update(asked, failures)
     stage.look_again()

@@ -148,9 +148,11 @@ def test_without_a_command_the_commands_are_listed() -> None:
 def test_a_plan_makes_nothing(made: Made) -> None:
     assert made.planned.status == 0
     header, *lines = made.planned.out.splitlines()
-    assert header.split("\t") == ["asset", "fresh", "stale", "missing", "failed"]
-    assert [line.split("\t")[0] for line in lines[:2]] == ["videomme/questions", "videomme/videos"]
-    assert all(line.split("\t")[1] == "0" for line in lines)
+    assert header.split("\t") == ["asset", "make", "already_stored", "time", "disk"]
+    cells = [line.split("\t") for line in lines]
+    assert cells[0] == ["videomme/questions", "1", "0", "unknown", "unknown"]
+    assert cells[1][:2] == ["videomme/videos", "unknown"]
+    assert cells[-1][0] == "all"
 
 
 def test_a_run_says_what_it_made_and_shows_the_scores(made: Made) -> None:
@@ -187,9 +189,24 @@ def test_status_of_one_evaluation_counts_only_what_it_needs(made: Made) -> None:
 def test_status_gives_a_reason_for_whatever_is_not_fresh(empty: Path) -> None:
     found = videomme("status", "--json").json
     assert {state["state"] for state in found["not_fresh"]} == {"missing"}
-    assert all(state["reason"] for state in found["not_fresh"])
+    assert {reason["cause"] for s in found["not_fresh"] for reason in s["reasons"]} >= {
+        "never made",
+        "upstream",
+    }
+    assert found["causes"]["videomme/questions"] == {"never made": 1}
+    header, questions, *_ = videomme("status").out.splitlines()
+    assert header.split("\t")[-1] == "because"
+    assert questions.split("\t")[-1] == "1 never made"
     shown = videomme("status", "--reasons")
-    assert "videomme/questions: missing, " in shown.out
+    assert "videomme/questions: missing\n  never made\n" in shown.out
+
+
+def test_status_explains_what_is_named(made: Made) -> None:
+    shown = videomme("status", "--explain", "videomme/prompts few|002")
+    assert shown.out == "videomme/prompts few|002: fresh\n"
+    found = videomme("status", "--explain", "002", "--json").json
+    assert {state["state"] for state in found} == {"fresh"}
+    assert "did you mean `few`" in videomme("status", "--explain", "fwe").failed_with
 
 
 def test_a_run_that_leaves_something_behind_fails_and_names_it(empty: Path) -> None:

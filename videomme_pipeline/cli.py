@@ -9,7 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from assets.resources import Project
+    from assets.estimate import Estimate
+    from assets.explain import Cause
+    from assets.freshness import PartitionState
     from assets.run import Refreshed
     from videomme_pipeline.evaluation import Configuration
     from videomme_pipeline.scoring.nights import NightReport
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.store import Store
+    from videomme_pipeline.scoring.read_answer import ReaderName
 
 Kind = TypeVar("Kind", bound=StrEnum)
 
@@ -79,7 +84,8 @@ def run(
     evaluations: EvaluationNames = None,
     benchmark: BenchmarkNames = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be made, and make nothing.")
+        bool,
+        typer.Option("--dry-run", help="Say what would be made and what it takes; make nothing."),
     ] = False,
 ) -> None:
     """Bring evaluations up to date: only what is stale is made, then the scores are shown.
@@ -92,7 +98,8 @@ def run(
     with _opened() as (project, instance):
         names = _chosen(project.configuration, evaluations, benchmark)
         if dry_run:
-            _show_counts(plan_project(project, instance, names))
+            _show_estimates(estimate(plan_project(project, instance, names), instance))
+    from assets.estimate import estimate  # noqa: PLC0415
             return
         refreshed = refresh_project(project, instance, names)
         _show_refreshed(refreshed)
@@ -104,7 +111,7 @@ def run(
             raise typer.Exit(1)
 
 
-@app.command(epilog="Example: videomme status smoke-embedded --reasons")
+@app.command(epilog="Example: videomme status --explain smoke-embedded")
 def status(
     evaluations: EvaluationNames = None,
     benchmark: BenchmarkNames = None,
@@ -113,31 +120,49 @@ def status(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """How many partitions of each asset are fresh, stale, missing and failed."""
+    """How many partitions of each asset are fresh, stale, missing and failed, and why."""
+    from assets.explain import Explanation, matching  # noqa: PLC0415
     from assets.freshness import Freshness, counts  # noqa: PLC0415
     from assets.run import plan_project  # noqa: PLC0415
 
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PARTITION",
+            help="Why these are as they are: a partition (smoke/frames uniform_n-8|001), an "
+            "asset, a video, a sampling, a track or an evaluation.",
+        ),
+    ] = None,
     with _opened() as (project, instance):
         names = _chosen(project.configuration, evaluations, benchmark)
         states = plan_project(project, instance, names)
     if as_json:
         listed = [
-            {"partition": s.name, "state": s.freshness, "reason": s.reason}
-            for s in states
-            if s.freshness is not Freshness.FRESH
+            {
+                "partition": state.name,
+                "state": state.freshness,
+                "reasons": [asdict(reason) for reason in found],
+            }
+            for state, found in because
         ]
-        _print_json({"assets": counts(states), "not_fresh": listed})
+        explanation = Explanation(states, instance)
+        causes = explanation.causes() if explain is None else {}
+        if explain is not None:
+            shown = matching(states, explain)
+        else:
+            shown = [state for state in states if state.freshness is not Freshness.FRESH]
+        because = [(state, explanation.reasons(state)) for state in shown]
+        if explain is not None:
+            _print_json(listed)
+        else:
+            _print_json({"assets": counts(states), "causes": causes, "not_fresh": listed})
         return
-    _show_counts(states)
-    if reasons:
-        for state in states:
-            if state.freshness is not Freshness.FRESH:
-                out.print(
-                    f"{state.name}: {state.freshness}, {state.reason}",
-                    markup=False,
-                    highlight=False,
-                    soft_wrap=True,
-                )
+    if explain is None:
+        _show_counts(states, causes)
+    if reasons or explain is not None:
+        for state, found in because:
+            lines = [f"{state.name}: {state.freshness}", *map(str, found)]
+            out.print("\n  ".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command(epilog='Example: videomme sql "select * from by_task_type limit 5"')
@@ -517,15 +542,33 @@ def _scores_file(store: "Store", evaluation: str) -> "UPath":
     return files[evaluation]
 
 
-def _show_counts(states: Sequence[Any]) -> None:
+def _show_counts(
+    states: "Sequence[PartitionState]", causes: "Mapping[str, Counter[Cause]]"
+) -> None:
     from assets.freshness import Freshness, counts  # noqa: PLC0415
     from videomme_pipeline.reports.terminal import show_rows  # noqa: PLC0415
 
     rows = [
-        {"asset": asset, **{freshness.value: counted[freshness] for freshness in Freshness}}
+        {
+            "asset": asset,
+            **{freshness.value: counted[freshness] for freshness in Freshness},
+            "because": ", ".join(
+                f"{number} {cause}" for cause, number in causes.get(asset, Counter()).most_common()
+            ),
+        }
         for asset, counted in counts(states).items()
     ]
-    show_rows(out, rows, {name: name for name in ("asset", *Freshness)})
+    show_rows(out, rows, {name: name for name in ("asset", *Freshness, "because")})
+
+
+def _show_estimates(estimates: "Sequence[Estimate]") -> None:
+    """What a run would do, and what comparable partitions took before."""
+    from videomme_pipeline.reports.terminal import ESTIMATE_COLUMNS, estimate_rows, show_rows  # noqa: PLC0415
+
+    if not estimates:
+        err.print("Everything is fresh: a run would make nothing.", highlight=False)
+        return
+    show_rows(out, estimate_rows([asdict(held) for held in estimates]), ESTIMATE_COLUMNS)
 
 
 def _show_refreshed(refreshed: "Refreshed") -> None:

@@ -1,11 +1,12 @@
 """Tables for a terminal: aligned and coloured there, plain tab-separated lines when piped."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from rich import filesize
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -73,6 +74,60 @@ def score_rows(leaderboard: Sequence[Row]) -> list[dict[str, Any]]:
         }
         for row in leaderboard
     ]
+
+
+ESTIMATE_COLUMNS = {
+    "asset": "asset",
+    "make": "to make",
+    "already_stored": "already stored",
+    "time": "time",
+    "disk": "disk",
+}
+
+
+def estimate_rows(estimates: Sequence[Row]) -> list[dict[str, Any]]:
+    """What a run would take, by asset, as people read it; the last row is all of it.
+
+    A sum with something unknown in it is said to be more than what is known.
+    """
+    rows = [
+        {
+            "asset": row["asset"],
+            "make": _known(row["partitions"], str),
+            "already_stored": row["already_stored"],
+            "time": _known(row["seconds"], time_span),
+            "disk": _known(row["bytes"], lambda size: filesize.decimal(round(size))),
+        }
+        for row in estimates
+    ]
+    return [
+        *rows,
+        {
+            "asset": "all",
+            "make": _total(estimates, "partitions", str),
+            "already_stored": sum(row["already_stored"] for row in estimates),
+            "time": _total(estimates, "seconds", time_span),
+            "disk": _total(estimates, "bytes", lambda size: filesize.decimal(round(size))),
+        },
+    ]
+
+
+def time_span(seconds: float) -> str:
+    """A time to wait, in the unit that a person would say it in."""
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 else "< 1 s"
+
+
+def _known(value: Any, written: Callable[[Any], str]) -> str:
+    return "unknown" if value is None else written(value)
+
+
+def _total(rows: Sequence[Row], column: str, written: Callable[[Any], str]) -> str:
+    known = [row[column] for row in rows if row[column] is not None]
+    text = written(sum(known))
+    return text if len(known) == len(rows) else f"more than {text}" if known else "unknown"
 
 
 MARGINAL_COLUMNS = {
