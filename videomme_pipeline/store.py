@@ -7,7 +7,8 @@ any process finds what another one made. What is stale is not decided here.
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -107,16 +108,46 @@ def publish(path: UPath, data: bytes) -> None:
     Raises:
         StorageError: when the target cannot be written (full, read-only).
     """
+    if is_local(path):
+        with replacing(Path(path.path)) as temporary:
+            temporary.write_bytes(data)
+        return
+    with _writing(path):
+        path.write_bytes(data)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """An empty file beside `path` that takes its place, synced to disk, when the block ends.
+
+    An error in the block leaves `path` as it was and nothing beside it.
+
+    Raises:
+        StorageError: when the target cannot be written (full, read-only).
+    """
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(descriptor)
+        temporary = Path(name)
+        try:
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(path: Path | UPath) -> Iterator[None]:
     try:
-        if is_local(path):
-            _publish_locally(Path(path.path), data)
-        else:
-            path.write_bytes(data)
+        yield
     except OSError as error:
         raise StorageError(
-            f"{path}: cannot write {len(data):,} bytes ({error.strerror or error}); "
-            "free some space or choose another data folder, then run again: "
-            "what is already stored is kept"
+            f"{path}: cannot write ({error.strerror or error}); free some space or choose another "
+            "data folder, then run again: what is already stored is kept"
         ) from error
 
 
@@ -186,21 +217,6 @@ def _footer(path: UPath) -> dict[bytes, bytes]:
             return pq.read_schema(file).metadata or {}
     except (OSError, pa.ArrowInvalid):
         return {}
-
-
-def _publish_locally(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _local_companion(root: str) -> str:

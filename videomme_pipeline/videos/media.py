@@ -24,7 +24,7 @@ from videomme_pipeline.annotations.source import (
     read_benchmark,
     select,
 )
-from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.errors import StorageError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.videos.locate import MediaIndex, index_media, locate_subtitle, locate_video
 
@@ -189,11 +189,13 @@ class SmokeMedia(Media):
                 for v in videos
             }
             for done, future in enumerate(as_completed(making), start=1):
-                error = future.exception()
-                if isinstance(error, VideoMMEError):
+                try:
+                    future.result()
+                except StorageError:  # no other video could be written either
+                    processes.shutdown(cancel_futures=True)
+                    raise
+                except VideoMMEError as error:
                     problems[making[future]] = str(error)
-                elif error is not None:
-                    raise error
                 if len(there) < len(videos):
                     on_progress(done, len(making))
         self.look_again()
