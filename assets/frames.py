@@ -4,10 +4,12 @@ import base64
 import io
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import dagster as dg
 
+from assets.disk import FrameBudget, read_storage
 from assets.failures import FailureLog
 from assets.partitions import Cell
 from assets.resources import Benchmark, Progress
@@ -62,12 +64,21 @@ class Frames(BenchmarkStage):
             assert target.cell.video is not None
             by_video[target.cell.video].append(target)
         jobs = [self._job(video_id, wanted) for video_id, wanted in by_video.items()]
-        for number, result in enumerate(extract(jobs, store=self.store), start=1):
-            for target in by_video[result.video_id]:
-                yield self._told(target, result, shows_sheet=number <= SHEETS_PER_RUN)
-            self.benchmark.project.on_progress(
-                Progress(what=f"{self.benchmark.name}: frames", done=number, total=len(jobs))
-            )
+        budget = FrameBudget(read_storage(self.benchmark.project.configuration), self.store)
+        objection = budget.objection(budget.expected_bytes(t.fingerprint for t in targets))
+        total = len(jobs)
+        with closing(extract([] if objection else jobs, store=self.store)) as results:
+            for number, result in enumerate(results, start=1):
+                for target in by_video.pop(result.video_id):
+                    yield self._told(target, result, shows_sheet=number <= SHEETS_PER_RUN)
+                what = f"{self.benchmark.name}: frames"
+                self.benchmark.project.on_progress(Progress(what=what, done=number, total=total))
+                budget.add(sum(made.bytes for made in result.made if not made.reused))
+                objection = budget.objection()
+                if objection:
+                    break
+        for wanted in by_video.values():
+            yield from (Failed(cell=target.cell, reason=str(objection)) for target in wanted)
 
     def _job(self, video_id: str, targets: Sequence[Target]) -> FrameJob:
         samplings = self.benchmark.samplings

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from dagster import DagsterInstance
     from upath import UPath
 
-    from assets.resources import Project
     from assets.estimate import Estimate
     from assets.explain import Cause
     from assets.freshness import PartitionState
     from assets.run import Refreshed
+    from assets.resources import Project
     from videomme_pipeline.evaluation import Configuration
     from videomme_pipeline.scoring.nights import NightReport
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -51,6 +51,8 @@ frames_app = typer.Typer(no_args_is_help=True, help="Look at the frames that mod
 app.add_typer(frames_app, name="frames")
 
 out = Console()
+cache_app = typer.Typer(no_args_is_help=True, help="See what is stored, and remove what may go.")
+app.add_typer(cache_app, name="cache")
 err = Console(stderr=True)
 
 LISTED_FAILURES = 10
@@ -118,13 +120,6 @@ def status(
     reasons: Annotated[
         bool, typer.Option("--reasons", help="List every partition that is not fresh, and why.")
     ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """How many partitions of each asset are fresh, stale, missing and failed, and why."""
-    from assets.explain import Explanation, matching  # noqa: PLC0415
-    from assets.freshness import Freshness, counts  # noqa: PLC0415
-    from assets.run import plan_project  # noqa: PLC0415
-
     explain: Annotated[
         str | None,
         typer.Option(
@@ -139,12 +134,16 @@ def status(
     if as_json:
         listed = [
             {
+    as_json: AsJson = False,
+) -> None:
+    """How many partitions of each asset are fresh, stale, missing and failed, and why."""
+    from assets.explain import Explanation, matching  # noqa: PLC0415
+    from assets.freshness import Freshness, counts  # noqa: PLC0415
+    from assets.run import plan_project  # noqa: PLC0415
+
                 "partition": state.name,
                 "state": state.freshness,
                 "reasons": [asdict(reason) for reason in found],
-            }
-            for state, found in because
-        ]
         explanation = Explanation(states, instance)
         causes = explanation.causes() if explain is None else {}
         if explain is not None:
@@ -152,6 +151,9 @@ def status(
         else:
             shown = [state for state in states if state.freshness is not Freshness.FRESH]
         because = [(state, explanation.reasons(state)) for state in shown]
+            }
+            for state, found in because
+        ]
         if explain is not None:
             _print_json(listed)
         else:
@@ -399,6 +401,60 @@ def init(
 
 @app.command(epilog="Example: videomme doctor")
 def doctor(as_json: AsJson = False) -> None:
+@cache_app.command("ls", epilog="Example: videomme cache ls")
+def cache_ls(as_json: AsJson = False) -> None:
+    """What is stored: frames by sampling, the rest by track or evaluation, and who names it."""
+    from assets.disk import DataFolder  # noqa: PLC0415
+    from videomme_pipeline.reports.terminal import SHELF_COLUMNS, shelf_rows, show_rows  # noqa: PLC0415
+
+    shelves = [asdict(shelf) for shelf in DataFolder(_project()).shelves()]
+    if as_json:
+        _print_json(shelves)
+    else:
+        show_rows(out, shelf_rows(shelves), SHELF_COLUMNS)
+
+
+@cache_app.command("gc", epilog="Example: videomme cache gc --dry-run")
+def cache_gc(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be freed, and remove nothing.")
+    ] = False,
+    sampling: Annotated[
+        list[str] | None,
+        typer.Option(help="Also all frames of this sampling, whoever names it; repeatable."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before --sampling.")] = False,
+) -> None:
+    """Remove frames, packet indexes, subtitles and prompts that nothing names any more.
+
+    What an evaluation file, samplings.yaml and a stored video still name together stays, and so
+    do responses, scores and nights.
+    """
+    from rich.filesize import decimal  # noqa: PLC0415
+
+    from assets.disk import DataFolder, remove  # noqa: PLC0415
+
+    folder = DataFolder(_project())
+    garbage = folder.garbage(sampling or ())
+    freed: Counter[str] = Counter()
+    for item in garbage:
+        freed[item.why] += item.bytes
+    files = Counter(item.why for item in garbage)
+    for why, size in freed.most_common():
+        err.print(f"{files[why]} files, {decimal(size)}: {why}", highlight=False, soft_wrap=True)
+    for shelf in folder.shelves():
+        if shelf.kind == "frames" and shelf.name in (sampling or ()) and shelf.named_by:
+            users = ", ".join(shelf.named_by)
+            err.print(f"{shelf.name} is used by {users}: they will decode again", highlight=False)
+    if dry_run:
+        err.print(f"Would free {decimal(freed.total())}; nothing was removed.", highlight=False)
+        return
+    if sampling and not yes:
+        typer.confirm(f"Remove {len(garbage)} files?", abort=True, err=True)
+    remove(garbage)
+    err.print(f"Freed {decimal(freed.total())}.", highlight=False)
+
+
     """Check what a run needs: libraries, disk, keys, endpoints, licence flag, data, versions."""
     from assets.doctor import examine  # noqa: PLC0415
 

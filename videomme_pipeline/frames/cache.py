@@ -301,6 +301,17 @@ def _frames_of(table: pa.Table) -> tuple[Frame, ...]:
     names = arrow_schema(Frame).names
     columns = [table.column(name).to_pylist() for name in names]
     return tuple(
+def stored_sampling(path: UPath) -> str | None:
+    """The name of the sampling that a stored frame set was made with; None when unreadable."""
+    try:
+        with _open(path) as source:
+            facts = pq.read_metadata(source).metadata or {}
+    except (OSError, pa.ArrowException):
+        return None
+    name = facts.get(b"sampling")
+    return name.decode() if name else None
+
+
         Frame(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)
     )
 

@@ -112,6 +112,34 @@ def estimate_rows(estimates: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
+SHELF_COLUMNS = {
+    "kind": "kind",
+    "name": "name",
+    "videos": "videos",
+    "files": "files",
+    "size": "size",
+    "used_by": "used by",
+}
+
+
+def shelf_rows(shelves: Sequence[Row]) -> list[dict[str, Any]]:
+    """What is stored, as people read it; the last row is all of it."""
+    rows = [
+        {
+            **{name: shelf[name] for name in ("kind", "name", "files")},
+            "videos": shelf["videos"] or "",
+            "size": filesize.decimal(shelf["bytes"]),
+            "used_by": ", ".join(shelf["named_by"]) or ("samplings.yaml" * shelf["offered"]),
+        }
+        for shelf in shelves
+    ]
+    total = {column: sum(shelf[column] for shelf in shelves) for column in ("files", "bytes")}
+    return [
+        *rows,
+        {"kind": "all", "files": total["files"], "size": filesize.decimal(total["bytes"])},
+    ]
+
+
 def time_span(seconds: float) -> str:
     """A time to wait, in the unit that a person would say it in."""
     for unit, length in (("days", 86_400), ("hours", 3_600), ("min", 60)):

@@ -1,0 +1,143 @@
+"""The data folder: what lies there, what may go, and how much decoding may add."""
+
+from collections import Counter
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+from assets.disk import DataFolder, Shelf, remove
+from assets.freshness import Freshness
+from assets.resources import Project, open_project
+from assets.run import plan_project, refresh_project
+from tests.assets.conftest import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject
+from tests.builders import write_video
+from tests.test_cli import use, videomme
+from videomme_pipeline.errors import ConfigurationError
+
+FEW = {name: EVALUATIONS[name] for name in ("few", "few-subtitles", "blind")}
+"""All that stands without `more`, which alone takes 8 frames."""
+
+
+def kinds(project: Project, *samplings: str) -> Counter[str]:
+    """How much garbage there is, by the first word of why."""
+    return Counter(item.why.split()[0] for item in DataFolder(project).garbage(samplings))
+
+
+def shelf(project: Project, name: str) -> Shelf:
+    (found,) = [held for held in DataFolder(project).shelves() if held.name == name]
+    return found
+
+
+def test_every_file_lies_on_a_shelf_with_those_who_name_it(project: Project) -> None:
+    shelves = DataFolder(project).shelves()
+    frames = shelf(project, "uniform_n-4")
+    assert (frames.kind, frames.videos, frames.files) == ("frames", 3, 3)
+    assert frames.named_by == ("few", "few-subtitles")
+    assert shelf(project, "uniform_n-4.window-500").named_by == ("few-subtitles",)
+    stored = [path for path in project.store.path().rglob("*.parquet") if "copy" not in str(path)]
+    annotations = project.store.path("videomme", "questions.parquet")
+    assert sum(held.files for held in shelves) == len(stored) - 1
+    sizes = sum(path.stat().st_size for path in stored) - annotations.stat().st_size
+    assert sum(held.bytes for held in shelves) == sizes
+
+
+def test_nothing_that_is_named_is_garbage(project: Project) -> None:
+    assert kinds(project) == {}
+
+
+def test_what_no_file_names_can_go_and_nothing_goes_stale(
+    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    fewer = write_project(FEW)
+    garbage = DataFolder(fewer).garbage()
+    assert kinds(fewer) == {"frames": 3, "prompts": 3}
+    remove(garbage)
+    refresh_project(fewer, instance, list(FEW))
+    assert {s.freshness for s in plan_project(fewer, instance)} == {Freshness.FRESH}
+    assert fewer.store.responses("videomme", "more", "002").exists(), "answers are results"
+    again = refresh_project(write_project(), instance, ALL)
+    assert (again.made["videomme/frames"], again.made["videomme/responses"]) == (3, 0)
+
+
+def test_a_sampling_that_is_only_offered_is_named(
+    project: Project, write_project: WriteProject
+) -> None:
+    path = project.configuration.folder / "samplings.yaml"
+    path.write_text(yaml.safe_dump({"videomme": ["uniform_n-8"]}))
+    assert kinds(write_project(FEW)) == {"prompts": 3}
+    assert shelf(write_project(FEW), "uniform_n-8").offered
+
+
+def test_frames_of_content_that_is_no_longer_there_can_go(
+    project: Project, copy: Copy, instance: dg.DagsterInstance
+) -> None:
+    write_video(copy.video("003"), frames=44, width=64, height=48)
+    assert kinds(project) == {}, "the row still says what the video was"
+    refresh_project(project, instance, ALL)
+    assert kinds(project) == {"frames": 2, "packet": 1}
+
+
+def test_what_a_sampling_holds_goes_only_when_it_is_told(project: Project) -> None:
+    assert kinds(project, "uniform_n-4") == {"frames": 3}
+    with pytest.raises(ConfigurationError, match="did you mean `uniform_n-4`"):
+        DataFolder(project).garbage(["uniform_n4"])
+
+
+def test_nothing_goes_while_a_file_cannot_be_read(
+    project: Project, write_project: WriteProject
+) -> None:
+    broken = write_project(FEW | {"broken": {"benchmark": "videomme", "modle": "random"}})
+    with pytest.raises(ConfigurationError, match="did you mean `model`"):
+        DataFolder(broken).garbage()
+
+
+def limited(project: Project, **limits: Any) -> Project:
+    (project.configuration.folder / "storage.yaml").write_text(yaml.safe_dump(limits))
+    return open_project(project.configuration.folder, str(project.store.root))
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"max_frames_gigabytes": 1e-6}, "allows `max_frames_gigabytes: 1e-06`"),
+        ({"min_free_gigabytes": 1e9}, "keeps `min_free_gigabytes: 1e+09`"),
+    ],
+)
+def test_nothing_is_decoded_beyond_the_budget_and_the_reason_is_kept(
+    write_project: WriteProject,
+    instance: dg.DagsterInstance,
+    limits: dict[str, float],
+    said: str,
+) -> None:
+    few = {"few": EVALUATIONS["few"]}
+    stopped = refresh_project(limited(write_project(few), **limits), instance, ["few"])
+    reasons = [s.reason for s in stopped.behind if s.name.startswith("videomme/frames")]
+    assert len(reasons) == len(VIDEOS) - stopped.made["videomme/frames"] >= 1
+    assert all(said in reason and "videomme cache gc" in reason for reason in reasons)
+    warned = limited(write_project(few), **limits, when_exceeded="warn")
+    assert refresh_project(warned, instance, ["few"]).behind == []
+
+
+def test_the_cache_on_the_command_line(
+    project: Project, write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, project.configuration.folder.parent)
+    header, first, *_ = videomme("cache", "ls").out.splitlines()
+    assert header.split("\t") == ["kind", "name", "videos", "files", "size", "used_by"]
+    assert first.split("\t")[:3] == ["frames", "uniform_n-4", "3"]
+    write_project(FEW)
+    planned = videomme("cache", "gc", "--dry-run")
+    assert "3 files" in planned.err
+    assert "frames of uniform_n-8, which no evaluation or samplings.yaml names" in planned.err
+    assert len(DataFolder(project).frames) == 6
+    assert "Freed " in videomme("cache", "gc").err
+    assert len(DataFolder(project).frames) == 3
+    told = ("cache", "gc", "--sampling", "uniform_n-4")
+    refused = videomme(*told, stdin="n\n")
+    assert refused.status == 1
+    assert "used by few, few-subtitles" in refused.err
+    assert len(DataFolder(project).frames) == 3
+    assert videomme(*told, "--yes").status == 0
+    assert DataFolder(project).frames == []
