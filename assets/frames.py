@@ -16,6 +16,7 @@ from assets.resources import Benchmark, Progress
 from assets.stage import BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.frames.cache import (
+    NO_FRAMES,
     PICTURE_VERSION,
     PLANNER_VERSION,
     Frame,
@@ -63,9 +64,9 @@ class Frames(BenchmarkStage):
         for target in targets:
             assert target.cell.video is not None
             by_video[target.cell.video].append(target)
-        jobs = [self._job(video_id, wanted) for video_id, wanted in by_video.items()]
         budget = FrameBudget(read_storage(self.benchmark.project.configuration), self.store)
         objection = budget.objection(budget.expected_bytes(t.fingerprint for t in targets))
+        jobs = [self._job(video_id, wanted) for video_id, wanted in by_video.items()]
         total = len(jobs)
         with closing(extract([] if objection else jobs, store=self.store)) as results:
             for number, result in enumerate(results, start=1):
@@ -119,7 +120,7 @@ def sampled_frames(benchmark: Benchmark, video_id: str, evaluation: Evaluation) 
 def load_frames(benchmark: Benchmark, video_id: str, evaluation: Evaluation) -> FrameSet:
     """The frames that an evaluation sends of a video; none for a blind one. Raises as above."""
     if evaluation.sampling is None:
-        return FrameSet(video_hash="", fingerprint="", media_type="image/jpeg", frames=())
+        return NO_FRAMES
     video_hash = benchmark.versions.video(video_id)
     recipe = benchmark.versions.recipe(video_id, evaluation.sampling)
     try:

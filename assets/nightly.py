@@ -29,6 +29,7 @@ from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.reports.alerts import Alert, alert_urls, night_alert, send
 from videomme_pipeline.responses.collect import VideoRequests
 from videomme_pipeline.responses.response import Response, never_answered
+from videomme_pipeline.scoring.judge_reader import without_judge
 from videomme_pipeline.scoring.nights import (
     AlarmSpec,
     Finding,
@@ -179,7 +180,10 @@ class TrackedEvaluation:
         )
 
     def baseline(self) -> Observation:
-        """What nights are held against: the ordinary scores, or the night that is pinned."""
+        """What nights are held against: the ordinary scores, or the night that is pinned.
+
+        No judge is asked at night, so its letters do not count in the ordinary scores either.
+        """
         name, evaluation = self.benchmark.name, self.evaluation
         pinned = self.tracked.baseline
         path = (
@@ -194,7 +198,7 @@ class TrackedEvaluation:
                 f"{evaluation.name}: its baseline is not there ({path}); "
                 f"run it once: videomme run {evaluation.name}"
             ) from None
-        rows = [row for row in held if row.video_id in set(self.videos)]
+        rows = [without_judge(row) for row in held if row.video_id in set(self.videos)]
         if not rows or rows[0].evaluation_fingerprint != evaluation.fingerprint:
             raise NotReadyError(
                 f"{evaluation.name}: its baseline was asked with other settings than it has now; "

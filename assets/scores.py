@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 
 import dagster as dg
 
@@ -15,6 +17,7 @@ from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.reports.terminal import interval, percent
 from videomme_pipeline.responses.response import Response, never_answered
 from videomme_pipeline.scoring.breakdowns import breakdown
+from videomme_pipeline.scoring.judge_reader import ask_judge, judge_rows, summarize_judge
 from videomme_pipeline.scoring.score import SCORE_VERSION, score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows, stored_fingerprint, write_rows
@@ -28,6 +31,7 @@ class Scores(BenchmarkStage):
     upstream = ("questions", "responses")
     kinds = frozenset({"parquet"})
     row_class = ScoredQuestion
+    settings = ("reader", "judge")
     code_version = f"1.{SCORE_VERSION}"
 
     def target(self, cell: Cell) -> Target:
@@ -44,28 +48,33 @@ class Scores(BenchmarkStage):
     def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
         for target in targets:
             try:
-                yield self._make(target)
+                yield from self._make(target)
             except VideoMMEError as error:
                 yield Failed(cell=target.cell, reason=str(error))
 
-    def _make(self, target: Target) -> Made:
+    def _make(self, target: Target) -> Iterator[Made | Failed]:
         assert target.cell.variant is not None
         evaluation = self.benchmark.evaluations[target.cell.variant]
         reasons = FailureLog.of(self.store, self.key_of("responses").to_user_string()).read()
-        rows = [
-            score_question(
+        scored = [
+            (
                 question,
-                response,
-                evaluation.reader,
-                evaluation_fingerprint=evaluation.fingerprint,
-                sampling=evaluation.sampling_name,
-                track=evaluation.track,
+                score_question(
+                    question,
+                    response,
+                    evaluation.reader,
+                    evaluation_fingerprint=evaluation.fingerprint,
+                    sampling=evaluation.sampling_name,
+                    track=evaluation.track,
+                ),
             )
             for video_id in self.benchmark.questions
             for question, response in self._answers(video_id, evaluation, reasons)
         ]
+        rows = self._judged(scored, evaluation)
         outcomes = Counter(row.outcome for row in rows)
-        incomplete = outcomes[Outcome.FAILED] > 0
+        unjudged = [row.judge_error for row in rows if row.judge_error]
+        incomplete = outcomes[Outcome.FAILED] > 0 or bool(unjudged)
         write_rows(
             target.path,
             rows,
@@ -73,7 +82,22 @@ class Scores(BenchmarkStage):
             fingerprint=target.fingerprint + (INCOMPLETE if incomplete else ""),
             recipe=evaluation.specification,
         )
-        return Made(target=target, metadata=_metadata(rows, outcomes), incomplete=incomplete)
+        yield Made(target=target, metadata=_metadata(rows, outcomes), incomplete=incomplete)
+        if unjudged:
+            yield Failed(
+                cell=target.cell,
+                reason=f"{len(unjudged)} requests to its judge failed: {unjudged[0]}",
+            )
+
+    def _judged(
+        self, scored: Sequence[tuple[Question, ScoredQuestion]], evaluation: Evaluation
+    ) -> list[ScoredQuestion]:
+        """The rows, with what the judge of the evaluation reads where there is one."""
+        judge = evaluation.judge
+        if judge is None:
+            return [row for _, row in scored]
+        ask = partial(ask_judge, judge, self.store.journal, evaluation.name)
+        return judge_rows(scored, judge.model.name, ask)
 
     def _answers(
         self, video_id: str, evaluation: Evaluation, reasons: Mapping[Cell, str]
@@ -116,6 +140,7 @@ def _metadata(rows: Sequence[ScoredQuestion], outcomes: Counter[Outcome]) -> dic
     metadata |= {"questions": questions, "accuracy": outcomes[Outcome.CORRECT] / questions}
     if answered:
         metadata["accuracy_of_answered"] = outcomes[Outcome.CORRECT] / answered
+    metadata |= _judge_metadata(rows)
     column = "task_type" if rows[0].group_type is None else "second_head"
     metadata[f"by_{column}"] = dg.MetadataValue.table(
         [
@@ -132,3 +157,11 @@ def _metadata(rows: Sequence[ScoredQuestion], outcomes: Counter[Outcome]) -> dic
         ]
     )
     return metadata
+
+
+def _judge_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
+    summary = summarize_judge(rows)
+    if summary is None:
+        return {}
+    held = asdict(summary)
+    return {key if "judge" in key else f"judge_{key}": value for key, value in held.items()}

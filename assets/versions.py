@@ -119,7 +119,7 @@ class Versions:
         )
 
     def scores(self, evaluation: Evaluation) -> str:
-        """All responses of an evaluation, as its reader reads them, against the answers.
+        """All responses of an evaluation, as its reader (and judge) reads them, against the answers.
 
         A video that is not there yet counts as that, so that its arrival changes the version.
         """
@@ -128,6 +128,7 @@ class Versions:
             SCORE_VERSION,
             evaluation.reader,
             READER_VERSIONS[evaluation.reader],
+            evaluation.judge and evaluation.judge.fingerprint,
             {video_id: self._scored(video_id, evaluation) for video_id in self._questions},
         )
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
     from assets.estimate import Estimate
     from assets.explain import Cause
     from assets.freshness import PartitionState
-    from assets.run import Refreshed
     from assets.resources import Project
+    from assets.run import Refreshed
     from videomme_pipeline.evaluation import Configuration
+    from videomme_pipeline.scoring.judge_reader import AskJudge
     from videomme_pipeline.scoring.nights import NightReport
+    from videomme_pipeline.scoring.read_answer import ReaderName
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.store import Store
-    from videomme_pipeline.scoring.read_answer import ReaderName
 
 Kind = TypeVar("Kind", bound=StrEnum)
 
@@ -49,10 +51,10 @@ app = typer.Typer(
 )
 frames_app = typer.Typer(no_args_is_help=True, help="Look at the frames that models are sent.")
 app.add_typer(frames_app, name="frames")
-
-out = Console()
 cache_app = typer.Typer(no_args_is_help=True, help="See what is stored, and remove what may go.")
 app.add_typer(cache_app, name="cache")
+
+out = Console()
 err = Console(stderr=True)
 
 LISTED_FAILURES = 10
@@ -68,6 +70,10 @@ EvaluationNames = Annotated[
 BenchmarkNames = Annotated[
     list[str] | None,
     typer.Option("--benchmark", "-b", help="All evaluations of this benchmark; repeatable."),
+]
+JudgeName = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="A model of models.yaml that reads what strict could not."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 
@@ -95,13 +101,13 @@ def run(
     Without a name, all evaluations. Fails when a partition could not be made; all others are
     kept, and the next run tries only what is missing.
     """
+    from assets.estimate import estimate  # noqa: PLC0415
     from assets.run import plan_project, refresh_project  # noqa: PLC0415
 
     with _opened() as (project, instance):
         names = _chosen(project.configuration, evaluations, benchmark)
         if dry_run:
             _show_estimates(estimate(plan_project(project, instance, names), instance))
-    from assets.estimate import estimate  # noqa: PLC0415
             return
         refreshed = refresh_project(project, instance, names)
         _show_refreshed(refreshed)
@@ -128,12 +134,6 @@ def status(
             "asset, a video, a sampling, a track or an evaluation.",
         ),
     ] = None,
-    with _opened() as (project, instance):
-        names = _chosen(project.configuration, evaluations, benchmark)
-        states = plan_project(project, instance, names)
-    if as_json:
-        listed = [
-            {
     as_json: AsJson = False,
 ) -> None:
     """How many partitions of each asset are fresh, stale, missing and failed, and why."""
@@ -141,9 +141,9 @@ def status(
     from assets.freshness import Freshness, counts  # noqa: PLC0415
     from assets.run import plan_project  # noqa: PLC0415
 
-                "partition": state.name,
-                "state": state.freshness,
-                "reasons": [asdict(reason) for reason in found],
+    with _opened() as (project, instance):
+        names = _chosen(project.configuration, evaluations, benchmark)
+        states = plan_project(project, instance, names)
         explanation = Explanation(states, instance)
         causes = explanation.causes() if explain is None else {}
         if explain is not None:
@@ -151,6 +151,12 @@ def status(
         else:
             shown = [state for state in states if state.freshness is not Freshness.FRESH]
         because = [(state, explanation.reasons(state)) for state in shown]
+    if as_json:
+        listed = [
+            {
+                "partition": state.name,
+                "state": state.freshness,
+                "reasons": [asdict(reason) for reason in found],
             }
             for state, found in because
         ]
@@ -194,6 +200,7 @@ def sql(select: Annotated[str, typer.Argument(metavar="SELECT")], as_json: AsJso
 def read(
     reader: Annotated[str, typer.Option(help="How to read: strict, official_v1 …")] = "strict",
     letters: Annotated[str, typer.Option(help="The letters that are offered.")] = "ABCD",
+    judge: JudgeName = None,
 ) -> None:
     """Read the letter out of responses: JSON lines in, the same with letter, rule and span out."""
     from videomme_pipeline.annotations.question import Letter  # noqa: PLC0415
@@ -203,9 +210,15 @@ def read(
     unknown = set(letters) - set(Letter)
     if unknown:
         raise ConfigurationError(f"--letters {letters}: only A to H are letters of options")
+    offered = [Letter(letter) for letter in letters]
+    rows = read_lines(sys.stdin, kind, offered)
+    if judge is not None:
+        from videomme_pipeline.scoring.judge_reader import judge_lines  # noqa: PLC0415
+
+        rows = judge_lines(rows, offered, _judge(judge, kind, "read"))
     failed = False
-    for row in read_lines(sys.stdin, kind, [Letter(letter) for letter in letters]):
-        failed = failed or "error" in row
+    for row in rows:
+        failed = failed or "error" in row or row.get("judge_error") is not None
         sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
     if failed:
         raise typer.Exit(1)
@@ -224,6 +237,7 @@ def score(
         str | None,
         typer.Option(help="Answer reader; the official one for the official report, else strict."),
     ] = None,
+    judge: JudgeName = None,
     group_rule: Annotated[str, typer.Option(help="v2: corrected or official.")] = "corrected",
     video_duration_type: Annotated[
         str, typer.Option("--video_duration_type", help="v1: comma-separated durations.")
@@ -263,11 +277,13 @@ def score(
     options = ScoreOptions(
         benchmark=benchmark,
         reader=_choice(ReaderName, reader, "reader"),
+        judge=judge,
         group_rule=_choice(GroupRule, group_rule, "group rule"),
         durations=parse_durations(video_duration_type),
         skip_missing=skip_missing,
     )
-    scored = score_file(responses, options)
+    ask_judge = _judge(judge, options.reader, responses.stem) if judge else None
+    scored = score_file(responses, options, ask_judge)
     sys.stdout.write(
         render(
             scored,
@@ -385,22 +401,6 @@ def frames_show(
     )
 
 
-@app.command(epilog="Example: videomme init my-model --benchmark smoke")
-def init(
-    name: Annotated[str, typer.Argument(help="Name of the new evaluation.")],
-    benchmark: Annotated[str, typer.Option("--benchmark", "-b")] = "smoke",
-) -> None:
-    """Write a commented evaluation file to start from."""
-    from videomme_pipeline.evaluation import write_example  # noqa: PLC0415
-
-    configuration = _project().configuration
-    _chosen(configuration, None, [benchmark])
-    path = write_example(configuration.folder / "evaluations", name, benchmark)
-    err.print(f"Wrote {path}. Edit it, then: videomme run {name}", highlight=False, soft_wrap=True)
-
-
-@app.command(epilog="Example: videomme doctor")
-def doctor(as_json: AsJson = False) -> None:
 @cache_app.command("ls", epilog="Example: videomme cache ls")
 def cache_ls(as_json: AsJson = False) -> None:
     """What is stored: frames by sampling, the rest by track or evaluation, and who names it."""
@@ -455,6 +455,22 @@ def cache_gc(
     err.print(f"Freed {decimal(freed.total())}.", highlight=False)
 
 
+@app.command(epilog="Example: videomme init my-model --benchmark smoke")
+def init(
+    name: Annotated[str, typer.Argument(help="Name of the new evaluation.")],
+    benchmark: Annotated[str, typer.Option("--benchmark", "-b")] = "smoke",
+) -> None:
+    """Write a commented evaluation file to start from."""
+    from videomme_pipeline.evaluation import write_example  # noqa: PLC0415
+
+    configuration = _project().configuration
+    _chosen(configuration, None, [benchmark])
+    path = write_example(configuration.folder / "evaluations", name, benchmark)
+    err.print(f"Wrote {path}. Edit it, then: videomme run {name}", highlight=False, soft_wrap=True)
+
+
+@app.command(epilog="Example: videomme doctor")
+def doctor(as_json: AsJson = False) -> None:
     """Check what a run needs: libraries, disk, keys, endpoints, licence flag, data, versions."""
     from assets.doctor import examine  # noqa: PLC0415
 
@@ -574,6 +590,20 @@ def _choice(kinds: type[Kind], value: str, what: str) -> Kind:
     if value not in known:
         raise ConfigurationError(f"no {what} `{value}`: {nearest(value, known)}")
     return kinds(value)
+
+
+def _judge(model: str, reader: "ReaderName", asked_for: str) -> "AskJudge":
+    """Asks `model` what a response chooses; its answers are kept in the journal."""
+    from videomme_pipeline.scoring.judge_reader import Judge, JudgeSpec, ask_judge  # noqa: PLC0415
+    from videomme_pipeline.scoring.read_answer import ReaderName  # noqa: PLC0415
+
+    if reader is not ReaderName.STRICT:
+        raise ConfigurationError(
+            f"--judge {model}: a judge reads what strict could not, not {reader}; leave one out"
+        )
+    project = _project()
+    judge = Judge.of(JudgeSpec(model=model), project.configuration.catalog)
+    return partial(ask_judge, judge, project.store.journal, asked_for)
 
 
 def _scores(store: "Store", evaluation: str) -> tuple[str, list["ScoredQuestion"]]:

@@ -28,6 +28,7 @@ from videomme_pipeline.frames.sampling import (
 from videomme_pipeline.models.catalog import Catalog, ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Template, TemplateName, load_template, parse_template
+from videomme_pipeline.scoring.judge_reader import Judge, JudgeSpec
 from videomme_pipeline.scoring.read_answer import ReaderName
 from videomme_pipeline.store import publish
 from videomme_pipeline.subtitles.align import Alignment, parse_alignment
@@ -56,6 +57,8 @@ class EvaluationFile(Spec):
     prompt: str = "contract_v1"
     """A named template, or the path of a template of your own beside the evaluation file."""
     reader: ReaderName = ReaderName.STRICT
+    judge: JudgeSpec | None = None
+    """A model that reads what `strict` could not; its letters and cost are told apart."""
     decoding: Decoding = Decoding()
     samples: int = Field(default=1, ge=1, le=100)
     """How often each question is asked, for models that are not deterministic."""
@@ -72,6 +75,7 @@ class Evaluation:
     alignment: Alignment | None
     template: Template
     reader: ReaderName
+    judge: Judge | None = None
     decoding: Decoding
     samples: int
 
@@ -101,6 +105,7 @@ class Evaluation:
             "template": self.template.model_dump(mode="json"),
             "decoding": self.decoding.model_dump(mode="json"),
             "reader": self.reader.value,
+            "judge": self.judge and self.judge.specification,
             "samples": self.samples,
         }
 
@@ -116,6 +121,7 @@ class Evaluation:
             self.decoding,
             self.reader,
             self.samples,
+            self.judge and self.judge.fingerprint,
         )
 
 
@@ -212,11 +218,17 @@ def read_evaluation(
             alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
             template=_template(file.prompt, path.parent),
             reader=file.reader,
+            judge=file.judge and Judge.of(file.judge, catalog),
             decoding=file.decoding,
             samples=file.samples,
         )
     except VideoMMEError as error:
         raise ConfigurationError(f"{path}: {error}") from error
+    if evaluation.judge and evaluation.reader is not ReaderName.STRICT:
+        raise ConfigurationError(
+            f"{path}: a judge reads what `strict` could not, and `reader` is "
+            f"{evaluation.reader}; leave `judge` out, or set `reader: strict`"
+        )
     alignment, template = evaluation.alignment, evaluation.template
     if alignment is not None and alignment.is_interleaved and not template.can_interleave:
         raise ConfigurationError(
@@ -307,6 +319,10 @@ prompt: contract_v1
 
 # How letters are read from answers: strict, official_v1, official_v2, lmms_eval, vlmevalkit.
 reader: strict
+
+# A model of models.yaml that reads what strict could not; told apart in every score.
+# judge:
+#   model: my-model
 
 # decoding:
 #   temperature: 0.0

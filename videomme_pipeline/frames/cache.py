@@ -132,6 +132,10 @@ class FrameSet:
         return sheet
 
 
+NO_FRAMES = FrameSet(video_hash="", fingerprint="", media_type="image/jpeg", frames=())
+"""What is sent of a video to a model that is asked without frames."""
+
+
 def recipe_of(sampling: Sampling, duration: Duration | None = None) -> dict[str, Any]:
     """Everything that decides the pixels and times of a frame set, beside the video's bytes."""
     return {
@@ -297,10 +301,6 @@ def has_frames(store: Store, video_hash: str, recipe_fingerprint: str) -> bool:
     return bool(store.frames(video_hash, recipe_fingerprint).exists())
 
 
-def _frames_of(table: pa.Table) -> tuple[Frame, ...]:
-    names = arrow_schema(Frame).names
-    columns = [table.column(name).to_pylist() for name in names]
-    return tuple(
 def stored_sampling(path: UPath) -> str | None:
     """The name of the sampling that a stored frame set was made with; None when unreadable."""
     try:
@@ -312,6 +312,10 @@ def stored_sampling(path: UPath) -> str | None:
     return name.decode() if name else None
 
 
+def _frames_of(table: pa.Table) -> tuple[Frame, ...]:
+    names = arrow_schema(Frame).names
+    columns = [table.column(name).to_pylist() for name in names]
+    return tuple(
         Frame(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)
     )
 

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from videomme_pipeline.reports.official import official_report, official_v2_report
 from videomme_pipeline.scoring.breakdowns import BREAKDOWNS, GROUP_BREAKDOWNS, Cell, GroupCell
+from videomme_pipeline.scoring.judge_reader import JudgeSummary
 from videomme_pipeline.scoring.score_file import ScoreReport
 from videomme_pipeline.scoring.scored_question import Outcome
 
@@ -79,6 +80,7 @@ def as_json(report: ScoreReport) -> dict[str, Any]:
         **ratings,
         "benchmark": report.options.benchmark,
         "reader": report.options.reader.value,
+        "judge": asdict(report.judge) if report.judge else None,
         "group_rule": report.options.group_rule.value if report.rating else None,
         "questions": len({row.question_id for row in report.rows}),
         "videos": len({row.video_id for row in report.rows}),
@@ -163,7 +165,20 @@ def _closing_lines(report: ScoreReport) -> list[str]:
     rule = f", group rule {report.options.group_rule}" if report.rating else ""
     return [
         f"reader {report.options.reader}{rule}: {counts}",
+        *_judge_lines(report.judge),
         *(f"note: {note}" for note in report.notes),
+    ]
+
+
+def _judge_lines(judge: JudgeSummary | None) -> list[str]:
+    if judge is None:
+        return []
+    cost = "unknown cost" if judge.cost_dollars is None else f"{judge.cost_dollars:.4f} US dollars"
+    return [
+        f"judge {judge.judge}: asked about {judge.asked}, read {judge.letters} letters "
+        f"({judge.correct} correct), {judge.failed} failed, {cost}; accuracy without its letters "
+        f"{_percent(judge.accuracy_without_judge)}, of answered "
+        f"{_percent(judge.accuracy_of_answered_without_judge)}"
     ]
 
 

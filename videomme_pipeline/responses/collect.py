@@ -16,7 +16,7 @@ from logging import getLogger
 from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.errors import EndpointDownError, StorageError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import FrameSet
+from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
 from videomme_pipeline.models.catalog import Limits
 from videomme_pipeline.models.endpoints import Schedule
 from videomme_pipeline.models.video_llm import (
@@ -343,7 +343,7 @@ class _Collection:
     async def _frames_of(self, video: VideoRequests, items: Sequence[_Item]) -> FrameSet | None:
         """The frames of a video; None when they cannot be read, after saying so."""
         if not self._model.needs_frames:
-            return FrameSet(video_hash="", fingerprint="", media_type="image/jpeg", frames=())
+            return NO_FRAMES
         try:
             return await asyncio.to_thread(video.load_frames)
         except (VideoMMEError, OSError) as error:

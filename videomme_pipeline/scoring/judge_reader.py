@@ -1,18 +1,40 @@
 """An optional second reader: a model is asked about the responses that `strict` could not read.
 
-What the model costs is counted by whoever passes `ask`; which responses it read is told apart by
-their rule, `judge`. It is never asked about errors, refusals or what `strict` did read, and it
-never sees the right answer.
+It is never asked about errors, refusals or what `strict` did read, and never sees the right
+answer. Its requests go through the journal like every other, so none is sent twice, and one
+that fails is a failure and no verdict. What it read carries the rule `judge`, so that a score
+with it and without it stand beside each other.
 """
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from videomme_pipeline.annotations.question import Question
-from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.scoring.reading import Reading
+from pydantic import field_validator
+
+from videomme_pipeline.annotations.question import Letter, Question
+from videomme_pipeline.errors import ConfigurationError, VideoMMEError
+from videomme_pipeline.fingerprint import Spec, fingerprint
+from videomme_pipeline.frames.cache import NO_FRAMES
+from videomme_pipeline.models.catalog import Catalog, ModelKind, ModelSpec, build_model
+from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.responses.collect import (
+    Plan,
+    VideoRequests,
+    collect_now,
+    request_fingerprint,
+    video_fingerprint,
+)
+from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.score import outcome_of
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.strict_reader import read_strict
 
-JUDGE_TEMPLATE = """\
+TEMPLATE = """\
 Someone was asked a multiple-choice question and replied in their own words.
 
 Question: {question}
@@ -29,42 +51,297 @@ that option, or the word NONE when the reply chooses no option, or more than one
 
 ASKED_ABOUT = frozenset(("no_letter", "several_letters"))
 """The rules of `strict` after which a judge is asked."""
+JUDGE_VERSION = 1
+"""Part of the fingerprint of every judged score; raised when a judge is asked about other
+responses, shown more of them or read differently."""
+RULE = "judge"
+"""The rule of a letter that a judge read."""
 LONGEST_RESPONSE_SHOWN = 4_000
 """Characters of the response that the judge sees, from its end."""
 
 
 class JudgeSpec(Spec):
-    """The judge as a part of an evaluation: another model or template is another result."""
+    """`judge:` of an evaluation file."""
 
     model: str
-    template: str = JUDGE_TEMPLATE
+    """A name in models.yaml."""
+    decoding: Decoding = Decoding()
+
+    @field_validator("decoding")
+    @classmethod
+    def _can_say_none(cls, decoding: Decoding) -> Decoding:
+        if decoding.constrain_answer:
+            raise ValueError("a judge must be able to say NONE; leave `constrain_answer` out")
+        return decoding
 
 
-async def read_with_judge(
-    response: str,
-    question: Question,
-    *,
-    ask: Callable[[str], Awaitable[str]],
-    template: str = JUDGE_TEMPLATE,
-) -> Reading:
-    """What `strict` reads, or else what a model says that the response chooses.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """A model that reads answers. Part of what scores are made of, and of nothing before them."""
 
-    A letter by the judge has the rule `judge` and no span. When the judge names no single
-    offered letter the reading of `strict` stands. Errors of `ask` are the caller's.
+    model: ModelSpec
+    decoding: Decoding = Decoding()
 
-    Args:
-        ask: sends a prompt to the judge model and gives its reply.
-        template: a prompt with {question}, {options} and {response}.
+    @classmethod
+    def of(cls, spec: JudgeSpec, catalog: Catalog) -> "Judge":
+        """The judge that `spec` names.
+
+        Raises:
+            ModelError: when there is no such model.
+            ConfigurationError: when it is none that can be asked in words.
+        """
+        model = catalog.find(spec.model)
+        if model.kind is not ModelKind.OPENAI_COMPATIBLE:
+            raise ConfigurationError(
+                f"judge {model.name}: answers only questions about videos; name an "
+                "OpenAI-compatible model of models.yaml"
+            )
+        return cls(model=model, decoding=spec.decoding)
+
+    @property
+    def specification(self) -> Mapping[str, Any]:
+        """Every named value of it that can change a score."""
+        return {
+            "model": dict(self.model.identity),
+            "template": TEMPLATE,
+            "decoding": self.decoding.model_dump(mode="json"),
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the model's identity, the prompt and the decoding."""
+        return fingerprint(self.model.fingerprint, JUDGE_VERSION, TEMPLATE, self.decoding)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a judge said about one response. `letter` is None where it says none, or none alone;
+    `error` is set, and `output` None, where it gave no answer. US dollars, None if unknown."""
+
+    letter: Letter | None
+    output: str | None
+    error: str | None
+    cost_dollars: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSummary:
+    """What a judge did to a score. `failed` requests gave no verdict and are asked again.
+
+    The accuracies are those of the same rows with the judge's letters left out.
     """
-    reading = read_strict(response, question.letters, question.options)
-    if reading.rule not in ASKED_ABOUT:
-        return reading
-    prompt = template.format(
-        question=question.question,
-        options="\n".join(question.options),
-        response=response[-LONGEST_RESPONSE_SHOWN:],
+
+    judge: str
+    asked: int
+    letters: int
+    correct: int
+    failed: int
+    cost_dollars: float | None
+    accuracy_without_judge: float
+    accuracy_of_answered_without_judge: float | None
+
+
+AskJudge = Callable[[Sequence[tuple[Question, str]]], Sequence[Verdict]]
+"""From questions, each with a response to it, to a verdict on each."""
+
+
+def ask_judge(
+    judge: Judge,
+    journal: Path,
+    evaluation: str,
+    asked: Sequence[tuple[Question, str]],
+) -> list[Verdict]:
+    """A verdict on each response in `asked`, those that `journal` holds without a request.
+
+    Money is counted under `<evaluation>@judge`. Nothing is raised for requests that fail: their
+    verdicts say why, and a later call asks them again.
+    """
+    if not asked:
+        return []
+    model = build_model(judge.model)
+    plan = Plan(
+        evaluation=f"{evaluation}@judge", decoding=judge.decoding, limits=judge.model.limits
     )
-    verdict = read_strict(await ask(prompt), question.letters, ())
+    nothing_shown = video_fingerprint(model.identity, plan, ())
+    prompts = [(question, _prompt(question, response)) for question, response in asked]
+    keys = [request_fingerprint(nothing_shown, *prompted, 0) for prompted in prompts]
+    requests = {
+        key: VideoRequests(
+            video_id=prompted[0].video_id,
+            questions=[prompted],
+            frame_digests=(),
+            load_frames=lambda: NO_FRAMES,
+        )
+        for key, prompted in zip(keys, prompts, strict=True)
+    }
+    held: dict[str, Response] = {}
+    why_not = "never asked"
+    try:
+        with Journal(journal, flushes_every_commit=judge.model.costs_money) as opened:
+            for response in collect_now(requests.values(), model, opened, plan):
+                held[response.request_fingerprint] = response
+    except VideoMMEError as error:
+        why_not = str(error)
+    return [
+        _verdict(held.get(key), question.letters, why_not)
+        for key, (question, _) in zip(keys, asked, strict=True)
+    ]
+
+
+def judge_rows(
+    scored: Sequence[tuple[Question, ScoredQuestion]], judge: str, ask: AskJudge
+) -> list[ScoredQuestion]:
+    """The rows of `scored`, with the letters that the model called `judge` reads where
+    `strict` reads none."""
+    is_open = [row.rule in ASKED_ABOUT for _, row in scored]
+    verdicts = iter(
+        ask(
+            [
+                (question, row.raw_output or "")
+                for (question, row), unread in zip(scored, is_open, strict=True)
+                if unread
+            ]
+        )
+    )
+    return [
+        _judged(replace(row, judge=judge), next(verdicts)) if unread else replace(row, judge=judge)
+        for (_, row), unread in zip(scored, is_open, strict=True)
+    ]
+
+
+def judge_lines(
+    rows: Iterable[Mapping[str, Any]], letters: Sequence[Letter], ask: AskJudge
+) -> Iterator[dict[str, Any]]:
+    """The lines that `read_lines` gives, with the letters that a judge reads where `strict` reads
+    none, and what it said (`judge_output`) or why it did not (`judge_error`).
+
+    A line that the judge is to read needs its `options`, and should have its `question`.
+    """
+    held = [dict(row) for row in rows]
+    is_open = [row.get("rule") in ASKED_ABOUT and bool(row.get("options")) for row in held]
+    verdicts = iter(
+        ask(
+            [
+                (_question_of(row, letters), row["response"])
+                for row, unread in zip(held, is_open, strict=True)
+                if unread
+            ]
+        )
+    )
+    for row, unread in zip(held, is_open, strict=True):
+        if unread:
+            verdict = next(verdicts)
+            if verdict.letter:
+                row |= {"letter": verdict.letter.value, "rule": RULE, "span": None}
+            row |= {
+                "judge_output": verdict.output,
+                "judge_error": verdict.error,
+                "judge_cost_dollars": verdict.cost_dollars,
+            }
+        elif row.get("rule") in ASKED_ABOUT:
+            row["judge_error"] = 'not asked: the line has no "options"'
+        yield row
+
+
+def without_judge(row: ScoredQuestion) -> ScoredQuestion:
+    """`row` as it stands when no judge is asked."""
+    if row.rule != RULE:
+        return row
+    return replace(
+        row,
+        extracted_answer=None,
+        rule="no_letter",
+        outcome=Outcome.UNREADABLE,
+        is_correct=False,
+    )
+
+
+def summarize_judge(rows: Sequence[ScoredQuestion]) -> JudgeSummary | None:
+    """What the judge did to the rows of one evaluation; None where there is none."""
+    if not rows or rows[0].judge is None:
+        return None
+    letters = [row for row in rows if row.rule == RULE]
+    failed = sum(row.judge_error is not None for row in rows)
+    costs = [row.judge_cost_dollars for row in rows if row.judge_cost_dollars is not None]
+    outcomes = Counter(without_judge(row).outcome for row in rows)
+    correct = outcomes[Outcome.CORRECT]
+    answered = correct + outcomes[Outcome.INCORRECT]
+    return JudgeSummary(
+        judge=rows[0].judge,
+        asked=failed + sum(row.judge_output is not None for row in rows),
+        letters=len(letters),
+        correct=sum(row.is_correct for row in letters),
+        failed=failed,
+        cost_dollars=sum(costs) if costs else None,
+        accuracy_without_judge=correct / len(rows),
+        accuracy_of_answered_without_judge=correct / answered if answered else None,
+    )
+
+
+def _judged(row: ScoredQuestion, verdict: Verdict) -> ScoredQuestion:
+    row = replace(
+        row,
+        judge_output=verdict.output,
+        judge_error=verdict.error,
+        judge_cost_dollars=verdict.cost_dollars,
+    )
     if verdict.letter is None:
-        return reading
-    return Reading(letter=verdict.letter, rule="judge", span=None)
+        return row
+    outcome = outcome_of(row.answer, verdict.letter)
+    return replace(
+        row,
+        extracted_answer=verdict.letter,
+        rule=RULE,
+        span_start=None,
+        span_end=None,
+        outcome=outcome,
+        is_correct=outcome is Outcome.CORRECT,
+    )
+
+
+def _verdict(response: Response | None, letters: Sequence[Letter], why_not: str) -> Verdict:
+    if response is None or response.raw_output is None:
+        error = response.error if response is not None else why_not
+        cost = response.cost_dollars if response is not None else None
+        return Verdict(letter=None, output=None, error=error, cost_dollars=cost)
+    return Verdict(
+        letter=read_strict(response.raw_output, letters, ()).letter,
+        output=response.raw_output,
+        error=None,
+        cost_dollars=response.cost_dollars,
+    )
+
+
+def _prompt(question: Question, response: str) -> Prompt:
+    return Prompt(
+        benchmark=question.benchmark,
+        question_id=question.question_id,
+        video_id=question.video_id,
+        template=RULE,
+        system=None,
+        text=TEMPLATE.format(
+            question=question.question or "(not given)",
+            options="\n".join(
+                f"{letter}. {question.option_text(letter)}" for letter in question.letters
+            ),
+            response=response[-LONGEST_RESPONSE_SHOWN:],
+        ),
+        after_frame=(),
+        num_frames=0,
+        subtitle_lines=0,
+    )
+
+
+def _question_of(row: Mapping[str, Any], letters: Sequence[Letter]) -> Question:
+    """A line as a question; its answer is not known, and not asked for."""
+    options = tuple(map(str, row["options"]))[: len(letters)]
+    return Question(
+        benchmark="lines",
+        question_id=str(row.get("question_id", "")),
+        video_id=str(row.get("video_id", "")),
+        youtube_id=None,
+        url=None,
+        question=str(row.get("question") or ""),
+        options=options,
+        answer=letters[0],
+    )

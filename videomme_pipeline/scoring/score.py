@@ -2,7 +2,7 @@
 
 from videomme_pipeline.annotations.question import Letter, Question
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.read_answer import ReaderName, Reading, read_answer
+from videomme_pipeline.scoring.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
 SCORE_VERSION = 1
@@ -28,7 +28,7 @@ def score_question(  # noqa: PLR0913 - three facts of the evaluation go into eve
         reading = read_answer(
             reader, response.raw_output, letters=question.letters, options=question.options
         )
-    outcome = _outcome(question.answer, reading)
+    outcome = Outcome.FAILED if reading is None else outcome_of(question.answer, reading.letter)
     span = reading.span if reading is not None else None
     return ScoredQuestion(
         benchmark=question.benchmark,
@@ -78,9 +78,8 @@ def answered(response: Response) -> bool:
     return response.raw_output is not None and response.raw_output.strip() != ""
 
 
-def _outcome(answer: Letter, reading: Reading | None) -> Outcome:
-    if reading is None:
-        return Outcome.FAILED
-    if reading.letter is None:
+def outcome_of(answer: Letter, letter: Letter | None) -> Outcome:
+    """What became of an answered question from which `letter` was read."""
+    if letter is None:
         return Outcome.UNREADABLE
-    return Outcome.CORRECT if reading.letter == answer else Outcome.INCORRECT
+    return Outcome.CORRECT if letter == answer else Outcome.INCORRECT

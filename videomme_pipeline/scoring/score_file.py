@@ -14,6 +14,12 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.scoring.breakdowns import Cell, GroupCell, breakdowns, group_breakdowns
 from videomme_pipeline.scoring.groups import GroupRule, Rating, UnscoredGroup, rating
 from videomme_pipeline.scoring.import_results import read_results
+from videomme_pipeline.scoring.judge_reader import (
+    AskJudge,
+    JudgeSummary,
+    judge_rows,
+    summarize_judge,
+)
 from videomme_pipeline.scoring.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -29,12 +35,14 @@ GROUPS = 800
 class ScoreOptions:
     """How a results file is scored.
 
-    `durations` (v1 only) are scored in this order. `skip_missing` leaves out videos that the
+    `judge` is the model that is to read what `strict` cannot, by its name. `durations` (v1 only)
+    are scored in this order. `skip_missing` leaves out videos that the
     official template marks as missing, as the official script does with that flag.
     """
 
     benchmark: str = "videomme"
     reader: ReaderName = ReaderName.STRICT
+    judge: str | None = None
     group_rule: GroupRule = GroupRule.CORRECTED
     durations: tuple[Duration, ...] = tuple(Duration)
     skip_missing: bool = True
@@ -53,12 +61,16 @@ class ScoreReport:
     breakdowns: Mapping[str, Sequence[Cell]]
     group_breakdowns: Mapping[str, Sequence[GroupCell]]
     rating: Rating | None
+    judge: JudgeSummary | None
     unscored_groups: tuple[UnscoredGroup, ...]
     notes: tuple[str, ...]
 
 
-def score_file(path: Path, options: ScoreOptions) -> ScoreReport:
+def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = None) -> ScoreReport:
     """Score the results in `path`; see `import_results` for the forms it may have.
+
+    Args:
+        ask_judge: asks the judge that `options` name, if they name one.
 
     Raises:
         ScoringError: when the file cannot be read or holds nothing of what `options` ask for.
@@ -67,21 +79,27 @@ def score_file(path: Path, options: ScoreOptions) -> ScoreReport:
     evaluation_fingerprint = fingerprint(
         path.stem, [response.request_fingerprint for _, response in imported.pairs]
     )
-    rows = tuple(
-        score_question(
+    scored = [
+        (
             question,
-            response,
-            options.reader,
-            evaluation_fingerprint=evaluation_fingerprint,
-            sampling="unknown",
-            track="unknown",
+            score_question(
+                question,
+                response,
+                options.reader,
+                evaluation_fingerprint=evaluation_fingerprint,
+                sampling="unknown",
+                track="unknown",
+            ),
         )
         for question, response in imported.pairs
         if question.duration is None or question.duration in options.durations
-    )
-    if not rows:
+    ]
+    if not scored:
         wanted = ", ".join(options.durations)
         raise ScoringError(f"{path}: holds no question on {wanted} videos; check `duration`")
+    rows = [row for _, row in scored]
+    if ask_judge is not None and options.judge is not None:
+        rows = judge_rows(scored, options.judge, ask_judge)
     return score_rows(rows, options, imported.notes)
 
 
@@ -97,6 +115,7 @@ def score_rows(
         breakdowns={name: cells for name, cells in breakdowns(rows).items() if cells},
         group_breakdowns=group_cells if is_v2 else {},
         rating=rating(groups) if is_v2 else None,
+        judge=summarize_judge(rows),
         unscored_groups=tuple(unscored),
         notes=(*notes, *_notes(rows, options, len(groups), unscored)),
     )
@@ -133,6 +152,12 @@ def _notes(
         notes.append(
             f"{outcomes[Outcome.FAILED]} of {len(rows)} questions have no response; they count in "
             "`accuracy` as not correct, not in `accuracy_of_answered`: not a score to publish"
+        )
+    unjudged = sum(row.judge_error is not None for row in rows)
+    if unjudged:
+        notes.append(
+            f"{unjudged} requests to the judge failed; run again to ask those alone: not a score "
+            "to publish"
         )
     if options.benchmark == V2:
         if scored_groups != GROUPS:

@@ -26,6 +26,10 @@ class ScoredQuestion:
     (None where nothing was read). `is_correct` is `outcome == correct`. What the request took
     (tokens, US dollars, seconds, attempts) stands here too, so that a scores file alone tells
     accuracy and cost; None where the endpoint or the results file does not tell.
+
+    `judge` is the model that was to read what `strict` could not, None where there is none. It
+    read the rows whose rule is `judge`; where it was asked, `judge_output` is what it said or
+    `judge_error` why it said nothing, and what that cost stands apart.
     """
 
     benchmark: str
@@ -67,3 +71,7 @@ class ScoredQuestion:
     latency_seconds: float | None = None
     attempts: int | None = None
     answered_at: datetime | None = None
+    judge: str | None = None
+    judge_output: str | None = None
+    judge_error: str | None = None
+    judge_cost_dollars: float | None = None

@@ -1,6 +1,8 @@
 -- grain: one row per (benchmark, evaluation)
 -- `group_score` is null outside v2. `complete` says whether every question of the benchmark was
--- asked; a score with failures or an incomplete set is not one to publish.
+-- asked; a score with failures or an incomplete set is not one to publish. `judge_letters` are
+-- those that a judge read where `strict` could not; `accuracy` holds them, and beside it stands
+-- `accuracy_without_judge`. What judging cost is not in `cost_dollars`.
 with usage as (
     select benchmark, evaluation,
            any_value(evaluation_fingerprint) as fingerprint,
@@ -17,7 +19,12 @@ with usage as (
            sum(cost_dollars) as cost_dollars,
            quantile_cont(latency_seconds, 0.5) as latency_p50_seconds,
            quantile_cont(latency_seconds, 0.95) as latency_p95_seconds,
-           max(answered_at) as answered_at
+           max(answered_at) as answered_at,
+           any_value(judge) as judge,
+           count(*) filter (rule = 'judge') as judge_letters,
+           count(judge_error) as judge_failed,
+           sum(judge_cost_dollars) as judge_cost_dollars,
+           avg((is_correct and rule <> 'judge')::int) as accuracy_without_judge
     from scored_questions
     group by all
 ),
@@ -36,7 +43,9 @@ select benchmark, evaluation, model, sampling, track, reader,
        v2_overall.group_score_low, v2_overall.group_score_high,
        v2_overall.groups, v2_overall.incomplete_groups,
        frames, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens,
-       cost_dollars, latency_p50_seconds, latency_p95_seconds, answered_at, fingerprint
+       cost_dollars, latency_p50_seconds, latency_p95_seconds, answered_at, fingerprint,
+       judge, judge_letters, judge_failed, judge_cost_dollars,
+       case when judge is not null then accuracy_without_judge end as accuracy_without_judge
 from overall
 join usage using (benchmark, evaluation)
 left join v2_overall using (benchmark, evaluation)
