@@ -8,9 +8,12 @@ import asyncio
 import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import Synchronized
 from typing import cast
+
+import psutil
 
 COMPLETION = (
     b'{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,'
@@ -57,9 +60,28 @@ class _Conversation(asyncio.BufferedProtocol):
             loop.call_later(self._delay_seconds, self._transport.write, REPLY)
 
 
+@dataclass(frozen=True)
+class Endpoint:
+    """A running endpoint: where it is and what it has done so far."""
+
+    base_url: str
+    _count: "Synchronized[int]"
+    _process: psutil.Process
+
+    @property
+    def requests(self) -> int:
+        """Requests read to their end."""
+        return int(self._count.value)
+
+    @property
+    def cpu_seconds(self) -> float:
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
+
+
 @contextmanager
-def endpoint(delay_seconds: float) -> "Iterator[tuple[str, Synchronized[int]]]":
-    """The base URL of a running endpoint, and how many requests it has read."""
+def endpoint(delay_seconds: float) -> Iterator[Endpoint]:
+    """An endpoint that answers `delay_seconds` after it has read a body."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     count = context.Value("q", 0)
@@ -67,7 +89,7 @@ def endpoint(delay_seconds: float) -> "Iterator[tuple[str, Synchronized[int]]]":
     process.start()
     try:
         port = here.recv()
-        yield f"http://127.0.0.1:{port}/v1", count
+        yield Endpoint(f"http://127.0.0.1:{port}/v1", count, psutil.Process(process.pid))
     finally:
         process.terminate()
         process.join()

@@ -2,7 +2,8 @@
 
     python -m perf.requests [--quick] [--json]
 
-64 frames of 40 KB a video, three questions a video, a loopback endpoint in another process.
+64 frames of 40 KB a video, three questions a video, a loopback endpoint in another process (its
+own CPU time is shown apart).
 Three ways in one run, each in a process of its own: `create` is plain `AsyncOpenAI` with
 `chat.completions.create` and base64 of the standard library for each question; `post` the same
 client with a body serialised by orjson; `ours` is `OpenAICompatibleModel`. `socket` writes the
@@ -56,7 +57,7 @@ def main() -> None:
 
 
 def measure(rounds: int, *, quick: bool) -> dict[str, Any]:
-    in_flight = (16,) if quick else (8, 256)
+    in_flight = (16,) if quick else (8, 64, 256)
     rows: list[dict[str, Any]] = []
     for count in in_flight:
         requests = 30 if quick else max(100, count)
@@ -93,10 +94,11 @@ def _png_ms_per_request(sampled: int = 8) -> float:
 
 def _in_own_process(way: str, in_flight: int, requests: int) -> dict[str, float]:
     with (
-        endpoint(delay_seconds=0.2) as (base_url, _),
+        endpoint(delay_seconds=0.2) as server,
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process,
     ):
-        return process.submit(_measure_way, way, base_url, in_flight, requests).result()
+        found = process.submit(_measure_way, way, server.base_url, in_flight, requests).result()
+        return found | {"server_cpu_ms_per_request": server.cpu_seconds / requests * 1000}
 
 
 def _medians(found: Sequence[dict[str, float]]) -> dict[str, float]:

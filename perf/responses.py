@@ -56,18 +56,18 @@ def measure(video_count: int, create_videos: int) -> dict[str, Any]:
     asked = videos(video_count, QUESTIONS_PER_VIDEO, frames=FRAMES, load=lambda v: sets[v % 16])
     questions = video_count * QUESTIONS_PER_VIDEO
     with tempfile.TemporaryDirectory() as folder:
-        with endpoint(0.0) as (base_url, _):
-            limit = asyncio.run(_bodies_per_second(asked[0], base_url, questions // 4))
-        with endpoint(DELAY_SECONDS) as (base_url, count):
+        with endpoint(0.0) as server:
+            limit = asyncio.run(_bodies_per_second(asked[0], server.base_url, questions // 4))
+        with endpoint(DELAY_SECONDS) as server:
             cpu = time.process_time()
-            seconds = _collect(Path(folder) / "journal", asked, base_url)
+            seconds = _collect(Path(folder) / "journal", asked, server.base_url)
             cpu = time.process_time() - cpu
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
-            before = count.value
-            resumed = _collect(Path(folder) / "journal", asked, base_url)
-            resumed_requests = count.value - before
-        with endpoint(DELAY_SECONDS) as (base_url, _):
-            create_seconds = asyncio.run(_create(asked[:create_videos], base_url))
+            before, server_cpu = server.requests, server.cpu_seconds
+            resumed = _collect(Path(folder) / "journal", asked, server.base_url)
+            resumed_requests = server.requests - before
+        with endpoint(DELAY_SECONDS) as server:
+            create_seconds = asyncio.run(_create(asked[:create_videos], server.base_url))
     by_delay = ceil(questions / IN_FLIGHT) * DELAY_SECONDS
     ideal = max(by_delay, questions / limit)
     create_questions = create_videos * QUESTIONS_PER_VIDEO
@@ -80,6 +80,7 @@ def measure(video_count: int, create_videos: int) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "share_of_ideal": round(ideal / seconds, 3),
         "cpu_ms_per_question": round(cpu / questions * 1000, 2),
+        "server_cpu_ms_per_question": round(server_cpu / questions * 1000, 2),
         "peak_mb": round(peak),
         "create_questions": create_questions,
         "questions_per_second": round(questions / seconds, 1),

@@ -17,7 +17,7 @@ from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, ModelError
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.models.endpoints import PROFILES, FramesAs, Profile, Schedule, frame_tokens
-from videomme_pipeline.models.pricing import Prices, Tariff
+from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
 from videomme_pipeline.models.video_llm import VideoLLM
 
 
@@ -112,6 +112,8 @@ class ModelSpec(Spec):
     def _is_complete(self) -> Self:
         if self.kind is ModelKind.CONSTANT and self.letter is None:
             raise ValueError("a constant model needs its `letter`")
+        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
+            raise ValueError(f"base_url {self.base_url!r}: put http:// or https:// before it")
         if self.frames_as is not None and self.frames_as not in PROFILES[self.profile].frames_as:
             known = ", ".join(way.value for way in PROFILES[self.profile].frames_as)
             raise ValueError(
@@ -156,6 +158,11 @@ class ModelSpec(Spec):
     @property
     def sends_frames_as(self) -> FramesAs:
         return self.frames_as or PROFILES[self.profile].frames_as[0]
+
+    @property
+    def endpoint(self) -> str:
+        """Where it is, for people."""
+        return self.base_url or OPENAI_URL
 
     @property
     def asks_in_order(self) -> Schedule:

@@ -20,6 +20,7 @@ from openai.types import Batch
 
 from videomme_pipeline.errors import ModelError, VideoMMEError
 from videomme_pipeline.models.catalog import ModelSpec
+from videomme_pipeline.models.connections import Answer
 from videomme_pipeline.models.openai_compatible import (
     RequestBody,
     connect,
@@ -242,7 +243,9 @@ class OpenAIBatchModel:
 
     def _failure(self, error: openai.OpenAIError | VideoMMEError) -> VideoMMEError:
         if isinstance(error, openai.APIStatusError):
-            return status_failure(error, self.spec)
+            response = error.response
+            answer = Answer(response.status_code, response.headers, response.content)
+            return status_failure(answer, self.spec)
         if isinstance(error, openai.OpenAIError):
             return ResponseFailure(FailureKind.CONNECTION, f"{type(error).__name__}: {error}")
         return error

@@ -1,17 +1,19 @@
 """A model behind an endpoint that speaks OpenAI's chat completions.
 
-The `openai` client gives credentials, connections and errors; the body is built here, because
-a request of 64 frames is megabytes of JSON and only its last few hundred bytes are new. One
-call is one attempt: retries, limits and the journal belong to `responses`.
+The `openai` client gives the address and the credentials; the body is built here, because a
+request of 64 frames is megabytes of JSON and only its last few hundred bytes are new. How it
+travels belongs to `connections`. One call is one attempt: retries, limits and the journal belong
+to `responses`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+import httpcore2
 import httpx2
 import openai
 import orjson
@@ -21,6 +23,7 @@ from upath import UPath
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.catalog import ModelSpec, ServiceTier
+from videomme_pipeline.models.connections import Answer, Connections
 from videomme_pipeline.models.endpoints import (
     PROFILES,
     AnswerConstraint,
@@ -65,12 +68,14 @@ class RequestBody:
     """
 
     pieces: tuple[bytes | Picture, ...]
+    size: int
+    """Bytes of the whole body, pictures as base64."""
 
-    @property
-    def size(self) -> int:
-        return sum(
-            piece.size if isinstance(piece, Picture) else len(piece) for piece in self.pieces
-        )
+    @classmethod
+    def of(cls, pieces: Iterable[bytes | Picture]) -> "RequestBody":
+        held = tuple(pieces)
+        sizes = (piece.size if isinstance(piece, Picture) else len(piece) for piece in held)
+        return cls(held, sum(sizes))
 
     def chunks(self) -> Iterator[bytes]:
         """The body in order, in chunks of about `CHUNK_BYTES`."""
@@ -100,7 +105,7 @@ class OpenAICompatibleModel:
     def __init__(self, spec: ModelSpec, *, api_key: str | None = None) -> None:
         self.spec = spec
         self._api_key = api_key
-        self._client: openai.AsyncOpenAI | None = None
+        self._connections: Connections | None = None
         self._uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
 
     @property
@@ -122,41 +127,36 @@ class OpenAICompatibleModel:
         if self.spec.sends_frames_as is FramesAs.FILES and self.spec.shared_folder is not None:
             folder = UPath(self.spec.shared_folder)
             await asyncio.to_thread(share_frames, request.frames, folder)
-        body = request_body(self.spec, request)
-        response = await self._post(body)
-        reply = read_reply(response.content, self.spec, request)
+        answer = await self._post(request_body(self.spec, request))
+        if answer.status >= 300:
+            raise status_failure(answer, self.spec)
+        reply = read_reply(answer.content, self.spec, request)
         return replace(reply, warning=dropped_frames_warning(self.spec, request, reply))
 
     async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await connections.close()
 
-    async def _post(self, body: RequestBody) -> httpx2.Response:
-        headers = {"Content-Type": "application/json", "Content-Length": str(body.size)}
+    async def _post(self, body: RequestBody) -> Answer:
+        seconds = self.spec.limits.request_timeout_seconds
+        if self._connections is None:
+            client = connect(self.spec, self._api_key)
+            self._connections = Connections(client, "chat/completions", timeout_seconds=seconds)
         try:
-            return await self._connected().post(
-                "/chat/completions",
-                cast_to=httpx2.Response,
-                content=body.sent(self._uploads),
-                options={"headers": headers},
-            )
-        except openai.APIStatusError as error:
-            raise status_failure(error, self.spec) from error
-        except (openai.APITimeoutError, httpx2.TimeoutException) as error:
-            seconds = self.spec.limits.request_timeout_seconds
+            return await self._connections.post(body.sent(self._uploads), body.size)
+        except (httpcore2.ReadTimeout, httpcore2.WriteTimeout) as error:
             raise ResponseFailure(FailureKind.TIMEOUT, f"no answer within {seconds:g} s") from error
-        except (openai.APIConnectionError, httpx2.TransportError) as error:
-            cause = error.__cause__ or error
+        except (
+            httpcore2.ConnectTimeout,
+            httpcore2.NetworkError,
+            httpcore2.ProtocolError,
+            httpcore2.ProxyError,
+        ) as error:
             raise ResponseFailure(
                 FailureKind.CONNECTION,
-                f"{self._connected().base_url}: {type(cause).__name__}: {cause}; is the server up?",
+                f"{self.spec.endpoint}: {type(error).__name__}: {error}; is the server up?",
             ) from error
-
-    def _connected(self) -> openai.AsyncOpenAI:
-        if self._client is None:
-            self._client = connect(self.spec, self._api_key)
-        return self._client
 
 
 def connect(spec: ModelSpec, api_key: str | None) -> openai.AsyncOpenAI:
@@ -191,7 +191,7 @@ def request_body(spec: ModelSpec, request: Request) -> RequestBody:
     pieces.append(b'{"role":"user","content":[')
     pieces += _frame_pieces(spec, request)
     pieces.append(_text_part(request.prompt.text) + b"]}]}")
-    body = RequestBody(tuple(pieces))
+    body = RequestBody.of(pieces)
     _check_limits(spec, profile, request, body)
     return body
 
@@ -328,17 +328,18 @@ def _frame_pieces(spec: ModelSpec, request: Request) -> Iterator[bytes | Picture
         yield from _video_pieces(request.frames, spec.cache_breakpoint)
         return
     detail = f',"detail":"{spec.image_detail.value}"' if spec.image_detail else ""
+    begins = b'{"type":"image_url","image_url":{"url":"'
+    ends = f'"{detail}}}'.encode()
+    data_url = f"data:{request.frames.media_type};base64,".encode()
     for number, frame in enumerate(frames):
-        yield b'{"type":"image_url","image_url":{"url":'
         if spec.sends_frames_as is FramesAs.FILES and spec.shared_folder is not None:
             path = _shared_path(request.frames, UPath(spec.shared_folder), number)
-            yield orjson.dumps(f"file://{path}")
+            yield begins + orjson.dumps(f"file://{path}")[1:-1]
         else:
-            yield f'"data:{request.frames.media_type};base64,'.encode()
+            yield begins + data_url
             yield Picture(frame.picture)
-            yield b'"'
         is_last = number == len(frames) - 1
-        yield detail.encode() + b"}" + _breakpoint(is_last and spec.cache_breakpoint) + b"},"
+        yield ends + _breakpoint(is_last and spec.cache_breakpoint) + b"},"
         if after_frame and after_frame[number]:
             yield _text_part(after_frame[number]) + b","
 
@@ -474,31 +475,45 @@ def _no_answer(reply: Reply, refusal: object) -> ResponseFailure | None:
     return ResponseFailure(FailureKind.EMPTY, message, status=200, reply=reply)
 
 
-def status_failure(error: openai.APIStatusError, spec: ModelSpec) -> ModelError | ResponseFailure:
+def status_failure(answer: Answer, spec: ModelSpec) -> ModelError | ResponseFailure:
     """What an HTTP status means: the end of this attempt, or of the evaluation."""
-    status = error.status_code
-    said = f"HTTP {status}: {error.message}"
-    endpoint = spec.base_url or "https://api.openai.com/v1"
+    status = answer.status
+    message, code = _error_in(answer)
+    said = f"HTTP {status}: {message}"
     if status in (401, 403):
         variable = spec.api_key_env or "OPENAI_API_KEY"
         return ModelError(
-            f"model {spec.name}: {endpoint} rejects the key ({said}); check the environment "
+            f"model {spec.name}: {spec.endpoint} rejects the key ({said}); check the environment "
             f"variable {variable}. Everything answered so far is kept."
         )
     if status == 404:
         return ModelError(
-            f"model {spec.name}: {endpoint} knows no model {spec.model or spec.name!r} ({said}); "
-            "check `model` and `base_url` in models.yaml. Everything answered so far is kept."
+            f"model {spec.name}: {spec.endpoint} knows no model {spec.model or spec.name!r} "
+            f"({said}); check `model` and `base_url` in models.yaml. Everything answered so far "
+            "is kept."
         )
-    if status == 429 and error.code == "insufficient_quota":
+    if status == 429 and code == "insufficient_quota":
         return ModelError(
             f"model {spec.name}: the account has no credit left ({said}); everything answered "
             "so far is kept, run again when it has."
         )
-    retry_after = retry_after_seconds(error.response.headers, datetime.now(UTC))
     return ResponseFailure(
-        kind_of_status(status, error.code), said, status=status, retry_after_seconds=retry_after
+        kind_of_status(status, code),
+        said,
+        status=status,
+        retry_after_seconds=retry_after_seconds(answer.headers, datetime.now(UTC)),
     )
+
+
+def _error_in(answer: Answer) -> tuple[str, str | None]:
+    """The message and the code of an error's body; where it has none, what came instead."""
+    try:
+        error = orjson.loads(answer.content)["error"]
+        return str(error["message"]), error.get("code")
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        moved_to = answer.headers.get("location")
+        came = answer.content[:200].decode("utf-8", "replace")
+        return (f"moved to {moved_to}" if moved_to else came), None
 
 
 def kind_of_status(status: int, code: str | None) -> FailureKind:
