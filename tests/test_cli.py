@@ -25,6 +25,7 @@ import yaml
 from typer.core import TyperGroup
 
 from tests.assets.conftest import EVALUATIONS, Copy, write_project_in
+from tests.model_server import ModelServer
 from videomme_pipeline.cli import app, main
 
 GOLDEN = Path(__file__).parent / "golden" / "scores"
@@ -457,6 +458,25 @@ def test_the_entry_point_ends_with_the_status_of_its_command(tmp_path: Path) -> 
     )
     assert (ended.returncode, ended.stderr) == (1, "")
     assert len(ended.stdout.splitlines()) == 4
+
+
+def test_a_judge_reads_a_file_once_and_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, tmp_path)
+    line = {"response": "She swims.", "question": "What?", "options": ["Walks.", "Does laps."]}
+    with ModelServer(answer=lambda _: "B") as server:
+        write_project_in(tmp_path, Copy(tmp_path / "copy"))({})
+        models = tmp_path / "configuration" / "models.yaml"
+        models.write_text(yaml.safe_dump({"small": {"base_url": server.base_url}}))
+        for _ in range(2):
+            ended = videomme("read", "--judge", "small", stdin=json.dumps(line))
+            assert (ended.json["letter"], ended.json["rule"]) == ("B", "judge")
+        assert server.request_count == 1
+        scored = videomme("score", str(V1_RESPONSES), "--judge", "small", "--report", "json")
+    assert scored.json["judge"]["judge"] == "small"
+    assert scored.json["judge"]["letters"] == server.request_count - 1
+    assert "strict" in videomme("read", "--judge", "small", "--reader", "lmms_eval").failed_with
 
 
 def test_whoever_stops_reading_hears_nothing_more(tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def read_evaluation(
             alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
             template=_template(file.prompt, path.parent),
             reader=file.reader,
-            judge=file.judge and Judge.of(file.judge, catalog),
+            judge=None if file.judge is None else Judge.of(file.judge, catalog),
             decoding=file.decoding,
             samples=file.samples,
         )

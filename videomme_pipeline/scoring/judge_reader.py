@@ -80,7 +80,7 @@ class Judge:
     """A model that reads answers. Part of what scores are made of, and of nothing before them."""
 
     model: ModelSpec
-    decoding: Decoding = Decoding()
+    decoding: Decoding
 
     @classmethod
     def of(cls, spec: JudgeSpec, catalog: Catalog) -> "Judge":
