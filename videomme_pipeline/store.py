@@ -112,7 +112,7 @@ def publish(path: UPath, data: bytes) -> None:
         with replacing(Path(path.path)) as temporary:
             temporary.write_bytes(data)
         return
-    with _writing(path):
+    with writing(path):
         path.write_bytes(data)
 
 
@@ -125,7 +125,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         StorageError: when the target cannot be written (full, read-only).
     """
-    with _writing(path):
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(descriptor)
@@ -141,7 +141,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _writing(path: Path | UPath) -> Iterator[None]:
+def writing(path: Path | UPath) -> Iterator[None]:
+    """Makes an error of the file system a `StorageError` that names `path`."""
     try:
         yield
     except OSError as error:

@@ -25,7 +25,7 @@ from filelock import FileLock
 from pypi_simple import PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, PyPISimple
 
 from videomme_pipeline.errors import ArchiveError, DownloadError
-from videomme_pipeline.store import replacing
+from videomme_pipeline.store import replacing, writing
 
 Progress = Callable[[int, int | None], None]
 """Called with bytes held so far and bytes in all (None when the server does not tell)."""
@@ -167,7 +167,9 @@ def _receive(
         total = held + int(length) if length else None
         with part.open("ab" if continues else "wb") as sink:
             for chunk in response.iter_content(CHUNK_BYTES):
-                sink.write(chunk)
+                with writing(part):  # what reading raises is an OSError too, but of the network
+                    sink.write(chunk)
+                    sink.flush()
                 held += len(chunk)
                 if progress:
                     progress(held, total)
