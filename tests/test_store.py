@@ -16,6 +16,7 @@ from videomme_pipeline.store import (
     publish,
     read_folder,
     read_rows,
+    replacing,
     stored_fingerprint,
     write_rows,
 )
@@ -54,6 +55,23 @@ def test_a_failed_write_leaves_the_old_file_and_no_trace(
         publish(path, b"new")
     assert path.read_bytes() == b"old"
     assert [item.name for item in tmp_path.iterdir()] == ["x.bin"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "seen"),
+    [(OSError(28, "No space left on device"), StorageError), (ValueError("damaged"), ValueError)],
+)
+def test_a_file_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, raised: Exception, seen: type[Exception]
+) -> None:
+    path = tmp_path / "clip.mp4"
+    with replacing(path) as temporary:
+        temporary.write_bytes(b"old")
+    with pytest.raises(seen), replacing(path) as temporary:
+        temporary.write_bytes(b"ne")
+        raise raised
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_an_object_store_holds_the_same_rows() -> None:
