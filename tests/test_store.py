@@ -67,9 +67,14 @@ def test_a_file_is_replaced_whole_or_not_at_all(
     path = tmp_path / "clip.mp4"
     with replacing(path) as temporary:
         temporary.write_bytes(b"old")
-    with pytest.raises(seen), replacing(path) as temporary:
-        temporary.write_bytes(b"ne")
-        raise raised
+
+    def fail_in_the_middle() -> None:
+        with replacing(path) as temporary:
+            temporary.write_bytes(b"ne")
+            raise raised
+
+    with pytest.raises(seen):
+        fail_in_the_middle()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
