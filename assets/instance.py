@@ -1,26 +1,40 @@
 """The Dagster instance: where runs and events are kept, the same for the UI and the command line.
 
-SQLite in `.dagster/` unless DAGSTER_HOME names another home, whose own dagster.yaml then rules.
+SQLite in `.dagster/` unless DAGSTER_HOME names another home. PostgreSQL keeps them instead where
+VIDEOMME_POSTGRES_URL says so. A home with a dagster.yaml of its own is ruled by that alone.
 """
 
 import os
-import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import dagster as dg
+from upath import UPath
+
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.store import publish
 
 DEFAULT_HOME = ".dagster"
 HOME_VARIABLE = "DAGSTER_HOME"
+POSTGRES_VARIABLE = "VIDEOMME_POSTGRES_URL"
+POSTGRES_SCHEME = "postgresql+psycopg2://"
 _SETTINGS = Path(__file__).with_name("dagster.yaml")
+_OURS = "# The Dagster instance of this project"
+"""How a dagster.yaml begins that was written here, and may be written anew."""
 
 
 def prepare_home() -> Path:
-    """The instance's home, made ready and set in the environment for this process's children."""
+    """The instance's home, made ready and set in the environment for this process's children.
+
+    Raises:
+        ConfigurationError: when PostgreSQL is asked for in a way that cannot work.
+    """
     home = Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).resolve()
-    home.mkdir(parents=True, exist_ok=True)
     settings = home / "dagster.yaml"
-    if not settings.exists():
-        shutil.copyfile(_SETTINGS, settings)
+    wanted = _SETTINGS.read_text() + _postgres_settings(os.environ.get(POSTGRES_VARIABLE))
+    held = settings.read_text() if settings.exists() else _OURS
+    if held.startswith(_OURS) and held != wanted:
+        publish(UPath(settings), wanted.encode())
     os.environ[HOME_VARIABLE] = str(home)
     return home
 
@@ -28,3 +42,20 @@ def prepare_home() -> Path:
 def open_instance() -> dg.DagsterInstance:
     """The instance at home; close it after use (`with open_instance() as instance`)."""
     return dg.DagsterInstance.from_config(str(prepare_home()))
+
+
+def _postgres_settings(url: str | None) -> str:
+    """The part of dagster.yaml that names the database; its URL stays in the environment."""
+    if not url:
+        return ""
+    if not url.startswith(POSTGRES_SCHEME):
+        raise ConfigurationError(
+            f"{POSTGRES_VARIABLE} begins with `{url.partition('//')[0]}//`; "
+            f"write {POSTGRES_SCHEME}user:password@host:5432/database"
+        )
+    if find_spec("dagster_postgres") is None:
+        raise ConfigurationError(
+            f"{POSTGRES_VARIABLE} is set, and dagster-postgres is not installed: "
+            "pip install 'videomme-pipeline[postgres]'"
+        )
+    return f"\nstorage:\n  postgres:\n    postgres_url:\n      env: {POSTGRES_VARIABLE}\n"

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from assets.checks import evaluation_of, is_complete
 from assets.errors import NotReadyError
+from assets.events import EventBatch
 from assets.freshness import newest_event, recorded_versions
 from assets.stage import Stage, refresh
 
@@ -82,8 +83,9 @@ def _refresh(
     if not asked:
         return
     recorded = recorded_versions(context.instance, stage)
-    for event in refresh(stage, asked, recorded, newest_event(context.instance)):
-        context.log_event(event)
+    with EventBatch(context) as events:
+        for event in refresh(stage, asked, recorded, newest_event(context.instance)):
+            events.add(event)
     stage.announce(context.instance)
     check = is_complete(stage)
     if not check.passed:

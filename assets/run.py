@@ -54,13 +54,19 @@ def refresh_project(
         return Refreshed(run_id=None, made=Counter(), behind=[])
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     result = job.execute_in_process(instance=instance, run_config=run_config(evaluations) | QUIET)
-    made = Counter(
-        event.asset_key.to_user_string()
-        for event in result.all_events
-        if event.is_step_materialization and event.asset_key
-    )
     behind = _behind(plan_project(project, instance, evaluations))
-    return Refreshed(run_id=result.run_id, made=made, behind=behind)
+    return Refreshed(run_id=result.run_id, made=made_by(instance, result.run_id), behind=behind)
+
+
+def made_by(instance: dg.DagsterInstance, run_id: str) -> Counter[str]:
+    """How many partitions of each asset a run materialized."""
+    records = instance.get_records_for_run(
+        run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
+    ).records
+    events = (record.event_log_entry.dagster_event for record in records)
+    return Counter(
+        event.asset_key.to_user_string() for event in events if event and event.asset_key
+    )
 
 
 def run_night(

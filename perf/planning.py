@@ -1,0 +1,233 @@
+"""What planning and telling Dagster cost: 900 videos, 10 samplings, 16,000 partitions.
+
+    python -m perf.planning prepare FOLDER          # once, some minutes: videos, frames, answers
+    python -m perf.planning measure FOLDER [--storage sqlite|postgres] [--json]
+
+`prepare` makes everything for real: 900 tiny videos, their frames under 10 samplings (9,000
+partitions), and three evaluations with constant answers. `measure` then takes an empty Dagster
+instance, so that every partition has to be planned, looked up in the store and reported, and
+nothing has to be made: what is left is orchestration. Beside it stands what Dagster takes for runs
+of one partition each. PostgreSQL is a throw-away server on the loopback; its own CPU time is not
+in the figures, the wall clock is.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import dagster as dg
+import psutil
+import yaml
+
+from assets.definitions import build_definitions
+from assets.freshness import Freshness, PartitionState
+from assets.instance import POSTGRES_VARIABLE, open_instance
+from assets.jobs import REFRESH_JOB, run_config
+from assets.resources import Project, open_project
+from assets.run import QUIET, made_by, plan_project
+from tests.builders import write_video
+from tests.postgres_server import running_postgres
+from tests.published_data import parquet_bytes, v1_rows, youtube_ids
+
+VIDEOS = 900
+SAMPLINGS = tuple(f"uniform_n-{frames}" for frames in range(1, 11))
+EVALUATIONS = {
+    "one": {"model": "constant-A", "sampling": SAMPLINGS[3]},
+    "two": {"model": "constant-B", "sampling": SAMPLINGS[7]},
+    "subtitles": {"model": "constant-A", "sampling": SAMPLINGS[3], "subtitles": "window-500"},
+}
+TOUCHED = 450
+SINGLE_RUNS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Seconds of the wall clock, and of CPU time of this process (or of one that it started)."""
+
+    wall: float
+    cpu: float
+
+
+@contextmanager
+def timed(costs: dict[str, Cost], name: str) -> Iterator[None]:
+    """Note what the block takes under `name`."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield
+    costs[name] = Cost(wall=time.perf_counter() - wall, cpu=time.process_time() - cpu)
+
+
+def best(costs: dict[str, Cost], name: str, work: Callable[[], object], times: int = 3) -> None:
+    """The least of some runs: what it takes when it is warm."""
+    for number in range(times):
+        with timed(costs, f"{name} {number}"):
+            work()
+    found = [costs.pop(f"{name} {number}") for number in range(times)]
+    costs[name] = min(found, key=lambda cost: cost.wall)
+
+
+def prepare(folder: Path) -> None:
+    """Write the project and make all of it."""
+    copy = folder / "copy"
+    annotations = copy / "videomme" / "test-00000-of-00001.parquet"
+    annotations.parent.mkdir(parents=True)
+    annotations.write_bytes(parquet_bytes(v1_rows()))
+    template = write_video(folder / "template.mp4", frames=12, width=64, height=48).read_bytes()
+    (copy / "data").mkdir()
+    (copy / "subtitle").mkdir()
+    for number, youtube_id in enumerate(youtube_ids(VIDEOS)):
+        _write_copy(copy / "data" / f"{youtube_id}.mp4", template, number)
+        subtitle = f"1\n00:00:00,000 --> 00:00:01,000\nline of {number}\n"
+        (copy / "subtitle" / f"{youtube_id}.srt").write_text(subtitle)
+    configuration = folder / "configuration"
+    (configuration / "evaluations").mkdir(parents=True)
+    for name, evaluation in EVALUATIONS.items():
+        path = configuration / "evaluations" / f"{name}.yaml"
+        path.write_text(yaml.safe_dump({"benchmark": "videomme"} | evaluation))
+    benchmark = {"accept_license": True, "source": "folder", "folder": str(copy)}
+    (configuration / "benchmarks.yaml").write_text(yaml.safe_dump({"videomme": benchmark}))
+    (configuration / "samplings.yaml").write_text(yaml.safe_dump({"videomme": list(SAMPLINGS)}))
+    with dg.DagsterInstance.ephemeral() as instance:
+        project = opened(folder)
+        run_everything(project, instance)
+        assert_fresh(project, instance)
+
+
+def opened(folder: Path) -> Project:
+    return open_project(folder / "configuration", str(folder / "data"))
+
+
+def measure(folder: Path, instance: dg.DagsterInstance) -> dict[str, object]:
+    """All figures over one storage."""
+    costs: dict[str, Cost] = {}
+    project = opened(folder)
+    with timed(costs, "report everything"):
+        reported = run_everything(project, instance)
+    states = assert_fresh(project, instance)
+    best(costs, "plan, all fresh", lambda: plan_project(project, instance))
+    best(costs, "plan, process that just started", lambda: plan_project(opened(folder), instance))
+
+    touched = folder / "copy" / "data" / f"{youtube_ids(VIDEOS)[TOUCHED]}.mp4"
+    before = touched.read_bytes()
+    _write_copy(touched, before, VIDEOS + TOUCHED)
+    try:
+        best(costs, "plan, one video touched", lambda: plan_project(project, instance))
+        stale = [s for s in plan_project(project, instance) if s.freshness is not Freshness.FRESH]
+        by_stage = Counter(state.stage.name for state in stale)
+        assert {s.cell.video for s in stale} == {f"{TOUCHED + 1:03d}", None}
+    finally:
+        touched.write_bytes(before)
+    job = build_definitions(project).resolve_implicit_global_asset_job_def()
+    with timed(costs, f"{SINGLE_RUNS} runs of one partition, in one process"):
+        for number in range(1, SINGLE_RUNS + 1):
+            job.execute_in_process(
+                instance=instance,
+                asset_selection=[dg.AssetKey(["videomme", "frames"])],
+                partition_key=dg.MultiPartitionKey(
+                    {"video": f"{number:03d}", "sampling": SAMPLINGS[0]}
+                ),
+            )
+    costs["one run of one partition, a process of its own"] = _single_process(folder)
+    return {
+        "partitions": len(states),
+        "reported": reported,
+        "cpu_milliseconds_per_reported_partition": 1000 * costs["report everything"].cpu / reported,
+        "stale_after_one_video": dict(by_stage),
+        "costs": {name: asdict(cost) for name, cost in costs.items()},
+    }
+
+
+def run_everything(project: Project, instance: dg.DagsterInstance) -> int:
+    """`refresh_stale` as the UI launches it, over all partitions; how many it reported."""
+    job = build_definitions(project).resolve_job_def(REFRESH_JOB)
+    result = job.execute_in_process(instance=instance, run_config=run_config([]) | QUIET)
+    return made_by(instance, result.run_id).total()
+
+
+def assert_fresh(project: Project, instance: dg.DagsterInstance) -> list[PartitionState]:
+    states = plan_project(project, instance)
+    behind = [(s.name, s.reason) for s in states if s.freshness is not Freshness.FRESH]
+    assert not behind, behind[:3]
+    return states
+
+
+def _write_copy(path: Path, video: bytes, number: int) -> None:
+    """The same pictures in a file of other bytes: a `free` box holds the number."""
+    path.write_bytes(video + (16).to_bytes(4) + b"free" + number.to_bytes(8))
+
+
+def _single_process(folder: Path) -> Cost:
+    """`dagster asset materialize` for one partition, as a run worker of its own would."""
+    command = [
+        *(str(Path(sys.executable).with_name("dagster")), "asset", "materialize"),
+        *("--select", "key:videomme/frames", "--partition", f"{SAMPLINGS[0]}|001"),
+        *("-m", "assets.definitions"),
+    ]
+    environment = os.environ | {
+        "VIDEOMME_CONFIGURATION": str(folder / "configuration"),
+        "VIDEOMME_DATA": str(folder / "data"),
+    }
+    began, before = time.perf_counter(), psutil.Process().cpu_times()
+    subprocess.run(command, check=True, env=environment, capture_output=True)
+    after = psutil.Process().cpu_times()
+    cpu = (after.children_user + after.children_system) - (
+        before.children_user + before.children_system
+    )
+    return Cost(wall=time.perf_counter() - began, cpu=cpu)
+
+
+@contextmanager
+def storage(kind: str) -> Iterator[dg.DagsterInstance]:
+    """An instance without a single event."""
+    with TemporaryDirectory() as home:
+        os.environ["DAGSTER_HOME"] = home
+        if kind == "sqlite":
+            with open_instance() as instance:
+                yield instance
+        else:
+            with running_postgres() as url:
+                os.environ[POSTGRES_VARIABLE] = url
+                with open_instance() as instance:
+                    yield instance
+
+
+def main() -> None:
+    """Print the figures; `--json` prints one object as the last line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["prepare", "measure"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--storage", choices=["sqlite", "postgres"], default="sqlite")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    folder = arguments.folder.resolve()
+    if arguments.what == "prepare":
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        prepare(folder)
+        return
+    with storage(arguments.storage) as instance:
+        found = measure(folder, instance)
+    costs = found["costs"]
+    assert isinstance(costs, dict)
+    print(
+        f"{arguments.storage}: {found['partitions']:,} partitions, {found['reported']:,} reported"
+    )
+    print(f"a touched video: {found['stale_after_one_video']}")
+    for name, cost in costs.items():
+        print(f"{name:50} {cost['wall']:8.2f} s wall {cost['cpu']:8.2f} s CPU")
+    print(f"per reported partition {found['cpu_milliseconds_per_reported_partition']:.2f} ms CPU")
+    if arguments.json:
+        print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
