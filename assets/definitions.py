@@ -8,6 +8,7 @@ from assets.annotations import Questions
 from assets.automation import automation_sensor, when_inputs_changed
 from assets.checks import completeness_check, is_complete
 from assets.frames import Frames
+from assets.events import output_without_event
 from assets.freshness import newest_event, recorded_versions
 from assets.jobs import refresh_job
 from assets.nightly import night_asset, read_nightly, tracked_evaluations
@@ -113,20 +114,26 @@ def _asset(
         freshness_policy=freshness if is_result else None,
         automation_condition=when_inputs_changed(),
         metadata={"dagster/column_schema": schema} if schema else None,
+        dagster_type=dg.Nothing,
         output_required=False,
         check_specs=[completeness_check(stage)],
     )
     def compute(
         context: dg.AssetExecutionContext,
-    ) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult[None] | dg.AssetCheckResult]:
+    ) -> Iterator[
+        dg.AssetMaterialization | dg.MaterializeResult[None] | dg.AssetCheckResult | dg.Output[None]
+    ]:
         stage.look_again()
         asked = [stage.cell(key) for key in context.partition_keys] if partitions else [Cell()]
         recorded = recorded_versions(context.instance, stage)
         seen = newest_event(context.instance)
+        several = len(asked) > 1
         for event in refresh(stage, asked, recorded, seen, report_fresh=True):
-            yield event if len(asked) > 1 else _result(event)
+            yield event if several else _result(event)
         stage.announce(context.instance)
         yield is_complete(stage)
+        if several:
+            yield output_without_event()
 
     return compute
 
@@ -135,7 +142,7 @@ def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
     """The event of the only partition of a run as its result, so that assets behind it follow.
 
     A result speaks for all partitions of a run, with one data version: where there are several,
-    each has its own event instead, and assets behind them have a run of their own.
+    each has its own event instead, and the output comes without any.
     """
     tags = event.tags or {}
     return dg.MaterializeResult(

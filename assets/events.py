@@ -1,9 +1,9 @@
-"""Materialization events of one step, stored many at a time.
+"""Materialization events of one step: many at a time, and each partition with its own.
 
-Dagster's own way stores, and commits, one event after the other. `store_event_batch` is not part
-of Dagster's documented interface: this module alone calls it, a test holds it to what is expected
-here, and where it is not there or refuses, events are stored one by one. SQLite stores one by one
-in any case; PostgreSQL takes a batch in three statements.
+Both need what Dagster does not document; this module alone uses it, and tests hold Dagster to it.
+`store_event_batch` stores many events at once, where Dagster's own way stores, and commits, one
+after the other: where it is not there or refuses, so is done here. SQLite stores one by one in any
+case; PostgreSQL takes a batch in three statements.
 """
 
 import logging
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 import dagster as dg
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.events import DagsterEventType, StepMaterializationData
 
 EVENTS_AT_A_TIME = 500
@@ -55,6 +56,16 @@ class EventBatch:
         if held:
             store_events(self._context.instance, held)
         self._stored_at = time.monotonic()
+
+
+def output_without_event() -> dg.Output[None]:
+    """The output of an asset whose partitions all had their own events.
+
+    An ordinary output reports every partition of the run with one data version, those that failed
+    too; without any output, Dagster skips the assets behind. Observed sources have the same
+    need, and Dagster's mark for them is what is used.
+    """
+    return dg.Output(None, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
 
 
 def store_events(instance: dg.DagsterInstance, events: Sequence[dg.EventLogEntry]) -> None:

@@ -12,6 +12,7 @@ from dagster._core.loader import LoadingContextForTest
 from assets.definitions import build_definitions
 from assets.freshness import Freshness
 from assets.jobs import REFRESH_JOB, run_config
+from assets.partitions import Cell
 from assets.resources import Project
 from assets.run import plan_project, refresh_project
 from tests.assets.conftest import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject, stage
@@ -198,6 +199,38 @@ def test_ranges_of_partitions_run_from_the_ui(
     assert [check.passed for check in result.get_asset_check_evaluations()] == [True]
     again = materialize("frames", *keys).get_asset_materialization_events()
     assert all(event.materialization.metadata["already_stored"].value for event in again)
+
+
+def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_version(
+    write_project: WriteProject, project: Project, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    stage(project, "frames").target(Cell(video="002", variant="uniform_n-4")).path.unlink()
+    changed = dict(EVALUATIONS) | {"few": dict(EVALUATIONS["few"]) | {"prompt": "official_v1"}}
+    edited = write_project(changed)
+    job = build_definitions(edited).resolve_implicit_global_asset_job_def()
+    result = job.execute_in_process(
+        instance=instance,
+        asset_selection=[dg.AssetKey(["videomme", name]) for name in ("prompts", "responses")],
+        tags={
+            "dagster/asset_partition_range_start": f"few|{VIDEOS[0]}",
+            "dagster/asset_partition_range_end": f"few|{VIDEOS[-1]}",
+        },
+    )
+    made_of = Counter(
+        (event.asset_key.path[-1], event.partition)
+        for event in result.get_asset_materialization_events()
+        if event.asset_key
+    )
+    assert made_of == {
+        (name, f"few|{video}"): 1 for name in ("prompts", "responses") for video in VIDEOS[1:]
+    }, "one event each, and none for the video that has no frames"
+    checks = {check.asset_key.path[-1]: check for check in result.get_asset_check_evaluations()}
+    for check in checks.values():
+        assert check.metadata["failed"].value == 1
+        assert "few|002" in str(check.metadata["failures"])
+    states = {state.name: state for state in plan_project(edited, instance)}
+    for name, video in ((n, v) for n in ("prompts", "responses") for v in VIDEOS[1:]):
+        assert states[f"videomme/{name} few|{video}"].freshness is Freshness.FRESH
 
 
 def test_the_job_of_the_ui_is_that_of_the_command_line(
