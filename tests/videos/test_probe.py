@@ -1,5 +1,6 @@
 """Probing: the facts of a file, and a content hash that is computed once."""
 
+import mmap
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from blake3 import blake3
 from tests.builders import rotate_mp4, write_audio_only, write_video
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.store import Store, read_rows, write_rows
+from videomme_pipeline.videos import probe
 from videomme_pipeline.videos.probe import HashCache, Video, content_hash, probe_video
 
 
@@ -55,6 +57,16 @@ def test_a_known_file_is_not_read_again(tmp_path: Path) -> None:
         assert content_hash(path, hashes) == first
         assert content_hash(path, hashes, verify=True) == blake3(b"other").hexdigest()
         assert content_hash(path, hashes) == blake3(b"other").hexdigest()
+
+
+def test_a_file_that_is_mapped_in_parts_has_one_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "HASHED_AT_ONCE_BYTES", mmap.ALLOCATIONGRANULARITY)
+    path = tmp_path / "a.mp4"
+    for size in (0, 1, mmap.ALLOCATIONGRANULARITY, 2 * mmap.ALLOCATIONGRANULARITY + 5):
+        path.write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
+        assert content_hash(path) == blake3(path.read_bytes()).hexdigest()
 
 
 def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ The packet index that comes with it is made in `videos.packets`; finding the fil
 belongs to `videos.locate`. Everything here reads, nothing decides what to sample.
 """
 
+import mmap
 import os
 import sqlite3
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.videos.packets import PacketIndex, index_packets, open_video
 
 __all__ = ["HashCache", "PacketIndex", "Video", "content_hash", "probe_video"]
+
+HASHED_AT_ONCE_BYTES = 16 << 20
+"""How much of a file is mapped at a time: as fast as all of it, and it counts as memory in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,12 +120,20 @@ def content_hash(path: Path, hashes: HashCache | None = None, *, verify: bool = 
     known = None if verify or hashes is None else hashes.get(path, stat)
     if known is not None:
         return known
-    hasher = blake3(max_threads=blake3.AUTO)
-    hasher.update_mmap(path)
-    value = hasher.hexdigest()
+    value = _blake3(path, stat.st_size)
     if hashes is not None:
         hashes.put(path, stat, value)
     return value
+
+
+def _blake3(path: Path, size: int) -> str:
+    hasher = blake3(max_threads=blake3.AUTO)
+    with path.open("rb") as file:
+        for start in range(0, size, HASHED_AT_ONCE_BYTES):
+            length = min(HASHED_AT_ONCE_BYTES, size - start)
+            with mmap.mmap(file.fileno(), length, offset=start, access=mmap.ACCESS_READ) as part:
+                hasher.update(part)
+    return hasher.hexdigest()
 
 
 def probe_video(
