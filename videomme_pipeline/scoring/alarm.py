@@ -9,12 +9,12 @@ order. Two steps follow from that alone.
    observed of it. Its distribution is computed, not approximated. For the first night this is the
    sign-flip test against the baseline; then the reference grows by every night, so that a lucky
    baseline does not alarm night after night. These p-values are independent over the nights
-   (conformal p-values in an on-line compression model: Vovk, Gammerman & Shafer, "Algorithmic
-   Learning in a Random World", 2005, chapter 8; Vovk, "Testing exchangeability on-line", 2003).
+   (conformal p-values: Vovk, Nouretdinov & Gammerman, "Testing exchangeability on-line", 2003).
 2. The alarm. Each p-value is a bet against "nothing changed" (an e-value, whose mean is at most 1
    while that is true), and the bets run through a CUSUM: evidence = bet × max(evidence, 1). A large
    drop alarms at once, a small one when its nights have added up (Page, "Continuous inspection
-   schemes", 1954; Shin, Ramdas & Rinaldo, "E-detectors", 2023). Since the p-values are independent
+   schemes", 1954; for such p-values Vovk, "Testing randomness", arXiv 1906.09256; Shin,
+   Ramdas & Rinaldo, "E-detectors", NEJSDS). Since the p-values are independent
    and uniform, the mean number of nights to a false alarm follows from the threshold alone, at any
    noise level; it is computed (Brook & Evans, "An approach to the probability distribution of
    CUSUM run length", 1972) and the threshold chosen for the budget.

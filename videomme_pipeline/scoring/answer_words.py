@@ -48,40 +48,44 @@ COPULAS = _words(
 )
 SUBJECTS = _words(
     """es que on creo it this that which what there esta este eso cela ce das dies questo isso это
-    think believe mine"""
+    think believe mine remains left"""
 )
 CHOICE_VERBS = _words(
     """choose chose chosen choosing select selected selecting selects bet pick picked picking
     chooses picks go going opting vote settle settled lean leaning say answered answering conclude
-    concluded leaves leaving matches match matching fits supports indicates suggests confirms
+    concluded leaves leaving matches match matching fits supports support indicates indicate
+    suggests suggest confirms confirm favours favour favors favor prefer mean meant
     think believe thought corresponds corresponding aligns points pointing
     elijo escojo selecciono choisis sélectionne scelgo seleziono escolho seleciono wähle nehme
     выбираю выберу kies väljer wybieram seçiyorum"""
 )
 CONCLUSIONS = _words(
-    """so thus hence therefore consequently ergo then but donc alors also folglich daher entonces
+    """so thus hence therefore consequently ergo but donc alors also folglich daher entonces
     logo portanto quindi dunque следовательно значит"""
 )
 FILLERS = _words(
     """the a an to with for on toward towards most more likely very would will should must could
     can may might has have been just still indeed only my our your by of number no not isn't
     and i i'd i'll i'm we let's let me ok okay sure yes yeah yep well great thanks here maybe
-    perhaps again now in at clear certain sorry wait oh ah hmm actually got appears appear
+    perhaps again now rather in at clear certain sorry wait oh ah hmm actually got appears appear
     seem both either all without doubt gotta looks sounds feels , ; la el le les il der die
     das den lo o os as un una een het de por para nach sea"""
 )
 OTHER_LABELS = _words(
     """error code status note grade score rating plan team group type class vitamin version section
-    figure table part level chord camera player person speaker room gate"""
+    figure table part level chord camera player person speaker room gate category reason
+    reasoning explanation analysis justification rationale evidence"""
 )
 """Labels whose value may be a letter that is no option: "Error code: B"."""
 NOUN_JOINTS = _words("the a an of in at on by my our your no number , de la le el")
 """Fillers after which a letter is more likely to name a thing than to stand for an option."""
-CLAUSE_JOINTS = _words("that and but so because since while whereas however say guess or")
+CLAUSE_JOINTS = _words(
+    "that makes find and but so because since while whereas however say guess or"
+)
 
 ANNOUNCES_UNSPACED = re.compile(
     r"(?:答案|答え|回答|解答|正解|正答|正し|选择|選擇|应选|應選|我选|我選|选(?!项)|選(?![項択])|正确|正確|應該|应该|应为|答"
-    r"|觉得是|覺得是|认为是|認為是|就是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
+    r"|觉得是|覺得是|认为是|認為是|就是|可能的?是|应该是|應該是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
 )
 """Words of scripts without spaces, as they end just before the letter that they announce."""
 NAMES_UNSPACED = re.compile(r"(?:选项|選項|選択肢|선택지|선택|옵션|ตัวเลือก|ข้อ)\S{0,2}$")
@@ -108,15 +112,17 @@ STATEMENT_DONE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """What follows a letter that is a statement by itself."""
-LABEL_END = re.compile(r"[ \t]*(?:[.):,(\[{=→–—|]|-[ \t>]|[ \t]\")")
+LABEL_END = re.compile(r"[ \t]*(?:[.):,(\[{=→–—|]|[-/][ \t>]|[ \t]\")")
 
 NEGATED = re.compile(
     r"""(?:\b(?:not|never|neither|nor|cannot|isn't|can't|wasn't|aren't|won't|wouldn't|rules?\sout
     |ruled\sout|ruling\sout|eliminat\w+|exclud\w+|discard\w*|reject\w*|dismiss\w*|instead\sof
-    |rather\sthan|unlike|other\sthan|except|than|versus|vs|nicht|kein\w*|pas|не|no|non)\s+
+    |so\sis|rather\sthan|unlike|other\sthan|except|than|versus|vs|don't|doesn't|didn't|(?:any|every)thing\sbut
+    |nicht|kein\w*|pas|не|no|non|não|niet|inte|ikke|nie|tidak|bukan|không|ليس\w*)\s+
     (?:(?:be|the|option|options|choice|answer|letter|an?|is|es|either|also|really|necessarily|it
-    |for|la|el|le|die|der|opción)\s+)*
-    |(?:不是|不选|不選|并非|並非|排除|不会是|ではなく|不为))\W*$""",
+    |it's|that|of|for|think|believe|say|claim|confirm|sure|certain|choose|pick|select|go|with
+    |la|el|le|die|der|opción|é|ist|jest|är|adalah|phải|là)\s+)*
+    |(?:不是|不选|不選|并非|並非|排除|不会是|ではなく|不为)|^[✗❌✘✖×])\W*$""",
     re.IGNORECASE | re.VERBOSE,
 )
 CONDITION = re.compile(
@@ -134,8 +140,8 @@ DENIED = re.compile(
         |simply|just|both|all|too|to\sbe|either))*\s*
     )?(?:not\b(?!\s+[A-H]\b)|n't\b|wrong|incorrect|false\b|inaccurate|unlikely|impossible|invalid
       |irrelevant|implausible|eliminated|excluded|ruled\sout|absent|cannot|can't|doesn't|isn't
-      |aren't|don't|didn't|wasn't|won't|no\s*\||✗|❌|✘|✖|×|错|錯|不[^\s]|有误|falsch|nicht|faux
-      |falso|falsa|не\b|ではな|ではあり|は誤|は間違|아니|틀)""",
+      |aren't|don't|didn't|wasn't|won't|(?:plausible|possible|tempting)\s*,?\s*but\b|no\s*\||✗|❌|✘|✖|×|错|錯|不[^\s]|有误|falsch|nicht|faux
+      |falso|falsa|не\b|değil|नहीं|ではな|ではあり|は誤|は間違|[가이은는]?\s*아[니닙닌]|[은는이가]?\s*틀)""",
     re.IGNORECASE | re.VERBOSE,
 )
 AFFIRMED = re.compile(
@@ -144,30 +150,33 @@ AFFIRMED = re.compile(
         |è|é|是|为)?
       (?:\s*(?:to\sbe|also|clearly|definitely|obviously|therefore|thus|probably|most|likely|the|my|a
         |only|single|more|much|indeed|final|closest|far|la|el|le|die|der|das|os|o)\b)*\s*
-      (?:correct|right|best|better|true|accurate|answer|plausible|likely|suitable|appropriate|match
+      (?:correct|right|best|better|true|accurate|answer|plausible|convincing|likely|suitable|appropriate|match
         |one|choice|option|richtig|juste|correcte|corr?ett?[ao]|correct[ao]|верн\w*|правильн\w*)\b
       \s*(?:answer|option|choice|match|fit|one|description|guess)?
       (?=\s*(?:[.,;:!)|\n*_"'<]|$|{_WHY}|than\b|here\b|among\b|and\b|but\b|when\b
-        |(?<=option)\sthat\b|(?<=answer)\sthat\b|(?<=choice)\sthat\b))
+        |(?<=option)\sthat\b|(?<=answer)\sthat\b|(?<=choice)\sthat\b|(?<=one)\sthat\b))
     | best\s(?:matches|fits|describes|captures|explains|summarizes|aligns|reflects|represents)\b
     | (?:describes|fits|matches|explains)\s[\w\s]{{1,30}}\b(?:best|correctly|accurately)\b
-    | is\s(?:best\s|also\s)?(?:supported|confirmed)\b
+    | is\s(?:best\s|also\s)?(?:supported|confirmed|consistent)\b
     | が?[是为為]?(?:正确|正し|正確|正解|对(?![^\W\d_])|对的|정답)
-    | (?:matches|fits)\b | it\sis\b | for\ssure\b | yes\b | ✓ | ✔ | ✅ | ☑
+    | (?:matches|fits)\b | it\sis\b | for\ssure\b | yes\b
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選|[를을]\s*(?:선택|고르|택))")
+"""What follows a letter that is chosen, whatever stands before it."""
+PICKED_BEFORE = re.compile(r"[✓✔✅☑]\W*$")
 RIGHT = re.compile(r"✓|✔|✅|☑|正确|正確|\b(?:correct|right|yes|true)\b", re.IGNORECASE)
 WRONG = re.compile(
     r"✗|❌|✘|✖|×|错|錯|不|\b(?:incorrect|wrong|no|not|false|isn't|cannot)\b", re.IGNORECASE
 )
 
 _CONNECTOR = (
-    r"(?:\s*\(?(?:[,/&+;]|\|\|?|或者?|和|与|與|及|または|か|と|또는|와|과)\s*(?:and\s|or\s)?"
+    r"(?:\s*\(?(?:[,/&+;]|\|\|?|或者?|还是|還是|和|与|與|及|または|か|と|또는|와|과)\s*(?:and\s|or\s)?"
     r"|\s+\(?(?:-|–|and/or|and|or|to|through|nor|und|oder|et|ou|y|o|u|e|и|или|dan|atau|ve|veya|och|eller)\s+)"
 )
 _QUALIFIED = (
-    r"[\s*_(\[\"'`<]*(?:(?:it|this|that)\s(?:could|might|may)\s(?:also\s)?be\s)?"
+    r"[\s*_(\[\"'`<]*(?:(?:(?:it|this|that)\s)?(?:could|might|may)\s(?:also\s)?be\s)?"
     r"(?:(?:maybe|possibly|perhaps|options?|choice|even|also)\s+)*[*_(\[\"'`]*"
 )
 ANOTHER_BEFORE = re.compile(
@@ -196,6 +205,8 @@ ERROR_TEXT = re.compile(
       | (?:api|server|request|connection|timeout|http|runtime|network)[\s_-]*error\b
       | [\w.]{1,80}(?:Error|Exception|Timeout)\b\s*[:(\[]
       | traceback\s\(most\srecent
+      | (?:the\s|your\s)?(?:response|request|content|prompt|input|output|image|video)s?
+        \s(?:is|was|were|has\sbeen|exceeds?)\s(?:blocked|filtered|rejected|flagged|too\s(?:long|large)|the\smaximum)
       | (?:failed|unable)\sto\s(?:obtain|get|fetch|generate|connect|call|parse|process)\b
       | HTTP(?:/[\d.]+)?\s*(?:status\s*(?:code)?\s*:?\s*)?[45]\d\d\b
       | [45]\d\d\s+(?:client|server|too\smany|bad\s(?:request|gateway)|internal|service|

@@ -54,7 +54,7 @@ READERS: Mapping[ReaderName, Reader] = {
 }
 
 READER_VERSIONS: Mapping[ReaderName, str] = {
-    ReaderName.STRICT: "1",
+    ReaderName.STRICT: "2",
     ReaderName.OFFICIAL_V1: "1",
     ReaderName.OFFICIAL_V1_FIRST_RELEASE: "1",
     ReaderName.OFFICIAL_V2: "1",

@@ -26,7 +26,8 @@ _REASONING_FIELD = re.compile(
 _MARKUP = re.compile(
     r"<\|(?![A-Z]\|>)[^|<>\n]{1,40}\|>"  # special tokens of chat templates, not <|C|>
     r"|</?(?:s|eos|bos|b|strong|em|i|u|p|br|div|span|td|tr|th|li|ul|ol|code|pre|html|body"
-    r"|table|letter|option|choice|end_of_turn|start_of_turn)(?:\s[^<>\n]{0,80})?/?>"
+    r"|table|letter|option|choice|end_of_turn|start_of_turn|answer|ans|final|final_answer|response"
+    r"|output|result)(?:\s[^<>\n]{0,80})?/?>"
     r"|\[/?INST\]"
     r"|\\(?:boxed|fbox|text\w{0,8}|math\w{1,8}|displaystyle|bf|rm|left|right|quad|[,;!()\[\]])"
     r"|```[a-z]{0,12}",

@@ -61,13 +61,9 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     letters ("not A"), questions ("A?") and conditions ("if the answer is A").
     """
     folded = fold(response)
-    if not folded.strip():
-        return Reading(letter=None, rule="empty", span=None)
-    repeated = _REPEATED_LETTER.fullmatch(folded)
-    if repeated:
-        return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
-    if words_of.ERROR_TEXT.match(folded):
-        return Reading(letter=None, rule="error_text", span=None)
+    settled = _read_as_a_whole(folded, letters)
+    if settled is not None:
+        return settled
     answer = set_reasoning_aside(folded)[-_LONGEST_READ:].rjust(len(folded))
     if not answer.strip():
         # Cut off inside its reasoning; an answer tag that was closed there still is an answer.
@@ -77,6 +73,20 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     if reading.letter is None and reading.rule == "no_letter":
         return _read_option_text(answer, letters, options) or _why_none(answer)
     return reading
+
+
+def _read_as_a_whole(text: str, letters: Sequence[Letter]) -> Reading | None:
+    """What can be said of `text` without a word of it being weighed; None for most."""
+    if not text.strip():
+        return Reading(letter=None, rule="empty", span=None)
+    repeated = _REPEATED_LETTER.fullmatch(text)
+    if repeated:
+        return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
+    if _SEVERAL_LETTERS.fullmatch(text):
+        return Reading(letter=None, rule="several_letters", span=None)
+    if words_of.ERROR_TEXT.match(text):
+        return Reading(letter=None, rule="error_text", span=None)
+    return None
 
 
 _LONGEST_READ = 100_000
@@ -95,9 +105,12 @@ def _offered(letter: str, span: tuple[int, int], rule: str, letters: Sequence[Le
     return Reading(letter=None, rule="letter_not_offered", span=span)
 
 
+_BETWEEN = r"(?:(?![✓✔✅☑✗❌✘✖])[\W_])*+"
 _REPEATED_LETTER = re.compile(
-    r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*+(?:(?![+#°])[\W_])*+", re.IGNORECASE
+    r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*+(?!-)(?:(?![+#°])[\W_])*+", re.IGNORECASE
 )
+_SEVERAL_LETTERS = re.compile(rf"(?!A:)(?:{_BETWEEN}[A-H](?!\w))++{_BETWEEN}")
+"""Nothing but letters, of which there is more than one: "(A)(C)", "B > D > A"."""
 
 
 # --- Answer tags
@@ -164,13 +177,14 @@ class _Found:
 
 _LETTER = re.compile(
     rf"""
+    (?!(?<=\b[A-Z]\.[ ])[A-Z]\.[ ][A-Z][a-z])  # initials of a name
     (?<![{words_of.WORD_LETTER}&@\\°\#]) (?<![{words_of.WORD_LETTER}]') (?<!\b[A-Za-z][./])
     (?: (?<![{words_of.WORD_LETTER}]-) | (?<=nswer-) | (?<=ption-) )
     (?: (?P<upper>[A-HJ-Z])
       | (?P<lower>[b-df-h] | [ae](?![ \t]+[{words_of.WORD_LETTER}]) | (?<=ption\ )[ae]) )
     (?![{words_of.WORD_LETTER}&@°\#+]) (?!'[{words_of.WORD_LETTER}])
     (?!\.[ ]?[A-Z](?![A-Za-z])\.|\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
-    (?!-[{words_of.WORD_LETTER}])
+    (?!-(?:[{words_of.WORD_LETTER}]|\s*$))
   | (?: (?<=\b[iI]s) | (?<=nswer) | (?<=ption) ) (?P<glued>[A-H]) (?![{words_of.WORD_LETTER}'])
   | \b(?P<ordinal>(?i:first|second|third|fourth|fifth|sixth|seventh|eighth|last
       |1st|2nd|3rd|4th|5th|6th|7th|8th))\s(?:option|choice|one|answer|alternative)\b
@@ -334,6 +348,8 @@ def _role(match: re.Match[str], around: _Around) -> Role:
     if article or _is_doubted(around):
         return Role.MENTION
     ordinal = match["ordinal"] or match["number"] or match["cjk"]
+    if words_of.PICKED.match(around.tail) or words_of.PICKED_BEFORE.search(around.clause):
+        return Role.CHOSEN
     if words_of.AFFIRMED.match(around.tail) and (ordinal or _can_be_subject(around.words)):
         return Role.CHOSEN
     role = _role_by_words(around)
@@ -365,7 +381,8 @@ def _may_have(role: Role, match: re.Match[str], around: _Around) -> bool:
     if role is Role.LABEL:
         return around.first and around.tail[:1] in (")", ".", ":", " ")
     if match["lower"] in "ae":
-        return done and (role is not Role.ALONE or not around.words)
+        cut_off = role is Role.CHOSEN and around.words[-1] in words_of.COPULAS  # "It is a"
+        return done and not cut_off and (role is not Role.ALONE or not around.words)
     return done or role is not Role.ALONE
 
 
@@ -399,10 +416,14 @@ def _role_by_words(around: _Around) -> Role:
 
 def _role_in_whole(words: Sequence[str], *, named: bool, terminal: bool, done: bool) -> Role:
     """The role of a letter whose sentence says nothing else: "Probably option C"."""
+    if words[0] in ("and", "or"):
+        return Role.MENTION  # the end of something that was cut off
     if not words_of.QUALITIES.isdisjoint(words) and (named or terminal):
         return Role.DECLARED
     if named:
-        return Role.NAMED if terminal else Role.MENTION
+        # "The letter A is on the board" is as well a thing in the video.
+        stated = done if "letter" in words else terminal
+        return Role.NAMED if stated else Role.MENTION
     return Role.ALONE if done else Role.MENTION
 
 
@@ -438,6 +459,8 @@ def _role_after_mark(
 ) -> Role:
     """The role of a letter after a colon or dash: "Correct option: C", "Output: C"."""
     words = [word for word in label if word not in words_of.MARKS and word != ","]
+    if len(words) == 1 and words[0] in words_of.LISTING:
+        return Role.MENTION  # "Options: A. …"
     if any(_announces(word) for word in words):
         return Role.DECLARED
     if not words_of.OTHER_LABELS.isdisjoint(words):
@@ -503,7 +526,7 @@ def _can_be_subject(words: Sequence[str]) -> bool:
 
 _LABEL_SHAPE = re.compile(
     rf"(?<![{words_of.WORD_LETTER}'.])([A-Za-z])(?![{words_of.WORD_LETTER}])"
-    r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|]|(?<=[)\]])(?=[ \t]))"
+    r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=]|(?<=[)\]])(?=[ \t]))"
     r"|(?:(?<=\n)|(?<=- ))([A-Za-z])(?=[ \t][^\w\s])"
 )
 
@@ -521,11 +544,13 @@ def _without_lists(text: str, found: Sequence[_Found]) -> list[_Found]:
         return spoken
     starts = {shapes[index].start(shapes[index].lastindex or 1) for index in listed}
     ends = [shape.start() for shape in shapes[1:]] + [len(text)]
-    right = [
-        shapes[index]
+    items = {
+        index: text[shapes[index].end() : ends[index]].partition("\n")[0][:_LOOK_BACK]
         for index in listed
-        if _is_marked_right(text[shapes[index].end() : ends[index]].partition("\n")[0][:_LOOK_BACK])
-    ]
+    }
+    if len(items) == 2 and all(map(_YES_OR_NO.fullmatch, items.values())):
+        items = {}  # the options themselves: "A. Yes", "B. No"
+    right = [shapes[index] for index, item in items.items() if _is_marked_right(item)]
     kept = [one for one in spoken if one.start not in starts or one.role > Role.ALONE]
     if len(right) == 1:
         group = right[0].lastindex or 1
@@ -548,6 +573,9 @@ def _in_sequence(text: str, shapes: Sequence[re.Match[str]]) -> set[int]:
         and not words_of.CORRECTION.search(text, shapes[index - 1].end(), shapes[index].start())
     ]
     return {index for pair in pairs for index in (pair - 1, pair)}
+
+
+_YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 
 
 def _is_marked_right(item: str) -> bool:
@@ -583,7 +611,7 @@ def _strongest(found: Sequence[_Found], letters: Sequence[Letter]) -> Reading:
         if single:
             return _strongest(single, letters)
         return Reading(letter=None, rule="several_letters", span=(chosen.start, chosen.end))
-    if top < Role.CHOSEN and len({one.letter for one in peers}) > 1:
+    if top < Role.CHOSEN and len({one.letter for one in peers if not one.several}) > 1:
         return Reading(letter=None, rule="several_letters", span=(peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), _RULES[top], letters)
 
