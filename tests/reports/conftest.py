@@ -17,8 +17,9 @@ from tests.reports.made_up import (
     v1_questions,
     v2_questions,
 )
+from videomme_pipeline.reports.history import NightFinding, findings_path
 from videomme_pipeline.reports.page import write_folder, write_page
-from videomme_pipeline.store import Store
+from videomme_pipeline.store import Store, write_rows
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -32,6 +33,7 @@ CHROMIUM_FLAGS = [
 
 EVALUATIONS = (
     MadeUpEvaluation(name="model-a", skill=0.5),
+    MadeUpEvaluation(name="model-a-32", sampling="uniform_n-32", skill=0.55),
     MadeUpEvaluation(name="model-a-subtitles", skill=0.6, subtitles="window"),
     MadeUpEvaluation(name="model-b", model="model-b", skill=0.85, said={"002-1": None}),
     MadeUpEvaluation(name="blind", sampling="none", skill=0.35),
@@ -50,6 +52,9 @@ HOSTILE = (
     "الإجابة الصحيحة هي ب \u202e txt.exe \u2066 מימין לשמאל",
     "wwwwwwwwww" * 5_000,
 )
+
+HOSTILE_NAMES = ("<img src=x onerror=hacked=6>", "model-b \u202e\"'><script>window.hacked=7")
+"""Names of evaluations: what a file name may hold."""
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +85,20 @@ class Visit:
         return self.page
 
     def turn(self, address: str) -> Page:
-        """Follow a link within the page that is open."""
-        self.page.evaluate("address => { location.hash = address; }", address)
-        self.page.wait_for_function("document.documentElement.dataset.shown === location.hash")
+        """Follow a link within the page that is open.
+
+        Waits by a promise: Playwright's own waiting evaluates strings, which the policy forbids.
+        """
+        self.page.evaluate(
+            """address => new Promise((done, fail) => {
+                setTimeout(fail, 10_000, `#${address} was not drawn`);
+                location.hash = address;
+                const wait = () => document.documentElement.dataset.shown === location.hash
+                    ? done() : setTimeout(wait, 5);
+                wait();
+            })""",
+            address,
+        )
         return self.page
 
 
@@ -165,15 +181,29 @@ def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
             question=HOSTILE[number],
             options=tuple(f"{letter}. {HOSTILE[number][:300]}" for letter in "ABCD"),
             domain=HOSTILE[0],
+            sub_category=HOSTILE[7],
             task_type=HOSTILE[2],
         )
         for number, question in enumerate(v1_questions(3)[: len(HOSTILE)])
     ]
     store_questions(store, questions)
     said = dict(zip((question.question_id for question in questions), HOSTILE, strict=True))
-    for name in ("model-a", "model-b"):
-        evaluation = MadeUpEvaluation(name=name, model=HOSTILE[2], said=said, subtitles="window")
-        store_evaluation(store, questions, evaluation)
+    for name in HOSTILE_NAMES:
+        evaluation = MadeUpEvaluation(
+            name=name, model=HOSTILE[2], said=said, subtitles="window", reasoning=HOSTILE[3]
+        )
+        store_evaluation(store, questions, evaluation, line=HOSTILE[1])
+    failed = dict.fromkeys(said)
+    down = MadeUpEvaluation(name="down", said=failed, error=HOSTILE[0], reasoning=HOSTILE[2])
+    store_evaluation(store, questions, down)
+    store_night(store, questions, replace(evaluation, said={}), "2026-11-20")
+    findings = [
+        NightFinding(
+            check="accuracy", severity="error", passed=False, is_new=True, summary=HOSTILE[2]
+        )
+    ]
+    path = findings_path(store, "videomme", evaluation.name, "2026-11-20")
+    write_rows(path, findings, NightFinding, fingerprint="made-up")
     return store
 
 

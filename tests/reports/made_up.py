@@ -18,6 +18,7 @@ from videomme_pipeline.frames.cache import Frame, write_frames
 from videomme_pipeline.frames.sampling import Choice, parse_sampling
 from videomme_pipeline.prompts.render import Prompt, parse_template, render
 from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.nights import ObservedQuestion
 from videomme_pipeline.scoring.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -85,6 +86,13 @@ class MadeUpEvaluation:
     samples: int = 1
     reader: ReaderName = ReaderName.STRICT
     said: Mapping[str, str | None] = field(default_factory=dict)
+    error: str = "503 Service Unavailable, asked 12 times"
+    reasoning: str | None = None
+
+    @property
+    def num_frames(self) -> int:
+        """What stands last in the name of a `uniform_n` sampling."""
+        return 0 if self.sampling == "none" else int(self.sampling.split("-")[1])
 
     @property
     def track(self) -> str:
@@ -175,8 +183,12 @@ def store_evaluation(
     evaluation: MadeUpEvaluation,
     *,
     texts: bool = True,
+    line: str | None = None,
 ) -> None:
-    """Scores of `evaluation`, and with `texts` its prompts, responses and subtitle lines."""
+    """Scores of `evaluation`, and with `texts` its prompts, responses and subtitle lines.
+
+    `line` is what every subtitle line says; None: something made up.
+    """
     rng = random.Random(evaluation.name)
     benchmark = questions[0].benchmark
     by_video: dict[str, list[Question]] = {}
@@ -184,7 +196,7 @@ def store_evaluation(
         by_video.setdefault(question.video_id, []).append(question)
     scored: list[ScoredQuestion] = []
     for video_id, asked in by_video.items():
-        lines = _subtitle_lines(rng, evaluation)
+        lines = _subtitle_lines(rng, evaluation, line)
         responses = [
             _response(rng, evaluation, question, sample)
             for question in asked
@@ -235,7 +247,8 @@ def store_night(
         for question in questions
     ]
     path = store.observations(questions[0].benchmark, evaluation.name) / f"{date}.parquet"
-    write_rows(path, scored, ScoredQuestion, fingerprint="made-up")
+    observed = [ObservedQuestion.of(row, date) for row in scored]
+    write_rows(path, observed, ObservedQuestion, fingerprint="made-up")
 
 
 def store_frames(store: Store, question: Question, sampling: str) -> None:
@@ -295,7 +308,9 @@ def _picture(number: int) -> bytes:
     return sink.getvalue()
 
 
-def _subtitle_lines(rng: random.Random, evaluation: MadeUpEvaluation) -> list[AlignedLine] | None:
+def _subtitle_lines(
+    rng: random.Random, evaluation: MadeUpEvaluation, line: str | None
+) -> list[AlignedLine] | None:
     if evaluation.subtitles is None:
         return None
     return [
@@ -305,7 +320,7 @@ def _subtitle_lines(rng: random.Random, evaluation: MadeUpEvaluation) -> list[Al
             last_cue=number,
             start_seconds=4.0 * number,
             end_seconds=4.0 * number + 2.5,
-            text=sentence(rng, 8),
+            text=line or sentence(rng, 8),
         )
         for number in range(8)
     ]
@@ -330,11 +345,11 @@ def _response(
         sample=sample,
         request_fingerprint=fingerprint(evaluation.name, question.question_id, sample),
         model=evaluation.model,
-        num_frames=0 if evaluation.sampling == "none" else 8,
+        num_frames=evaluation.num_frames,
         raw_output=raw,
-        reasoning=None,
+        reasoning=evaluation.reasoning,
         finish_reason="stop" if raw is not None else None,
-        error=None if raw is not None else "503 Service Unavailable, asked 12 times",
+        error=None if raw is not None else evaluation.error,
         reported_model=evaluation.model,
         system_fingerprint=None,
         prompt_tokens=rng.randint(2_000, 2_400) if raw is not None else None,

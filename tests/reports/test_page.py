@@ -4,8 +4,10 @@ import gzip
 import json
 import re
 from base64 import b64decode, b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html import unescape
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +35,12 @@ from videomme_pipeline.reports.document import (
     utf16_length,
     utf16_span,
 )
+from videomme_pipeline.reports.history import keep_findings
 from videomme_pipeline.reports.numbers import chance, chance_group_score
 from videomme_pipeline.reports.page import build_page, write_page
 from videomme_pipeline.reports.published import published_results
 from videomme_pipeline.scoring.compare import compare
+from videomme_pipeline.scoring.nights import AlarmSpec, Observation, judge
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.store import Store, read_rows
 from videomme_pipeline.warehouse.database import connect
@@ -119,28 +123,89 @@ def test_group_scores_are_compared_by_group(html: str) -> None:
     }
 
 
-def test_the_numbers_can_be_taken_along_as_parquet(v1: dict[str, Any], tmp_path: Path) -> None:
-    path = tmp_path / "numbers.parquet"
-    path.write_bytes(b64decode(v1["numbers_parquet"]))
-    table = pq.read_table(path)
-    assert set(table.column("evaluation").to_pylist()) == {e.name for e in EVALUATIONS}
-    overall = table.filter(table["breakdown"].combine_chunks().to_numpy(False) == "duration")
-    assert sum(overall.column("n").to_pylist()) == 45 * len(EVALUATIONS)
+def test_the_numbers_can_be_taken_along_as_parquet(
+    store: Store, v1: dict[str, Any], folder_file: Path
+) -> None:
+    tables = {name: pq.read_table(BytesIO(b64decode(held))) for name, held in v1["parquet"].items()}
+    for name, table in tables.items():
+        assert pq.read_table(folder_file.parent / "numbers" / f"videomme-{name}.parquet") == table
+    with connect(store) as connection:
+        view = connection.execute(
+            "select evaluation, accuracy, cached_tokens from leaderboard "
+            "where benchmark = 'videomme' order by evaluation"
+        ).fetchall()
+    columns = tables["leaderboard"].select(["evaluation", "accuracy", "cached_tokens"])
+    assert [tuple(row.values()) for row in columns.to_pylist()] == view
+    cells = tables["breakdowns"].to_pylist()
+    assert sum(c["n"] for c in cells if c["breakdown"] == "duration") == 45 * len(EVALUATIONS)
 
 
-def test_a_night_without_an_endpoint_is_not_a_worse_model(tmp_path: Path) -> None:
+def test_a_night_agrees_with_the_view_and_its_failures_stand_beside_it(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    questions = v1_questions(6)
+    store_questions(store, questions)
+    model = MadeUpEvaluation(name="a", skill=1)
+    store_evaluation(store, questions, model, texts=False)
+    down = replace(model, said={question.question_id: None for question in questions[:4]})
+    for date, asked in (("2026-11-19", model), ("2026-11-20", down)):
+        store_night(store, questions, asked, date)
+    [benchmark] = packed(build_page(store), "summary")["benchmarks"]
+    with connect(store) as connection:
+        view = connection.execute(
+            "select observation, responses, failed, round(accuracy, 5), round(accuracy_low, 5) "
+            "from accuracy_by_night order by observation"
+        ).fetchall()
+    shown = [
+        tuple(night[key] for key in ("date", "n", "failed", "value", "low"))
+        for night in benchmark["history"]
+    ]
+    assert shown == view
+    assert [night["failed"] for night in benchmark["history"]] == [0, 4]
+    [last] = benchmark["last_nights"]
+    assert (last["date"], last["before_date"], last["overall"]["n"]) == (
+        *("2026-11-20", "2026-11-19"),
+        14,
+    )
+
+
+def test_a_night_of_groups_has_their_score_with_failures_as_wrong(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     questions = v2_questions(6)
     store_questions(store, questions)
-    down = {question.question_id: None for question in questions[:4]}
-    for evaluation in (MadeUpEvaluation(name="a", skill=1), MadeUpEvaluation(name="b", skill=0)):
-        store_evaluation(store, questions, evaluation, texts=False)
-    store_night(store, questions, MadeUpEvaluation(name="a", skill=1, said=down), "2026-11-20")
+    model = MadeUpEvaluation(name="a", skill=1)
+    store_evaluation(store, questions, model, texts=False)
+    down = replace(model, said={question.question_id: None for question in questions[:4]})
+    store_night(store, questions, down, "2026-11-20")
     [benchmark] = packed(build_page(store), "summary")["benchmarks"]
     [night] = benchmark["history"]
-    assert (night["evaluation"], night["date"], night["failed"]) == (0, "2026-11-20", 4)
-    assert night["n"] == 5
-    assert night["value"] > 0.9
+    assert (night["n"], night["failed"]) == (6, 4)
+    assert 0.5 < night["value"] <= 5 / 6
+    [last] = benchmark["last_nights"]
+    assert last["before_date"] is None
+    assert last["overall"]["by"] == "Group score"
+
+
+def test_a_night_shows_what_did_not_hold(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    questions = v1_questions(30)
+    store_questions(store, questions)
+    model = MadeUpEvaluation(name="a", skill=0.9)
+    store_evaluation(store, questions, model, texts=False)
+    baseline = read_rows(store.scores("videomme", "a"), ScoredQuestion)
+    store_night(store, questions, replace(model, skill=0.2), "2026-11-20")
+    night = read_rows(store.observations("videomme", "a") / "2026-11-20.parquet", ScoredQuestion)
+    observations = [
+        Observation(name=name, rows=rows)
+        for name, rows in (("baseline", baseline), ("2026-11-20", night))
+    ]
+    report = judge(observations, AlarmSpec())
+    keep_findings(store, "videomme", report, "made-up")
+    [benchmark] = packed(build_page(store), "summary")["benchmarks"]
+    [shown] = benchmark["history"]
+    assert {finding["check"]: finding["summary"] for finding in shown["findings"]} == {
+        finding.check.value: finding.summary for finding in report.findings if not finding.passed
+    }
+    assert "accuracy" in {finding["check"] for finding in shown["findings"]}
 
 
 def test_only_the_named_evaluations_are_shown(store: Store) -> None:
@@ -157,7 +222,7 @@ def test_an_evaluation_without_frames_is_a_baseline(v1: dict[str, Any]) -> None:
 def test_a_shared_page_holds_no_text_of_the_benchmark(store: Store, shared_file: Path) -> None:
     shared = shared_file.read_text(encoding="utf-8")
     assert packed(shared, "details") == {}
-    held = json.dumps(packed(shared, "summary"), ensure_ascii=False)
+    held = json.dumps(packed(shared, "summary"), ensure_ascii=False) + unescape(shared)
     for question in read_rows(store.questions("videomme"), Question):
         assert question.question not in held
         assert not any(option in held for option in question.options)

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, Page, expect
 
-from tests.reports.conftest import HOSTILE, Visit
+from tests.reports.conftest import HOSTILE, HOSTILE_NAMES, Visit
 from tests.reports.made_up import (
     MadeUpEvaluation,
     store_evaluation,
@@ -17,6 +19,7 @@ from tests.reports.made_up import (
 )
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.page import write_page
+from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import Store, read_rows
 from videomme_pipeline.warehouse.database import connect
@@ -26,11 +29,17 @@ VIEWS = ("leaderboard", "breakdowns", "questions", "compare", "history", "questi
 
 def table_rows(page: Page, name: str) -> list[list[str]]:
     """The cells of the table under the heading `name`, as they are read out."""
-    table = page.locator(".toolbar", has_text=name).locator("xpath=following::table[1]")
+    table = page.locator(".toolbar", has_text=name).first.locator("xpath=following::table[1]")
     rows: list[list[str]] = table.evaluate(
         "table => [...table.tBodies[0].rows].map(row => [...row.cells].map(c => c.innerText))"
     )
     return rows
+
+
+def view_rows(store: Store, select: str) -> list[tuple[Any, ...]]:
+    """What the DuckDB file answers."""
+    with connect(store) as connection:
+        return connection.execute(select).fetchall()
 
 
 def scored(store: Store, evaluation: str) -> list[ScoredQuestion]:
@@ -51,41 +60,93 @@ def test_the_leaderboard_shows_the_views_numbers_best_first(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     page = visit.open(page_file)
-    with connect(store) as connection:
-        expected = connection.execute(
-            "select evaluation, printf('%.1f', 100 * accuracy) from leaderboard "
-            "where benchmark = 'videomme' order by accuracy desc"
-        ).fetchall()
+    expected = view_rows(
+        store,
+        "select evaluation, printf('%.1f', 100 * accuracy) from leaderboard "
+        "where benchmark = 'videomme' order by accuracy desc",
+    )
     shown = [(row[0].split("\n")[0], row[2].split("\n")[0]) for row in table_rows(page, "Evalu")]
     assert shown == expected
 
 
 def test_the_leaderboard_sorts_by_any_column_and_says_so(visit: Visit, page_file: Path) -> None:
     page = visit.open(page_file)
-    head = page.get_by_role("columnheader", name="Evaluation")
+    board = page.get_by_role("region", name="Evaluations", exact=True)
+    head = board.get_by_role("columnheader", name="Evaluation")
     head.get_by_role("button").click()
     assert head.get_attribute("aria-sort") == "ascending"
     names = [row[0].split("\n")[0] for row in table_rows(page, "Evaluations")]
-    assert names == ["blind", "model-a", "model-a-subtitles", "model-b"]
+    assert names == ["blind", "model-a", "model-a-32", "model-a-subtitles", "model-b"]
     assert page.url.endswith("sort=name")
 
 
-def test_the_leaderboard_is_filtered_by_words(visit: Visit, page_file: Path) -> None:
+def test_the_leaderboard_is_filtered_by_words_and_track(visit: Visit, page_file: Path) -> None:
     page = visit.open(page_file)
-    page.get_by_label("Filter evaluations").fill("model-a uniform")
+    page.get_by_label("Filter").fill("model-a uniform")
     assert {row[0].split("\n")[0] for row in table_rows(page, "Evaluations")} == {
-        "model-a",
-        "model-a-subtitles",
+        *("model-a", "model-a-32", "model-a-subtitles"),
+    }
+    page.get_by_role("combobox", name="Subtitles").select_option("with")
+    assert {row[0].split("\n")[0] for row in table_rows(page, "Evaluations")} == {
+        "model-a-subtitles"
     }
 
 
-def test_published_results_are_marked_and_stand_beside_ours(visit: Visit, page_file: Path) -> None:
+def test_tokens_cost_latency_and_the_cached_share_stand_beside_each_score(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
     page = visit.open(page_file)
-    page.get_by_label("Filter models").fill('"gpt-4o openai"')
-    rows = table_rows(page, "Beside published")
-    assert [row[0].split("\n")[1][:9] for row in rows] == ["published"]
-    assert rows[0][2:4] == ["71.9", "77.2"]
+    [(cached, cost, p50, p95)] = view_rows(
+        store,
+        "select cached_tokens / prompt_tokens, cost_dollars, latency_p50_seconds, "
+        "latency_p95_seconds from leaderboard where evaluation = 'model-b'",
+    )
+    row = " ".join(next(r for r in table_rows(page, "Evaluations") if r[0].startswith("model-b")))
+    assert f"{100 * cached:.0f} % cached" in row
+    assert f"${cost:.4f}" in row
+    assert f"{p50:.2f} s" in row
+    assert f"p95 {p95:.2f} s" in row
+
+
+def test_published_results_are_reference_rows_that_stand_apart(
+    visit: Visit, page_file: Path
+) -> None:
+    page = visit.open(page_file)
+    rows = page.get_by_role("region", name="Evaluations", exact=True).locator("tbody tr")
+    kinds = rows.evaluate_all("rows => rows.map(row => row.className)")
+    assert kinds[:7] == ["", "", "", "", "reference", "group", "published"]
+    assert set(kinds[6:]) == {"published"}
     expect(page.get_by_text("Source: Video-MME leaderboard")).to_be_visible()
+    page.get_by_label("Filter").fill('"gpt-4o openai"')
+    cells = rows.evaluate_all("rows => rows.map(row => [...row.cells].map(c => c.innerText))")
+    assert [row[:3] for row in cells[1:]] == [
+        ["GPT-4o OpenAI\npublished", "with", "77.2"],
+        ["GPT-4o OpenAI\npublished", "none", "71.9"],
+    ]
+    page.get_by_label("Filter").fill("")
+    page.get_by_label("Published results (102)").uncheck()
+    expect(rows).to_have_count(5)
+    assert page.url.endswith("published=hidden")
+
+
+def test_guessing_and_the_best_baseline_are_lines_through_the_charts(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file)
+    [(overall,), (short,)] = view_rows(
+        store,
+        "select accuracy from leaderboard where evaluation = 'blind' union all "
+        "select accuracy from by_duration where evaluation = 'blind' and duration = 'short'",
+    )
+    expect(page.get_by_text("guessing 25.0")).to_be_visible()
+    expect(page.get_by_text(f"best baseline, blind {100 * overall:.1f}")).to_be_visible()
+    place = "lines => lines.map(line => parseFloat(line.getAttribute('x1')))"
+    first = page.locator("td.plot").first
+    assert first.locator(".reference.chance").evaluate_all(place) == [25.0]
+    assert first.locator(".reference.blind").evaluate_all(place) == [round(100 * overall, 3)]
+    visit.turn("breakdowns")
+    row = page.locator("tr", has=page.get_by_role("link", name="short", exact=True))
+    assert row.locator(".reference.blind").evaluate_all(place) == [round(100 * short, 3)]
 
 
 def test_a_filter_keeps_exactly_the_questions_with_that_outcome(
@@ -149,6 +210,15 @@ def test_a_question_shows_what_was_seen_said_and_read(
     prompts = read_rows(store.prompts("videomme", "model-a-subtitles", "001"), Prompt)
     sent = next(prompt for prompt in prompts if prompt.question_id == row.question_id)
     assert card.locator("pre").nth(1).text_content() == sent.text
+    response = next(
+        response
+        for response in read_rows(store.responses("videomme", "model-a-subtitles", "001"), Response)
+        if response.question_id == row.question_id
+    )
+    facts = card.locator("dl").inner_text()
+    assert f"Attempts\n{response.attempts}" in facts
+    assert f"Tokens in\n{response.prompt_tokens:,}" in facts
+    assert f"Latency\n{response.latency_seconds:.2f} s" in facts
     right = page.locator(".options li.right")
     assert right.inner_text().startswith(f"{row.answer}. ")
     expect(page.get_by_role("heading", name="8 subtitle lines")).to_be_visible()
@@ -167,9 +237,132 @@ def test_the_folder_form_shows_the_frames(visit: Visit, folder_file: Path) -> No
     pictures = page.get_by_role("img", name="Frame ")
     expect(pictures).to_have_count(8)
     pictures.last.scroll_into_view_if_needed()
-    page.wait_for_function("[...document.images].every((image) => image.complete)")
+    page.evaluate("Promise.all([...document.images].map((image) => image.decode()))")
     assert page.evaluate("[...document.images].every((image) => image.naturalWidth > 100)")
     assert page.get_by_text("0:30.0").count() == 1
+
+
+def test_a_weak_part_leads_to_its_wrong_answers(visit: Visit, tmp_path: Path) -> None:
+    store = Store.at(tmp_path / "weak")
+    questions = v1_questions(15, benchmark="smoke")
+    store_questions(store, questions)
+    weak = {q.question_id: "Answer: E" for q in questions if q.duration == "long"}
+    store_evaluation(store, questions, MadeUpEvaluation(name="weak", skill=1, said=weak))
+    page = visit.open(write_page(store, tmp_path / "page.html"), "breakdowns")
+    expect(page.get_by_text("weak is weak in long (duration, 0.0)")).to_be_visible()
+    page.get_by_role("link", name="long", exact=True).first.click()
+    page.get_by_label("Outcome").select_option("unreadable")
+    assert {row[0] for row in table_rows(page, "Questions")} == set(weak)
+
+
+def test_accuracy_against_frames_is_drawn_for_samplings_of_one_model(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file, "breakdowns")
+    scores = dict(view_rows(store, "select evaluation, accuracy from leaderboard"))
+    rows = table_rows(page, "Number of frames")
+    assert [(row[0], row[2], row[3]) for row in rows] == [
+        ("model-a", "8", f"{100 * scores['model-a']:.1f}"),
+        ("model-a-32", "32", f"{100 * scores['model-a-32']:.1f}"),
+    ]
+    chart = page.get_by_role("img", name="Score against frames for model-a without subtitles")
+    heights = chart.locator("g > svg").evaluate_all(
+        "marks => marks.map(mark => parseFloat(mark.getAttribute('y')))"
+    )
+    assert heights == [
+        pytest.approx(92 - 90 * scores[name], abs=0.01) for name in ("model-a", "model-a-32")
+    ]
+
+
+def test_two_breakdowns_are_crossed_as_the_view_says(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file, "breakdowns?show=model-b")
+    page.get_by_label("Crossed").select_option("duration_and_task_type")
+    expected = {
+        (task, duration): f"n {n}: {100 * accuracy:.0f}"
+        for task, duration, n, accuracy in view_rows(
+            store,
+            "select task_type, duration, questions, accuracy from by_duration_and_task_type "
+            "where evaluation = 'model-b'",
+        )
+    }
+    shown = {
+        (row[0], duration): cell
+        for row in table_rows(page, "Two at a time")
+        for duration, cell in zip(("short", "medium", "long"), row[1:], strict=True)
+        if cell != "–"
+    }
+    assert shown == expected
+    assert "cross=duration_and_task_type" in page.url
+
+
+def test_the_heat_map_is_darker_where_the_score_is_higher(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file, "breakdowns")
+    expected = dict(
+        view_rows(
+            store,
+            "select sub_category, accuracy from by_sub_category where evaluation = 'model-b'",
+        )
+    )
+    region = page.get_by_role("region", name="Sub-category × evaluation: darker is better")
+    column = [head.strip() for head in region.locator("thead th").all_inner_texts()].index(
+        "model-b"
+    )
+    cells = region.locator("tbody tr").evaluate_all(
+        f"rows => rows.map(row => [row.cells[0].innerText, row.cells[{column}].innerText, "
+        f"row.cells[{column}].className.match(/heat-(\\d)/)[1]])"
+    )
+    assert {name: text for name, text, _ in cells} == {
+        name: f"{100 * accuracy:.0f}" for name, accuracy in expected.items()
+    }
+    assert [int(shade) for *_, shade in cells] == [
+        min(5, int(6 * expected[name] + 1e-4)) for name, *_ in cells
+    ]
+
+
+def test_what_subtitles_bring_is_the_views_difference(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file, "breakdowns?show=model-a")
+    expected = view_rows(
+        store,
+        "select printf('%+.1f', 100 * difference) from track_against_track "
+        "where with_subtitles = 'model-a-subtitles' and without_subtitles = 'model-a' "
+        "and duration = 'all'",
+    )
+    rows = table_rows(page, "What subtitles bring: model-a, uniform_n-8")
+    assert [(row[0], row[2].replace("−", "-")) for row in rows[:1]] == [
+        ("All questions", expected[0][0])
+    ]
+    assert [row[0].split("\n")[0] for row in rows[1:]] == ["short", "medium", "long"]
+
+
+def test_the_benchmark_can_be_changed(visit: Visit, page_file: Path, store: Store) -> None:
+    page = visit.open(page_file)
+    page.get_by_label("Benchmark").select_option("videomme_v2")
+    expect(page.get_by_role("heading", name="Video-MME-v2")).to_be_visible()
+    scores = view_rows(
+        store,
+        "select evaluation, printf('%.1f', group_score) from leaderboard "
+        "where benchmark = 'videomme_v2' order by group_score desc",
+    )
+    rows = [row[:3] for row in table_rows(page, "Evaluations")]
+    assert [(row[0].split("\n")[0], row[2].split("\n")[0]) for row in rows] == scores
+    visit.turn("breakdowns?benchmark=videomme_v2")
+    for view, title in (
+        ("v2_by_level", "Level"),
+        ("v2_by_second_head", "Second head"),
+        ("v2_by_third_head", "Third head"),
+        ("v2_by_group_type", "Group type"),
+    ):
+        found = view_rows(
+            store, f"select group_score from {view} where evaluation = '{scores[0][0]}'"
+        )
+        shown = [float(row[4].split("\n")[0]) for row in table_rows(page, title)]
+        assert sorted(shown) == pytest.approx(sorted(score for (score,) in found), abs=0.06)
 
 
 def test_the_whole_page_works_from_the_keyboard(visit: Visit, page_file: Path) -> None:
@@ -245,7 +438,7 @@ def test_print_leaves_out_the_controls(visit: Visit, page_file: Path) -> None:
 
 def test_texts_from_outside_are_shown_and_never_run(visit: Visit, hostile_file: Path) -> None:
     page = visit.open(hostile_file)
-    for view in (*VIEWS, "question?id=003-3"):
+    for view in (*VIEWS, "question?id=003-3", "question?id=001-1&show=down", "history?flips=all"):
         visit.turn(view)
         page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
         assert page.evaluate("window.hacked") is None
@@ -255,10 +448,24 @@ def test_texts_from_outside_are_shown_and_never_run(visit: Visit, hostile_file: 
 def test_a_hostile_answer_is_shown_letter_by_letter(visit: Visit, hostile_file: Path) -> None:
     page = visit.open(hostile_file)
     for number, text in enumerate(HOSTILE):
-        visit.turn(f"question?id={number // 3 + 1:03d}-{number % 3 + 1}&show=model-a")
+        show = urlencode({"show": HOSTILE_NAMES[0]})
+        visit.turn(f"question?id={number // 3 + 1:03d}-{number % 3 + 1}&{show}")
         assert page.locator(".question-text").text_content() == text
         said = page.locator("article pre").first
         assert (said.text_content(), said.get_attribute("dir")) == (text, "auto")
+
+
+def test_every_other_text_from_outside_is_only_text(visit: Visit, hostile_file: Path) -> None:
+    page = visit.open(hostile_file, "question?id=001-1&show=down")
+    assert page.locator("article pre").first.text_content() == HOSTILE[0]
+    visit.turn("question?id=001-1&" + urlencode({"show": HOSTILE_NAMES[0]}))
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert page.locator("article h3").text_content().startswith(HOSTILE_NAMES[0])
+    assert HOSTILE[3] in page.locator("article pre").all_text_contents()
+    assert page.locator(".lines li").first.locator("span[dir=auto]").text_content() == HOSTILE[1]
+    assert HOSTILE[0] in page.locator("dl.facts").first.text_content()
+    visit.turn("history")
+    assert page.locator(".findings [dir=auto]").text_content() == HOSTILE[2]
 
 
 def test_a_download_is_the_table_with_formulas_disarmed(visit: Visit, hostile_file: Path) -> None:
@@ -299,14 +506,46 @@ def test_the_history_shows_every_night_and_what_changed(
     page = visit.open(page_file, "history")
     rows = table_rows(page, "Nights")
     assert [row[0] for row in rows] == ["20 Nov 2026", "19 Nov 2026", "18 Nov 2026"]
-    night = read_rows(
-        store.observations("videomme", "model-a") / "2026-11-20.parquet", ScoredQuestion
+    expected = view_rows(
+        store, "select printf('%.1f', 100 * accuracy) from accuracy_by_night order by observation"
     )
-    right = sum(row.is_correct for row in night)
-    assert rows[0][1:3] == ["model-a", f"{100 * right / 45:.1f}"]
-    change = float(rows[0][-1].replace("−", "-"))
+    assert [row[2] for row in reversed(rows)] == [text for (text,) in expected]
+    change = float(rows[0][3].replace("−", "-"))
     assert change == pytest.approx(float(rows[0][2]) - float(rows[1][2]), abs=0.11)
     expect(page.get_by_role("img", name="Score by night for model-a")).to_be_visible()
+    tonight, before = (
+        {row.question_id: row for row in read_rows(folder / f"{date}.parquet", ScoredQuestion)}
+        for folder in [store.observations("videomme", "model-a")]
+        for date in ("2026-11-20", "2026-11-19")
+    )
+    lost = {name for name in tonight if before[name].is_correct > tonight[name].is_correct}
+    page.get_by_role("combobox", name="Show").select_option("lost")
+    shown = {row[0]: row for row in table_rows(page, "Questions that differ")}
+    assert set(shown) == lost
+    name = next(name for name in lost if len(tonight[name].raw_output or "") > 2)
+    assert shown[name][-1].endswith(tonight[name].raw_output)
+
+
+def test_a_night_that_alarmed_is_marked(visit: Visit, hostile_file: Path) -> None:
+    page = visit.open(hostile_file)
+    expect(page.get_by_text("▲ alarm")).to_be_visible()
+    page.get_by_role("link", name="What changed").click()
+    expect(page.locator("circle.alarm.error")).to_have_count(1)
+    expect(page.get_by_text("▲ accuracy, new")).to_be_visible()
+
+
+def test_without_script_the_scores_are_a_plain_table(
+    chromium: Browser, page_file: Path, store: Store
+) -> None:
+    context = chromium.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    texts = page.locator("noscript table").first.inner_text()
+    for (accuracy,) in view_rows(
+        store, "select printf('%.1f', 100 * accuracy) from leaderboard where benchmark = 'videomme'"
+    ):
+        assert accuracy in texts
+    context.close()
 
 
 def test_a_store_without_evaluations_says_what_to_do(visit: Visit, tmp_path: Path) -> None:

@@ -39,20 +39,24 @@ def comparisons(
     return held
 
 
-def _comparison(found: Comparison, titles: Mapping[str, str]) -> Json:
+def overall_difference(found: Comparison) -> Json:
+    """Group score where there are groups, else accuracy: the difference over everything."""
     grouped = found.group_score is not None
-    scale = 100 if grouped else 1
     overall = found.group_score or found.accuracy
+    return _difference(overall, 100 if grouped else 1) | {
+        "p": round(overall.p_value, 6),
+        "significant": overall.p_value < FALSE_DISCOVERY_RATE,
+        "by": "Group score" if grouped else "Accuracy",
+        "value": "All groups" if grouped else "All questions",
+    }
+
+
+def _comparison(found: Comparison, titles: Mapping[str, str]) -> Json:
+    scale = 1 if found.group_score is None else 100
     columns = list(titles)
     marginals = sorted(found.marginals, key=lambda marginal: columns.index(marginal.column))
     return {
-        "overall": _difference(overall, scale)
-        | {
-            "p": round(overall.p_value, 6),
-            "significant": overall.p_value < FALSE_DISCOVERY_RATE,
-            "by": "Group score" if grouped else "Accuracy",
-            "value": "All groups" if grouped else "All questions",
-        },
+        "overall": overall_difference(found),
         "flip_rate": found.flip_rate.mean,
         "failed": len(found.failed),
         "marginals": [_marginal(marginal, scale, titles) for marginal in marginals],

@@ -57,6 +57,7 @@ def render(summary: Json, details: Json, *, pictures: bool) -> str:
         title=benchmarks[0]["title"] if benchmarks else "Results",
         summary=benchmarks[0]["summary"] if benchmarks else "No evaluation yet",
         share=summary["share"],
+        benchmarks=benchmarks,
         policy=content_policy(style, script, pictures=pictures),
         style=Markup(style),
         script=Markup(script),
@@ -180,9 +181,15 @@ def _template_text(*parts: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("videomme_pipeline.reports"),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
+    environment.filters["percent"] = _percent
+    return environment
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}"

@@ -1,64 +1,217 @@
-"""The same evaluation asked again, night by night, for the history chart.
+"""The same evaluation asked again, night by night: its scores, what was found, what changed.
 
-Whether a night is an alarm is decided in `scoring.alarm`, not here.
+Scores of v1 come from the view `accuracy_by_night`. Whether a night is an alarm is decided in
+`scoring.nights` and kept here as it was found; nothing is judged a second time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from upath import UPath
+
+from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.reports.comparisons import overall_difference
+from videomme_pipeline.reports.document import shorten
+from videomme_pipeline.reports.numbers import answer_cells
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.breakdowns import breakdown, group_breakdowns
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.scoring.breakdowns import group_breakdowns
+from videomme_pipeline.scoring.compare import compare
+from videomme_pipeline.scoring.nights import NightReport
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.store import Store, read_rows, write_rows
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightFinding:
+    """One check of one night as it was found then. `is_new` marks the night that raised it."""
+
+    check: str
+    severity: str
+    passed: bool
+    is_new: bool
+    summary: str
+
+
+def keep_findings(store: Store, benchmark: str, report: NightReport, fingerprint: str) -> None:
+    """Store what was found on a night, for the history; `fingerprint` says from what.
+
+    Raises:
+        StorageError: when it cannot be written.
+    """
+    rows = [
+        NightFinding(
+            check=finding.check.value,
+            severity=finding.severity.value,
+            passed=finding.passed,
+            is_new=finding.is_new,
+            summary=finding.summary,
+        )
+        for finding in report.findings
+    ]
+    path = findings_path(store, benchmark, report.evaluation, report.date)
+    write_rows(path, rows, NightFinding, fingerprint=fingerprint)
+
+
+def findings_path(store: Store, benchmark: str, evaluation: str, date: str) -> UPath:
+    return store.path(benchmark, "findings", evaluation, f"{date}.parquet")
 
 
 def history(
-    store: Store, benchmark: str, evaluations: Sequence[ScoredEvaluation]
-) -> list[dict[str, Any]]:
-    """One entry per evaluation and night, oldest first.
+    store: Store,
+    benchmark: str,
+    evaluations: Sequence[ScoredEvaluation],
+    by_night: Sequence[Mapping[str, Any]],
+) -> list[Json]:
+    """One entry per evaluation and night, oldest first. `by_night`: rows of `accuracy_by_night`.
 
-    `value` is the group score where there are groups, else the accuracy, as a fraction of the
-    `n` that were answered: a night on which the endpoint was down is not a worse model, so
-    `failed` stands beside it.
+    `value` is the group score where there are groups, else the accuracy, as a fraction of all
+    that was asked, the `failed` among it: as everywhere else, so that a night on which the
+    endpoint was down is seen. `findings` are those that did not hold; None where the night was
+    never judged.
     """
-    nights = []
-    for place, evaluation in enumerate(evaluations):
-        folder = store.observations(benchmark, evaluation.name)
-        files = folder.glob("*.parquet") if folder.is_dir() else ()
-        for path in sorted(files, key=lambda path: path.name):
-            rows = read_rows(path, ScoredQuestion)
-            answered = [row for row in rows if row.outcome is not Outcome.FAILED]
-            if answered:
-                nights.append(
-                    {
-                        "evaluation": place,
-                        "date": path.stem,
-                        "failed": len(rows) - len(answered),
-                        **_score(answered),
-                    }
-                )
-    return nights
-
-
-def _score(rows: Sequence[ScoredQuestion]) -> dict[str, Any]:
-    if rows[0].group_type is not None:
-        cells, _, _ = group_breakdowns(rows)
-        (group,) = cells["v2_overall"]
-        value, low, high = group.group_score, group.group_score_low, group.group_score_high
-        return {
-            "n": group.groups,
-            "value": _fraction(value),
-            "low": _fraction(low),
-            "high": _fraction(high),
+    places = {evaluation.name: place for place, evaluation in enumerate(evaluations)}
+    return [
+        {
+            "evaluation": places[row["evaluation"]],
+            "date": row["observation"],
+            "n": row["responses"],
+            "unreadable": row["unreadable"],
+            "failed": row["failed"],
+            "value": _rounded(row["accuracy"]),
+            "low": _rounded(row["accuracy_low"]),
+            "high": _rounded(row["accuracy_high"]),
         }
-    (cell,) = breakdown(rows, ())
+        | _group_score(store, benchmark, evaluations[places[row["evaluation"]]], row["observation"])
+        | {"findings": _findings(store, benchmark, row["evaluation"], row["observation"])}
+        for row in by_night
+    ]
+
+
+class LastNights:
+    """The last night of each evaluation beside the one before, or beside its ordinary scores."""
+
+    def __init__(
+        self,
+        store: Store,
+        benchmark: str,
+        questions: Sequence[Question],
+        evaluations: Sequence[ScoredEvaluation],
+    ) -> None:
+        self._questions = questions
+        self._pairs = [
+            pair
+            for place, evaluation in enumerate(evaluations)
+            if (pair := _last_pair(store, benchmark, place, evaluation)) is not None
+        ]
+
+    def numbers(self) -> list[Json]:
+        """Per evaluation: both dates, the paired difference, and what became of each question."""
+        return [
+            {
+                "evaluation": pair.evaluation,
+                "date": pair.date,
+                "before_date": pair.before_date,
+                "before": answer_cells(self._questions, pair.before),
+                "after": answer_cells(self._questions, pair.after),
+                "overall": _difference(pair),
+            }
+            for pair in self._pairs
+        ]
+
+    def texts(self, limit: int | None) -> list[dict[str, list[Any]]]:
+        """In the same order: by question the two responses, where their fate is not the same."""
+        return [_changed_texts(pair, limit) for pair in self._pairs]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """`before_date` is None for the ordinary scores."""
+
+    evaluation: int
+    date: str
+    before_date: str | None
+    before: Sequence[ScoredQuestion]
+    after: Sequence[ScoredQuestion]
+
+
+def _last_pair(
+    store: Store, benchmark: str, place: int, evaluation: ScoredEvaluation
+) -> _Pair | None:
+    folder = store.observations(benchmark, evaluation.name)
+    files = sorted(folder.glob("*.parquet"), key=lambda path: path.name) if folder.is_dir() else []
+    if not files:
+        return None
+    before = read_rows(files[-2], ScoredQuestion) if len(files) > 1 else evaluation.rows
+    return _Pair(
+        evaluation=place,
+        date=files[-1].stem,
+        before_date=files[-2].stem if len(files) > 1 else None,
+        before=before,
+        after=read_rows(files[-1], ScoredQuestion),
+    )
+
+
+def _difference(pair: _Pair) -> Json | None:
+    """Tonight minus before; None where no question was answered in both."""
+    try:
+        return overall_difference(compare(pair.after, pair.before))
+    except ScoringError:
+        return None
+
+
+def _changed_texts(pair: _Pair, limit: int | None) -> dict[str, list[Any]]:
+    before = {(row.question_id, row.sample): row for row in pair.before}
+    changed: dict[str, list[Any]] = {}
+    for row in pair.after:
+        old = before.get((row.question_id, row.sample))
+        if old is not None and _fate(old) != _fate(row):
+            changed.setdefault(row.question_id, [_said(old, limit), _said(row, limit)])
+    return changed
+
+
+def _fate(row: ScoredQuestion) -> tuple[str, str | None]:
+    return row.outcome.value, row.extracted_answer
+
+
+def _said(row: ScoredQuestion, limit: int | None) -> Any:
+    text = row.error if row.raw_output is None else row.raw_output
+    return None if text is None else shorten(text, limit)
+
+
+def _group_score(store: Store, benchmark: str, evaluation: ScoredEvaluation, date: str) -> Json:
+    """What replaces the accuracy of a night where questions belong to groups."""
+    if evaluation.rows[0].group_type is None:
+        return {}
+    path = store.observations(benchmark, evaluation.name) / f"{date}.parquet"
+    cells, _, _ = group_breakdowns(read_rows(path, ScoredQuestion))
+    (group,) = cells["v2_overall"]
     return {
-        "n": cell.questions,
-        "value": round(cell.accuracy, 5),
-        "low": round(cell.accuracy_low, 5),
-        "high": round(cell.accuracy_high, 5),
+        "n": group.groups,
+        "value": _rounded(group.group_score, 100),
+        "low": _rounded(group.group_score_low, 100),
+        "high": _rounded(group.group_score_high, 100),
     }
 
 
-def _fraction(score: float | None) -> float | None:
-    return None if score is None else round(score / 100, 5)
+def _findings(store: Store, benchmark: str, evaluation: str, date: str) -> list[Json] | None:
+    path = findings_path(store, benchmark, evaluation, date)
+    if not path.exists():
+        return None
+    return [
+        {
+            "check": finding.check.replace("_", " "),
+            "severity": finding.severity,
+            "new": finding.is_new,
+            "summary": finding.summary,
+        }
+        for finding in read_rows(path, NightFinding)
+        if not finding.passed
+    ]
+
+
+def _rounded(score: float | None, scale: int = 1) -> float | None:
+    return None if score is None else round(score / scale, 5)

@@ -4,8 +4,6 @@ Every score here is read from a view or comes from `scoring`; nothing is compute
 All rates are fractions of one, group scores too.
 """
 
-import io
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import product
@@ -13,9 +11,8 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from videomme_pipeline.annotations.question import GroupType, Question
+from videomme_pipeline.annotations.question import Duration, GroupType, Question
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.groups import (
@@ -163,6 +160,18 @@ class Numbers:
             for (with_, without), rows in sorted(pairs.items())
         ]
 
+    def leaderboard(self) -> pa.Table:
+        """The view `leaderboard` as it is, for these evaluations."""
+        return self._connection.sql(
+            "select * from leaderboard where benchmark = ? and list_contains(?, evaluation) "
+            "order by evaluation",
+            params=[self._benchmark, list(self._place)],
+        ).to_arrow_table()
+
+    def nights(self) -> list[Json]:
+        """The view `accuracy_by_night`, night after night for each evaluation."""
+        return self._view("accuracy_by_night")
+
     def _view(self, name: str) -> list[Json]:
         """The rows of a view for this benchmark and these evaluations."""
         rows = query(
@@ -189,36 +198,37 @@ class Numbers:
         return held
 
     def _values(self, column: str) -> list[Any]:
-        """The values of a column in the order of the dataset; levels ascending."""
+        """The values of a column in the order of the dataset; levels and durations ascending."""
         values = [getattr(question, column) for question in self._questions]
         found = [value for value in dict.fromkeys(values) if value is not None]
+        if column == "duration":
+            return sorted(found, key=list(Duration).index)
         return sorted(found) if column == "level" else found
 
 
-def as_parquet(
+def cells_table(
     benchmark: str, names: Sequence[str], breakdowns: Sequence[Json], crossed: Sequence[Json]
-) -> str:
-    """The cells of all breakdowns as one Parquet table in base64, a row per evaluation and cell.
+) -> pa.Table:
+    """The cells of all breakdowns as one table, a row per evaluation and cell.
 
     `names` are the evaluations in the order of the cells.
     """
-    rows = [
-        {
-            "benchmark": benchmark,
-            "evaluation": name,
-            "breakdown": breakdown["key"],
-            "value": row.get("value") or f"{row['first']} × {row['second']}",
-            "measure": breakdown.get("measure", "accuracy"),
-            **cell,
-        }
-        for breakdown in (*breakdowns, *crossed)
-        for row in breakdown["rows"]
-        for name, cell in zip(names, row["cells"], strict=True)
-        if cell is not None
-    ]
-    sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), sink, compression="zstd")
-    return b64encode(sink.getvalue()).decode()
+    return pa.Table.from_pylist(
+        [
+            {
+                "benchmark": benchmark,
+                "evaluation": name,
+                "breakdown": breakdown["key"],
+                "value": row.get("value") or f"{row['first']} × {row['second']}",
+                "measure": breakdown.get("measure", "accuracy"),
+                **cell,
+            }
+            for breakdown in (*breakdowns, *crossed)
+            for row in breakdown["rows"]
+            for name, cell in zip(names, row["cells"], strict=True)
+            if cell is not None
+        ]
+    )
 
 
 def question_columns(questions: Sequence[Question]) -> Json:
@@ -235,11 +245,11 @@ def question_columns(questions: Sequence[Question]) -> Json:
     return columns
 
 
-def answer_cells(questions: Sequence[Question], evaluation: ScoredEvaluation) -> list[str]:
+def answer_cells(questions: Sequence[Question], rows: Iterable[ScoredQuestion]) -> list[str]:
     """Per question what became of it: "cB" is correct with B read, "u" unreadable; one word a
     sample, "" where it was not asked."""
     words: dict[str, list[str]] = {}
-    for row in sorted(evaluation.rows, key=lambda row: row.sample):
+    for row in sorted(rows, key=lambda row: row.sample):
         words.setdefault(row.question_id, []).append(_word(row))
     return [" ".join(words.get(question.question_id, ())) for question in questions]
 

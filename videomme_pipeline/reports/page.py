@@ -1,14 +1,18 @@
-"""The results page: one HTML file that works offline, or a folder with the frames beside it.
+"""The results page: one HTML file that works offline, or a folder with frames and tables beside it.
 
 Says which evaluations and benchmarks are shown and puts `numbers` and `texts` together; how the
 document is made is in `document`, what it looks like in `templates`.
 """
 
 import io
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet
 from PIL import Image
 from upath import UPath
 
@@ -16,12 +20,12 @@ from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
-from videomme_pipeline.reports.history import history
+from videomme_pipeline.reports.history import LastNights, history
 from videomme_pipeline.reports.numbers import (
     TITLES,
     Numbers,
     answer_cells,
-    as_parquet,
+    cells_table,
     chance,
     chance_group_score,
     question_columns,
@@ -36,6 +40,9 @@ from videomme_pipeline.reports.stored import (
 from videomme_pipeline.reports.texts import Texts, Thumbnails, stored_frames
 from videomme_pipeline.store import Store, publish
 from videomme_pipeline.warehouse.database import connect
+
+PAGE_VERSION = 2
+"""Raised when the page shows the same data in another way."""
 
 BENCHMARK_TITLES = {
     "videomme": "Video-MME",
@@ -68,10 +75,10 @@ def build_page(
     pages = _collect(store, benchmark, evaluations)
     if share:
         return _document(pages, None, share=True, pictures=False)
-    texts = {page.benchmark: page.texts(store, None) for page in pages}
+    texts = [(page, page.texts(store, None)) for page in pages]
 
     def make(limit: int | None) -> str:
-        details = {name: {"videos": held.shortened(limit)} for name, held in texts.items()}
+        details = {page.benchmark: page.details(held, limit) for page, held in texts}
         return _document(pages, details, share=False, pictures=False)
 
     return render_within(SIZE_LIMIT_BYTES, make)
@@ -104,7 +111,8 @@ def write_folder(
 ) -> Path:
     """The page as `folder/index.html` with every text whole and small pictures of the frames.
 
-    Pictures that are already there stay as they are. For local use only: it holds frames.
+    `folder/numbers` holds the numbers of each benchmark as Parquet tables. Pictures that
+    are already there stay as they are. For local use only: it holds frames.
 
     Raises:
         StorageError: when the folder cannot be written.
@@ -113,29 +121,32 @@ def write_folder(
     details = {}
     for page in pages:
         thumbnails = _write_thumbnails(store, folder, page)
-        details[page.benchmark] = {"videos": page.texts(store, thumbnails).shortened(None)}
+        details[page.benchmark] = page.details(page.texts(store, thumbnails), None)
+        for name, table in page.tables.items():
+            file = folder / "numbers" / f"{page.benchmark}-{name}.parquet"
+            publish(UPath(file), _parquet(table))
     index = folder / "index.html"
     publish(UPath(index), _document(pages, details, share=False, pictures=True).encode())
     return index
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _BenchmarkPage:
     """One benchmark on the page: its evaluations, the questions they were asked, the numbers."""
 
-    def __init__(
-        self,
-        benchmark: str,
-        questions: Sequence[Question],
-        evaluations: Sequence[ScoredEvaluation],
-        summary: dict[str, Any],
-    ) -> None:
-        self.benchmark = benchmark
-        self.questions = questions
-        self.evaluations = evaluations
-        self.summary = summary
+    benchmark: str
+    questions: Sequence[Question]
+    evaluations: Sequence[ScoredEvaluation]
+    summary: Mapping[str, Any]
+    tables: Mapping[str, pa.Table]
+    last_nights: LastNights
 
     def texts(self, store: Store, thumbnails: Thumbnails | None) -> Texts:
         return Texts(store, self.benchmark, self.questions, self.evaluations, thumbnails)
+
+    def details(self, texts: Texts, limit: int | None) -> dict[str, Any]:
+        """Every text of the benchmark, none longer than about `limit` characters."""
+        return {"videos": texts.shortened(limit), "nights": self.last_nights.texts(limit)}
 
 
 def _collect(
@@ -153,23 +164,27 @@ def _collect(
             asked = {row.question_id for evaluation in evaluations for row in evaluation.rows}
             questions = [q for q in questions_of(store, name) if q.question_id in asked]
             numbers = Numbers(connection, name, questions, evaluations)
-            summary = _summary(store, name, questions, evaluations, numbers)
-            pages.append(_BenchmarkPage(name, questions, evaluations, summary))
+            pages.append(_benchmark_page(store, name, questions, evaluations, numbers))
         return pages
 
 
-def _summary(
+def _benchmark_page(
     store: Store,
     benchmark: str,
     questions: Sequence[Question],
     evaluations: Sequence[ScoredEvaluation],
     numbers: Numbers,
-) -> dict[str, Any]:
+) -> _BenchmarkPage:
     videos = len({question.video_id for question in questions})
     entries = numbers.evaluations()
     breakdowns, crossed = numbers.breakdowns(), numbers.crossed()
     names = [evaluation.name for evaluation in evaluations]
-    return {
+    last_nights = LastNights(store, benchmark, questions, evaluations)
+    tables = {
+        "leaderboard": numbers.leaderboard(),
+        "breakdowns": cells_table(benchmark, names, breakdowns, crossed),
+    }
+    summary = {
         "name": benchmark,
         "title": BENCHMARK_TITLES.get(benchmark, benchmark),
         "summary": _sentence(evaluations, questions, videos),
@@ -182,12 +197,21 @@ def _summary(
         "crossed": crossed,
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), TITLES),
-        "history": history(store, benchmark, evaluations),
+        "history": history(store, benchmark, evaluations, numbers.nights()),
+        "last_nights": last_nights.numbers(),
         "published": published_results(benchmark),
         "questions": question_columns(questions),
-        "results": [answer_cells(questions, evaluation) for evaluation in evaluations],
-        "numbers_parquet": as_parquet(benchmark, names, breakdowns, crossed),
+        "results": [answer_cells(questions, evaluation.rows) for evaluation in evaluations],
+        "parquet": {name: b64encode(_parquet(table)).decode() for name, table in tables.items()},
     }
+    return _BenchmarkPage(
+        benchmark=benchmark,
+        questions=questions,
+        evaluations=evaluations,
+        summary=summary,
+        tables=tables,
+        last_nights=last_nights,
+    )
 
 
 def _ranking(entries: Sequence[dict[str, Any]]) -> list[int]:
@@ -228,6 +252,12 @@ def _document(
 ) -> str:
     summary = {"share": share, "benchmarks": [page.summary for page in pages]}
     return render(summary, details or {}, pictures=pictures)
+
+
+def _parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(table, sink, compression="zstd")
+    return sink.getvalue()
 
 
 def _write_thumbnails(store: Store, folder: Path, page: _BenchmarkPage) -> Thumbnails:

@@ -21,6 +21,7 @@ from rich.progress import (
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from videomme_pipeline.responses.estimate import CostEstimate
     from videomme_pipeline.scoring.compare import Comparison
 
 Row = Mapping[str, Any]
@@ -74,6 +75,39 @@ def score_rows(leaderboard: Sequence[Row]) -> list[dict[str, Any]]:
         }
         for row in leaderboard
     ]
+
+
+COST_COLUMNS = {
+    "evaluation": "evaluation",
+    "model": "model",
+    "questions": "questions",
+    "requests": "to ask",
+    "prompt_tokens": "prompt tokens",
+    "dollars": "US dollars",
+}
+
+
+def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
+    """What asking would cost, by evaluation, as people read it."""
+    return [
+        {
+            "evaluation": held.evaluation,
+            "model": held.model,
+            "questions": held.questions,
+            "requests": held.requests,
+            "prompt_tokens": _known(held.prompt_tokens, lambda tokens: f"{tokens:,}"),
+            "dollars": _dollars(held),
+        }
+        for held in estimates
+    ]
+
+
+def _dollars(estimate: "CostEstimate") -> str:
+    if not estimate.costs_money:
+        return "not paid"
+    if estimate.dollars_low is None or estimate.dollars_high is None:
+        return "unknown" if estimate.prompt_tokens is None else "unknown price"
+    return f"{estimate.dollars_low:.2f} to {estimate.dollars_high:.2f}"
 
 
 ESTIMATE_COLUMNS = {

@@ -10,7 +10,12 @@ function compareView({ benchmark, params, details }) {
     select("B, after", options, b.name, (name) => turn({ b: name })),
     h("button", { type: "button", onclick: () => turn({ a: b.name, b: a.name }) }, "Swap A and B"));
   if (a.index === b.index) return [controls, h("p", { class: "notice" }, "A and B are the same evaluation.")];
-  return [controls, ...differenceSections(benchmark, a, b), ...specificationSection(a, b), ...flipSections(benchmark, details, a, b, params)];
+  const answers = (item) => (row) => row.answers[item.index];
+  const text = (item) => (row) => details?.questions[row.index]?.answers?.[item.index]?.[0];
+  const flips = flipSections(benchmark, details, {
+    before: answers(a), after: answers(b), beforeTitle: a.name, afterTitle: b.name, beforeText: text(a), afterText: text(b), show: `${a.name},${b.name}`,
+  }, params.get("flips"), (key) => turn({ flips: key }));
+  return [controls, ...verdictOf(benchmark, a, b), ...specificationSection(a, b), ...flips, ...differenceSection(benchmark, a, b)];
 }
 
 function chosenPair(benchmark, params) {
@@ -30,35 +35,48 @@ function comparisonOf(benchmark, to, from) {
 
 const negative = (value) => (known(value) ? -value : value);
 
-function differenceSections(benchmark, a, b) {
+/** Which of the two is better, and whether that is real. */
+function verdictOf(benchmark, a, b) {
   const comparison = comparisonOf(benchmark, b.index, a.index);
   if (!comparison) {
     return [h("p", { class: "notice" }, "This pair is not worked out in this page, which holds the pairs with the best evaluation. ",
-      h("code", {}, `videomme compare ${a.name} ${b.name}`), " does it. The questions where they differ are below.")];
+      h("code", {}, `videomme compare ${b.name} ${a.name}`), " does it. The questions where they differ are below.")];
   }
   const { overall } = comparison;
-  const better = overall.difference > 0 ? b : a;
-  const real = isReal(overall, true);
-  const scale = differenceAxis([overall, ...comparison.marginals]);
-  const table = differenceTable({ caption: `${b.name} minus ${a.name} in points, paired and clustered by video; every p-value but the first is adjusted for the number of rows`,
-    rows: [overall, ...comparison.marginals], scale, marked: true });
-  return [
-    h("ul", { class: "lead" },
-      h("li", {}, real
-        ? [h("strong", {}, better.name), ` is better by ${points(Math.abs(overall.difference)).replace("+", "")} points`]
-        : [h("strong", {}, "No real difference is shown"), `: ${points(overall.difference)} points`],
-      ` of ${overall.by.toLowerCase()} (95 % interval ${pointsInterval(overall)}, p ${probability(overall.p)}, ${plural(overall.n, overall.by === "Accuracy" ? "question" : "group")} that both answered).`),
-      h("li", { class: "soft" }, `${percent(comparison.flip_rate)} % of the answers changed`, comparison.failed ? `; ${plural(comparison.failed, "question")} without an answer on one side ${comparison.failed === 1 ? "is" : "are"} left out` : "", ".")),
-    heading("Difference", csvButton(`compare-${a.name}-${b.name}`, table)), table.element,
-  ];
+  return [h("ul", { class: "lead" },
+    h("li", {}, differenceSentence(overall, (overall.difference > 0 ? b : a).name)),
+    h("li", { class: "soft" }, `${percent(comparison.flip_rate)} % of the answers changed`, comparison.failed ? `; ${plural(comparison.failed, "question")} without an answer on one side ${comparison.failed === 1 ? "is" : "are"} left out` : "", "."))];
+}
+
+/** "x is better by 9.7 points …", or that no difference is shown. */
+function differenceSentence(overall, better) {
+  const start = isReal(overall, true)
+    ? [h("strong", {}, better), ` is better by ${points(Math.abs(overall.difference)).replace("+", "")} points`]
+    : [h("strong", {}, "No real difference is shown"), `: ${points(overall.difference)} points`];
+  return [start, ` of ${overall.by.toLowerCase()} (95 % interval ${pointsInterval(overall)}, p ${probability(overall.p)}, ${plural(overall.n, overall.by === "Accuracy" ? "question" : "group")} that both answered).`];
+}
+
+/** The paired difference of every part; those that are real come first. */
+function differenceSection(benchmark, a, b) {
+  const comparison = comparisonOf(benchmark, b.index, a.index);
+  if (!comparison) return [];
+  const { overall } = comparison;
+  const marginals = ordered(comparison.marginals, (row) => row.p, false);
+  const real = marginals.filter((row) => row.significant).length;
+  const table = differenceTable({ label: `${b.name} minus ${a.name} in points, paired and clustered by video. ${real ? plural(real, "part is", "parts are") : "No part is"} real after Benjamini–Hochberg over ${count(marginals.length)}`,
+    rows: [overall, ...marginals], scale: differenceAxis([overall, ...marginals]), marked: true, step: 15 });
+  return [heading("Where they differ", csvButton(`compare-${a.name}-${b.name}`, table)), table.element];
 }
 
 /** What differs in the specification, value by value. */
 function specificationSection(a, b) {
-  const paths = [...new Set([...Object.keys(a.spec), ...Object.keys(b.spec)])].filter((path) => JSON.stringify(a.spec[path]) !== JSON.stringify(b.spec[path]));
+  const all = [...new Set([...Object.keys(a.spec), ...Object.keys(b.spec)])];
+  const differs = (path) => JSON.stringify(a.spec[path]) !== JSON.stringify(b.spec[path]);
+  const hasParts = (path) => all.some((other) => other.startsWith(`${path}.`)); // nothing here, several values there
+  const paths = all.filter((path) => differs(path) && !hasParts(path));
   const text = (value) => (value === undefined ? NONE : typeof value === "string" ? value : JSON.stringify(value));
   const body = paths.length
-    ? dataTable({ caption: "Values that are not the same", steps: false, rows: paths.map((path) => ({ path })), columns: [
+    ? dataTable({ label: "Values that are not the same", step: Infinity, rows: paths.map((path) => ({ path })), columns: [
       { key: "path", title: "Value", class: "name", value: (row) => row.path, cell: (row) => h("code", {}, row.path) },
       { key: "a", title: a.name, value: (row) => text(a.spec[row.path]) },
       { key: "b", title: b.name, value: (row) => text(b.spec[row.path]) },
@@ -72,35 +90,37 @@ const FLIPS = [
   ["other", "Wrong in another way"], ["failed", "Never answered on one side"], ["all", "All that differ"],
 ];
 
-function flipSections(benchmark, details, a, b, params) {
-  const rows = questionRows(benchmark, details).map((row) => ({ ...row, flip: flipOf(row, a, b) })).filter((row) => row.flip);
+/**
+ * The questions that fared otherwise, side by side. `sides` says how to get at both: before(row)
+ * and after(row) are answers, beforeText(row) and afterText(row) what was said.
+ */
+function flipSections(benchmark, details, sides, wanted, onchange) {
+  const rows = questionRows(benchmark, details).map((row) => ({ ...row, flip: flipOf(sides.before(row), sides.after(row)) })).filter((row) => row.flip);
   const tally = Object.fromEntries(FLIPS.map(([key]) => [key, rows.filter((row) => key === "all" || row.flip === key).length]));
-  const chosen = params.get("flips") ?? (tally.lost ? "lost" : "all");
+  const chosen = wanted ?? (tally.lost ? "lost" : "all");
   const texts = details?.questions.some((item) => item.question);
-  const answer = (item) => ({ key: item.name, title: item.name, class: "side-by-side", value: (row) => row.answers[item.index].map((one) => `${one.name} ${one.letter}`).join(" "),
-    cell: (row) => [row.answers[item.index].map(outcomeMark), excerpt(details?.questions[row.index]?.answers?.[item.index]?.[0])] });
+  const side = (key, title, answers, text) => ({ key, title, class: "side-by-side", headClass: "own-name", value: (row) => answers(row).map((one) => `${one.name} ${one.letter}`).join(" "),
+    cell: (row) => [answers(row).map(outcomeMark), " ", excerpt(text(row))] });
   const table = dataTable({
-    caption: `${plural(tally[chosen], "question")}: ${FLIPS.find(([key]) => key === chosen)[1].toLowerCase()}`,
-    rows: rows.filter((row) => chosen === "all" || row.flip === chosen), sticky: true,
-    rowClass: (row) => row.flip,
+    label: `${plural(tally[chosen], "question")}: ${FLIPS.find(([key]) => key === chosen)[1].toLowerCase()}`,
+    rows: rows.filter((row) => chosen === "all" || row.flip === chosen), sticky: true, step: 25,
     columns: [
-      { key: "id", title: "Question", class: "nowrap", value: (row) => row.id, cell: (row) => h("a", { href: link("question", { id: row.id, show: `${a.name},${b.name}` }) }, row.id) },
+      { key: "id", title: "Question", class: "id", value: (row) => row.id, cell: (row) => h("a", { href: link("question", { id: row.id, show: sides.show }) }, row.id) },
       texts && { key: "text", title: "Text", class: "text", value: (row) => details.questions[row.index].question, cell: (row) => h("span", { class: "clip", dir: "auto" }, details.questions[row.index].question) },
       { key: "answer", title: "Right", value: (row) => row.answer },
-      { key: "flip", title: "Change", value: (row) => row.flip, cell: (row) => h("span", { class: { won: "better", lost: "worse" }[row.flip] }, { won: "▲ won", lost: "▼ lost", other: "◇ other", failed: "! failed" }[row.flip]) },
-      answer(a), answer(b),
+      { key: "flip", title: "Change", class: "nowrap", value: (row) => row.flip, cell: (row) => h("span", { class: { won: "better", lost: "worse" }[row.flip] }, { won: "▲ won", lost: "▼ lost", other: "◇ other", failed: "! failed" }[row.flip]) },
+      side("before", sides.beforeTitle, sides.before, sides.beforeText), side("after", sides.afterTitle, sides.after, sides.afterText),
     ].filter(Boolean),
   });
   table.element.addEventListener("keydown", walkRows);
   listing = { rows: table.sorted, benchmark: benchmark.name, address: location.hash || link("compare") };
-  const control = select("Show", FLIPS.map(([key, title]) => [key, `${title} (${count(tally[key])})`]), chosen,
-    (key) => go(link("compare", { a: a.name, b: b.name, flips: key })));
+  const control = select("Show", FLIPS.filter(([key]) => tally[key] || key === chosen).map(([key, title]) => [key, `${title} (${count(tally[key])})`]), chosen, onchange);
+  if (!tally.all) return [h("h2", {}, "Questions that differ"), h("p", {}, "None: every question was answered with the same letter.")];
   return [heading("Questions that differ", csvButton("flips", table)), h("div", { class: "controls" }, control), table.element];
 }
 
-/** How a question changed from `a` to `b`; null when it fared the same and was read the same. */
-function flipOf(row, a, b) {
-  const [before, after] = [row.answers[a.index], row.answers[b.index]];
+/** How a question changed; null when it fared the same and was read the same. */
+function flipOf(before, after) {
   if (!before.length || !after.length) return null;
   const failed = (answers) => answers.some((answer) => answer.name === "failed");
   if (failed(before) !== failed(after)) return "failed";
@@ -111,10 +131,11 @@ function flipOf(row, a, b) {
   return text(before) === text(after) ? null : "other";
 }
 
+/** The beginning of what was said; `text` is an answer of the details, or its text alone. */
 function excerpt(text) {
   if (!text) return null;
-  const whole = text.raw ?? text.error;
+  const whole = typeof text === "string" || text.parts ? text : text.raw ?? text.error;
   if (!known(whole)) return null;
   const start = typeof whole === "string" ? whole : whole.parts.map((part) => part.text ?? " … ").join("");
-  return h("span", { class: "clip soft", dir: "auto" }, start.slice(0, 240));
+  return start.trim().length > 2 ? h("span", { class: "clip soft", dir: "auto" }, start.slice(0, 240)) : null; // the letter alone stands there already
 }

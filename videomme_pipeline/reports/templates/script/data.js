@@ -50,6 +50,7 @@ function arrange(details, benchmarks) {
     arranged[name] = {
       questions: questions.id.map((id, index) => videos[questions.video[index]].questions[id]),
       inputs: Object.fromEntries(Object.entries(videos).map(([video, held]) => [video, held.inputs])),
+      nights: details[name].nights,
     };
   }
   return arranged;

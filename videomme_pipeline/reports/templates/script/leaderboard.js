@@ -1,33 +1,54 @@
 // The first view: which evaluation is best, is that real, and how it compares with published
 // results.
 
+const FIRST_ROWS = 25;
+
 function leaderboardView({ benchmark, params }) {
-  const table = leaderboardTable(benchmark, params);
+  const criteria = { q: params.get("q") ?? "", track: params.get("track") ?? "", published: params.get("published") ?? "" };
+  const tables = [leaderboardTable(benchmark, params), tracksTable(benchmark)].filter(Boolean);
+  const filter = () => { for (const table of tables) table.filter(criteria); };
+  const refresh = (changes) => {
+    Object.assign(criteria, changes);
+    amend(changes);
+    filter();
+  };
+  filter();
+  const [board, tracks] = tables;
   return [
     h("ul", { class: "lead" }, verdict(benchmark).map((sentence) => h("li", {}, sentence))),
-    heading("Evaluations", csvButton("evaluations", table), parquetButton(benchmark)),
-    filterBox("Filter evaluations", params.get("q") ?? "", (text) => {
-      amend({ q: text });
-      table.replace(matching(benchmark.evaluations, text, evaluationWords));
-    }),
-    table.element,
-    referenceNote(benchmark),
-    ...besidePublished(benchmark, params),
+    heading("Evaluations", csvButton("evaluations", board), parquetButton(benchmark, "leaderboard")),
+    leaderboardControls(benchmark, criteria, refresh),
+    referenceLegend(benchmark),
+    board.element,
+    benchmark.published && publishedNote(benchmark.published),
+    tracks && [heading("Without and with subtitles", csvButton("without-and-with-subtitles", tracks)), tracks.element],
   ];
 }
 
-/** The two or three sentences that answer the reader's first question. */
+function leaderboardControls(benchmark, criteria, refresh) {
+  const search = h("input", { type: "search", value: criteria.q, autocomplete: "off", spellcheck: "false", oninput: (event) => refresh({ q: event.target.value }) });
+  const published = publishedRows(benchmark).length;
+  return h("div", { class: "controls" },
+    h("label", {}, "Filter", search),
+    select("Subtitles", [["", "With and without"], ["without", "Without"], ["with", "With"]], criteria.track, (track) => refresh({ track })),
+    published > 0 && checkbox(`Published results (${count(published)})`, criteria.published !== "hidden", (checked) => refresh({ published: checked ? "" : "hidden" })));
+}
+
+/** The sentences that answer the reader's first questions. */
 function verdict(benchmark) {
   const ranked = ordered(benchmark.evaluations.filter((item) => !item.baseline), mainScore, true);
   if (!ranked.length) return ["Only baselines have been evaluated so far."];
-  const best = ranked[0];
+  const [best, second] = ranked;
   const sentences = [[
     ranked.length === 1 ? h("strong", {}, best.name) : ["Best: ", h("strong", {}, best.name)],
-    ` with ${scoreText(benchmark, best)}.`,
+    ` with ${scoreText(best)}.`,
   ]];
-  const second = ranked[1];
   const difference = second && comparisonOf(benchmark, best.index, second.index);
   if (difference) sentences.push(leadSentence(benchmark, difference, second));
+  const among = amongPublished(benchmark, best);
+  if (among) sentences.push(h("span", { class: "soft" }, among));
+  const night = nightSentence(benchmark);
+  if (night) sentences.push(h("span", { class: "soft" }, night));
   const broken = benchmark.evaluations.filter((item) => item.failed > 0);
   if (broken.length) {
     sentences.push(`${plural(broken.reduce((sum, item) => sum + item.failed, 0), "question")} never answered in ${broken.map((item) => item.name).join(", ")}: not ready to be cited.`);
@@ -35,7 +56,7 @@ function verdict(benchmark) {
   return sentences;
 }
 
-function scoreText(benchmark, evaluation) {
+function scoreText(evaluation) {
   const [value, low, high] = mainInterval(evaluation);
   const score = known(evaluation.group_score) ? `a group score of ${percent(value)}` : `${percent(value)} % accuracy`;
   const spread = known(low) ? ` (95 % interval ${interval(low, high)})` : "";
@@ -51,6 +72,15 @@ function leadSentence(benchmark, { overall, a, b }, second) {
   ];
 }
 
+/** How many published results of the same track are above, by the published measure. */
+function amongPublished(benchmark, best) {
+  if (!benchmark.published || !best.complete || best.failed) return null;
+  const own = known(best.group_score) ? best.group_score : best.accuracy_of_answered;
+  const rivals = publishedRows(benchmark).filter((row) => row.with_subtitles === best.subtitles);
+  const above = rivals.filter((row) => row.main > own).length;
+  return `Of ${count(rivals.length)} published results ${best.subtitles ? "with" : "without"} subtitles, ${count(above)} ${above === 1 ? "is" : "are"} above it.`;
+}
+
 const mainScore = (evaluation) => evaluation.group_score ?? evaluation.accuracy;
 
 function mainInterval(evaluation) {
@@ -60,132 +90,166 @@ function mainInterval(evaluation) {
 }
 
 function leaderboardTable(benchmark, params) {
+  const grouped = isGrouped(benchmark);
   const has = (key) => benchmark.evaluations.some((item) => known(item[key]));
   const scale = NARROW_AXIS;
-  const references = referenceValues(benchmark).map((item) => item.value);
+  const references = referenceValues(benchmark);
+  const small = (...content) => h("small", { class: "below" }, content);
+  const score = (key, low, high) => (row) => [h("span", { class: "strong" }, percent(row[key])), row.published ? null : small(interval(row[low], row[high]))];
   const columns = [
-    { key: "name", title: "Evaluation", class: "name", value: (row) => row.name,
-      cell: (row) => [
-        h("a", { href: link("questions", { show: row.name, outcome: null }) }, row.name),
-        h("small", {}, row.model, " · ", row.sampling, row.baseline ? " · baseline" : ""),
-      ] },
-    { key: "track", title: "Subtitles", value: (row) => row.track },
-    has("group_score") && { key: "group_score", title: "Group score", number: true, value: (row) => row.group_score,
-      cell: (row) => [h("span", { class: "strong" }, percent(row.group_score)), h("small", { class: "below" }, interval(row.group_low, row.group_high))], hint: "Published score of the four questions of a video together, 0 to 100" },
-    { key: "accuracy", title: "Accuracy %", number: true, value: (row) => row.accuracy,
-      cell: (row) => [h("span", { class: "strong" }, percent(row.accuracy)), h("small", { class: "below" }, interval(row.low, row.high))],
+    { key: "name", title: "Evaluation", class: "name", value: (row) => row.name, cell: nameCell },
+    { key: "kind", title: "Kind", csvOnly: true, value: (row) => (row.published ? "published" : row.baseline ? "baseline" : "evaluation") },
+    { key: "track", title: "Subtitles", class: "nowrap", value: (row) => row.track },
+    grouped && { key: "group_score", title: "Group score", number: true, value: (row) => row.group_score, cell: score("group_score", "group_low", "group_high"),
+      hint: "Published score of the four questions of a video together, 0 to 100" },
+    { key: "accuracy", title: "Accuracy %", number: true, value: (row) => row.accuracy, cell: grouped ? (row) => percent(row.accuracy) : score("accuracy", "low", "high"),
       hint: "Correct answers among all questions; an unreadable answer counts as wrong" },
+    { key: "low", title: "Low", csvOnly: true, value: (row) => (row.published ? null : mainInterval(row)[1]) },
+    { key: "high", title: "High", csvOnly: true, value: (row) => (row.published ? null : mainInterval(row)[2]) },
     { key: "plot", title: "", class: "plot narrow", head: () => axisHead(scale), cell: (row) => {
-      const [value, low, high] = mainInterval(row);
-      return intervalPlot([{ value, low, high, series: 0, class: "series-5" }], scale, references);
+      const [value, low, high] = row.published ? [row.main] : mainInterval(row);
+      return intervalPlot([{ value, low, high, series: row.published ? 1 : 0, class: row.published ? "published" : "series-5" }], scale, references);
     } },
-    ...["short", "medium", "long"].map((duration) => benchmark.evaluations.some((item) => item.durations?.[duration]) && {
+    ...["short", "medium", "long"].map((duration) => benchmark.evaluations.some((item) => known(item.durations?.[duration])) && {
       key: duration, title: duration[0].toUpperCase() + duration.slice(1), number: true,
       value: (row) => row.durations?.[duration], cell: (row) => percent(row.durations?.[duration]) }),
-    { key: "accuracy_of_answered", title: "Of answered %", number: true, value: (row) => row.accuracy_of_answered, cell: (row) => percent(row.accuracy_of_answered),
+    !grouped && { key: "accuracy_of_answered", title: "Of answered %", number: true, value: (row) => row.accuracy_of_answered, cell: (row) => percent(row.accuracy_of_answered),
       hint: "Correct answers among the questions from which a letter was read: the official v1 denominator" },
-    { key: "outcomes", title: "Outcomes", value: (row) => row.unreadable + row.failed, cell: outcomeCell },
-    { key: "num_frames", title: "Frames", number: true, value: (row) => row.num_frames, cell: (row) => count(row.num_frames) },
-    has("prompt_tokens") && { key: "tokens", title: "Tokens in / out", number: true, value: (row) => row.prompt_tokens, cell: (row) => `${count(row.prompt_tokens)} / ${count(row.completion_tokens)}` },
-    has("cost_dollars") && { key: "cost", title: "Cost", number: true, value: (row) => row.cost_dollars, cell: (row) => dollars(row.cost_dollars) },
-    has("latency_p50_seconds") && { key: "latency", title: "Latency", number: true, value: (row) => row.latency_p50_seconds, cell: (row) => seconds(row.latency_p50_seconds), hint: "Median over questions" },
-    { key: "date", title: "Date", class: "nowrap", value: (row) => row.date, cell: (row) => day(row.date) },
-    { key: "fingerprint", title: "Fingerprint", value: (row) => row.fingerprint, cell: (row) => h("code", {}, row.fingerprint.slice(0, 8)) },
+    { key: "outcomes", title: "Outcomes", value: (row) => (row.published ? null : row.unreadable + row.failed), cell: (row) => (row.published ? NONE : outcomeCell(row)) },
+    ...Object.values(OUTCOMES).map(({ name }) => ({ key: name, title: name, csvOnly: true, value: (row) => row[name] })),
+    { key: "num_frames", title: "Frames", number: true, value: (row) => row.num_frames, cell: (row) => (typeof row.num_frames === "string" ? row.num_frames : count(row.num_frames)) },
+    has("prompt_tokens") && { key: "tokens", title: "Tokens", number: true, value: (row) => row.prompt_tokens, hint: "Tokens sent; below: tokens answered, and the share of those sent that was read from a cache",
+      cell: (row) => (known(row.prompt_tokens) ? [compact(row.prompt_tokens), small(`${compact(row.completion_tokens)} out`), known(row.cached_tokens) ? small(`${percent(cachedShare(row), 0)} % cached`) : null] : NONE) },
+    has("completion_tokens") && { key: "completion_tokens", title: "Tokens out", csvOnly: true, value: (row) => row.completion_tokens },
+    has("cached_tokens") && { key: "cached", title: "Cached share", csvOnly: true, value: cachedShare },
+    has("cost_dollars") && { key: "cost", title: "Cost", number: true, value: (row) => row.cost_dollars, cell: (row) => [dollars(row.cost_dollars), known(row.cost_dollars) ? small(`${dollars(row.cost_dollars / row.responses)} each`) : null] },
+    has("latency_p50_seconds") && { key: "latency", title: "Latency", number: true, value: (row) => row.latency_p50_seconds, hint: "Median over questions; below: 95th percentile",
+      cell: (row) => [seconds(row.latency_p50_seconds), known(row.latency_p95_seconds) ? small(`p95 ${seconds(row.latency_p95_seconds)}`) : null] },
+    has("latency_p95_seconds") && { key: "latency_p95", title: "Latency p95", csvOnly: true, value: (row) => row.latency_p95_seconds },
+    { key: "date", title: "Date", class: "nowrap", value: (row) => row.date, cell: (row) => [day(row.date), row.fingerprint ? h("small", { class: "below", title: "Fingerprint of everything that can change the score" }, h("code", {}, row.fingerprint.slice(0, 8))) : null] },
+    { key: "fingerprint", title: "Fingerprint", csvOnly: true, value: (row) => row.fingerprint },
   ].filter(Boolean);
-  return dataTable({
-    caption: `${plural(benchmark.evaluations.length, "evaluation")} of ${plural(benchmark.question_count, "question")} on ${plural(benchmark.video_count, "video")}`,
-    columns, sticky: true, rows: matching(benchmark.evaluations, params.get("q") ?? "", evaluationWords),
-    sort: params.get("sort") ?? (has("group_score") ? "-group_score" : "-accuracy"), onSort: (sort) => amend({ sort }),
-    rowClass: (row) => (row.baseline ? "reference" : null),
-  });
-}
-
-function outcomeCell(row) {
-  const parts = Object.values(OUTCOMES).filter(({ name }) => row[name]).map(({ name, sign }) =>
-    h("span", { class: "nowrap", title: `${row[name]} ${name}` }, h("span", { "aria-hidden": "true" }, sign), h("span", { class: "visually-hidden" }, name), ` ${count(row[name])} `));
-  return [outcomeBar(row), h("small", {}, parts)];
-}
-
-const evaluationWords = (row) => [row.name, row.model, row.sampling, row.track, row.reader, row.template, row.fingerprint].join(" ");
-
-function matching(rows, text, words) {
-  const wanted = searchWords(text);
-  return rows.filter((row) => { const held = words(row).toLowerCase(); return wanted.every((word) => held.includes(word)); });
-}
-
-function filterBox(label, text, oninput) {
-  const input = h("input", { type: "search", value: text, autocomplete: "off", spellcheck: "false", oninput: (event) => oninput(event.target.value) });
-  return h("div", { class: "controls" }, h("label", {}, label, input));
-}
-
-/** Chance and blind baselines: what is reached without looking. */
-function referenceValues(benchmark) {
-  const values = [];
-  const grouped = benchmark.evaluations.some((item) => known(item.group_score));
-  const chance = grouped ? benchmark.chance_group_score : benchmark.chance;
-  if (known(chance)) values.push({ name: "guessing", value: chance });
-  for (const item of benchmark.evaluations) if (item.baseline && known(mainScore(item))) values.push({ name: item.name, value: mainScore(item) });
-  return values;
-}
-
-function referenceNote(benchmark) {
-  const values = referenceValues(benchmark);
-  if (!values.length) return null;
-  return h("p", { class: "soft" }, "Dashed lines: ", values.map((item, index) => [index ? ", " : "", `${item.name} ${percent(item.value)}`]), ".");
-}
-
-/** Own evaluations and published results, without and with subtitles side by side. */
-function besidePublished(benchmark, params) {
-  const published = benchmark.published;
-  const own = trackPairs(benchmark);
-  const rows = published ? [...own, ...published.rows] : own;
-  if (!published && !own.some((row) => known(row.overall.without) && known(row.overall.with))) return [];
-  const parts = published?.parts ?? [["overall", "Overall"], ["short", "Short"], ["medium", "Medium"], ["long", "Long"]].filter(([key]) => own.some((row) => row[key]));
-  const column = (part, title, track, label) => ({
-    key: `${part}-${track}`, title: `${title}, ${label}`, number: true, value: (row) => row[part]?.[track], cell: (row) => percent(row[part]?.[track]) });
+  const rows = [...benchmark.evaluations, ...publishedRows(benchmark)];
   const table = dataTable({
-    caption: published ? `${published.measure}, without and with subtitles. Marked rows are published results, not made here.` : "Without and with subtitles",
-    columns: [
-      { key: "model", title: "Model", class: "name", value: (row) => row.model, cell: (row) => [h("span", {}, row.model), h("small", {}, row.published ? `published · ${row.parameters ?? row.kind ?? ""}` : "here")] },
-      { key: "frames", title: "Frames", value: (row) => row.frames },
-      ...parts.flatMap(([part, title]) => [column(part, title, "without", "without"), column(part, title, "with", "with")]),
-      { key: "gain", title: "Gain", number: true, value: (row) => gain(row), cell: (row) => points(gain(row)), hint: "With minus without subtitles, overall, in points" },
-      published && { key: "date", title: "Date", class: "nowrap", value: (row) => row.date, cell: (row) => day(row.date) },
-    ].filter(Boolean),
-    rows: matching(rows, params.get("beside") ?? "", (row) => `${row.model} ${row.published ? "published" : "here"} ${row.frames}`),
-    sort: "-overall-without", sticky: true, rowClass: (row) => (row.published ? "reference" : "own"),
+    label: "Evaluations", columns, sticky: true, rows, step: FIRST_ROWS,
+    groups: { of: (row) => Number(Boolean(row.published)), titles: [null, "Published results, not made here"] },
+    sort: params.get("sort") ?? (grouped ? "-group_score" : "-accuracy"), onSort: (sort) => amend({ sort }),
+    rowClass: (row) => (row.published ? "published" : row.baseline ? "reference" : null),
   });
+  table.filter = (criteria) => {
+    const held = filtered(rows, criteria, evaluationWords, (row) => (row.published ? row.with_subtitles : row.subtitles));
+    const own = held.filter((row) => !row.published).length;
+    table.replace(held, `${plural(own, "evaluation")}${held.length > own ? ` and ${plural(held.length - own, "published result")}` : ""} of ${plural(benchmark.question_count, "question")} on ${plural(benchmark.video_count, "video")}, with 95 % intervals clustered by video`);
+  };
+  return table;
+}
+
+function nameCell(row) {
+  if (row.published) return [h("span", {}, row.name), h("small", {}, ["published", row.note].filter(Boolean).join(" · "))];
   return [
-    heading(published ? "Beside published results" : "Without and with subtitles", csvButton("published-and-own", table)),
-    published && h("p", { class: "soft" }, "Source: ", published.source, ". ", published.note),
-    filterBox("Filter models", params.get("beside") ?? "", (text) => {
-      amend({ beside: text });
-      table.replace(matching(rows, text, (row) => `${row.model} ${row.published ? "published" : "here"} ${row.frames}`));
-    }),
-    table.element,
+    h("a", { href: link("questions", { show: row.name, outcome: null }) }, row.name),
+    h("small", {}, row.model, " · ", row.sampling, row.baseline ? " · baseline" : "", row.complete ? "" : " · a part of the benchmark"),
   ];
 }
 
-const gain = (row) => (known(row.overall.without) && known(row.overall.with) ? row.overall.with - row.overall.without : null);
+/** Counts by outcome, each a way to the questions it counts. */
+function outcomeCell(row) {
+  const parts = Object.values(OUTCOMES).filter(({ name }) => row[name]).map(({ name, sign }) =>
+    h("a", { class: `count ${name}`, title: `${row[name]} ${name}`, href: link("questions", { show: row.name, outcome: name, of: row.name }) },
+      h("span", { "aria-hidden": "true" }, sign), h("span", { class: "visually-hidden" }, name), ` ${count(row[name])}`));
+  return [outcomeBar(row), h("small", { class: "counts" }, parts)];
+}
+
+const cachedShare = (row) => (row.prompt_tokens && known(row.cached_tokens) ? row.cached_tokens / row.prompt_tokens : null);
+const isGrouped = (benchmark) => benchmark.evaluations.some((item) => known(item.group_score));
+const evaluationWords = (row) => [row.name, row.model, row.sampling, row.track, row.reader, row.template, row.fingerprint, row.note, row.published ? "published" : ""].join(" ");
+
+/** Rows that hold all the words, have the track, and are not published ones that are hidden. */
+function filtered(rows, { q, track, published }, words, hasSubtitles) {
+  const wanted = searchWords(q);
+  return rows.filter((row) => {
+    if (row.published && published === "hidden") return false;
+    if (track && hasSubtitles && hasSubtitles(row) !== (track === "with")) return false;
+    const held = words(row).toLowerCase();
+    return wanted.every((word) => held.includes(word));
+  });
+}
+
+/** One row for each published score: a model without subtitles and with them are two. */
+function publishedRows(benchmark) {
+  const grouped = isGrouped(benchmark);
+  return (benchmark.published?.rows ?? []).flatMap((row) => ["without", "with"].filter((track) => known(row.overall[track])).map((track) => ({
+    published: true, name: row.model, note: row.parameters ?? row.kind, track: track === "with" ? "with" : "none", with_subtitles: track === "with",
+    main: row.overall[track],
+    group_score: grouped ? row.overall[track] : null,
+    accuracy: grouped ? row.accuracy?.[track] : row.overall[track],
+    accuracy_of_answered: grouped ? null : row.overall[track],
+    durations: Object.fromEntries(["short", "medium", "long"].map((part) => [part, row[part]?.[track]])),
+    num_frames: /^\d+$/.test(row.frames ?? "") ? Number(row.frames) : row.frames, date: row.date,
+  })));
+}
+
+function publishedNote(published) {
+  return h("p", { class: "soft" }, "Published rows stand apart and are never counted here. Source: ", published.source, ". ", published.note);
+}
+
+/** Chance and the best baseline: what is reached without looking. */
+function referenceValues(benchmark) {
+  const values = [];
+  const chance = isGrouped(benchmark) ? benchmark.chance_group_score : benchmark.chance;
+  if (known(chance)) values.push({ name: "guessing", value: chance, class: "chance" });
+  const blind = bestBaseline(benchmark);
+  if (blind) values.push({ name: `best baseline, ${blind.name}`, value: mainScore(blind), class: "blind" });
+  return values;
+}
+
+/** The best evaluation that was made without a look at the videos. */
+function bestBaseline(benchmark) {
+  return ordered(benchmark.evaluations.filter((item) => item.baseline && known(mainScore(item))), mainScore, true)[0];
+}
+
+function referenceLegend(benchmark) {
+  return h("p", { class: "legend" }, referenceValues(benchmark).map((item) => h("span", { class: "key" }, referenceKey(item.class), `${item.name} ${percent(item.value)}`)));
+}
+
+/** Evaluations that differ in nothing but the track, and published models, side by side. */
+function tracksTable(benchmark) {
+  const pairs = trackPairs(benchmark).filter((row) => known(row.overall.without) && known(row.overall.with));
+  const published = (benchmark.published?.rows ?? []).filter((row) => known(row.overall.without) && known(row.overall.with));
+  if (!pairs.length && !published.length) return null;
+  const rows = [...pairs, ...published];
+  const parts = benchmark.published?.parts ?? [["overall", "Overall"], ["short", "Short"], ["medium", "Medium"], ["long", "Long"]].filter(([key]) => pairs.some((row) => row[key]));
+  const column = (part, title, track, label) => ({
+    key: `${part}-${track}`, title: `${title}, ${label}`, number: true, value: (row) => row[part]?.[track], cell: (row) => percent(row[part]?.[track]) });
+  const table = dataTable({
+    label: "Without and with subtitles", rows, sticky: true, step: FIRST_ROWS, sort: "-overall-with",
+    groups: { of: (row) => Number(Boolean(row.published)), titles: [null, "Published results, not made here"] },
+    rowClass: (row) => (row.published ? "published" : null),
+    columns: [
+      { key: "model", title: "Evaluation", class: "name", value: (row) => row.model, cell: (row) => [h("span", {}, row.model), h("small", {}, row.published ? ["published", row.parameters ?? row.kind].filter(Boolean).join(" · ") : row.pair)] },
+      { key: "kind", title: "Kind", csvOnly: true, value: (row) => (row.published ? "published" : "evaluation") },
+      ...parts.flatMap(([part, title]) => [column(part, title, "without", "without"), column(part, title, "with", "with")]),
+      { key: "gain", title: "Gain", number: true, value: gain, cell: (row) => points(gain(row)), hint: "With minus without subtitles, overall, in points" },
+    ],
+  });
+  table.filter = (criteria) => table.replace(filtered(rows, { ...criteria, track: "" }, (row) => `${row.model} ${row.pair ?? ""} ${row.published ? "published" : ""} ${row.frames}`),
+    `${benchmark.published?.measure ?? "Accuracy %"}; whether a gain is real stands under Breakdowns`);
+  return table;
+}
+
+const gain = (row) => row.overall.with - row.overall.without;
 
 /** One row for evaluations that differ in nothing but the track. */
 function trackPairs(benchmark) {
   const rows = new Map();
   for (const item of benchmark.evaluations) {
-    const row = rows.get(item.track_pair) ?? { model: item.name, frames: String(item.num_frames ?? NONE), date: item.date };
+    const row = rows.get(item.track_pair) ?? { overall: {}, frames: item.num_frames };
     const track = item.subtitles ? "with" : "without";
-    if (track === "without" || !row.overall) row.model = item.name;
+    if (track === "without") row.model = item.name;
+    else row.pair = `with subtitles: ${item.name}`;
     const parts = { overall: mainScore(item), ...item.durations, ...item.parts };
     for (const [part, value] of Object.entries(parts)) row[part] = { ...row[part], [track]: value };
     rows.set(item.track_pair, row);
   }
   return [...rows.values()];
-}
-
-function parquetButton(benchmark) {
-  if (!benchmark.numbers_parquet) return null;
-  return h("button", { type: "button", class: "plain link", onclick: () => {
-    const bytes = Uint8Array.from(atob(benchmark.numbers_parquet), (character) => character.charCodeAt(0));
-    download(`${benchmark.name}-numbers.parquet`, bytes, "application/vnd.apache.parquet");
-  } }, "Parquet of all numbers");
 }

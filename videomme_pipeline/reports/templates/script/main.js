@@ -19,7 +19,7 @@ async function open() {
   draw();
   markReady("numbers");
   texts = arrange(await unpack("data-details"), page.benchmarks);
-  if (["questions", "question", "compare"].includes(readAddress().view)) draw();
+  if (["questions", "question", "compare", "history"].includes(readAddress().view)) draw();
   markReady("texts");
 }
 

@@ -2,7 +2,9 @@
 // cell at any width. The numbers stand beside each plot as text; the drawings are decoration
 // for screen readers.
 
-const LANE = 14;
+const LANE = 16;
+const FIRST_LANE = 17;
+const DODGE = 7;
 const SHAPES = [
   "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z",
   "M0,-5L5,0L0,5L-5,0z",
@@ -32,19 +34,19 @@ function differenceAxis(rows) {
 }
 
 /**
- * One lane per mark {value, low, high, series?, class?}; `references` are dashed lines at values.
+ * One lane per mark {value, low, high, series?, class?}, the first in line with the first line of
+ * text beside it; `references` are dashed lines {value, class}.
  */
 function intervalPlot(marks, scale, references = [], zero = null) {
-  const lanes = Math.max(1, marks.length);
-  const height = lanes * LANE + 10;
+  const height = 2 * FIRST_LANE + (Math.max(1, marks.length) - 1) * LANE;
   const overshoot = { y1: -100, y2: height + 100 }; // the cell clips: lines run on from row to row
   const plot = h("svg", { height, "aria-hidden": "true", focusable: "false" });
   for (const tick of scale.ticks) plot.append(h("line", { class: "grid", x1: scale.at(tick), x2: scale.at(tick), ...overshoot }));
   if (known(zero)) plot.append(h("line", { class: "zero", x1: scale.at(zero), x2: scale.at(zero), ...overshoot }));
-  for (const value of references) plot.append(h("line", { class: "reference", x1: scale.at(value), x2: scale.at(value), ...overshoot }));
+  for (const { value, class: kind } of references.filter((item) => known(item.value))) plot.append(h("line", { class: `reference ${kind}`, x1: scale.at(value), x2: scale.at(value), ...overshoot }));
   marks.forEach((mark, lane) => {
     if (!known(mark?.value)) return;
-    const y = 5 + LANE * (lane + 0.5);
+    const y = FIRST_LANE + LANE * lane;
     const group = h("g", { class: mark.class ?? `series-${mark.series ?? 0}` });
     if (known(mark.low) && known(mark.high)) {
       group.append(h("line", { class: "interval", x1: scale.at(mark.low), x2: scale.at(mark.high), y1: y, y2: y }));
@@ -72,9 +74,9 @@ function seriesKey(series) {
     h("svg", { x: 14, y: 7, overflow: "visible", width: 1, height: 1 }, h("path", { class: "mark", d: SHAPES[series] })));
 }
 
-function referenceKey() {
-  return h("svg", { viewBox: "0 0 28 14", "aria-hidden": "true", focusable: "false" },
-    h("line", { class: "reference", x1: 14, x2: 14, y1: 0, y2: 14 }));
+function referenceKey(kind) {
+  return h("svg", { viewBox: "0 0 14 14", class: "narrow", "aria-hidden": "true", focusable: "false" },
+    h("line", { class: `reference ${kind}`, x1: 7, x2: 7, y1: 0, y2: 14 }));
 }
 
 /** Correct, incorrect, unreadable and failed as one bar. */
@@ -86,27 +88,33 @@ function outcomeBar(evaluation) {
   return bar;
 }
 
-/** A line for each series over points {x (0..1), value, low, high}; ticks are {x, text}. */
+/**
+ * A line for each series over points {x (0..1), value, low, high, alarm?, doubtful?}; ticks are
+ * {x, text}, references {value, class}. An alarm has a ring round its mark, a doubtful point is
+ * hollow.
+ */
 function lineChart({ label, lines, scale, ticks, references = [] }) {
-  const plot = h("svg", { role: "img", "aria-label": label, preserveAspectRatio: "none" });
+  const plot = h("svg", { role: "img", "aria-label": label });
   const left = 6;
   const x = (share) => `${left + share * (97 - left)}%`;
   const y = (value) => `${92 - (90 * (Math.min(Math.max(value, scale.low), scale.high) - scale.low)) / (scale.high - scale.low)}%`;
   for (const tick of scale.ticks) {
     plot.append(h("line", { class: "grid", x1: x(0), x2: x(1), y1: y(tick), y2: y(tick) }),
-      h("text", { x: 0, y: y(tick), dy: "0.35em" }, percent(tick, 0)));
+      h("text", { x: x(0), y: y(tick), dx: -8, dy: "0.35em", "text-anchor": "end" }, percent(tick, 0)));
   }
-  for (const value of references) plot.append(h("line", { class: "reference", x1: x(0), x2: x(1), y1: y(value), y2: y(value) }));
-  for (const tick of ticks) plot.append(h("text", { x: x(tick.x), y: "100%", "text-anchor": "middle" }, tick.text));
+  for (const { value, class: kind } of references) plot.append(h("line", { class: `reference ${kind}`, x1: x(0), x2: x(1), y1: y(value), y2: y(value) }));
+  for (const tick of ticks) plot.append(h("text", { x: x(tick.x), y: "100%", dy: "-0.15em", "text-anchor": "middle" }, tick.text));
   for (const line of lines) {
-    const group = h("g", { class: `series-${line.series}` });
+    const beside = DODGE * (line.series - (lines.length - 1) / 2); // intervals at one x stand apart
+    const group = h("g", { class: `series-${line.series}`, transform: `translate(${beside})` });
     line.points.forEach((point, index) => {
       const before = line.points[index - 1];
       if (before) group.append(h("line", { class: "path", x1: x(before.x), y1: y(before.value), x2: x(point.x), y2: y(point.value) }));
     });
     for (const point of line.points) {
       if (known(point.low)) group.append(h("line", { class: "interval", x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high) }));
-      group.append(h("svg", { x: x(point.x), y: y(point.value), overflow: "visible", width: 1, height: 1 }, h("path", { class: "mark", d: SHAPES[line.series] })));
+      if (point.alarm) group.append(h("circle", { class: `alarm ${point.alarm}`, cx: x(point.x), cy: y(point.value), r: 11 }));
+      group.append(h("svg", { x: x(point.x), y: y(point.value), overflow: "visible", width: 1, height: 1 }, h("path", { class: point.doubtful ? "mark hollow" : "mark", d: SHAPES[line.series] })));
     }
     plot.append(group);
   }

@@ -106,20 +106,27 @@ function said(text, span) {
   return block;
 }
 
-/** What the model saw: subtitle lines and frames with their times, once per sampling and track. */
+/** What the models saw: frames once per sampling, under them the subtitle lines of each track. */
 function sources(benchmark, details, index, shown) {
-  const video = benchmark.questions.video[index];
-  const inputs = details.inputs?.[video] ?? {};
-  const keys = [...new Set(shown.map((item) => item.input_key))].filter((key) => inputs[key]);
-  return keys.map((key) => {
-    const { frames, lines, lines_cut: cut } = inputs[key];
-    const names = shown.filter((item) => item.input_key === key).map((item) => item.name).join(", ");
+  const inputs = details.inputs?.[benchmark.questions.video[index]] ?? {};
+  const held = shown.filter((item) => inputs[item.input_key]);
+  const names = (items) => items.map((item) => item.name).join(", ");
+  return [...Map.groupBy(held, (item) => item.sampling)].filter(([, items]) => inputs[items[0].input_key].frames?.length || items.some((item) => item.subtitles)).map(([sampling, items]) => {
+    const { frames } = inputs[items[0].input_key];
     return h("section", {},
-      h("h2", {}, `What ${names} saw`),
-      frames?.length ? [h("h3", {}, plural(frames.length, "frame")), frameList(frames)] : null,
-      lines?.length || cut ? [h("h3", {}, plural(lines.length + (cut ?? 0), "subtitle line")), lineList(lines)] : h("p", { class: "soft" }, "No subtitles."),
-      cut ? h("p", { class: "soft" }, `${plural(cut, "line")} left out to keep this page small.`) : null);
+      h("h2", {}, frames?.length ? plural(frames.length, "frame") : "Frames", h("small", { class: "beside" }, `${sampling}, seen by ${names(items)}`)),
+      frames?.length ? frameList(frames) : h("p", { class: "soft" }, "No frame was sent, or none is stored any more."),
+      [...Map.groupBy(items.filter((item) => item.subtitles), (item) => item.input_key)].map(([key, readers]) => subtitleLines(inputs[key], names(readers))));
   });
+}
+
+function subtitleLines({ lines, lines_cut: cut }, names) {
+  return [
+    h("h3", {}, plural(lines.length + (cut ?? 0), "subtitle line"), h("small", { class: "beside" }, `sent to ${names}`)),
+    lines.length ? lineList(lines) : null,
+    cut ? h("p", { class: "soft" }, `${plural(cut, "line")} left out to keep this page small.`) : null,
+    lines.length || cut ? null : h("p", { class: "soft" }, "This video has no subtitles, or none at these frames."),
+  ];
 }
 
 function frameList(frames) {

@@ -7,26 +7,27 @@ function questionsView({ benchmark, params, details }) {
   const criteria = Object.fromEntries(["q", "outcome", "of", "different", ...FILTERS].map((key) => [key, params.get(key) ?? ""]));
   const rows = questionRows(benchmark, details);
   const table = dataTable({
-    caption: "", columns: questionColumns(benchmark, shown, details), rows: [], sticky: true,
+    label: "Questions", columns: questionColumns(benchmark, shown, details), rows: [], sticky: true,
     sort: params.get("sort") ?? undefined, onSort: (sort) => { amend({ sort }); listing.address = location.hash; },
   });
-  const caption = table.element.querySelector("caption");
   const refresh = (changes = {}) => {
     Object.assign(criteria, changes);
     amend(changes);
     const held = selectQuestions(rows, criteria, shown);
-    table.replace(held);
-    caption.textContent = `${count(held.length)} of ${plural(rows.length, "question")}`;
+    const found = `${count(held.length)} of ${plural(rows.length, "question")}`;
+    table.replace(held, found);
+    nothing.hidden = held.length > 0;
     listing = { rows: table.sorted, benchmark: benchmark.name, address: location.hash };
-    announce(caption.textContent);
+    announce(found);
   };
   table.element.addEventListener("keydown", walkRows);
+  const nothing = h("p", { class: "notice" }, "No question is left. ", h("a", { href: link("questions") }, "Take the filters away"), ".");
   const view = [
     benchmark.evaluations.length > 1 ? seriesPicker(benchmark, params, "questions") : null,
     questionControls(benchmark, shown, criteria, refresh),
     heading("Questions", csvButton("questions", table)),
-    table.element,
-    h("p", { class: "soft" }, "Keys: / searches, ↑ and ↓ walk, Enter opens."),
+    table.element, nothing,
+    h("p", { class: "soft keys" }, "Keys: / searches, ↑ and ↓ walk, Enter opens."),
   ];
   refresh();
   return view;
@@ -48,7 +49,7 @@ function questionRows(benchmark, details) {
 function questionColumns(benchmark, shown, details) {
   const texts = details?.questions.some((item) => item.question);
   return [
-    { key: "id", title: "Question", class: "nowrap", value: (row) => row.id, cell: (row) => h("a", { href: link("question", { id: row.id }) }, row.id) },
+    { key: "id", title: "Question", class: "id", value: (row) => row.id, cell: (row) => h("a", { href: link("question", { id: row.id }) }, row.id) },
     texts && { key: "text", title: "Text", class: "text", value: (row) => details.questions[row.index].question, cell: (row) => h("span", { class: "clip", dir: "auto" }, details.questions[row.index].question) },
     ...facetsOf(benchmark).filter(([key]) => key !== "domain").map(([key, title]) => ({ key, title, value: (row) => row[key] })),
     { key: "answer", title: "Right", value: (row) => row.answer },
@@ -91,7 +92,7 @@ function questionControls(benchmark, shown, criteria, refresh) {
   return h("div", { class: "controls" },
     h("label", {}, "Search", search),
     select("Outcome", outcomes, criteria.outcome, (value) => refresh({ outcome: value })),
-    shown.length > 1 && select("of", [["", "any shown"], ...shown.map((item) => [item.name, item.name])], criteria.of, (value) => refresh({ of: value })),
+    shown.length > 1 && select("Of evaluation", [["", "Any shown"], ...shown.map((item) => [item.name, item.name])], criteria.of, (value) => refresh({ of: value })),
     facetsOf(benchmark).map(facet),
     shown.length > 1 && checkbox("Only where they differ", Boolean(criteria.different), (checked) => refresh({ different: checked ? "1" : "" })));
 }
@@ -101,8 +102,8 @@ function walkRows(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const row = event.target.closest("tbody tr");
   if (!step || !row) return;
-  const next = step > 0 ? row.nextElementSibling : row.previousElementSibling;
-  if (!next) return;
+  const target = (step > 0 ? row.nextElementSibling : row.previousElementSibling)?.querySelector("a");
+  if (!target) return;
   event.preventDefault();
-  next.querySelector("a").focus();
+  target.focus();
 }

@@ -1,28 +1,32 @@
 // One kind of table for every view: sortable by any column, shown in steps, and offered as CSV.
-// A column: {key, title, value(row), cell(row)?, number?, class?, head?}. `value` sorts and goes
-// into the CSV; `cell` draws.
+// A column: {key, title, value(row), cell(row)?, number?, class?, head?, mark?}. `value` sorts and
+// goes into the CSV; `cell` draws; `csvOnly` columns are not drawn at all.
 
 const STEP = 100;
 
-function dataTable({ caption, columns, rows, sort, rowClass, sticky = false, onSort, steps = true }) {
+/**
+ * `groups` keep rows apart whatever the sorting: `of(row)` is the place of the row's group,
+ * `titles[place]` the line above it, if any.
+ */
+function dataTable({ label, caption = label, columns, rows, sort, rowClass, groups = null, sticky = false, onSort, step = STEP }) {
   let [sortKey, descending] = parseSort(sort);
-  let shown = steps ? STEP : rows.length;
+  let shown = step;
   let sorted = rows;
-  const body = h("tbody");
-  const heads = columns.map((column) => head(column));
+  const drawn = columns.filter((column) => !column.csvOnly);
+  const heads = drawn.map((column) => head(column));
+  const captionElement = h("caption", {}, caption);
   const more = h("button", { type: "button", onclick: showMore }, "");
-  const table = h("table", { "aria-rowcount": rows.length + 1 },
-    h("caption", {}, caption), h("thead", {}, h("tr", {}, heads)), body);
-  const frame = h("div", { class: sticky ? "table-frame sticky" : "table-frame", tabindex: 0, role: "region", "aria-label": caption }, table);
+  const table = h("table", {}, captionElement, h("thead", {}, h("tr", {}, heads)));
+  const frame = h("div", { class: sticky ? "table-frame sticky" : "table-frame", tabindex: 0, role: "region", "aria-label": label }, table);
   const element = h("div", {}, frame, h("p", { class: "more" }, more));
 
   function head(column) {
-    const label = column.value
-      ? h("button", { type: "button", class: "plain", onclick: () => sortBy(column.key) },
-        column.title, " ", h("span", { class: "sign-sort", "aria-hidden": "true" }))
+    const sign = h("span", { class: "sign-sort", "aria-hidden": "true" });
+    const title = column.value && column.title
+      ? h("button", { type: "button", class: "plain", onclick: () => sortBy(column.key) }, column.mark?.(), column.title, " ", sign)
       : column.title;
     const classes = [column.number && "number", column.headClass ?? (column.number || typeof column.class === "function" ? null : column.class)].filter(Boolean).join(" ");
-    return h("th", { scope: "col", class: classes || null, title: column.hint }, label, column.head?.());
+    return h("th", { scope: "col", class: classes || null, title: column.hint }, title, column.head?.());
   }
 
   function sortBy(key) {
@@ -34,25 +38,38 @@ function dataTable({ caption, columns, rows, sort, rowClass, sticky = false, onS
     draw();
   }
 
-  function draw() {
+  function arrange() {
     const column = columns.find((item) => item.key === sortKey);
-    sorted = column ? ordered(rows, column.value, descending) : rows;
-    columns.forEach((item, index) => {
+    const arranged = column ? ordered(rows, column.value, descending) : rows;
+    return groups ? ordered(arranged, groups.of, false) : arranged;
+  }
+
+  function draw() {
+    sorted = arrange();
+    drawn.forEach((item, index) => {
       const direction = item.key === sortKey ? (descending ? "descending" : "ascending") : null;
       if (direction) heads[index].setAttribute("aria-sort", direction);
       else heads[index].removeAttribute("aria-sort");
       const sign = heads[index].querySelector(".sign-sort");
       if (sign) sign.textContent = direction ? (descending ? "↓" : "↑") : "";
     });
-    body.replaceChildren(...sorted.slice(0, shown).map(drawRow));
-    table.setAttribute("aria-rowcount", rows.length + 1);
+    for (const body of [...table.tBodies]) body.remove();
+    table.append(...drawBodies(sorted.slice(0, shown)));
+    table.setAttribute("aria-rowcount", sorted.length + 1);
     const left = sorted.length - shown;
     more.hidden = left <= 0;
-    more.textContent = `Show ${Math.min(STEP, left)} more of ${count(sorted.length)}`;
+    more.textContent = `Show ${count(Math.min(STEP, left))} more of ${count(sorted.length)}`;
+  }
+
+  function drawBodies(visible) {
+    if (!groups) return [h("tbody", {}, visible.map(drawRow))];
+    return [...new Set(visible.map(groups.of))].map((place) => h("tbody", {},
+      groups.titles[place] ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: drawn.length }, h("span", {}, groups.titles[place]))) : null,
+      visible.filter((row) => groups.of(row) === place).map(drawRow)));
   }
 
   function drawRow(row) {
-    return h("tr", { class: rowClass?.(row) }, columns.map((column, index) => {
+    return h("tr", { class: rowClass?.(row) }, drawn.map((column, index) => {
       const content = column.cell ? column.cell(row) : String(column.value(row) ?? NONE);
       if (index === 0) return h("th", { scope: "row", class: column.class }, content);
       const classes = typeof column.class === "function" ? column.class(row) : column.class;
@@ -61,17 +78,16 @@ function dataTable({ caption, columns, rows, sort, rowClass, sticky = false, onS
   }
 
   function showMore() {
-    const first = shown;
+    const before = table.querySelectorAll("tbody tr:not(.group)").length;
     shown += STEP;
     draw();
-    body.rows[first]?.querySelector("a, button")?.focus();
+    table.querySelectorAll("tbody tr:not(.group)")[before]?.querySelector("a, button")?.focus();
   }
 
   draw();
   return {
     element,
-    body,
-    replace(next) { rows = next; shown = steps ? STEP : next.length; draw(); },
+    replace(next, words) { rows = next; shown = step; if (words) captionElement.replaceChildren(words); draw(); },
     sorted: () => sorted,
     csv: () => csv(columns.filter((column) => column.value), sorted),
   };
@@ -87,7 +103,7 @@ function ordered(rows, value, descending) {
   const keyed = rows.map((row) => [value(row), row]);
   keyed.sort(([a], [b]) => {
     if (!known(a) || !known(b)) return Number(known(b)) - Number(known(a));
-    return sign * (typeof a === "number" ? a - b : compareText(a, b));
+    return sign * (typeof a === "number" && typeof b === "number" ? a - b : compareText(String(a), String(b)));
   });
   return keyed.map(([, row]) => row);
 }
@@ -106,6 +122,14 @@ function csv(columns, rows) {
 function csvButton(name, table) {
   return h("button", { type: "button", class: "plain link", onclick: () => download(`${name}.csv`, table.csv(), "text/csv") },
     "CSV", h("span", { class: "visually-hidden" }, ` of ${name}`));
+}
+
+/** The Parquet table of that name, which travels inside the page. */
+function parquetButton(benchmark, name) {
+  return h("button", { type: "button", class: "plain link", onclick: () => {
+    const bytes = Uint8Array.from(atob(benchmark.parquet[name]), (character) => character.charCodeAt(0));
+    download(`${benchmark.name}-${name}.parquet`, bytes, "application/vnd.apache.parquet");
+  } }, "Parquet", h("span", { class: "visually-hidden" }, ` of ${name}`));
 }
 
 /** A heading with its table's tools on the same line. */
