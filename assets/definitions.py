@@ -7,15 +7,15 @@ import dagster as dg
 from assets.annotations import Questions
 from assets.automation import automation_sensor, when_inputs_changed
 from assets.checks import completeness_check, is_complete
-from assets.frames import Frames
 from assets.events import output_without_event
+from assets.frames import Frames
 from assets.freshness import newest_event, recorded_versions
 from assets.jobs import refresh_job
 from assets.nightly import night_asset, read_nightly, tracked_evaluations
 from assets.partitions import Cell
 from assets.prompts import Prompts
 from assets.reports import ReportPage
-from assets.resources import Benchmark, Project, open_project
+from assets.resources import Benchmark, Project, Spending, open_project
 from assets.responses import Responses
 from assets.retention import retention_job
 from assets.schedules import leaderboard_freshness, nightly_job, schedules
@@ -68,10 +68,13 @@ def build_definitions(project: Project) -> dg.Definitions:
     keys = {stage.asset_key for stage in stages}
     nightly, tracked = read_nightly(project.configuration), tracked_evaluations(project)
     nights = [night.asset_key for night in tracked]
-    refresh_stale, nightly_jobs = refresh_job(by_step), nightly_job(tracked)
+    refresh_stale, nightly_jobs = refresh_job(by_step, project.spending), nightly_job(tracked)
     return dg.Definitions(
         assets=[
-            *(_asset(stage, keys, nights, leaderboard_freshness(nightly)) for stage in stages),
+            *(
+                _asset(stage, keys, nights, leaderboard_freshness(nightly), project.spending)
+                for stage in stages
+            ),
             *(night_asset(night) for night in tracked),
         ],
         jobs=[refresh_stale, retention_job, *nightly_jobs],
@@ -90,6 +93,7 @@ def _asset(
     known: set[dg.AssetKey],
     nights: Sequence[dg.AssetKey],
     freshness: dg.FreshnessPolicy | None,
+    spending: Spending,
 ) -> dg.AssetsDefinition:
     """The asset of a stage: `refresh` over the partitions that a run asks for.
 
@@ -123,6 +127,7 @@ def _asset(
     ) -> Iterator[
         dg.AssetMaterialization | dg.MaterializeResult[None] | dg.AssetCheckResult | dg.Output[None]
     ]:
+        spending.begin(context.run_id, None)
         stage.look_again()
         asked = [stage.cell(key) for key in context.partition_keys] if partitions else [Cell()]
         recorded = recorded_versions(context.instance, stage)

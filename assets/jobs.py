@@ -15,6 +15,7 @@ from assets.checks import evaluation_of, is_complete
 from assets.errors import NotReadyError
 from assets.events import EventBatch
 from assets.freshness import newest_event, recorded_versions
+from assets.resources import Spending
 from assets.stage import Stage, refresh
 
 REFRESH_JOB = "refresh_stale"
@@ -26,12 +27,15 @@ class RefreshRequest(dg.ConfigurableResource):  # type: ignore[type-arg]
     evaluations: list[str] = Field(
         default_factory=list, description="Names of evaluations; none: all that are configured."
     )
+    max_cost_dollars: float | None = Field(
+        default=None, gt=0, description="What the whole run may spend on models; none: no limit."
+    )
 
 
-def refresh_job(steps: Mapping[str, Sequence[Stage]]) -> dg.JobDefinition:
+def refresh_job(steps: Mapping[str, Sequence[Stage]], spending: Spending) -> dg.JobDefinition:
     """The job over `steps`: each a name and the stages that it brings up to date, in order."""
     ops = [
-        _op(name, stages, is_first=number == 0)
+        _op(name, stages, spending, is_first=number == 0)
         for number, (name, stages) in enumerate(steps.items())
     ]
 
@@ -49,12 +53,15 @@ def refresh_job(steps: Mapping[str, Sequence[Stage]]) -> dg.JobDefinition:
     return refresh_stale
 
 
-def run_config(evaluations: Sequence[str]) -> dict[str, Any]:
+def run_config(evaluations: Sequence[str], max_cost_dollars: float | None = None) -> dict[str, Any]:
     """The configuration of a run that looks at these evaluations alone."""
-    return {"resources": {"request": {"config": {"evaluations": list(evaluations)}}}}
+    request = {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
+    return {"resources": {"request": {"config": request}}}
 
 
-def _op(name: str, stages: Sequence[Stage], *, is_first: bool) -> dg.OpDefinition:
+def _op(
+    name: str, stages: Sequence[Stage], spending: Spending, *, is_first: bool
+) -> dg.OpDefinition:
     keys = ", ".join(stage.asset_key.to_user_string() for stage in stages)
 
     @dg.op(
@@ -64,8 +71,12 @@ def _op(name: str, stages: Sequence[Stage], *, is_first: bool) -> dg.OpDefinitio
         out=dg.Out(dg.Nothing),
     )
     def refresh_stage(context: dg.OpExecutionContext, request: RefreshRequest) -> None:
+        spending.begin(context.run_id, request.max_cost_dollars)
+        stopped_before = spending.stopped_by
         for stage in stages:
             _refresh(context, stage, request.evaluations or None)
+        if spending.stopped_by != stopped_before:
+            context.log.warning(str(spending.stopped_by))
 
     return refresh_stage
 

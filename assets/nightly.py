@@ -19,7 +19,7 @@ from upath import UPath
 
 from assets.errors import NotReadyError
 from assets.resources import Benchmark, Project
-from assets.responses import ask, requests_of
+from assets.responses import ask, open_journal, requests_of
 from assets.stage import INCOMPLETE
 from videomme_pipeline.annotations.subset import stratified_videos
 from videomme_pipeline.configuration import parse_spec, read_yaml
@@ -218,8 +218,9 @@ class TrackedEvaluation:
         requests, reasons = self._requests()
         default = "never asked"
         try:
-            for response in ask(self.benchmark, evaluation, requests, observation=night):
-                held[response.question_id, response.sample] = response
+            with open_journal(self.benchmark, evaluation) as journal:
+                for response in ask(self.benchmark, evaluation, requests, journal, night):
+                    held[response.question_id, response.sample] = response
         except VideoMMEError as error:
             default = str(error)
         for video_id in self.videos:
@@ -308,6 +309,7 @@ def night_asset(
     )
     def nights(context: dg.AssetExecutionContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
         tracked.benchmark.look_again()
+        tracked.benchmark.project.spending.begin(context.run_id, None)
         night = context.partition_key
         tracked.baseline()
         rows = tracked.observe(night)

@@ -6,7 +6,7 @@ Everything here is read from files when it is first asked for, never at import.
 import os
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from assets.versions import Versions
 from videomme_pipeline.annotations.question import Question, VideoReference
 from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
 from videomme_pipeline.frames.sampling import Sampling
-from videomme_pipeline.store import Store, read_folder, read_rows, stored_fingerprint
+from videomme_pipeline.store import RowFolder, Store, StoredRow, read_rows, stored_fingerprint
 from videomme_pipeline.videos.media import Media, media_folder_name, open_media
 from videomme_pipeline.videos.probe import HashCache, Video, content_hash
 
@@ -38,6 +38,32 @@ def no_progress(progress: Progress) -> None:
     """For whoever does not watch."""
 
 
+@dataclass(kw_only=True)
+class Spending:
+    """What one run may spend on models, over all its evaluations, and what it has spent.
+
+    `stopped_by` says how to go on, once the money was used up. No fingerprint knows of it.
+    """
+
+    run_id: str | None = None
+    most_dollars: float | None = None
+    spent_dollars: float = 0.0
+    stopped_by: str | None = None
+
+    @property
+    def left_dollars(self) -> float | None:
+        """None without a limit."""
+        if self.most_dollars is None:
+            return None
+        return max(self.most_dollars - self.spent_dollars, 0.0)
+
+    def begin(self, run_id: str, most_dollars: float | None) -> None:
+        """Count anew in every step of another run."""
+        if run_id != self.run_id:
+            self.run_id, self.most_dollars = run_id, most_dollars
+            self.spent_dollars, self.stopped_by = 0.0, None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Project:
     """One configuration folder and one data folder."""
@@ -45,6 +71,7 @@ class Project:
     configuration: Configuration
     store: Store
     on_progress: Callable[[Progress], None] = no_progress
+    spending: Spending = field(default_factory=Spending)
 
     @cached_property
     def benchmarks(self) -> dict[str, "Benchmark"]:
@@ -88,6 +115,7 @@ class Benchmark:
     def __init__(self, name: str, project: Project) -> None:
         self.name = name
         self.project = project
+        self._video_files = RowFolder(project.store.videos(name), Video)
 
     @property
     def store(self) -> Store:
@@ -141,7 +169,12 @@ class Benchmark:
     @cached_property
     def videos(self) -> dict[str, Video]:
         """The stored video rows by video id."""
-        return {row.video_id: row for row in read_folder(self.store.videos(self.name), Video)}
+        return {held.row.video_id: held.row for held in self.stored_videos.values()}
+
+    @cached_property
+    def stored_videos(self) -> dict[str, StoredRow[Video]]:
+        """The files of the video rows by video id; those that did not change are not read again."""
+        return self._video_files.read()
 
     @cached_property
     def versions(self) -> Versions:
@@ -162,6 +195,6 @@ class Benchmark:
 
     def look_again(self) -> None:
         """Read questions, videos and files again when they are next asked for."""
-        for name in ("questions", "questions_version", "videos", "versions"):
+        for name in ("questions", "questions_version", "stored_videos", "videos", "versions"):
             self.__dict__.pop(name, None)
         self.media.look_again()

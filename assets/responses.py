@@ -2,19 +2,31 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import dagster as dg
 
 from assets.failures import FailureLog
 from assets.frames import load_frames
 from assets.partitions import Cell
 from assets.resources import Benchmark, Progress
 from assets.stage import INCOMPLETE, BenchmarkStage, Failed, Made, Target
-from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.prompts.render import Prompt
-from videomme_pipeline.responses.collect import Plan, VideoRequests, collect_now
+from videomme_pipeline.responses import collect
+from videomme_pipeline.responses.collect import Plan, VideoRequests
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.response import RESPONSE_VERSION, Response
+from videomme_pipeline.responses.response import (
+    RESPONSE_VERSION,
+    AttemptRow,
+    Response,
+    never_answered,
+)
+from videomme_pipeline.responses.summary import ResponseSummary, summarize
 from videomme_pipeline.store import read_rows, stored_fingerprint, write_rows
 
 
@@ -73,66 +85,119 @@ class Responses(BenchmarkStage):
                 yield Failed(cell=target.cell, reason=str(error))
                 continue
             waiting[target.cell.video] = target
+        if not requests:
+            return
         held: dict[str, list[Response]] = defaultdict(list)
-        try:
-            for response in ask(self.benchmark, evaluation, list(requests.values())):
-                answers = held[response.video_id]
-                answers.append(response)
-                asked = requests[response.video_id].questions
-                if len(answers) == len(asked) * evaluation.samples:
-                    yield self._store(waiting.pop(response.video_id), answers)
-        except VideoMMEError as error:
-            # What was answered is in the journal; the next run goes on from there.
-            yield from (Failed(cell=t.cell, reason=str(error)) for t in waiting.values())
+        with open_journal(self.benchmark, evaluation) as journal:
+            try:
+                for response in ask(self.benchmark, evaluation, list(requests.values()), journal):
+                    answers = held[response.video_id]
+                    answers.append(response)
+                    asked = requests[response.video_id].questions
+                    if len(answers) == len(asked) * evaluation.samples:
+                        target = waiting.pop(response.video_id)
+                        of_all = None if waiting else summarize(chain(*held.values()))
+                        yield self._store(target, answers, journal, of_all)
+            except CostLimitError as error:
+                # Not a failure: these are as missing as before, and what was asked is kept.
+                self.benchmark.project.spending.stopped_by = f"{evaluation.name}: {error}"
+                for video_id, target in waiting.items():
+                    rest = _not_asked(requests[video_id], evaluation, held[video_id], str(error))
+                    self._write(target, [*held[video_id], *rest], journal)
+            except VideoMMEError as error:
+                # What was answered is in the journal; the next run goes on from there.
+                yield from (Failed(cell=t.cell, reason=str(error)) for t in waiting.values())
 
-    def _store(self, target: Target, responses: list[Response]) -> Made | Failed:
-        responses.sort(key=lambda response: (response.question_id, response.sample))
+    def _store(
+        self,
+        target: Target,
+        responses: list[Response],
+        journal: Journal,
+        of_all: ResponseSummary | None,
+    ) -> Made | Failed:
+        """Keep the responses of one video; `of_all` sums up all that the run asked."""
+        self._write(target, responses, journal)
         errors = [response.error for response in responses if response.error]
-        write_rows(
-            target.path,
-            responses,
-            Response,
-            fingerprint=target.fingerprint + (INCOMPLETE if errors else ""),
-            recipe=self.recipe(target.cell),
-        )
         if errors:
             return Failed(
                 cell=target.cell,
                 reason=f"{len(errors)} of {len(responses)} questions have no answer: {errors[0]}",
             )
-        return Made(target=target, metadata=_metadata(responses))
+        metadata = _metadata(responses)
+        if of_all is not None:
+            metadata["evaluation"] = dg.MetadataValue.md(summary_markdown(of_all))
+        return Made(target=target, metadata=metadata)
+
+    def _write(self, target: Target, responses: list[Response], journal: Journal) -> None:
+        """The responses of one video and every attempt at them, a table each."""
+        responses.sort(key=lambda response: (response.question_id, response.sample))
+        is_complete = not any(response.error for response in responses)
+        write_rows(
+            target.path,
+            responses,
+            Response,
+            fingerprint=target.fingerprint + ("" if is_complete else INCOMPLETE),
+            recipe=self.recipe(target.cell),
+        )
+        cell, answered = target.cell, {item.request_fingerprint: item for item in responses}
+        assert cell.variant is not None
+        assert cell.video is not None
+        write_rows(
+            self.store.attempts(self.benchmark.name, cell.variant, cell.video),
+            [
+                attempt.row(answered[attempt.request_fingerprint])
+                for attempt in journal.attempts(answered)
+            ],
+            AttemptRow,
+            fingerprint=target.fingerprint,
+        )
+
+
+def open_journal(benchmark: Benchmark, evaluation: Evaluation) -> Journal:
+    """The journal of the project; where answers cost money, every commit waits for the disk."""
+    return Journal(benchmark.store.journal, flushes_every_commit=evaluation.model.costs_money)
+
+
+def plan_of(evaluation: Evaluation, observation: str | None = None) -> Plan:
+    """How an evaluation asks; an `observation` (a date) asks anew."""
+    return Plan(
+        evaluation=evaluation.name,
+        decoding=evaluation.decoding,
+        samples=evaluation.samples,
+        schedule=evaluation.model.asks_in_order,
+        observation=observation,
+        limits=evaluation.model.limits,
+    )
 
 
 def ask(
     benchmark: Benchmark,
     evaluation: Evaluation,
     requests: Sequence[VideoRequests],
+    journal: Journal,
     observation: str | None = None,
 ) -> Iterator[Response]:
-    """Every response to `requests`, as it comes; an `observation` (a date) asks anew.
+    """Every response to `requests`, as it comes, within what the run may still spend.
 
     Raises:
-        VideoMMEError: after the last response, when no further question can be answered.
+        VideoMMEError: after the last response, when no further question can be answered, or the
+            money is used up.
     """
-    if not requests:
-        return
-    spec = evaluation.model
-    plan = Plan(
-        evaluation=evaluation.name,
-        decoding=evaluation.decoding,
-        samples=evaluation.samples,
-        schedule=spec.asks_in_order,
-        observation=observation,
-        limits=spec.limits,
-    )
+    project, spec = benchmark.project, evaluation.model
+    plan = plan_of(evaluation, observation)
+    if spec.costs_money:
+        plan = replace(plan, max_cost_dollars=project.spending.left_dollars)
     what = f"{evaluation.name}: responses"
     total = sum(len(request.questions) for request in requests) * evaluation.samples
-    model = build_model(spec)
-    journal_path = benchmark.store.journal
-    with Journal(journal_path, flushes_every_commit=spec.costs_money) as journal:
-        for done, response in enumerate(collect_now(requests, model, journal, plan), start=1):
-            benchmark.project.on_progress(Progress(what=what, done=done, total=total))
-            yield response
+    spent_before = project.spending.spent_dollars
+
+    def spent(progress: collect.Progress) -> None:
+        project.spending.spent_dollars = spent_before + progress.cost_dollars
+
+    responses = collect.collect_now(requests, build_model(spec), journal, plan, on_progress=spent)
+    for done, response in enumerate(responses, start=1):
+        project.on_progress(Progress(what=what, done=done, total=total))
+        yield response
 
 
 def requests_of(benchmark: Benchmark, evaluation: Evaluation, video_id: str) -> VideoRequests:
@@ -162,17 +227,65 @@ def _prompts(benchmark: Benchmark, evaluation: Evaluation, video_id: str) -> lis
     return read_rows(path, Prompt)
 
 
+def _not_asked(
+    video: VideoRequests, evaluation: Evaluation, held: Sequence[Response], reason: str
+) -> Iterator[Response]:
+    """A row for each question of a video that is left for a later run."""
+    answered = {(response.question_id, response.sample) for response in held}
+    for sample in range(evaluation.samples):
+        for question, _ in video.questions:
+            if (question.question_id, sample) not in answered:
+                left = never_answered(
+                    question,
+                    evaluation=evaluation.name,
+                    model=evaluation.model.name,
+                    sample=sample,
+                    error=f"not asked: {reason}",
+                )
+                yield replace(left, failure=FailureKind.NOT_ASKED)
+
+
 def _metadata(responses: Sequence[Response]) -> dict[str, object]:
-    metadata: dict[str, object] = {
-        "responses": len(responses),
-        "attempts": sum(response.attempts for response in responses),
+    """What the responses of one video took; what was not reported is left out."""
+    summary = summarize(responses)
+    known = {name: getattr(summary, name) for name in _SHOWN}
+    return {
         "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
+        **{name: value for name, value in known.items() if value is not None},
     }
-    for name in ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_dollars"):
-        known = [value for r in responses if (value := getattr(r, name)) is not None]
-        if known:
-            metadata[name] = sum(known)
-    latencies = [r.latency_seconds for r in responses if r.latency_seconds is not None]
-    if latencies:
-        metadata["latency_seconds"] = round(max(latencies), 3)
-    return metadata
+
+
+_SHOWN = (
+    "responses",
+    "answered",
+    "failed",
+    "attempts",
+    "prompt_tokens",
+    "cached_tokens",
+    "cached_share",
+    "completion_tokens",
+    "reasoning_tokens",
+    "cost_dollars",
+    "latency_p50_seconds",
+    "latency_p95_seconds",
+)
+
+
+def summary_markdown(summary: ResponseSummary) -> str:
+    """A table of what a set of responses took, and how long they took as bars."""
+    lines = ["| | |", "|---|---|"]
+    for name in _SHOWN:
+        value = getattr(summary, name)
+        if value is not None:
+            shown = f"{value:.4g}" if isinstance(value, float) else f"{value:,}"
+            lines.append(f"| {name.replace('_', ' ')} | {shown} |")
+    lines += [f"| failed: {kind} | {count} |" for kind, count in summary.failures.items()]
+    if summary.latency_bins:
+        most = max(held.responses for held in summary.latency_bins)
+        lines += ["", "| latency below | responses | |", "|---:|---:|---|"]
+        lines += [
+            f"| {held.below_seconds:.3g} s | {held.responses} | "
+            f"{'█' * round(20 * held.responses / most)} |"
+            for held in summary.latency_bins
+        ]
+    return "\n".join(lines)

@@ -22,12 +22,14 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 class Refreshed:
     """What one call did: how many partitions of each asset it made, and those still not fresh.
 
-    `run_id` is None when there was nothing to do.
+    `run_id` is None when there was nothing to do; `stopped_by` says how to go on when the money
+    for models was used up.
     """
 
     run_id: str | None
     made: Counter[str]
     behind: list[PartitionState]
+    stopped_by: str | None = None
 
 
 def plan_project(
@@ -44,18 +46,28 @@ def plan_project(
 
 
 def refresh_project(
-    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
+    project: Project,
+    instance: dg.DagsterInstance,
+    evaluations: Sequence[str],
+    max_cost_dollars: float | None = None,
 ) -> Refreshed:
     """Bring these evaluations, and the results over all, up to date in one run.
 
-    No run is started when nothing is stale.
+    No run is started when nothing is stale. With `max_cost_dollars` no model is asked any more
+    when the run has spent so much; what was asked is kept, and the next run asks the rest.
     """
     if not _behind(plan_project(project, instance, evaluations)):
         return Refreshed(run_id=None, made=Counter(), behind=[])
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
-    result = job.execute_in_process(instance=instance, run_config=run_config(evaluations) | QUIET)
-    behind = _behind(plan_project(project, instance, evaluations))
-    return Refreshed(run_id=result.run_id, made=made_by(instance, result.run_id), behind=behind)
+    result = job.execute_in_process(
+        instance=instance, run_config=run_config(evaluations, max_cost_dollars) | QUIET
+    )
+    return Refreshed(
+        run_id=result.run_id,
+        made=made_by(instance, result.run_id),
+        behind=_behind(plan_project(project, instance, evaluations)),
+        stopped_by=project.spending.stopped_by,
+    )
 
 
 def made_by(instance: dg.DagsterInstance, run_id: str) -> Counter[str]:

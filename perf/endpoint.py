@@ -87,6 +87,7 @@ def endpoint(delay_seconds: float) -> Iterator[Endpoint]:
     count = context.Value("q", 0)
     process = context.Process(target=_serve, args=(delay_seconds, count, there), daemon=True)
     process.start()
+    there.close()
     try:
         port = here.recv()
         yield Endpoint(f"http://127.0.0.1:{port}/v1", count, psutil.Process(process.pid))

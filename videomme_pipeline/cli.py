@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from assets.resources import Project
     from assets.run import Refreshed
     from videomme_pipeline.evaluation import Configuration
+    from videomme_pipeline.responses.estimate import CostEstimate
     from videomme_pipeline.scoring.judge_reader import AskJudge
     from videomme_pipeline.scoring.nights import NightReport
     from videomme_pipeline.scoring.read_answer import ReaderName
@@ -95,21 +96,33 @@ def run(
         bool,
         typer.Option("--dry-run", help="Say what would be made and what it takes; make nothing."),
     ] = False,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            "--max-cost",
+            metavar="USD",
+            min=0.0,
+            help="Ask no model any more when this run has spent so much; the next run goes on.",
+        ),
+    ] = None,
 ) -> None:
     """Bring evaluations up to date: only what is stale is made, then the scores are shown.
 
     Without a name, all evaluations. Fails when a partition could not be made; all others are
     kept, and the next run tries only what is missing.
     """
+    from assets.costs import estimate_costs  # noqa: PLC0415
     from assets.estimate import estimate  # noqa: PLC0415
     from assets.run import plan_project, refresh_project  # noqa: PLC0415
 
     with _opened() as (project, instance):
         names = _chosen(project.configuration, evaluations, benchmark)
         if dry_run:
-            _show_estimates(estimate(plan_project(project, instance, names), instance))
+            states = plan_project(project, instance, names)
+            _show_estimates(estimate(states, instance))
+            _show_costs(estimate_costs(states))
             return
-        refreshed = refresh_project(project, instance, names)
+        refreshed = refresh_project(project, instance, names, max_cost)
         _show_refreshed(refreshed)
         _show_scores(project, names)
         page = project.store.local("reports", "index.html").resolve()
@@ -657,13 +670,30 @@ def _show_estimates(estimates: "Sequence[Estimate]") -> None:
     show_rows(out, estimate_rows([asdict(held) for held in estimates]), ESTIMATE_COLUMNS)
 
 
+def _show_costs(estimates: "Sequence[CostEstimate]") -> None:
+    """What the models behind endpoints would be asked, and what that would cost."""
+    from videomme_pipeline.reports.terminal import COST_COLUMNS, cost_rows, show_rows  # noqa: PLC0415
+
+    if estimates:
+        out.print()
+        show_rows(out, cost_rows(estimates), COST_COLUMNS)
+
+
 def _show_refreshed(refreshed: "Refreshed") -> None:
+    from assets.freshness import Freshness  # noqa: PLC0415
+
     if refreshed.run_id is None:
         err.print("Everything is fresh: no frame decoded, no model asked.", highlight=False)
         return
     made = ", ".join(f"{count} {asset}" for asset, count in refreshed.made.items())
     err.print(f"Made {made or 'nothing'}.", highlight=False, soft_wrap=True)
-    failed = [state for state in refreshed.behind if state.reason]
+    if refreshed.stopped_by is not None:
+        err.print(
+            f"[bold yellow]Stopped[/] {escape(refreshed.stopped_by)}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    failed = [state for state in refreshed.behind if state.freshness is Freshness.FAILED]
     for state in failed[:LISTED_FAILURES]:
         err.print(
             f"[bold red]Failed[/] {escape(state.name)}: {escape(state.reason)}",

@@ -93,9 +93,9 @@ class CostLimitError(VideoMMEError):
     def __init__(self, most_dollars: float, spent_dollars: float) -> None:
         self.most_dollars, self.spent_dollars = most_dollars, spent_dollars
         super().__init__(
-            f"stopped at ${spent_dollars:.4f} of ${most_dollars:.4f} (`max_cost_dollars`), since "
-            "the next request might not fit. Everything answered so far is kept: raise the limit "
-            "and run again to go on from here."
+            f"stopped at ${spent_dollars:.4f} of ${most_dollars:.4f} (`--max-cost`, or "
+            "`max_cost_dollars` in models.yaml), since the next request might not fit. Everything "
+            "answered so far is kept: raise the limit and run again, and only the rest is asked."
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -74,6 +74,9 @@ class Store:
 
     def responses(self, benchmark: str, evaluation: str, video_id: str) -> UPath:
         return self.path(benchmark, "responses", evaluation, f"{video_id}.parquet")
+
+    def attempts(self, benchmark: str, evaluation: str, video_id: str) -> UPath:
+        return self.path(benchmark, "attempts", evaluation, f"{video_id}.parquet")
 
     def scores(self, benchmark: str, evaluation: str) -> UPath:
         return self.path(benchmark, "scores", f"{evaluation}.parquet")
@@ -185,6 +188,54 @@ def read_folder(folder: UPath, row_class: type[Row]) -> list[Row]:
         return []
     tables = pa.concat_tables(map(read_table, files), promote_options="default")
     return from_table(tables, row_class)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow(Generic[Row]):
+    """The only row of a file, and the fingerprint in its footer."""
+
+    row: Row
+    fingerprint: str
+
+
+class RowFolder(Generic[Row]):
+    """A folder of files of one row each, of which only those are read again that changed.
+
+    Only a local folder says which did; elsewhere all are read.
+    """
+
+    def __init__(self, folder: UPath, row_class: type[Row]) -> None:
+        self._folder, self._row_class = folder, row_class
+        self._known: dict[str, tuple[tuple[int, int, int], StoredRow[Row]]] = {}
+
+    def read(self) -> dict[str, StoredRow[Row]]:
+        """The rows by file name without suffix, in its order; none when there is no folder."""
+        if not self._folder.is_dir():
+            return {}
+        if not is_local(self._folder):
+            files = sorted(self._folder.glob("*.parquet"), key=str)
+            return {file.stem: self._read(file) for file in files}
+        known = self._known
+        self._known = {}
+        with os.scandir(self._folder.path) as entries:
+            files = sorted((e for e in entries if _is_table(e.name)), key=lambda e: e.name)
+        for file in files:
+            status = file.stat()
+            seen = (status.st_mtime_ns, status.st_size, status.st_ino)
+            name = file.name.removesuffix(".parquet")
+            held = known.get(name)
+            row = held[1] if held and held[0] == seen else self._read(UPath(file.path))
+            self._known[name] = (seen, row)
+        return {name: row for name, (_, row) in self._known.items()}
+
+    def _read(self, path: UPath) -> StoredRow[Row]:
+        table = read_table(path)
+        (row,) = from_table(table, self._row_class)
+        return StoredRow(row, (table.schema.metadata or {}).get(b"fingerprint", b"").decode())
+
+
+def _is_table(name: str) -> bool:
+    return name.endswith(".parquet") and not name.startswith(".")
 
 
 def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:

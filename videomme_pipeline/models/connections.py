@@ -41,7 +41,7 @@ class Connections:
         self._headers = [(b"Host", url.netloc)] + [
             (name.encode(), value.encode())
             for name, value in {**client.default_headers, **client.auth_headers}.items()
-            if isinstance(value, str)
+            if isinstance(value, str) and not name.startswith("X-Stainless-")
         ]
         timeouts = dict.fromkeys(("read", "write"), timeout_seconds)
         self._extensions = {

@@ -89,6 +89,8 @@ class FailureKind(StrEnum):
     DEADLINE = "deadline"
     FRAMES = "frames"
     """The frames of the video could not be read."""
+    NOT_ASKED = "not_asked"
+    """Left for a later run, since the money was used up."""
 
     @property
     def may_pass(self) -> bool:

@@ -95,6 +95,8 @@ class Plan:
     schedule: Schedule = Schedule.TOGETHER
     observation: str | None = None
     limits: Limits = field(default_factory=Limits)
+    max_cost_dollars: float | None = None
+    """What this collection may cost, beside what `limits` say of the whole evaluation."""
 
 
 def video_fingerprint(
@@ -231,9 +233,8 @@ class _Collection:
         self._clock = asyncio.get_running_loop().time
         self._permits = Permits(plan.limits, self._clock)
         self._pace = Pace(plan.limits)
-        self._budget = Budget(
-            plan.limits.max_cost_dollars, journal.spent_dollars(self._spent_under)
-        )
+        spent = journal.spent_dollars(self._spent_under)
+        self._budget = Budget(_most_dollars(plan, spent), spent)
         self._ahead = asyncio.Semaphore(VIDEOS_AHEAD)
         self._in_memory = asyncio.Semaphore(self._permits.most + VIDEOS_AHEAD)
         self._failed_in_a_row = 0
@@ -651,6 +652,14 @@ def _response_of(item: _Item, recorded: Recorded, plan: Plan, model: str) -> Res
         warning=recorded.warning,
         observation=plan.observation,
     )
+
+
+def _most_dollars(plan: Plan, spent_dollars: float) -> float | None:
+    """Where the evaluation stops: its own limit, or that of this collection if it is nearer."""
+    limits = [] if plan.limits.max_cost_dollars is None else [plan.limits.max_cost_dollars]
+    if plan.max_cost_dollars is not None:
+        limits.append(spent_dollars + plan.max_cost_dollars)
+    return min(limits, default=None)
 
 
 def _expected_tokens(request: Request) -> int:

@@ -28,6 +28,7 @@ import psutil
 
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
+from videomme_pipeline.responses.response import AttemptRow, Response
 
 BUSY_TIMEOUT_SECONDS = 60.0
 _GROUP = 256
@@ -81,6 +82,26 @@ class Attempt:
     cost_dollars: float | None
     usage_json: str | None
     body: str | None
+
+    def row(self, response: Response) -> AttemptRow:
+        """As a row of the table of attempts, for the response that it led to."""
+        return AttemptRow(
+            benchmark=response.benchmark,
+            evaluation=response.evaluation,
+            video_id=response.video_id,
+            question_id=response.question_id,
+            sample=response.sample,
+            model=self.model,
+            started_at=self.started_at,
+            latency_seconds=self.latency_seconds,
+            status=self.status,
+            failure=self.failure,
+            error=self.error,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            cached_tokens=self.cached_tokens,
+            cost_dollars=self.cost_dollars,
+        )
 
 
 _SCHEMA = """
@@ -179,6 +200,16 @@ class Journal:
             ).fetchall()
         found = (Recorded(**dict(zip(_RESPONSE_COLUMNS, row, strict=True))) for row in rows)
         return {item.request_fingerprint: item for item in found}
+
+    def settled(self, fingerprints: Iterable[str]) -> set[str]:
+        """Those of `fingerprints` that have an answer or a final failure."""
+        with self._lock:
+            rows = self._connection.execute(
+                "select request_fingerprint from responses "
+                "where request_fingerprint in (select value from json_each(?))",
+                (json.dumps(list(fingerprints)),),
+            ).fetchall()
+        return {fingerprint for (fingerprint,) in rows}
 
     def attempts(self, fingerprints: Iterable[str]) -> list[Attempt]:
         """Every attempt at `fingerprints`, in the order in which they were recorded."""

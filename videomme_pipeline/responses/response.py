@@ -1,4 +1,4 @@
-"""The response row: one model answering one question once, or failing to."""
+"""The rows of responses and attempts: one model answering one question once, or failing to."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,6 +48,31 @@ class Response:
     failure: FailureKind | None = None
     warning: str | None = None
     observation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """One row per request that was sent (or could not be) for a response, for audit.
+
+    `failure` is None where it was answered, `status` where nothing came back over HTTP. Bodies
+    stay in the journal.
+    """
+
+    benchmark: str
+    evaluation: str
+    video_id: str
+    question_id: str
+    sample: int
+    model: str
+    started_at: datetime
+    latency_seconds: float
+    status: int | None
+    failure: FailureKind | None
+    error: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_tokens: int | None
+    cost_dollars: float | None
 
 
 def never_answered(

@@ -6,10 +6,18 @@ For the metadata of a run, tables and reports. Whether an answer is right belong
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, frexp
 
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.responses.response import Response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyBin:
+    """How many answers took less than `below_seconds`, and no less than the bin before."""
+
+    below_seconds: float
+    responses: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +42,7 @@ class ResponseSummary:
     cost_dollars: float | None
     latency_p50_seconds: float | None
     latency_p95_seconds: float | None
+    latency_bins: tuple[LatencyBin, ...]
     reported_models: tuple[str, ...]
     system_fingerprints: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -62,9 +71,21 @@ def summarize(responses: Iterable[Response]) -> ResponseSummary:
         cost_dollars=sum(costs) if costs else None,
         latency_p50_seconds=_quantile(latencies, 0.50),
         latency_p95_seconds=_quantile(latencies, 0.95),
+        latency_bins=_bins(latencies),
         reported_models=_distinct(item.reported_model for item in held),
         system_fingerprints=_distinct(item.system_fingerprint for item in held),
         warnings=_distinct(item.warning for item in held),
+    )
+
+
+def _bins(latencies: Sequence[float]) -> tuple[LatencyBin, ...]:
+    """Latencies by powers of two, from the first to the last bin that holds any."""
+    exponents = Counter(frexp(seconds)[1] for seconds in latencies)
+    if not exponents:
+        return ()
+    return tuple(
+        LatencyBin(below_seconds=2.0**exponent, responses=exponents[exponent])
+        for exponent in range(min(exponents), max(exponents) + 1)
     )
 
 

@@ -1,0 +1,107 @@
+"""What a run may spend: said before it starts, kept while it runs, and gone on from later."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from assets.costs import estimate_costs
+from assets.freshness import Freshness
+from assets.resources import Project, open_project
+from assets.run import plan_project, refresh_project
+from tests.assets.conftest import Copy, write_project_in
+from tests.model_server import ModelServer
+from videomme_pipeline.models.video_llm import FailureKind
+from videomme_pipeline.responses.response import AttemptRow, Response
+from videomme_pipeline.store import read_folder, read_rows
+
+SERVED = {"benchmark": "videomme", "model": "served", "sampling": "uniform_n-4"}
+PRICES = {"input": 1000.0, "output": 0.0}
+"""Dollars per million tokens: four frames at 85 tokens and some text are about 0.40."""
+ONE_QUESTION = 0.40
+
+WriteServed = Callable[[ModelServer], Project]
+
+
+@pytest.fixture
+def write_served(tmp_path: Path) -> WriteServed:
+    write = write_project_in(tmp_path, Copy(tmp_path / "copy"))
+
+    def write_served(server: ModelServer) -> Project:
+        written = write({"served": SERVED}, videos=["001", "002"])
+        folder = written.configuration.folder
+        entry = {
+            "base_url": server.base_url,
+            "prices": PRICES,
+            "tokens_per_frame": 85,
+            "limits": {"concurrency": 1},
+        }
+        (folder / "models.yaml").write_text(yaml.safe_dump({"served": entry}))
+        return open_project(folder, str(tmp_path / "data"))
+
+    return write_served
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    (tmp_path / "home").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as held:
+        yield held
+
+
+def responses(project: Project) -> list[Response]:
+    root = project.store.responses("videomme", "served", "001").parent
+    return read_folder(root, Response)
+
+
+def test_a_run_stops_at_its_money_and_the_next_asks_only_the_rest(
+    write_served: WriteServed, instance: dg.DagsterInstance
+) -> None:
+    with ModelServer() as server:
+        project = write_served(server)
+        stopped = refresh_project(project, instance, ["served"], 2.5 * ONE_QUESTION)
+        asked = server.request_count
+        assert asked == 2
+        assert stopped.stopped_by is not None
+        assert "run again, and only the rest is asked" in stopped.stopped_by
+        assert not [s for s in stopped.behind if s.freshness is Freshness.FAILED]
+        rows = responses(project)
+        assert len(rows) == 6
+        assert [r.failure for r in rows if r.raw_output is None] == [FailureKind.NOT_ASKED] * 4
+        assert all(r.error and r.error.startswith("not asked") for r in rows if not r.raw_output)
+
+        (left,) = estimate_costs(plan_project(project, instance, ["served"]))
+        assert (left.questions, left.requests) == (6, 4)
+
+        finished = refresh_project(project, instance, ["served"], 100.0)
+        assert finished.stopped_by is None
+        assert finished.behind == []
+    assert server.request_count == 6
+    assert set(server.asked.values()) == {1}
+    costs = [row.cost_dollars for row in responses(project)]
+    assert costs == [pytest.approx(ONE_QUESTION, rel=0.1)] * 6
+    attempts = read_rows(project.store.attempts("videomme", "served", "001"), AttemptRow)
+    assert [(attempt.status, attempt.failure) for attempt in attempts] == [(200, None)] * 3
+
+
+def test_the_cost_is_said_before_anything_is_made_and_holds(
+    write_served: WriteServed, instance: dg.DagsterInstance
+) -> None:
+    with ModelServer() as server:
+        project = write_served(server)
+        assert estimate_costs(plan_project(project, instance, ["served"])) == []
+        refresh_project(project, instance, ["served"], ONE_QUESTION / 2)
+        (before,) = estimate_costs(plan_project(project, instance, ["served"]))
+        assert server.request_count == 1, "the first shows what one costs"
+        refresh_project(project, instance, ["served"])
+    assert before.dollars_low == pytest.approx(5 * ONE_QUESTION, rel=0.2)
+    assert before.dollars_high == before.dollars_low, "nothing cached, and answers are free"
+    (materialization,) = instance.fetch_materializations(
+        dg.AssetKey(["videomme", "responses"]), limit=1
+    ).records
+    assert materialization.asset_materialization is not None
+    metadata = materialization.asset_materialization.metadata
+    assert metadata["cost_dollars"].value
+    assert "latency below" in str(metadata["evaluation"].value)

@@ -1,0 +1,19 @@
+-- grain: one row per (benchmark, evaluation)
+-- What asking took. Sums leave out what an endpoint did not report: null where it reported nothing.
+-- Latencies are those of answers; `cached_share` is of the prompt tokens of responses that report both.
+select benchmark, evaluation,
+       count(*) as responses,
+       count(*) filter (outcome <> 'failed') as answered,
+       count(*) filter (outcome = 'failed') as failed,
+       sum(attempts)::bigint as attempts,
+       sum(prompt_tokens)::bigint as prompt_tokens,
+       sum(cached_tokens)::bigint as cached_tokens,
+       sum(cached_tokens) filter (prompt_tokens is not null)
+           / nullif(sum(prompt_tokens) filter (cached_tokens is not null), 0) as cached_share,
+       sum(completion_tokens)::bigint as completion_tokens,
+       sum(reasoning_tokens)::bigint as reasoning_tokens,
+       sum(cost_dollars) as cost_dollars,
+       quantile_disc(latency_seconds, 0.50) filter (outcome <> 'failed') as latency_p50_seconds,
+       quantile_disc(latency_seconds, 0.95) filter (outcome <> 'failed') as latency_p95_seconds
+from scored_questions
+group by benchmark, evaluation
