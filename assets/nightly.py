@@ -19,7 +19,7 @@ from upath import UPath
 
 from assets.errors import NotReadyError
 from assets.resources import Benchmark, Project
-from assets.responses import ask, open_journal, requests_of
+from assets.responses import ask, endpoint_pool, open_journal, requests_of
 from assets.stage import INCOMPLETE
 from videomme_pipeline.annotations.subset import stratified_videos
 from videomme_pipeline.configuration import parse_spec, read_yaml
@@ -27,6 +27,7 @@ from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Configuration, Evaluation
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.reports.alerts import Alert, alert_urls, night_alert, send
+from videomme_pipeline.reports.history import keep_findings
 from videomme_pipeline.responses.collect import VideoRequests
 from videomme_pipeline.responses.response import Response, never_answered
 from videomme_pipeline.scoring.judge_reader import without_judge
@@ -294,7 +295,7 @@ def night_asset(
         group_name=tracked.benchmark.name,
         kinds={"parquet"},
         partitions_def=tracked.partitions_def,
-        pool=endpoint_pool(evaluation),
+        pool=endpoint_pool([evaluation]),
         deps=[
             dg.AssetDep(
                 scores,
@@ -314,6 +315,8 @@ def night_asset(
         tracked.baseline()
         rows = tracked.observe(night)
         report = tracked.judge(night)
+        version = fingerprint(evaluation.fingerprint, night, len(rows))
+        keep_findings(tracked.benchmark.store, tracked.benchmark.name, report, version)
         alert = night_alert(report, _link(key, night))
         if alert is not None:
             try:
@@ -324,7 +327,7 @@ def night_asset(
         return dg.MaterializeResult(
             asset_key=key,
             metadata=_metadata(rows, report),
-            data_version=dg.DataVersion(fingerprint(evaluation.fingerprint, night, len(rows))),
+            data_version=dg.DataVersion(version),
             check_results=[
                 _check_result(key, check.value, found.get(check))
                 for check, strictness in severity.items()
@@ -333,12 +336,6 @@ def night_asset(
         )
 
     return nights
-
-
-def endpoint_pool(evaluation: Evaluation) -> str:
-    """The concurrency pool of an evaluation's endpoint: a word that Dagster takes."""
-    endpoint = evaluation.model.base_url or evaluation.model.kind.value
-    return "".join(c if c.isalnum() else "_" for c in endpoint.partition("//")[2] or endpoint)
 
 
 def _check_result(key: dg.AssetKey, name: str, finding: Finding | None) -> dg.AssetCheckResult:

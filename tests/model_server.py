@@ -137,6 +137,8 @@ class ModelServer:
     answered: Counter[str] = field(default_factory=Counter)
     most_in_flight: int = 0
     in_flight: int = 0
+    connections: int = 0
+    """Those that are open: none is left a moment after the process that made them was killed."""
 
     def __enter__(self) -> Self:
         self._seen_prefixes: set[str] = set()
@@ -177,6 +179,7 @@ class ModelServer:
             task = asyncio.current_task()
             assert task is not None
             connections.add(task)
+            self.connections += 1
             try:
                 await self._converse(reader, writer)
             except (ConnectionError, asyncio.IncompleteReadError):
@@ -185,6 +188,7 @@ class ModelServer:
                 return
             finally:
                 connections.discard(task)
+                self.connections -= 1
                 writer.close()
 
         server = await asyncio.start_server(connected, "127.0.0.1", self.port, limit=2**20)
