@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import dagster as dg
 
@@ -90,10 +91,23 @@ class Partitions:
         self, variant: str | None, dimension: Dimension | None, above: Dimension
     ) -> str | None:
         """The variant of `above` that a variant of `dimension` is made from; None without one."""
-        for evaluation in self.evaluations:
-            if dimension is not None and variant_of(evaluation, dimension) == variant:
-                return variant_of(evaluation, above)
-        return None
+        if dimension is None or variant is None:
+            return None
+        return self._parents[dimension, above].get(variant)
+
+    @cached_property
+    def _parents(self) -> Mapping[tuple[Dimension, Dimension], Mapping[str, str | None]]:
+        """The parent of every variant, by both dimensions."""
+        variants = [dimension for dimension in Dimension if dimension is not Dimension.VIDEO]
+        return {
+            (below, above): {
+                child: variant_of(evaluation, above)
+                for evaluation in reversed(self.evaluations)
+                if (child := variant_of(evaluation, below))
+            }
+            for below in variants
+            for above in variants
+        }
 
     def mapping(
         self, upstream: frozenset[Dimension], downstream: frozenset[Dimension]

@@ -8,6 +8,7 @@ whoever asks gets the same events. What a partition is made from belongs to each
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -196,7 +197,7 @@ class BenchmarkStage(Stage):
 
     def key_of(self, stage: str) -> dg.AssetKey:
         """The asset key of a stage of the same chain."""
-        return dg.AssetKey([self.benchmark.name, stage])
+        return _asset_key(self.benchmark.name, stage)
 
     @property
     def partitions_def(self) -> dg.PartitionsDefinition[str] | None:
@@ -249,6 +250,11 @@ class SharedStage(Stage):
     """One file over the scores of all benchmarks, signed with what it was made of."""
 
     partitions_def = None
+
+@cache
+def _asset_key(benchmark: str, stage: str) -> dg.AssetKey:
+    return dg.AssetKey([benchmark, stage])
+
 
     def __init__(self, project: Project) -> None:
         self.project = project

@@ -57,7 +57,7 @@ class Versions:
         """Everything but the content of the video that changes its frames."""
         duration = self._questions[video_id][0].duration
         return self._once(
-            ("recipe", sampling.name, duration),
+            ("recipe", id(sampling), duration),
             lambda: frame_recipe_fingerprint(sampling, duration),
         )
 
@@ -66,7 +66,7 @@ class Versions:
         if sampling is None:
             return None
         return self._once(
-            ("frames", video_id, sampling.name),
+            ("frames", video_id, id(sampling)),
             lambda: fingerprint(self.recipe(video_id, sampling), self.video(video_id)),
         )
 
@@ -76,7 +76,7 @@ class Versions:
             return None
         self.video(video_id)
         return self._once(
-            ("subtitles", video_id, evaluation.track_name),
+            ("subtitles", video_id, evaluation.name),
             lambda: fingerprint(
                 "subtitles",
                 ALIGN_VERSION,

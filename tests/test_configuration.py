@@ -62,3 +62,21 @@ def test_an_empty_file_is_an_empty_mapping_and_a_missing_one_is_an_error(tmp_pat
 
 def test_a_word_far_from_all_known_ones_gets_the_whole_list() -> None:
     assert nearest("zzz", ["alpha", "beta"]) == "known: alpha, beta"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["sampling: a\nmodel: m\nsampling: b\n", "x:\n- {sampling: a, sampling: b}\n"],
+    ids=["at the top", "inside"],
+)
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(content)
+    with pytest.raises(ConfigurationError, match=r"e\.yaml.*`sampling` stands twice.*line"):
+        read_yaml(path)
+
+
+def test_a_merged_key_may_be_said_again(tmp_path: Path) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text("base: &base {a: 1, b: 1}\nother:\n  <<: *base\n  a: 2\n")
+    assert read_yaml(path)["other"] == {"a": 2, "b": 1}

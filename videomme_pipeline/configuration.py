@@ -1,6 +1,6 @@
 """YAML files to specs, with errors a person can act on. What the specs mean is not known here."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -14,14 +14,41 @@ from videomme_pipeline.fingerprint import Spec
 AnySpec = TypeVar("AnySpec", bound=Spec)
 
 
+class _EachKeyOnce(yaml.SafeLoader):
+    """YAML where a key may stand once: PyYAML takes the last value and says nothing."""
+
+
+def _mapping(loader: _EachKeyOnce, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: dict[object, yaml.Mark] = {}
+    for key, _ in node.value:
+        if key.tag == "tag:yaml.org,2002:merge":
+            continue
+        name = loader.construct_object(key, deep=True)
+        if isinstance(name, Hashable) and name in seen:
+            raise yaml.constructor.ConstructorError(
+                None,
+                None,
+                f"the key `{name}` stands twice, also in line {seen[name].line + 1}; keep one",
+                key.start_mark,
+            )
+        if isinstance(name, Hashable):
+            seen[name] = key.start_mark
+    loader.flatten_mapping(node)
+    return loader.construct_mapping(node, deep=True)
+
+
+_EachKeyOnce.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file; an empty file is an empty mapping.
 
     Raises:
-        ConfigurationError: when the file is missing, is not YAML or is not a mapping.
+        ConfigurationError: when the file is missing, is not YAML, is not a mapping or says the
+            same key twice.
     """
     try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+        value = yaml.load(path.read_text(encoding="utf-8"), _EachKeyOnce)
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: no such file") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

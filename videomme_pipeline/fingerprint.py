@@ -48,7 +48,13 @@ def fingerprint(*parts: Any, **named: Any) -> str:
     return blake3(text.encode()).hexdigest(length=FINGERPRINT_BYTES)
 
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+"""Most values by far; subclasses, such as members of enums, are told apart below."""
+
+
 def _plain(value: Any) -> Any:
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, BaseModel):
         return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
     if is_dataclass(value) and not isinstance(value, type):
@@ -59,6 +65,6 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if value is None or isinstance(value, str | int | float | bool):
+    if isinstance(value, str | int | float):
         return value
     raise TypeError(f"no canonical form for {type(value).__name__}: {value!r}")
