@@ -26,6 +26,7 @@ from upath import UPath
 
 from videomme_pipeline.annotations.question import GroupType, Question
 from videomme_pipeline.errors import StorageError
+from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.groups import (
     GROUP_SIZE,
@@ -36,13 +37,14 @@ from videomme_pipeline.scoring.groups import (
 )
 from videomme_pipeline.scoring.nights import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.store import Store, read_table
+from videomme_pipeline.store import Store, is_local, read_table
 from videomme_pipeline.videos.probe import Video
 
 TABLES: Mapping[str, tuple[type, str]] = {
     "questions": (Question, "*/questions.parquet"),
     "videos": (Video, "*/videos/*.parquet"),
     "scored_questions": (ScoredQuestion, "*/scores/*.parquet"),
+    "attempts": (AttemptRow, "*/attempts/*/*.parquet"),
     "nights": (ObservedQuestion, "*/observations/*/*.parquet"),
 }
 """Tables loaded from the data folder: their row class and where their files are."""
@@ -123,9 +125,7 @@ def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with duckdb.connect(unfinished) as connection:
-            connection.begin()
             left_out = build(connection, store)
-            connection.commit()
         unfinished.replace(path)
     except (OSError, duckdb.IOException) as error:
         raise StorageError(
@@ -177,8 +177,7 @@ def _open(path: Path) -> duckdb.DuckDBPyConnection:
     connection to it is open in this process.
     """
     connection = duckdb.connect()
-    name = str(path).replace("'", "''")
-    connection.execute(f"attach '{name}' as videomme (read_only); use videomme")
+    connection.execute(f"attach {_quoted(str(path))} as videomme (read_only); use videomme")
     return connection
 
 
@@ -187,25 +186,31 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     left_out: list[str] = []
     _create(connection, "built_from", pa.table({"fingerprint": [_fingerprint(store)]}))
     for name, (row_class, pattern) in TABLES.items():
-        _create(connection, name, arrow_schema(row_class).empty_table())
         left_out += _load(connection, name, row_class, _files(store, pattern))
-    _number_labels(connection, "scored_questions")
     _create(connection, "t_quantiles", _t_quantiles())
     _create(connection, "group_outcomes", _group_outcomes())
     connection.execute(_MACROS)
-    for name, sql in views().items():
-        connection.execute(f'create view "{name}" as {sql}')
+    macros = _sql_files("macros")
+    for name, sql in _definitions().items():
+        kind = f"macro {name}(cell) as table" if name in macros else f'view "{name}" as'
+        connection.execute(f"create {kind} {sql}")
     return left_out
 
 
 @cache
 def views() -> Mapping[str, str]:
     """The SQL of every view by name, each after those it reads."""
-    held = {
-        Path(file.name).stem: file.read_text(encoding="utf-8")
-        for file in sorted(_sql_folder().iterdir(), key=lambda file: file.name)
-        if file.name.endswith(".sql")
-    }
+    macros = _sql_files("macros")
+    return {name: sql for name, sql in _definitions().items() if name not in macros}
+
+
+@cache
+def _definitions() -> Mapping[str, str]:
+    """The SQL of every view and table macro by name, each after those it reads.
+
+    A macro takes the columns that make a `cell`: views of one family differ in these alone.
+    """
+    held = _sql_files("macros") | _sql_files("sql")
     with duckdb.connect() as connection:
         sources = {name: table_names(connection, sql) & set(held) for name, sql in held.items()}
     try:
@@ -214,8 +219,20 @@ def views() -> Mapping[str, str]:
         raise StorageError(f"views read each other in a circle: {error.args[1]}") from error
 
 
+def _sql_files(folder: str) -> dict[str, str]:
+    files_in = sorted(
+        (files("videomme_pipeline.warehouse") / folder).iterdir(), key=lambda file: file.name
+    )
+    return {
+        Path(file.name).stem: file.read_text(encoding="utf-8")
+        for file in files_in
+        if file.name.endswith(".sql")
+    }
+
+
 def table_names(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
-    """The names of tables and views that a select statement reads, without binding it.
+    """The names of tables, views and table macros that a select statement reads, without
+    binding it.
 
     Raises:
         ValueError: when `sql` is not one select statement.
@@ -224,7 +241,12 @@ def table_names(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
     tree = json.loads(row[0]) if row else {"error": True}
     if tree["error"]:
         raise ValueError(f"not a select statement: {tree.get('error_message')}")
-    return {node["table_name"] for node in _nodes(tree) if node.get("type") == "BASE_TABLE"}
+    nodes = list(_nodes(tree))
+    tables = {node["table_name"] for node in nodes if node.get("type") == "BASE_TABLE"}
+    macros = {
+        node["function"]["function_name"] for node in nodes if node.get("type") == "TABLE_FUNCTION"
+    }
+    return tables | macros
 
 
 def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
@@ -237,10 +259,6 @@ def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
             yield from _nodes(value)
 
 
-def _sql_folder() -> Any:
-    return files("videomme_pipeline.warehouse") / "sql"
-
-
 def _files(store: Store, pattern: str) -> list[UPath]:
     return sorted(store.root.glob(pattern), key=str) if store.root.exists() else []
 
@@ -248,7 +266,7 @@ def _files(store: Store, pattern: str) -> list[UPath]:
 def _fingerprint(store: Store) -> str:
     """What the database is built from: each file by path, size and time, and the code."""
     digest = blake3(Path(__file__).read_bytes())
-    for name, sql in views().items():
+    for name, sql in _definitions().items():
         digest.update(f"{name}\n{sql}\n".encode())
     for _, pattern in TABLES.values():
         for path in _files(store, pattern):
@@ -266,39 +284,75 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -
 def _load(
     connection: duckdb.DuckDBPyConnection, name: str, row_class: type, paths: Sequence[UPath]
 ) -> list[str]:
-    left_out = []
+    """Make a table of Parquet files; a sentence for each file that cannot be read."""
     schema = arrow_schema(row_class)
-    for path in paths:
-        try:
-            table = read_table(path)
-            known = table.select(
-                [column for column in schema.names if column in table.schema.names]
-            )
-        except (OSError, pa.ArrowInvalid) as error:
-            left_out.append(f"{path}: left out, not readable ({error}); make it again")
-            continue
-        connection.register("incoming", known)
-        connection.execute(f'insert into "{name}" by name select * from incoming')
-        connection.unregister("incoming")
+    if not paths:
+        _create(connection, name, schema.empty_table())
+        return []
+    if all(map(is_local, paths)):
+        files = ", ".join(_quoted(path.path) for path in paths)
+        with suppress(duckdb.Error):  # one of them is damaged: the rest goes one by one
+            _fill(connection, name, schema, f"read_parquet([{files}], union_by_name = true)")
+            return []
+    left_out = _stage(connection, schema, paths)
+    _fill(connection, name, schema, "staged")
+    connection.execute("drop table staged")
     return left_out
 
 
-def _number_labels(connection: duckdb.DuckDBPyConnection, table: str) -> None:
-    """Turn the label columns of `table` into enums: clients see text, grouping sees numbers.
+def _fill(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, source: str) -> None:
+    """Make a table with the columns of `schema` and the rows of `source`, written once.
 
-    Views over millions of rows take half the time so.
+    The labels of scored questions become enums: clients see text, grouping sees numbers, and
+    views over millions of rows take half the time.
     """
-    numbered = []
-    for label in _LABELS:
-        values = f"select distinct {label} from {table} where {label} is not null order by 1"
-        if connection.execute(values).fetchone():
-            connection.execute(f"create type {label}_label as enum ({values})")
-            numbered.append(f"{label}::{label}_label as {label}")
-    if numbered:
-        connection.execute(
-            f"create or replace table {table} as "
-            f"select * replace ({', '.join(numbered)}) from {table}"
-        )
+    connection.execute(f'drop table if exists "{name}"')
+    _create(connection, name, schema.empty_table())
+    if name == "scored_questions":
+        _number_labels(connection, name, source)
+    columns = ", ".join(map(_quoted, schema.names))
+    connection.execute(
+        f'insert into "{name}" by name '
+        f"select columns(lambda held: held in ({columns})) from {source}"
+    )
+
+
+def _stage(
+    connection: duckdb.DuckDBPyConnection, schema: pa.Schema, paths: Sequence[UPath]
+) -> list[str]:
+    """Put the rows of files that can be read in a temporary table, one file after the other."""
+    left_out = []
+    connection.register("incoming", schema.empty_table())
+    connection.execute("create or replace temp table staged as from incoming")
+    for path in paths:
+        try:
+            table = read_table(path)
+            known = [column for column in schema.names if column in table.schema.names]
+            connection.register("incoming", table.select(known))
+        except (OSError, pa.ArrowInvalid) as error:
+            left_out.append(f"{path}: left out, not readable ({error}); make it again")
+            continue
+        connection.execute("insert into staged by name from incoming")
+    connection.unregister("incoming")
+    return left_out
+
+
+def _number_labels(connection: duckdb.DuckDBPyConnection, table: str, source: str) -> None:
+    """Turn the label columns of `table`, which is empty, into enums of the values in `source`."""
+    values = ", ".join(
+        f"list_sort(list(distinct {label}) filter ({label} is not null))" for label in _LABELS
+    )
+    found = connection.execute(f"select {values} from {source}").fetchone() or ()
+    for label, held in zip(_LABELS, found, strict=True):
+        if held:
+            listed = ", ".join(map(_quoted, held))
+            connection.execute(f"drop type if exists {label}_label")
+            connection.execute(f"create type {label}_label as enum ({listed})")
+            connection.execute(f"alter table {table} alter {label} set data type {label}_label")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _t_quantiles() -> pa.Table:

@@ -1,0 +1,35 @@
+-- The accuracy of every cell: one row per (benchmark, evaluation, and the columns named in `cell`)
+with per_video as (
+    select columns(lambda c: c in ('benchmark', 'evaluation', 'video_id') or list_contains(cell, c)),
+           count(*) as responses,
+           count(*) filter (sample = 0) as questions,
+           count(*) filter (outcome = 'correct') as correct,
+           count(*) filter (outcome = 'incorrect') as incorrect,
+           count(*) filter (outcome = 'unreadable') as unreadable,
+           count(*) filter (outcome = 'failed') as failed
+    from scored_questions
+    where columns(lambda c: c = 'benchmark' or list_contains(cell, c)) is not null
+    group by all
+),
+cells as (
+    select columns(lambda c: c in ('benchmark', 'evaluation') or list_contains(cell, c)),
+           sum(questions)::bigint as questions,
+           count(*) as videos,
+           sum(responses)::bigint as responses,
+           sum(correct)::bigint as correct,
+           sum(incorrect)::bigint as incorrect,
+           sum(unreadable)::bigint as unreadable,
+           sum(failed)::bigint as failed,
+           clustered_standard_error(correct, responses) as standard_error
+    from per_video
+    group by all
+)
+select cells.* exclude (standard_error),
+       correct / responses as accuracy,
+       correct / nullif(correct + incorrect, 0) as accuracy_of_answered,
+       standard_error,
+       interval_low(correct, responses, videos, standard_error, t_975) as accuracy_low,
+       interval_high(correct, responses, videos, standard_error, t_975) as accuracy_high,
+       interval_kind(videos, standard_error) as interval_kind
+from cells
+left join t_quantiles on degrees_of_freedom = videos - 1

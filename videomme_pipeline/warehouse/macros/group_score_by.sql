@@ -1,0 +1,42 @@
+-- The v2 score of every cell: one row per (benchmark, evaluation, and the columns named in `cell`)
+-- Scores are means over whole groups; `incomplete_groups` have none. Accuracy is over questions.
+-- Intervals are Student's t over groups, cut to 0-100 (`clustered_t`). Reports of one evaluation
+-- have a bootstrap over groups instead; on 800 groups both are the same to a tenth of a point.
+with per_video as (
+    select columns(lambda c: c in ('benchmark', 'evaluation', 'video_id') or list_contains(cell, c)),
+           count(*) as groups,
+           nullif(count(group_score), 0) as scored,
+           sum(group_score) as score,
+           sum(group_score_official) as score_official,
+           sum(linear_score) as linear,
+           sum(questions) as responses,
+           sum(correct) as correct,
+           sum(unreadable) as unreadable,
+           sum(failed) as failed
+    from v2_groups
+    where columns(lambda c: c = 'benchmark' or list_contains(cell, c)) is not null
+    group by all
+),
+cells as (
+    select columns(lambda c: c in ('benchmark', 'evaluation') or list_contains(cell, c)),
+           coalesce(sum(scored), 0)::bigint as groups,
+           (sum(groups) - coalesce(sum(scored), 0))::bigint as incomplete_groups,
+           count(scored) as videos,
+           sum(score) / sum(scored) as group_score,
+           clustered_standard_error(score, scored) as standard_error,
+           sum(score_official) / sum(scored) as group_score_official,
+           sum(linear) / sum(scored) as linear_score,
+           sum(responses)::bigint as responses,
+           sum(correct)::bigint as correct,
+           sum(unreadable)::bigint as unreadable,
+           sum(failed)::bigint as failed
+    from per_video
+    group by all
+)
+select cells.*,
+       greatest(group_score - t_975 * standard_error, 0) as group_score_low,
+       least(group_score + t_975 * standard_error, 100) as group_score_high,
+       case when standard_error is not null then 'clustered_t' end as interval_kind,
+       correct / responses as accuracy
+from cells
+left join t_quantiles on degrees_of_freedom = videos - 1
