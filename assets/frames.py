@@ -1,6 +1,5 @@
 """`frames`: the pictures of each video under each sampling, decoded once."""
 
-import base64
 import io
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ import dagster as dg
 from assets.disk import FrameBudget, read_storage
 from assets.failures import FailureLog
 from assets.partitions import Cell
+from assets.pictures import picture
 from assets.resources import Benchmark, Progress
 from assets.stage import BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.evaluation import Evaluation
@@ -138,8 +138,7 @@ def contact_sheet(frames: FrameSet) -> dg.MarkdownMetadataValue:
     sheet = shown.contact_sheet(columns=SHEET_COLUMNS, width=SHEET_FRAME_WIDTH)
     data = io.BytesIO()
     sheet.save(data, "JPEG", quality=70)
-    encoded = base64.b64encode(data.getvalue()).decode()
-    return dg.MetadataValue.md(f"![frames](data:image/jpeg;base64,{encoded})")
+    return picture(data.getvalue(), "image/jpeg", "frames")
 
 
 def _metadata(made: MadeFrames, result: FrameResult) -> dict[str, object]:
@@ -150,6 +149,9 @@ def _metadata(made: MadeFrames, result: FrameResult) -> dict[str, object]:
         "decoded_by": made.decoded_by,
         "decode_cpu_seconds": round(result.decode_seconds, 3),
     }
+    if result.decode_seconds > 0:
+        of_all_samplings = sum(frame_set.given for frame_set in result.made)
+        metadata["frames_per_cpu_second"] = round(of_all_samplings / result.decode_seconds, 1)
     if made.limit:
         metadata["limit"] = made.limit.value
     if made.damage:

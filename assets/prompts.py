@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-import dagster as dg
-
 from assets.frames import load_frames
 from assets.partitions import Cell
+from assets.pictures import fenced
 from assets.stage import BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
@@ -14,6 +13,8 @@ from videomme_pipeline.store import read_rows, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 
 SHOWN_CHARACTERS = 2_000
+CHARACTERS_PER_TOKEN = 4
+"""Of English text, about; what frames cost depends on the model."""
 
 
 class Prompts(BenchmarkStage):
@@ -79,11 +80,10 @@ class Prompts(BenchmarkStage):
             "frames": prompts[0].num_frames,
             "subtitle_lines": prompts[0].subtitle_lines,
             "characters": characters,
+            "text_tokens_about": round(characters / CHARACTERS_PER_TOKEN),
         }
         if self.benchmark.media.is_public:
-            metadata["example"] = dg.MetadataValue.md(
-                f"```text\n{prompts[0].text[:SHOWN_CHARACTERS]}\n```"
-            )
+            metadata["example"] = fenced(prompts[0].text[:SHOWN_CHARACTERS])
         return Made(target=target, metadata=metadata)
 
     def _lines(self, video_id: str, evaluation: Evaluation) -> list[AlignedLine] | None:

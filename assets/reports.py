@@ -11,7 +11,9 @@ from assets.partitions import Cell
 from assets.stage import Failed, Made, SharedStage, Target
 from assets.warehouse import Warehouse
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.reports.page import write_page
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.reports.page import PAGE_VERSION, write_page
+from videomme_pipeline.store import stored_fingerprint
 
 
 class ReportPage(SharedStage):
@@ -19,7 +21,7 @@ class ReportPage(SharedStage):
     description = "The results of all evaluations as one self-contained HTML page."
     upstream = ("warehouse",)
     kinds = frozenset({"html"})
-    code_version = "1"
+    code_version = str(PAGE_VERSION)
 
     @property
     def path(self) -> UPath:
@@ -28,7 +30,12 @@ class ReportPage(SharedStage):
     def target(self, cell: Cell) -> Target:
         warehouse = Warehouse(self.project)
         version = warehouse.target(cell).data_version
-        return replace(super().target(cell), inputs={warehouse.asset_key: version})
+        made_of = super().target(cell)
+        findings = sorted(self.store.path().glob("*/findings/*/*.parquet"), key=str)
+        own = fingerprint(made_of.fingerprint, [stored_fingerprint(file) for file in findings])
+        return replace(
+            made_of, fingerprint=own, data_version=own, inputs={warehouse.asset_key: version}
+        )
 
     def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
         (target,) = targets
@@ -42,6 +49,7 @@ class ReportPage(SharedStage):
             target=target,
             metadata={
                 "page": dg.MetadataValue.url(path.resolve().as_uri()),
+                "path": dg.MetadataValue.path(path.resolve()),
                 "bytes": path.stat().st_size,
             },
         )

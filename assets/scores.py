@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import dagster as dg
@@ -10,13 +10,14 @@ import dagster as dg
 from assets.errors import NotReadyError
 from assets.failures import FailureLog
 from assets.partitions import Cell
+from assets.pictures import picture
 from assets.stage import INCOMPLETE, BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.reports.terminal import interval, percent
 from videomme_pipeline.responses.response import Response, never_answered
-from videomme_pipeline.scoring.breakdowns import breakdown
+from videomme_pipeline.scoring.breakdowns import BREAKDOWNS, breakdown, group_breakdowns
 from videomme_pipeline.scoring.judge_reader import ask_judge, judge_rows, summarize_judge
 from videomme_pipeline.scoring.score import SCORE_VERSION, score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -56,6 +57,7 @@ class Scores(BenchmarkStage):
         assert target.cell.variant is not None
         evaluation = self.benchmark.evaluations[target.cell.variant]
         reasons = FailureLog.of(self.store, self.key_of("responses").to_user_string()).read()
+        track_pair = evaluation.track_pair
         scored = [
             (
                 question,
@@ -66,6 +68,7 @@ class Scores(BenchmarkStage):
                     evaluation_fingerprint=evaluation.fingerprint,
                     sampling=evaluation.sampling_name,
                     track=evaluation.track,
+                    track_pair=track_pair,
                 ),
             )
             for video_id in self.benchmark.questions
@@ -141,22 +144,88 @@ def _metadata(rows: Sequence[ScoredQuestion], outcomes: Counter[Outcome]) -> dic
     if answered:
         metadata["accuracy_of_answered"] = outcomes[Outcome.CORRECT] / answered
     metadata |= _judge_metadata(rows)
-    column = "task_type" if rows[0].group_type is None else "second_head"
-    metadata[f"by_{column}"] = dg.MetadataValue.table(
-        [
-            dg.TableRecord(
-                {
-                    column: cell.values[0],
-                    "accuracy": percent(cell.accuracy),
-                    "interval": interval(cell.accuracy_low, cell.accuracy_high),
-                    "questions": cell.responses,
-                    "videos": cell.videos,
-                }
-            )
-            for cell in breakdown(rows, [column])
-        ]
-    )
+    metadata |= _breakdown_metadata(rows)
     return metadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One cell of one breakdown; score and interval as shares of 1."""
+
+    by: str
+    value: str
+    score: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def _breakdown_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
+    """The interval of the score, a table of all breakdowns, and the shortest one as a chart."""
+    grouped = rows[0].group_type is not None
+    overall, *parts = _group_parts(rows) if grouped else _accuracy_parts(rows)
+    metadata: dict[str, object] = {
+        "interval": interval(overall.low, overall.high),
+        "breakdowns": dg.MetadataValue.table([_record(part) for part in parts]),
+        "chart": _chart(
+            [part for part in parts if part.by == ("level" if grouped else "duration")]
+        ),
+    }
+    if grouped:
+        metadata["group_score"] = 100 * overall.score
+    return metadata
+
+
+def _accuracy_parts(rows: Sequence[ScoredQuestion]) -> list[_Part]:
+    """Over everything, then by each column of Video-MME."""
+    return [
+        _Part(
+            by=column,
+            value=str(cell.values[0]) if cell.values else "",
+            score=cell.accuracy,
+            low=cell.accuracy_low,
+            high=cell.accuracy_high,
+            n=cell.responses,
+        )
+        for column in ("overall", "duration", "domain", "sub_category", "task_type")
+        for cell in breakdown(rows, BREAKDOWNS[column if column == "overall" else f"by_{column}"])
+    ]
+
+
+def _group_parts(rows: Sequence[ScoredQuestion]) -> list[_Part]:
+    """Over everything, then by each column of Video-MME-v2; n are whole groups."""
+    cells, _, _ = group_breakdowns(rows)
+    return [
+        _Part(
+            by=name.removeprefix("v2_").removeprefix("by_"),
+            value=str(cell.values[0]) if cell.values else "",
+            score=(cell.group_score or 0) / 100,
+            low=None if cell.group_score_low is None else cell.group_score_low / 100,
+            high=None if cell.group_score_high is None else cell.group_score_high / 100,
+            n=cell.groups,
+        )
+        for name, held in cells.items()
+        for cell in held
+    ]
+
+
+def _record(part: _Part) -> dg.TableRecord:
+    return dg.TableRecord(
+        {
+            "by": part.by,
+            "value": part.value,
+            "score": percent(part.score),
+            "interval": interval(part.low, part.high),
+            "n": part.n,
+        }
+    )
+
+
+def _chart(parts: Sequence[_Part]) -> dg.MarkdownMetadataValue:
+    from videomme_pipeline.reports.charts import parts_chart, svg  # noqa: PLC0415 - loads Altair
+
+    chart = parts_chart([asdict(part) for part in parts])
+    return picture(svg(chart).encode(), "image/svg+xml", f"score by {parts[0].by}")
 
 
 def _judge_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:

@@ -1,13 +1,18 @@
 """`subtitles`: the lines of each video's subtitles that go with the frames really sent."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
 
 from assets.frames import sampled_frames
 from assets.partitions import Cell
 from assets.stage import BenchmarkStage, Failed, Made, Target
+from videomme_pipeline.annotations.question import Duration
 from videomme_pipeline.errors import SubtitleError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
-from videomme_pipeline.store import write_rows
+from videomme_pipeline.store import stored_recipe, write_rows
 from videomme_pipeline.subtitles.align import ALIGN_VERSION, AlignedLine, align
 from videomme_pipeline.subtitles.cues import CueFile, read_subtitles
 
@@ -40,11 +45,17 @@ class Subtitles(BenchmarkStage):
         )
 
     def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+        last = {target.cell.variant: target for target in targets}
         for target in targets:
             try:
-                yield self._make(target)
+                made = self._make(target)
             except VideoMMEError as error:
                 yield Failed(cell=target.cell, reason=str(error))
+                continue
+            if target is last[target.cell.variant]:
+                coverage = {"coverage_by_duration": self._coverage(target.cell)}
+                made = replace(made, metadata={**made.metadata, **coverage})
+            yield made
 
     def _make(self, target: Target) -> Made:
         assert target.cell.video is not None
@@ -55,16 +66,47 @@ class Subtitles(BenchmarkStage):
         file = self._cues(video_id)
         frames = sampled_frames(self.benchmark, video_id, evaluation)
         lines = align(evaluation.alignment, file, frames)
-        facts = {
+        facts: dict[str, Any] = {
             "has_subtitles": file is not None,
             "cues": len(file.cues) if file else 0,
             "skipped_cues": file.skipped if file else 0,
             "encoding": file.encoding if file else None,
             "lines": len(lines),
+            "frames": len(frames.seconds),
             "frames_with_lines": len({line.frame for line in lines if line.frame is not None}),
         }
         write_rows(target.path, lines, AlignedLine, fingerprint=target.fingerprint, recipe=facts)
-        return Made(target=target, metadata={k: v for k, v in facts.items() if v is not None})
+        metadata = {name: value for name, value in facts.items() if value is not None}
+        if frames.seconds:
+            metadata["coverage"] = round(facts["frames_with_lines"] / len(frames.seconds), 4)
+        return Made(target=target, metadata=metadata)
+
+    def _coverage(self, cell: Cell) -> dg.TableMetadataValue:
+        """How many videos of each duration have subtitles, and frames a line: the whole track."""
+        assert cell.variant is not None
+        held: dict[str, list[dict[str, Any]]] = {str(duration): [] for duration in Duration}
+        for video_id, questions in self.benchmark.questions.items():
+            path = self.benchmark.store.subtitles(self.benchmark.name, cell.variant, video_id)
+            if path.exists():
+                duration = str(questions[0].duration or "all")
+                held.setdefault(duration, []).append(stored_recipe(path))
+        return dg.MetadataValue.table(
+            [
+                dg.TableRecord(
+                    {
+                        "duration": duration,
+                        "videos": len(facts),
+                        "with_subtitles": sum(bool(one.get("has_subtitles")) for one in facts),
+                        "frames": sum(one.get("frames") or 0 for one in facts),
+                        "frames_with_lines": sum(
+                            one.get("frames_with_lines") or 0 for one in facts
+                        ),
+                    }
+                )
+                for duration, facts in held.items()
+                if facts
+            ]
+        )
 
     def _evaluation(self, track: str) -> Evaluation:
         """Any evaluation that reads this track: they all have the same sampling and alignment."""

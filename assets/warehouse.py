@@ -1,12 +1,12 @@
 """`warehouse`: the DuckDB file with every table and view, built anew when scores changed."""
 
-import base64
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from upath import UPath
 
+from assets.pictures import picture
 from assets.stage import Failed, Made, SharedStage, Target
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.warehouse.database import connect, query, rebuild
@@ -14,7 +14,6 @@ from videomme_pipeline.warehouse.database import connect, query, rebuild
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-LARGEST_CHART_BYTES = 60_000
 PREVIEW = "select * from overall order by benchmark, evaluation"
 
 
@@ -62,14 +61,11 @@ def _charted(rows: Sequence[dict[str, object]]) -> list[tuple[str, str]]:
 def _chart(
     connection: "DuckDBPyConnection", benchmark: str, column: str
 ) -> dg.MarkdownMetadataValue:
-    """Scores with their intervals as a picture; none where it would fill the event log."""
+    """Scores with their intervals as a picture."""
     from videomme_pipeline.reports.charts import breakdown_chart, svg  # noqa: PLC0415 - loads Altair
 
-    picture = svg(breakdown_chart(connection, benchmark, column)).encode()
-    if len(picture) > LARGEST_CHART_BYTES:
-        return dg.MetadataValue.md("too many evaluations for a picture; see the report page")
-    encoded = base64.b64encode(picture).decode()
-    return dg.MetadataValue.md(f"![{column}](data:image/svg+xml;base64,{encoded})")
+    chart = breakdown_chart(connection, benchmark, column)
+    return picture(svg(chart).encode(), "image/svg+xml", column)
 
 
 def table_of(rows: Sequence[dict[str, object]]) -> dg.TableMetadataValue:

@@ -4,6 +4,9 @@ Each takes a connection to the DuckDB file and draws what a view says; nothing i
 results page draws its own marks inside its tables and does not use these.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import duckdb
 import pandas as pd
 from altair import (
@@ -72,6 +75,26 @@ def breakdown_chart(
     dots = base.mark_point(filled=True, size=50, opacity=1).encode(x="score:Q", shape=shape)
     height = Step(max(22, 12 * len(names)))
     return layer(intervals, dots).properties(width=width_pixels, height=height)
+
+
+def parts_chart(parts: Sequence[Mapping[str, Any]], width_pixels: int = 320) -> Picture:
+    """`value`, `score`, `low`, `high` (shares of 1) and `n` of a few parts, one line each."""
+    rows = pd.DataFrame(
+        [
+            {
+                "label": f"{part['value']}  (n {part['n']})",
+                **{name: 100 * (part[name] or 0) for name in ("score", "low", "high")},
+            }
+            for part in parts
+        ]
+    )
+    base = Chart(rows).encode(y=Y("label:N", title=None, sort=None, axis=Axis(labelLimit=320)))
+    axis = X("low:Q", title="Score, 95 % interval", scale=Scale(domain=[0, 100]))
+    intervals = base.mark_rule(strokeWidth=2, color=SERIES_COLOURS[0]).encode(x=axis, x2="high:Q")
+    dots = base.mark_point(filled=True, size=50, opacity=1, color=SERIES_COLOURS[0])
+    return layer(intervals, dots.encode(x="score:Q")).properties(
+        width=width_pixels, height=Step(22)
+    )
 
 
 def breakdown_rows(
