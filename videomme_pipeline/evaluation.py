@@ -7,7 +7,7 @@ evaluation costs, or whether it is stale, is not known here.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,11 @@ class Evaluation:
     def track_name(self) -> str | None:
         """The subtitles this evaluation reads: `<sampling>.<alignment>`, None without any."""
         return None if self.alignment is None else f"{self.sampling_name}.{self.alignment.name}"
+
+    @property
+    def track_pair(self) -> str:
+        """What evaluations share that differ in their subtitles alone."""
+        return replace(self, alignment=None).fingerprint
 
     @property
     def specification(self) -> dict[str, Any]:

@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ import pytest
 from tests.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
 from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.errors import StorageError
+from videomme_pipeline.models.video_llm import FailureKind
+from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.scoring.breakdowns import BREAKDOWNS, GROUP_BREAKDOWNS, breakdown
 from videomme_pipeline.scoring.compare import compare
 from videomme_pipeline.scoring.groups import GroupRule, score_groups
@@ -34,9 +38,11 @@ VIEWS = {
     *BREAKDOWNS,
     *GROUP_BREAKDOWNS,
     "accuracy_by_night",
+    "attempts_by_failure",
     "leaderboard",
     "outcomes",
     "track_against_track",
+    "usage",
     "v2_groups",
 }
 
@@ -44,6 +50,28 @@ VIEWS = {
 def put(store: Store, rows: Sequence[ScoredQuestion]) -> None:
     path = store.scores(rows[0].benchmark, rows[0].evaluation)
     write_rows(path, rows, ScoredQuestion, fingerprint="f")
+
+
+def attempt_row(
+    question_id: str, failure: FailureKind | None = None, status: int = 200
+) -> AttemptRow:
+    return AttemptRow(
+        benchmark="videomme",
+        evaluation="with",
+        video_id=question_id.partition("-")[0],
+        question_id=question_id,
+        sample=0,
+        model="m",
+        started_at=datetime(2026, 11, 21, tzinfo=UTC),
+        latency_seconds=1.5,
+        status=status,
+        failure=failure,
+        error=failure and "slow down",
+        prompt_tokens=None if failure else 100,
+        completion_tokens=None if failure else 1,
+        cached_tokens=None,
+        cost_dollars=None,
+    )
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
@@ -61,6 +89,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         night = [ObservedQuestion.of(row, date) for row in WITH]
         path = store.observations("videomme", "with") / f"{date}.parquet"
         write_rows(path, night, ObservedQuestion, fingerprint="f")
+    attempts = [
+        attempt_row("001-1", failure=FailureKind.RATE_LIMITED, status=429),
+        attempt_row("001-1"),
+    ]
+    path = store.attempts("videomme", "with", "001")
+    write_rows(path, attempts, AttemptRow, fingerprint="f")
     for rows in (WITHOUT, V2):
         questions = questions_of(rows)
         path = store.questions(rows[0].benchmark)
@@ -113,6 +147,31 @@ def test_every_view_works_with_no_evaluation(tmp_path: Path) -> None:
         database.build(connection, Store.at(tmp_path / "nothing"))
         for name in database.views():
             assert connection.execute(f"select * from {name}").fetchall() == [], name
+
+
+def test_usage_sums_what_was_reported_and_says_null_where_nothing_was(tmp_path: Path) -> None:
+    used = [
+        {"attempts": 1, "prompt_tokens": 100, "cached_tokens": 60, "latency_seconds": 1.0}
+        | {"cost_dollars": None},
+        {"attempts": 3, "prompt_tokens": 300, "cached_tokens": None, "latency_seconds": 9.0}
+        | {"cost_dollars": 0.5},
+    ]
+    asked = [row for row in WITH if row.outcome is not Outcome.FAILED][:2]
+    rows = [replace(row, **values) for row, values in zip(asked, used, strict=True)]
+    store = Store.at(tmp_path)
+    put(store, rows)
+    with database.connect(store) as connection:
+        (usage,) = rows_of(connection, "select * from usage")
+    assert (usage["attempts"], usage["prompt_tokens"], usage["cost_dollars"]) == (4, 400, 0.5)
+    assert usage["cached_share"] == pytest.approx(0.6)
+    assert (usage["latency_p50_seconds"], usage["latency_p95_seconds"]) == (1.0, 9.0)
+    assert usage["reasoning_tokens"] is None
+
+
+def test_attempts_that_failed_are_told_by_kind(connection: duckdb.DuckDBPyConnection) -> None:
+    rows = rows_of(connection, "select * from attempts_by_failure order by status")
+    told = [(row["status"], row["failure"], row["attempts"], row["example"]) for row in rows]
+    assert told == [(200, None, 1, None), (429, "rate_limited", 1, "slow down")]
 
 
 @pytest.mark.parametrize("name", BREAKDOWNS)
@@ -182,6 +241,14 @@ def test_tracks_are_paired_as_compare_pairs_them(connection: duckdb.DuckDBPyConn
     short = rows_of(connection, "select * from track_against_track where duration = 'short'")[0]
     marginal = next(held for held in found.marginals if held.value == "short")
     assert short["difference"] == pytest.approx(marginal.difference.difference.mean)
+
+
+def test_tracks_are_not_paired_when_more_than_the_subtitles_differs(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    put(store, [replace(row, track_pair="temperature 0") for row in WITHOUT])
+    put(store, [replace(row, track_pair="temperature 1") for row in WITH])
+    with database.connect(store) as connection:
+        assert rows_of(connection, "select * from track_against_track") == []
 
 
 def test_the_leaderboard_has_score_and_cost_side_by_side(

@@ -85,6 +85,7 @@ class GroupCell:
     standard_error: float | None
     group_score_low: float | None
     group_score_high: float | None
+    interval_kind: IntervalKind | None
     linear_score: float | None
     unreadable: int
     failed: int
@@ -174,6 +175,7 @@ def _group_cell(
         standard_error=estimate.standard_error if estimate else None,
         group_score_low=estimate.low if estimate else None,
         group_score_high=estimate.high if estimate else None,
+        interval_kind=IntervalKind.BOOTSTRAP if len(groups) > 1 else None,
         linear_score=(
             sum(group.linear_score for group in groups) / len(groups) if groups else None
         ),

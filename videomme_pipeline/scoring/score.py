@@ -9,7 +9,7 @@ SCORE_VERSION = 1
 """Part of the fingerprint of every score; raised when the same reading gives another outcome."""
 
 
-def score_question(  # noqa: PLR0913 - three facts of the evaluation go into every row
+def score_question(  # noqa: PLR0913 - four facts of the evaluation go into every row
     question: Question,
     response: Response,
     reader: ReaderName,
@@ -17,6 +17,7 @@ def score_question(  # noqa: PLR0913 - three facts of the evaluation go into eve
     evaluation_fingerprint: str,
     sampling: str,
     track: str,
+    track_pair: str | None = None,
 ) -> ScoredQuestion:
     """`response` to `question` as `reader` reads it.
 
@@ -61,6 +62,7 @@ def score_question(  # noqa: PLR0913 - three facts of the evaluation go into eve
         model=response.model,
         sampling=sampling,
         track=track,
+        track_pair=track_pair,
         finish_reason=response.finish_reason,
         prompt_tokens=response.prompt_tokens,
         completion_tokens=response.completion_tokens,

@@ -27,6 +27,9 @@ class ScoredQuestion:
     (tokens, US dollars, seconds, attempts) stands here too, so that a scores file alone tells
     accuracy and cost; None where the endpoint or the results file does not tell.
 
+    `track_pair` is shared by evaluations that differ in their subtitles alone; None for rows that
+    are of no evaluation file.
+
     `judge` is the model that was to read what `strict` could not, None where there is none. It
     read the rows whose rule is `judge`; where it was asked, `judge_output` is what it said or
     `judge_error` why it said nothing, and what that cost stands apart.
@@ -71,6 +74,7 @@ class ScoredQuestion:
     latency_seconds: float | None = None
     attempts: int | None = None
     answered_at: datetime | None = None
+    track_pair: str | None = None
     judge: str | None = None
     judge_output: str | None = None
     judge_error: str | None = None

@@ -27,10 +27,11 @@ _MOST_ENUMERATED = 16
 
 
 class IntervalKind(StrEnum):
-    """How the interval of an accuracy was made."""
+    """How an interval was made."""
 
     CLUSTERED_T = "clustered_t"
     WILSON = "wilson"
+    BOOTSTRAP = "bootstrap"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,9 @@ _LABELS = (
     "model",
     "sampling",
     "track",
+    "track_pair",
     "reader",
+    "judge",
 )
 """Text columns of `scored_questions` with few values, that views group and join by."""
 

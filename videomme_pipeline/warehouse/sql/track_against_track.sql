@@ -1,6 +1,6 @@
 -- grain: one row per (benchmark, evaluation with subtitles, evaluation without, duration or all)
--- Pairs differ in their subtitles and agree in model, sampling and reader. Only questions that
--- both evaluations got an answer to are compared; `failed` counts the others.
+-- Pairs differ in their subtitles alone: not in model, sampling, prompt, decoding, samples or reader.
+-- Only questions that both evaluations got an answer to are compared; `failed` counts the others.
 with paired as (
     select w.benchmark, w.evaluation as with_subtitles, o.evaluation as without_subtitles,
            w.duration, w.video_id,
@@ -9,7 +9,8 @@ with paired as (
            o.is_correct::int as without_correct
     from scored_questions as w
     join scored_questions as o using (benchmark, question_id, sample, model, sampling, reader)
-    where w.track = 'with_subtitles' and o.track = 'without_subtitles'
+    where w.track_pair is not distinct from o.track_pair
+      and w.track = 'with_subtitles' and o.track = 'without_subtitles'
 ),
 per_video as (
     select benchmark, with_subtitles, without_subtitles,
