@@ -179,6 +179,15 @@ def damage(path: Path, at: float, length: int = 400, seed: int = 0) -> Path:
     return path
 
 
+def hole(path: Path, at: float, length: int = 2000) -> Path:
+    """Zero `length` bytes at the fraction `at` of a file, in place: what a lost block leaves."""
+    data = bytearray(path.read_bytes())
+    start = int(len(data) * at)
+    data[start : start + length] = bytes(length)
+    path.write_bytes(data)
+    return path
+
+
 def _default_options(codec: str) -> dict[str, str]:
     return {
         "libx264": {"preset": "veryfast", "crf": "20"},

@@ -99,7 +99,7 @@ def test_bad_videos_are_named_and_the_others_go_on(tmp_path: Path, store: Store)
     messages = {name: str(result.error) for name, result in results.items()}
     assert "empty (0 bytes)" in messages["empty"]
     assert "only audio" in messages["sound"]
-    assert "of 6 s, last good frame 3." in messages["cut"]
+    assert "of 6 s; last good frame 3." in messages["cut"]
     assert all(result.made == () for name, result in results.items() if name != "good")
 
 

@@ -20,6 +20,7 @@ def index_of(shown_at: list[int], keys: set[int]) -> PacketIndex:
         sizes=np.full(count, 100),
         is_keyframe=np.array([i in keys for i in range(count)]),
         is_hidden=np.zeros(count, np.bool_),
+        precedes_loss=np.zeros(count, np.bool_),
         time_base=Fraction(1, 10),
         last_duration=1,
         claimed_seconds=None,

@@ -1,5 +1,6 @@
 """Backends: the pictures of a full sequential decode, or a refusal that says why."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.builders import ODD_VIDEOS, damage, read_barcode, write_video
+from tests.builders import ODD_VIDEOS, damage, hole, read_barcode, write_video
 from videomme_pipeline.frames.readers import Decoded, Missing, read, why_not
 from videomme_pipeline.frames.sampling import Backend, FpsBased, Keyframe, Placement, UniformN
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
@@ -110,3 +111,38 @@ def test_damage_is_reported_and_sound_frames_around_it_are_right(tmp_path: Path)
         if isinstance(item, Decoded):
             np.testing.assert_array_equal(item.frame.to_ndarray(), truth[item.number])
     assert sorted(item.number for item in items) == list(range(120))
+
+
+CHECKSUMS = {"preset": "ultrafast", "x265-params": "log-level=none:pools=1:hash=1"}
+
+
+@pytest.mark.parametrize("at", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize(
+    ("name", "codec", "options", "hurt"),
+    [
+        ("hevc.mp4", "libx265", None, hole),
+        ("checksums.mp4", "libx265", CHECKSUMS, damage),
+        ("vp9.webm", "libvpx-vp9", None, hole),
+        ("av1.mp4", "libsvtav1", None, hole),
+        ("mpeg2.mpg", "mpeg2video", None, damage),
+    ],
+)
+def test_no_wrong_picture_comes_out_of_a_damaged_file(
+    tmp_path: Path,
+    name: str,
+    codec: str,
+    options: dict[str, str] | None,
+    hurt: Callable[[Path, float], Path],
+    at: float,
+) -> None:
+    fps = 25 if codec == "mpeg2video" else 10
+    path = write_video(tmp_path / name, frames=120, gop=24, fps=fps, codec=codec, options=options)
+    with av.open(str(path)) as container:
+        truth = {frame.pts: frame.to_ndarray() for frame in container.decode(video=0)}
+    hurt(path, at)
+    index = index_packets(path)
+    items = list(read(path, index, list(range(index.frame_count))))
+    sound = [item.frame for item in items if isinstance(item, Decoded)]
+    assert 0 < len(sound) < 120
+    for frame in sound:
+        np.testing.assert_array_equal(frame.to_ndarray(), truth[frame.pts])

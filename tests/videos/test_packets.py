@@ -17,7 +17,7 @@ from videomme_pipeline.videos.packets import (
     read_moov,
 )
 
-ARRAYS = ("pts", "dts", "sizes", "is_keyframe", "is_hidden")
+ARRAYS = ("pts", "dts", "sizes", "is_keyframe", "is_hidden", "precedes_loss")
 
 
 @pytest.fixture(params=sorted(ODD_VIDEOS))

@@ -318,15 +318,15 @@ def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str 
     found = []
     if index.missing_seconds:
         found.append(
-            f"the file is cut off: it holds {index.duration_seconds:.0f} of "
-            f"{index.claimed_seconds:.0f} s, last good frame {index.seconds[-1]:.1f} s"
+            f"the file is cut off: decoded {index.duration_seconds:.0f} of "
+            f"{index.claimed_seconds:.0f} s; last good frame {index.seconds[-1]:.1f} s"
         )
     if lost:
         before = [n for n in choice.frames if n < lost[0].number]
-        last = f", last good frame before {index.seconds[before[-1]]:.1f} s" if before else ""
+        last = f"; last good frame {index.seconds[before[-1]]:.1f} s" if before else ""
         found.append(
-            f"decoded {choice.given - len(lost)} of {choice.given} frames; the first that fails "
-            f"is at {index.seconds[lost[0].number]:.1f} s{last} ({lost[0].reason})"
+            f"decoded {choice.given - len(lost)} of {choice.given} frames{last}; the first that "
+            f"fails is at {index.seconds[lost[0].number]:.1f} s ({lost[0].reason})"
         )
     return "; ".join(found) or None
 

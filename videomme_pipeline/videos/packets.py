@@ -8,6 +8,7 @@ once with all other streams discarded. Which pictures to take is said in `frames
 
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -32,7 +33,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 
 
 class IndexSource(StrEnum):
@@ -50,10 +51,12 @@ class PacketIndex:
     """Every packet of one video stream, in decoding order, and the shown frames they give.
 
     `pts` and `dts` are in units of `time_base`. Hidden packets are decoded for the sake of
-    others but never shown (before the start of an edit). A *frame* is a shown packet; frames
-    are numbered from 0 in the order of their pts. `claimed_seconds` is how long the container
-    says the stream is; `whole` packets alone are in the index, so that a file that was cut off
-    shows as a difference between the two. `last_duration` is that of the last frame.
+    others but never shown (before the start of an edit). A packet `precedes_loss` when the
+    container is damaged right after it: it may be cut, and others may be missing. A *frame* is
+    a shown packet; frames are numbered from 0 in the order of their pts. `claimed_seconds` is
+    how long the container says the stream is; `whole` packets alone are in the index, so that a
+    file that was cut off shows as a difference between the two. `last_duration` is that of the
+    last frame.
     """
 
     pts: Integers
@@ -61,6 +64,7 @@ class PacketIndex:
     sizes: Integers
     is_keyframe: Flags
     is_hidden: Flags
+    precedes_loss: Flags
     time_base: Fraction
     last_duration: int
     claimed_seconds: float | None
@@ -126,6 +130,7 @@ class PacketIndex:
             "size": self.sizes,
             "is_keyframe": self.is_keyframe,
             "is_hidden": self.is_hidden,
+            "precedes_loss": self.precedes_loss,
         }
         metadata = {
             "version": str(INDEX_VERSION),
@@ -163,6 +168,7 @@ class PacketIndex:
             sizes=table.column("size").to_numpy(),
             is_keyframe=table.column("is_keyframe").to_numpy(),
             is_hidden=table.column("is_hidden").to_numpy(),
+            precedes_loss=table.column("precedes_loss").to_numpy(),
             time_base=Fraction(said["time_base"]),
             last_duration=int(said["last_duration"]),
             claimed_seconds=float(said["claimed_seconds"]) if said["claimed_seconds"] else None,
@@ -187,9 +193,8 @@ def demux_packets(path: Path, video_id: str | None = None) -> PacketIndex:
     """
     with open_video(path, video_id) as (container, stream):
         rows = [
-            (p.pts, p.dts, p.size, p.is_keyframe, p.is_discard, p.duration or 0)
-            for p in _packets(container, stream)
-            if p.size and not p.is_corrupt
+            (p.pts, p.dts, p.size, p.is_keyframe, p.is_discard, p.duration or 0, precedes_loss)
+            for p, precedes_loss in _whole_packets(container, stream)
         ]
         time_base = stream.time_base or Fraction(1, 90_000)
         shown_pts = (row[0] for row in rows if not row[4] and row[0] is not None)
@@ -211,6 +216,7 @@ def demux_packets(path: Path, video_id: str | None = None) -> PacketIndex:
         sizes=np.array([row[2] for row in rows]),
         is_keyframe=np.array([row[3] for row in rows]),
         is_hidden=np.array([row[4] for row in rows]),
+        precedes_loss=np.array([row[6] for row in rows]),
         time_base=time_base,
         last_duration=_last_duration(shown),
         claimed_seconds=claimed,
@@ -432,6 +438,7 @@ def _read_track(track: memoryview, movie_timescale: int, cut_at: int | None) -> 
         sizes=sizes[kept],
         is_keyframe=keyframe[kept],
         is_hidden=(cts < media_start)[kept],
+        precedes_loss=np.zeros(np.count_nonzero(kept), np.bool_),
         time_base=Fraction(1, timescale),
         last_duration=int(durations[last]),
         claimed_seconds=full,
@@ -557,6 +564,43 @@ def _packets(container: "InputContainer", stream: "VideoStream") -> Iterator[Any
         yield packet
 
 
+def _whole_packets(
+    container: "InputContainer", stream: "VideoStream"
+) -> Iterator[tuple[Any, bool]]:
+    """The packets that are whole, each with whether something is lost right after it."""
+    before, lost = None, False
+    with libav_errors() as errors:
+        for packet in _packets(container, stream):
+            lost = lost or packet.is_corrupt or bool(errors)
+            errors.clear()
+            if packet.size and not packet.is_corrupt:
+                if before is not None:
+                    yield before, lost
+                before, lost = packet, False
+        if before is not None:
+            yield before, lost or bool(errors)
+
+
+@contextmanager
+def libav_errors() -> Iterator[list[Any]]:
+    """What libav calls an error in this thread meanwhile, beside what it raises.
+
+    Some of its readers resynchronize, and some decoders go on with a wrong picture, and only
+    the log tells.
+    """
+    import av.logging  # noqa: PLC0415
+
+    level, once = av.logging.get_level(), av.logging.get_skip_repeated()
+    av.logging.set_level(av.logging.ERROR)
+    av.logging.set_skip_repeated(False)
+    try:
+        with av.logging.Capture() as errors:
+            yield errors
+    finally:
+        av.logging.set_level(level)
+        av.logging.set_skip_repeated(once)
+
+
 def _decode_packets(path: Path, video_id: str | None, claimed: float | None) -> PacketIndex:
     """The index of a stream without usable timestamps: decode it all, number what comes out.
 
@@ -586,6 +630,7 @@ def _decode_packets(path: Path, video_id: str | None, claimed: float | None) -> 
         sizes=np.zeros(len(times), np.int64),
         is_keyframe=np.array(keys, np.bool_),
         is_hidden=np.zeros(len(times), np.bool_),
+        precedes_loss=np.zeros(len(times), np.bool_),
         time_base=time_base,
         last_duration=step,
         claimed_seconds=claimed,
