@@ -113,6 +113,7 @@ def _asset(
         owners=list(OWNERS),
         code_version=stage.code_version,
         partitions_def=partitions,
+        pool=stage.pool,
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         deps=deps,
         freshness_policy=freshness if is_result else None,

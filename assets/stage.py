@@ -156,6 +156,11 @@ class Stage(ABC):
         return next(iter(self.dimensions - {Dimension.VIDEO}), None)
 
     @property
+    def pool(self) -> str | None:
+        """The concurrency pool that a run of it holds a slot in; mostly none."""
+        return None
+
+    @property
     def failures(self) -> FailureLog:
         """Which partitions could not be made, and why."""
         return FailureLog.of(self.store, self.asset_key.to_user_string())
@@ -246,15 +251,15 @@ class BenchmarkStage(Stage):
         return sorted({variant for e in own if (variant := variant_of(e, dimension))})
 
 
-class SharedStage(Stage):
-    """One file over the scores of all benchmarks, signed with what it was made of."""
-
-    partitions_def = None
-
 @cache
 def _asset_key(benchmark: str, stage: str) -> dg.AssetKey:
     return dg.AssetKey([benchmark, stage])
 
+
+class SharedStage(Stage):
+    """One file over the scores of all benchmarks, signed with what it was made of."""
+
+    partitions_def = None
 
     def __init__(self, project: Project) -> None:
         self.project = project
