@@ -72,3 +72,12 @@ def test_a_type_without_an_arrow_form_is_refused_by_name() -> None:
 def test_a_missing_column_is_an_error_not_a_default() -> None:
     with pytest.raises(KeyError):
         from_table(pa.table({"name": ["x"]}), Row)
+
+
+def test_a_file_older_than_a_column_has_its_default() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Grown:
+        name: str
+        added: str | None = None
+
+    assert from_table(pa.table({"name": ["x"]}), Grown) == [Grown(name="x")]

@@ -7,7 +7,7 @@ declared once. Supported column types: str, int, float, bool, bytes, datetime, s
 
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -51,15 +51,18 @@ def to_table(
 def from_table(table: pa.Table, row_class: type[Row]) -> list[Row]:
     """The rows of `table`; columns that `row_class` does not have are left out.
 
+    A column with a default may be missing, as in files that are older than it.
+
     Raises:
-        KeyError: when a column of `row_class` is missing in `table`.
+        KeyError: when a column of `row_class` without a default is missing in `table`.
     """
     hints = get_type_hints(row_class)
-    columns = [
-        _restored(table.column(field.name).to_pylist(), hints[field.name])
+    names = [
+        field.name
         for field in fields(row_class)  # type: ignore[arg-type]
+        if field.default is MISSING or field.name in table.column_names
     ]
-    names = [field.name for field in fields(row_class)]  # type: ignore[arg-type]
+    columns = [_restored(table.column(name).to_pylist(), hints[name]) for name in names]
     return [
         row_class(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)
     ]
