@@ -30,7 +30,7 @@ def write_served(tmp_path: Path) -> WriteServed:
     write = write_project_in(tmp_path, Copy(tmp_path / "copy"))
 
     def write_served(server: ModelServer) -> Project:
-        written = write({"served": SERVED}, videos=["001", "002"])
+        written = write({"served": SERVED}, videos=["002", "003"])
         folder = written.configuration.folder
         entry = {
             "base_url": server.base_url,
@@ -52,7 +52,7 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 def responses(project: Project) -> list[Response]:
-    root = project.store.responses("videomme", "served", "001").parent
+    root = project.store.responses("videomme", "served", "002").parent
     return read_folder(root, Response)
 
 
@@ -82,7 +82,7 @@ def test_a_run_stops_at_its_money_and_the_next_asks_only_the_rest(
     assert set(server.asked.values()) == {1}
     costs = [row.cost_dollars for row in responses(project)]
     assert costs == [pytest.approx(ONE_QUESTION, rel=0.1)] * 6
-    attempts = read_rows(project.store.attempts("videomme", "served", "001"), AttemptRow)
+    attempts = read_rows(project.store.attempts("videomme", "served", "002"), AttemptRow)
     assert [(attempt.status, attempt.failure) for attempt in attempts] == [(200, None)] * 3
 
 
