@@ -1,5 +1,6 @@
 """Tables for a terminal: aligned and coloured there, plain tab-separated lines when piped."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from time import monotonic
@@ -23,8 +24,14 @@ from rich.table import Table
 if TYPE_CHECKING:
     from videomme_pipeline.responses.estimate import CostEstimate
     from videomme_pipeline.scoring.compare import Comparison
+    from videomme_pipeline.scoring.statistics import Estimate, PairedDifference
 
 Row = Mapping[str, Any]
+
+SIGNIFICANCE = 0.05
+
+_NUMBER = re.compile(r"|[+-]?[\d.,]+( %)?(( – | to )[+-]?[\d.,]+)?")
+"""Texts that are read as numbers, so that they stand under one another."""
 
 SCORE_COLUMNS = {
     "benchmark": "benchmark",
@@ -52,7 +59,7 @@ def show_rows(console: Console, rows: Sequence[Row], columns: Mapping[str, str])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, heading in columns.items():
-        numeric = any(isinstance(row.get(name), int | float) for row in rows)
+        numeric = all(_NUMBER.fullmatch(_text(row.get(name))) for row in rows)
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(_text(row.get(name))) for name in columns))
@@ -193,55 +200,96 @@ def _total(rows: Sequence[Row], column: str, written: Callable[[Any], str]) -> s
 
 
 MARGINAL_COLUMNS = {
-    "cell": "cell",
+    "by": "by",
+    "value": "value",
     "a": "A",
     "b": "B",
-    "difference": "difference",
+    "difference": "A − B",
+    "interval": "95 % interval",
+    "n": "n",
     "p_value": "adjusted p",
     "real": "real",
 }
+SETTING_COLUMNS = {"setting": "differs", "a": "A", "b": "B"}
+_MARGINAL_ORDER = ("duration", "domain", "task_type", "sub_category", "group_type", "level")
 
 
 def show_comparison(console: Console, comparison: "Comparison") -> None:
-    """A minus B: overall, what differs in the specification, and the marginals."""
-    overall, flips = comparison.accuracy, comparison.flip_rate
-    difference = overall.difference
-    console.print(
-        f"A {comparison.evaluation_a}  {percent(comparison.accuracy_a.mean)}\n"
-        f"B {comparison.evaluation_b}  {percent(comparison.accuracy_b.mean)}\n"
-        f"A − B  {100 * difference.mean:+.1f} points, 95 % interval "
-        f"{interval(difference.low, difference.high) or 'not defined'}, "
-        f"p {overall.p_value:.4f} (sign flips of {difference.clusters} videos)\n"
-        f"{difference.values} questions: {len(comparison.won)} right in A alone, "
-        f"{len(comparison.lost)} in B alone, {percent(flips.mean)} with another letter, "
-        f"{len(comparison.failed)} without an answer",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    """A minus B: which is better, what differs in the specification, and every part.
+
+    In points of accuracy, of the group score where there are groups.
+    """
+    difference, flips = comparison.accuracy.difference, comparison.flip_rate
+    lines = [
+        f"A  {comparison.evaluation_a}  {percent(comparison.accuracy_a.mean)}",
+        f"B  {comparison.evaluation_b}  {percent(comparison.accuracy_b.mean)}",
+        f"Accuracy A − B  {_verdict(comparison.accuracy, 100)}",
+    ]
     if comparison.group_score is not None:
-        groups = comparison.group_score.difference
-        console.print(
-            f"Group score A − B  {groups.mean:+.1f}, p {comparison.group_score.p_value:.4f}",
-            highlight=False,
-        )
-    for setting in comparison.changed_settings:
-        console.print(f"{setting.key}: {setting.a} | {setting.b}", markup=False, highlight=False)
-    show_rows(
-        console,
-        [
-            {
-                "cell": f"{m.column}: {m.value}",
-                "a": percent(m.accuracy_a),
-                "b": percent(m.accuracy_b),
-                "difference": f"{100 * m.difference.difference.mean:+.1f}",
-                "p_value": f"{m.adjusted_p_value:.3f}",
-                "real": "yes" if m.significant else "",
-            }
-            for m in comparison.marginals
-        ],
-        MARGINAL_COLUMNS,
+        lines.append(f"Group score A − B  {_verdict(comparison.group_score, 1)}")
+    lines.append(
+        f"{difference.values} questions answered by both: {len(comparison.won)} right in A alone, "
+        f"{len(comparison.lost)} in B alone, {percent(flips.mean)} with another letter; "
+        f"{len(comparison.failed)} without an answer"
     )
+    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+    settings = [
+        {"setting": one.key, "a": one.a or "–", "b": one.b or "–"}
+        for one in comparison.changed_settings
+    ]
+    for rows, columns in (
+        (settings, SETTING_COLUMNS),
+        (marginal_rows(comparison), MARGINAL_COLUMNS),
+    ):
+        if rows:
+            console.print()
+            show_rows(console, rows, columns)
+
+
+def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
+    """Every part as people read it, breakdown by breakdown, the largest difference first."""
+    unit = 100 if comparison.group_score is None else 1
+    place = {column: number for number, column in enumerate(_MARGINAL_ORDER)}
+    ordered = sorted(
+        comparison.marginals,
+        key=lambda m: (
+            place.get(m.column, len(place)),
+            m.column,
+            -abs(m.difference.difference.mean),
+        ),
+    )
+    return [
+        {
+            "by": m.column,
+            "value": m.value,
+            "a": f"{unit * m.accuracy_a:.1f}",
+            "b": f"{unit * m.accuracy_b:.1f}",
+            "difference": f"{unit * m.difference.difference.mean:+.1f}",
+            "interval": _signed_interval(m.difference.difference, unit),
+            "n": m.difference.difference.values,
+            "p_value": f"{m.adjusted_p_value:.3f}",
+            "real": "yes" if m.significant else "",
+        }
+        for m in ordered
+    ]
+
+
+def _verdict(paired: "PairedDifference", unit: int) -> str:
+    """ "+9.7 points, real: 95 % interval …"; real is a p-value below 5 %."""
+    estimate = paired.difference
+    real = "real" if paired.p_value < SIGNIFICANCE else "could be chance"
+    spread = _signed_interval(estimate, unit) or "not defined"
+    return (
+        f"{unit * estimate.mean:+.1f} points, {real}: 95 % interval {spread}, "
+        f"p {paired.p_value:.4f} (sign flips of {estimate.clusters} videos)"
+    )
+
+
+def _signed_interval(estimate: "Estimate", unit: int) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    low, high = max(-100, unit * estimate.low), min(100, unit * estimate.high)
+    return f"{low:+.1f} to {high:+.1f}"
 
 
 def percent(share: float | None) -> str:

@@ -1,0 +1,88 @@
+"""Tables for a terminal: what they say is what was computed, and in its unit."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from tests.reports.made_up import (
+    MadeUpEvaluation,
+    store_evaluation,
+    store_questions,
+    v1_questions,
+    v2_questions,
+)
+from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.reports.terminal import marginal_rows, show_comparison, show_rows
+from videomme_pipeline.scoring.compare import Comparison, compare
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.store import Store, read_rows
+
+
+def compared(store: Store, questions: list[Question]) -> Comparison:
+    store_questions(store, questions)
+    benchmark = questions[0].benchmark
+    for name, skill in (("good", 0.9), ("bad", 0.3)):
+        store_evaluation(store, questions, MadeUpEvaluation(name=name, skill=skill), texts=False)
+    good, bad = (
+        read_rows(store.scores(benchmark, name), ScoredQuestion) for name in ("good", "bad")
+    )
+    return compare(good, bad)
+
+
+@pytest.fixture(scope="module")
+def v1(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    return compared(Store.at(tmp_path_factory.mktemp("v1")), v1_questions(30))
+
+
+def printed(comparison: Comparison, *, terminal: bool) -> str:
+    sink = io.StringIO()
+    show_comparison(Console(file=sink, force_terminal=terminal, width=120), comparison)
+    return sink.getvalue()
+
+
+def test_a_comparison_says_which_is_better_and_whether_that_is_real(v1: Comparison) -> None:
+    mean = 100 * v1.accuracy.difference.mean
+    assert f"Accuracy A − B  {mean:+.1f} points, real" in printed(v1, terminal=False)
+
+
+def test_parts_stand_breakdown_by_breakdown_with_the_largest_difference_first(
+    v1: Comparison,
+) -> None:
+    rows = marginal_rows(v1)
+    columns = list(dict.fromkeys(row["by"] for row in rows))
+    assert columns == ["duration", "domain", "task_type", "sub_category"]
+    sizes = [abs(float(row["difference"])) for row in rows if row["by"] == "domain"]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_group_scores_are_points_out_of_a_hundred(tmp_path_factory: pytest.TempPathFactory) -> None:
+    comparison = compared(Store.at(tmp_path_factory.mktemp("v2")), v2_questions(24))
+    held = {(m.column, m.value): m for m in comparison.marginals}
+    for row in marginal_rows(comparison):
+        assert float(row["a"]) == pytest.approx(held[row["by"], row["value"]].accuracy_a, abs=0.051)
+        assert 0 <= float(row["a"]) <= 100
+        assert abs(float(row["difference"])) <= 100
+    assert comparison.group_score is not None
+    mean = comparison.group_score.difference.mean
+    assert f"Group score A − B  {mean:+.1f} points" in printed(comparison, terminal=False)
+
+
+def test_a_pipe_gets_tabs_and_no_colour_a_terminal_gets_a_table(v1: Comparison) -> None:
+    piped, shown = printed(v1, terminal=False), printed(v1, terminal=True)
+    assert "\x1b" not in piped
+    assert "by\tvalue\ta\tb\tdifference\tinterval\tn\tp_value\treal" in piped
+    assert "\x1b[1m" in shown
+    assert "\t" not in shown
+
+
+def test_numbers_stand_under_one_another() -> None:
+    sink = io.StringIO()
+    rows = [{"name": "a", "share": "5.0 %"}, {"name": "b", "share": "100.0 %"}]
+    show_rows(
+        Console(file=sink, force_terminal=True, width=80, no_color=True),
+        rows,
+        {"name": "name", "share": "share"},
+    )
+    lines = [line.rstrip() for line in sink.getvalue().splitlines()]
+    assert lines[1:] == ["a       5.0 %", "b     100.0 %"]
