@@ -34,12 +34,12 @@ class Shot:
 
 
 SHOTS = (
-    Shot(name="report-leaderboard", address="leaderboard"),
+    Shot(name="report", address="leaderboard", width=1440, height=1000),
     Shot(name="report-breakdowns", address="breakdowns"),
-    Shot(name="report-questions", address="questions"),
-    Shot(name="report-compare", address="compare", scheme="dark"),
     Shot(name="report-question", address="question?id={question}", height=1200),
-    Shot(name="report-phone", address="leaderboard", width=390, height=844),
+    Shot(name="report-compare", address="compare", scheme="dark"),
+    Shot(name="report-history", address="history"),
+    Shot(name="report-phone", address="breakdowns", width=390, height=844),
 )
 
 
