@@ -169,3 +169,27 @@ def test_an_observed_question_is_the_scored_one_with_its_date() -> None:
     observed_row = ObservedQuestion.of(row, "2026-11-21")
     assert observed_row.observation == "2026-11-21"
     assert observed_row.question_id == row.question_id
+
+
+def test_what_a_simulation_counts_is_what_is_said_night_by_night() -> None:
+    benchmark, spec = Benchmark(videos=20), AlarmSpec()
+    observations = draw_history(np.random.default_rng(5), benchmark, 8, v2=False)
+    for rows in observations[5:]:
+        for place, row in enumerate(rows):
+            if place % 2:
+                rows[place] = replace(row, outcome=Outcome.INCORRECT, extracted_answer=Letter.B)
+    counted = new_alarms(observations, spec)
+    assert any(counted["accuracy"])
+    named = [Observation(name=f"{n:02d}", rows=rows) for n, rows in enumerate(observations)]
+    for night in range(1, len(named)):
+        said = {f.check.value: f.is_new for f in judge(named[: night + 1], spec).findings}
+        assert {check: said[check] for check in counted} == {
+            check: nights[night - 1] for check, nights in counted.items()
+        }
+
+
+def test_all_tests_together_keep_the_budget_while_nothing_changes() -> None:
+    found = simulate_whole_nights(Benchmark(videos=30), nights=60, histories=5, seed=6, v2=False)
+    assert set(found.by_test) == {"accuracy", "marginals", "flips", "unreadable"}
+    assert (found.nights, found.allowed) == (300, 5)
+    assert found.false_alarms <= 11, "more than that comes by chance once in 200 times"

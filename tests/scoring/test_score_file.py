@@ -187,7 +187,10 @@ QUESTION = {
         ({"answer": "Z"}, "`answer` is 'Z'"),
         ({"options": None}, "no `options`"),
         ({"video_id": None}, "names no video"),
-        ({"duration": "tiny"}, "'tiny' is not a valid Duration"),
+        ({"options": "['A. 1"}, "`options` is no list"),
+        ({"answer": "F"}, "`answer` is F, and it has 4 options"),
+        ({"duration": "tiny"}, "`duration` is 'tiny', not short, medium, long"),
+        ({"level": "high"}, "`level` is 'high', not a number"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named_and_the_others_go_on(
@@ -197,6 +200,19 @@ def test_a_row_that_cannot_be_used_is_named_and_the_others_go_on(
     report = score_file(path, ScoreOptions())
     assert len(report.rows) == 1
     assert any("row 2 (001-2) left out" in held and note in held for held in report.notes)
+
+
+def test_videos_without_questions_are_named(tmp_path: Path) -> None:
+    whole = {"video_id": "001", "questions": [QUESTION, "no question"]}
+    report = score_file(
+        write(
+            [whole, {"video_id": "002"}, {"video_id": "003", "questions": {}}], tmp_path / "t.json"
+        ),
+        ScoreOptions(),
+    )
+    assert len(report.rows) == 1
+    assert any("2 videos hold no list of `questions`: 002, 003" in note for note in report.notes)
+    assert any("row 2 (no id) left out" in note for note in report.notes)
 
 
 def test_an_unknown_label_counts_overall_and_is_named(tmp_path: Path) -> None:
@@ -220,6 +236,13 @@ def test_lmms_evals_sample_lines(tmp_path: Path) -> None:
         ("none.json", None, "no such file"),
         ("empty.json", "[]", "holds no results"),
         ("broken.json", "[{", "not readable as .json"),
+        ("blank.json", "", "holds no results"),
+        ("broken.jsonl", '{"video_id": "001"}\n{oops', "line 2"),
+        (
+            "groups.json",
+            json.dumps([QUESTION | {"group_type": "logic"}]),
+            "--benchmark videomme_v2",
+        ),
         ("words.json", '["A", "B"]', "expected a list of objects"),
         ("long.json", json.dumps([QUESTION | {"duration": "long"}]), "no question on short"),
     ],

@@ -12,8 +12,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -22,6 +23,8 @@ from videomme_pipeline.annotations.question import Duration, GroupType, Letter, 
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.responses.response import Response
+
+Kind = TypeVar("Kind", bound=StrEnum)
 
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 _BLANK = {"", "none", "nan", "null"}
@@ -57,7 +60,7 @@ def read_results(path: Path, benchmark: str, *, skip_missing: bool = True) -> Im
     notes: list[str] = []
     rows = (
         list(_template_rows(items, skip_missing, notes))
-        if "questions" in items[0]
+        if any("questions" in item for item in items)
         else [_lmms_eval_row(item) if "doc" in item else item for item in items]
     )
     pairs: list[tuple[Question, Response]] = []
@@ -73,7 +76,9 @@ def read_results(path: Path, benchmark: str, *, skip_missing: bool = True) -> Im
         raise ScoringError(f"{path}: no row can be used; {notes[0] if notes else 'it is empty'}")
     twice = [held for held, count in Counter(q.question_id for q, _ in pairs).items() if count > 1]
     if twice:
-        notes.append(f"{len(twice)} questions stand in it more than once: {_some(twice)}")
+        notes.append(
+            f"{len(twice)} questions stand in it more than once, each counts: {_some(twice)}"
+        )
     return ImportedResults(pairs=tuple(pairs), notes=tuple(notes))
 
 
@@ -102,13 +107,20 @@ def _read_items(path: Path) -> Sequence[Mapping[str, Any]]:
 
 
 def _read_json(path: Path) -> list[Any]:
-    value = parse_json(path.read_text(encoding="utf-8-sig"))
+    text = path.read_text(encoding="utf-8-sig")
+    value = parse_json(text) if text.strip() else []
     return value if isinstance(value, list) else [value]
 
 
 def _read_json_lines(path: Path) -> list[Any]:
-    lines = path.read_text(encoding="utf-8-sig").split("\n")
-    return [json.loads(line) for line in lines if line.strip()]
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
+        if line.strip():
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number}: {error}") from error
+    return rows
 
 
 def _read_parquet(path: Path) -> list[Any]:
@@ -132,14 +144,21 @@ _READERS = {
 def _template_rows(
     videos: Iterable[Mapping[str, Any]], skip_missing: bool, notes: list[str]
 ) -> Iterator[dict[str, Any]]:
-    missing = []
+    missing, empty = [], []
     for video in videos:
         if skip_missing and video.get("missing") is True:
             missing.append(str(video.get("video_id")))
             continue
         shared = {key: value for key, value in video.items() if key != "questions"}
-        for question in video.get("questions") or ():
-            yield {**shared, **question}
+        questions = video.get("questions")
+        if not isinstance(questions, list) or not questions:
+            empty.append(str(video.get("video_id")))
+            continue
+        for question in questions:
+            # What is no object has nothing that a question needs: it is left out and named.
+            yield {**shared, **(question if isinstance(question, Mapping) else {})}
+    if empty:
+        notes.append(f"{len(empty)} videos hold no list of `questions`: {_some(empty)}")
     if missing:
         notes.append(f"{len(missing)} videos are marked missing and left out: {_some(missing)}")
 
@@ -149,7 +168,8 @@ def _lmms_eval_row(item: Mapping[str, Any]) -> dict[str, Any]:
     response = item.get("resps", item.get("filtered_resps"))
     while isinstance(response, list):
         response = response[0] if response else None
-    return {**item["doc"], "response": response}
+    doc = item["doc"] if isinstance(item["doc"], Mapping) else {}
+    return {**doc, "response": response}
 
 
 def _question(row: Mapping[str, Any], benchmark: str, seen: Counter[str]) -> Question:
@@ -160,9 +180,9 @@ def _question(row: Mapping[str, Any], benchmark: str, seen: Counter[str]) -> Que
     answer = (_text(row, "answer") or "").strip()
     if answer not in set(Letter):
         raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to H")
-    level = _text(row, "level")
-    group_type = _text(row, "group_type")
-    duration = _text(row, "duration")
+    options = _options(row)
+    if answer not in tuple(Letter)[: len(options)]:
+        raise ValueError(f"`answer` is {answer}, and it has {len(options)} options")
     return Question(
         benchmark=benchmark,
         question_id=_text(row, "question_id") or f"{video_id}-{seen[video_id]}",
@@ -170,25 +190,46 @@ def _question(row: Mapping[str, Any], benchmark: str, seen: Counter[str]) -> Que
         youtube_id=_text(row, "videoID"),
         url=_text(row, "url"),
         question=_text(row, "question") or "",
-        options=_options(row),
+        options=options,
         answer=Letter(answer),
-        duration=Duration(duration) if duration else None,
+        duration=_member(Duration, row, "duration"),
         domain=_text(row, "domain"),
         sub_category=_text(row, "sub_category"),
         task_type=_text(row, "task_type"),
-        group_type=GroupType(group_type) if group_type else None,
+        group_type=_member(GroupType, row, "group_type"),
         group_structure=_text(row, "group_structure"),
-        level=int(float(level)) if level else None,
+        level=_level(row),
         second_head=_text(row, "second_head"),
         third_head=_text(row, "third_head"),
     )
+
+
+def _member(kind: type[Kind], row: Mapping[str, Any], column: str) -> Kind | None:
+    text = _text(row, column)
+    if not text:
+        return None
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"`{column}` is {text!r}, not {', '.join(kind)}") from None
+
+
+def _level(row: Mapping[str, Any]) -> int | None:
+    text = _text(row, "level")
+    try:
+        return int(float(text)) if text else None
+    except ValueError:
+        raise ValueError(f"`level` is {text!r}, not a number") from None
 
 
 def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
     """A list, one newline-joined text (v2), or a list written as text (VLMEvalKit)."""
     value = row.get("options", row.get("candidates"))
     if isinstance(value, str) and value.lstrip().startswith("["):
-        value = ast.literal_eval(value)
+        try:
+            value = ast.literal_eval(value)
+        except (SyntaxError, ValueError):
+            raise ValueError(f"`options` is no list: {value[:60]!r}") from None
     if isinstance(value, str):
         value = [line for line in value.split("\n") if line.strip()]
     if not isinstance(value, list) or not value:

@@ -15,6 +15,7 @@ from pydantic import Field, field_validator
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.scoring.alarm import (
+    Cell,
     Counts,
     Held,
     History,
@@ -160,10 +161,9 @@ def judge(observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int 
     baseline, last, tonight = observations[0], observations[-2], observations[-1]
     history = history_of([observation.rows for observation in observations])
     against_baseline = _compared(tonight, baseline)
-    tests = [check for check in SHARING_THE_BUDGET if _applies(check, spec, history)]
-    nights = spec.nights_per_false_alarm * max(1, len(tests)) * tracked
+    nights = nights_for_each(spec, history, tracked)
     dates = [observation.name for observation in observations]
-    by_accuracy = watch(*_measure(NightCheck.ACCURACY, history), threshold_for(nights))
+    by_accuracy = watch_test(NightCheck.ACCURACY, history, nights)
     findings: list[Finding] = []
     for check in NightCheck:
         if not _applies(check, spec, history):
@@ -172,9 +172,7 @@ def judge(observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int 
             findings.append(_of_marginals(history, by_accuracy, nights, spec.severity[check]))
         elif check in SHARING_THE_BUDGET:
             watched = (
-                by_accuracy
-                if check is NightCheck.ACCURACY
-                else watch(*_measure(check, history), threshold_for(nights))
+                by_accuracy if check is NightCheck.ACCURACY else watch_test(check, history, nights)
             )
             findings.append(
                 _of_test(check, history, watched, nights, dates, against_baseline, spec)
@@ -206,6 +204,37 @@ def detectable_drop(
         changed = len(compared.won) + len(compared.lost)
         discordance = max(1, changed) / compared.accuracy.difference.values
     return minimal_detectable_effect(questions=len(rows), videos=videos, discordance=discordance)
+
+
+def nights_for_each(spec: AlarmSpec, history: History, tracked: int = 1) -> float:
+    """Every how many nights each test may alarm by chance, for all to keep the budget together."""
+    tests = [check for check in SHARING_THE_BUDGET if _applies(check, spec, history)]
+    return spec.nights_per_false_alarm * max(1, len(tests)) * tracked
+
+
+def watch_test(check: NightCheck, history: History, nights: float) -> list[Night]:
+    """Every night as one test sees it that may alarm by chance once in so many `nights`."""
+    return watch(*_measure(check, history), threshold_for(nights))
+
+
+def new_worse_cells(
+    history: History, by_accuracy: Sequence[Night], row: int, nights: float
+) -> tuple[list[Cell], bool]:
+    """The marginals that are worse on the night in `row`, most certain first, and whether any
+    was not on the night before.
+
+    Cells are held against the reference that accuracy (`by_accuracy`) is held against.
+    """
+    worse = _worse(history, by_accuracy, row, nights)
+    known: set[tuple[str, str]] = set()
+    if worse and row > 1:
+        known = {(c.column, c.value) for c in _worse(history, by_accuracy, row - 1, nights)}
+    return worse, any((cell.column, cell.value) not in known for cell in worse)
+
+
+def _worse(history: History, by_accuracy: Sequence[Night], row: int, nights: float) -> list[Cell]:
+    cells = worse_cells(history, by_accuracy[row - 1].reference, row, 1 / nights)
+    return sorted((c for c in cells if c.significant), key=lambda cell: cell.adjusted_p_value)
 
 
 def _applies(check: NightCheck, spec: AlarmSpec, history: History) -> bool:
@@ -276,14 +305,7 @@ def _of_test(  # noqa: PLR0913, PLR0917 - what a finding says comes from all of 
 def _of_marginals(
     history: History, by_accuracy: Sequence[Night], budget_nights: float, severity: Severity
 ) -> Finding:
-    """Cells are held against the reference that accuracy is held against."""
-    row, rate = len(by_accuracy), 1 / budget_nights
-    worse = [c for c in worse_cells(history, by_accuracy[-1].reference, row, rate) if c.significant]
-    worse.sort(key=lambda cell: cell.adjusted_p_value)
-    known: set[tuple[str, str]] = set()
-    if worse and row > 1:
-        before = worse_cells(history, by_accuracy[-2].reference, row - 1, rate)
-        known = {(cell.column, cell.value) for cell in before if cell.significant}
+    worse, is_new = new_worse_cells(history, by_accuracy, len(by_accuracy), budget_nights)
     named = ", ".join(
         f"{c.column} {c.value} ({c.before:.1%} to {c.tonight:.1%})" for c in worse[:_NAMED_CELLS]
     )
@@ -292,7 +314,7 @@ def _of_marginals(
         check=NightCheck.MARGINALS,
         severity=severity,
         passed=not worse,
-        is_new=any((cell.column, cell.value) not in known for cell in worse),
+        is_new=is_new,
         summary=(
             f"worse in {named}{more}. This is real: noise alone names a cell once in "
             f"{budget_nights:,.0f} nights (Benjamini–Hochberg over all cells)"

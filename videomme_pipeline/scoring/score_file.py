@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from videomme_pipeline.annotations.question import Duration
+from videomme_pipeline.annotations.question import Duration, Question
 from videomme_pipeline.annotations.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.fingerprint import fingerprint
@@ -24,6 +24,7 @@ from videomme_pipeline.scoring.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
+V1 = "videomme"
 V2 = "videomme_v2"
 VIDEOS_PER_DURATION = 300
 """v1 has 300 videos of each duration; the official script asserts it."""
@@ -76,6 +77,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
         ScoringError: when the file cannot be read or holds nothing of what `options` ask for.
     """
     imported = read_results(path, options.benchmark, skip_missing=options.skip_missing)
+    _check_benchmark(path, options, [question for question, _ in imported.pairs])
     evaluation_fingerprint = fingerprint(
         path.stem, [response.request_fingerprint for _, response in imported.pairs]
     )
@@ -101,6 +103,17 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
     if ask_judge is not None and options.judge is not None:
         rows = judge_rows(scored, options.judge, ask_judge)
     return score_rows(rows, options, imported.notes)
+
+
+def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Question]) -> None:
+    in_groups = any(question.group_type is not None for question in questions)
+    if options.benchmark == V1 and in_groups:
+        raise ScoringError(f"{path}: holds groups of questions; score it with --benchmark {V2}")
+    if options.benchmark == V2 and not in_groups:
+        raise ScoringError(
+            f"{path}: no row has a `group_type`; score it with --benchmark {V1}, or add the "
+            "dataset's columns"
+        )
 
 
 def score_rows(
