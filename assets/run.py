@@ -8,6 +8,7 @@ import dagster as dg
 
 from assets.definitions import build_definitions, steps
 from assets.freshness import Freshness, PartitionState, plan
+from assets.instance import end_dead_runs
 from assets.jobs import REFRESH_JOB, run_config
 from assets.nightly import NIGHTLY_FILE, tracked_evaluations
 from assets.resources import Project
@@ -56,6 +57,7 @@ def refresh_project(
     No run is started when nothing is stale. With `max_cost_dollars` no model is asked any more
     when the run has spent so much; what was asked is kept, and the next run asks the rest.
     """
+    end_dead_runs(instance)
     if not _behind(plan_project(project, instance, evaluations)):
         return Refreshed(run_id=None, made=Counter(), behind=[])
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)

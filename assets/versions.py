@@ -119,7 +119,7 @@ class Versions:
         )
 
     def scores(self, evaluation: Evaluation) -> str:
-        """All responses of an evaluation, as its reader (and judge) reads them, against the answers.
+        """All responses of an evaluation, as its reader and judge read them, against the answers.
 
         A video that is not there yet counts as that, so that its arrival changes the version.
         """

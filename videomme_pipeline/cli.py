@@ -536,9 +536,10 @@ def ui(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
     """Open the Dagster UI with schedules and sensors; Ctrl-C stops all of it."""
-    from assets.instance import prepare_home  # noqa: PLC0415
+    from assets.instance import end_dead_runs, open_instance  # noqa: PLC0415
 
-    prepare_home()
+    with open_instance() as instance:
+        end_dead_runs(instance)
     dagster = str(Path(sys.executable).with_name("dagster"))
     command = [dagster, "dev", "-w", "workspace.yaml", "-p", str(port), "-h", host]
     # A process group of its own, ended as a whole: no daemon is left to pick up later runs.

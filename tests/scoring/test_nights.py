@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perf.alarm import Benchmark, draw_history, new_alarms, simulate_whole_nights
 from tests.scored_rows import scored, v1_evaluation, v2_evaluation
 from videomme_pipeline.annotations.question import Letter
 from videomme_pipeline.errors import ScoringError
