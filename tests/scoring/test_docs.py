@@ -1,16 +1,23 @@
-"""docs/scores.md holds what is measured."""
+"""docs/scores.md and docs/readers.md hold what is measured."""
 
+import json
+import random
 from pathlib import Path
 
 import pytest
 
+from perf.subtitles import sampled, srt
+from videomme_pipeline.annotations.question import Letter
 from videomme_pipeline.scoring.groups import GroupRule
-from videomme_pipeline.scoring.read_answer import ReaderName
+from videomme_pipeline.scoring.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.score_file import ScoreOptions, score_file
+from videomme_pipeline.subtitles.align import align, parse_alignment
+from videomme_pipeline.subtitles.cues import read_srt
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "scores"
 DOCS = (ROOT / "docs" / "scores.md").read_text(encoding="utf-8")
+READERS_DOCS = (ROOT / "docs" / "readers.md").read_text(encoding="utf-8")
 
 
 def counts(reader: ReaderName, name: str, benchmark: str = "videomme") -> str:
@@ -44,3 +51,59 @@ def test_the_effect_of_the_reader_on_v1(reader: ReaderName) -> None:
 def test_the_effect_of_the_reader_on_v2(reader: ReaderName) -> None:
     row = counts(reader, "v2_responses.json", benchmark="videomme_v2") + group_scores(reader)
     assert row in DOCS
+
+
+@pytest.mark.parametrize(
+    ("policies", "row"),
+    [
+        (("official", "vlmevalkit", "lmms_eval"), "`official`, `vlmevalkit`, `lmms_eval`"),
+        (("window-500",), "`window-500`"),
+        (("full", "lmms_eval_full"), "`full`, `lmms_eval_full`"),
+    ],
+)
+def test_the_effect_of_alignment(policies: tuple[str, ...], row: str) -> None:
+    cues = read_srt(srt(600, random.Random(0)))
+    for policy in policies:
+        cells = []
+        for count in (16, 64):
+            lines = align(parse_alignment(policy), cues, sampled(600, count))
+            cells.append(f"{len(lines)} ({sum(len(line.text) for line in lines):,})")
+        assert f"| {row} | {cells[0]} | {cells[1]} |" in DOCS
+
+
+@pytest.mark.parametrize("reader", ReaderName)
+def test_what_each_reader_gets_right(reader: ReaderName) -> None:
+    recorded = _rows("extraction.jsonl")
+    forms = _rows("answer_forms.jsonl")
+    shares = [
+        *_shares(reader, [{"intended": row["intended_4"], **row} for row in recorded]),
+        *_shares(
+            reader,
+            [{"intended": row["intended_8"], "letters": "ABCDEFGH", **row} for row in recorded],
+        ),
+        *_shares(reader, forms),
+    ]
+    assert f"| `{reader}` | {' | '.join(shares)} |" in READERS_DOCS.replace("**", "")
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    lines = (GOLDEN.parent / name).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _shares(reader: ReaderName, rows: list[dict[str, str]]) -> list[str]:
+    """Per cent that agree, that are false letters, wrong letters and missed."""
+    counts = {"agrees": 0, "false": 0, "wrong": 0, "missed": 0}
+    for row in rows:
+        letters = [Letter(letter) for letter in row.get("letters", "ABCD")]
+        read = read_answer(
+            reader, row["response"], letters=letters, options=row.get("options", ())
+        ).letter
+        intended = row["intended"]
+        if (read or "") == intended:
+            counts["agrees"] += 1
+        elif not intended:
+            counts["false"] += 1
+        else:
+            counts["wrong" if read else "missed"] += 1
+    return [f"{100 * count / len(rows):.1f}" for count in counts.values()]
