@@ -11,6 +11,7 @@ from videomme_pipeline.annotations.question import Letter
 from videomme_pipeline.scoring.groups import GroupRule
 from videomme_pipeline.scoring.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.score_file import ScoreOptions, score_file
+from videomme_pipeline.scoring.statistics import minimal_detectable_effect
 from videomme_pipeline.subtitles.align import align, parse_alignment
 from videomme_pipeline.subtitles.cues import read_srt
 
@@ -84,6 +85,18 @@ def test_what_each_reader_gets_right(reader: ReaderName) -> None:
         *_shares(reader, forms),
     ]
     assert f"| `{reader}` | {' | '.join(shares)} |" in READERS_DOCS.replace("**", "")
+
+
+@pytest.mark.parametrize(("questions", "videos"), [(2_700, 900), (900, 300), (3_200, 800)])
+def test_what_a_run_can_find(questions: int, videos: int) -> None:
+    effects = [
+        minimal_detectable_effect(
+            questions=questions, videos=videos, discordance=share, intra_video_correlation=0.2
+        )
+        for share in (0.05, 0.12, 0.25)
+    ]
+    cells = " | ".join(f"{100 * effect:.1f}" for effect in effects)
+    assert f"{questions:,} questions on {videos} videos | {cells} |" in DOCS
 
 
 def _rows(name: str) -> list[dict[str, str]]:

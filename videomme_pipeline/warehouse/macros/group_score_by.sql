@@ -1,7 +1,7 @@
 -- The v2 score of every cell: one row per (benchmark, evaluation, and the columns named in `cell`)
 -- Scores are means over whole groups; `incomplete_groups` have none. Accuracy is over questions.
 -- Intervals are Student's t over groups, cut to 0-100 (`clustered_t`). Reports of one evaluation
--- have a bootstrap over groups instead; on 800 groups both are the same to a tenth of a point.
+-- have a bootstrap over groups instead; on 800 groups the two differ by about a tenth of a point.
 with per_video as (
     select columns(lambda c: c in ('benchmark', 'evaluation', 'video_id') or list_contains(cell, c)),
            count(*) as groups,
