@@ -326,6 +326,8 @@ def _scores(row: Mapping[str, Any]) -> Json:
         "prompt_tokens",
         "completion_tokens",
         "cached_tokens",
+        "judge",
+        "judge_letters",
     )
     frames = row["frames"]
     return {key: row[key] for key in kept} | {
@@ -333,6 +335,7 @@ def _scores(row: Mapping[str, Any]) -> Json:
         "low": _rounded(row["accuracy_low"]),
         "high": _rounded(row["accuracy_high"]),
         "accuracy_of_answered": _rounded(row["accuracy_of_answered"]),
+        "accuracy_without_judge": _rounded(row["accuracy_without_judge"]),
         "group_score": _rounded(row["group_score"], 100),
         "group_low": _rounded(row["group_score_low"], 100),
         "group_high": _rounded(row["group_score_high"], 100),

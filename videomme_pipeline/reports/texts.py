@@ -96,6 +96,7 @@ def _answer(row: ScoredQuestion, limit: int | None) -> dict[str, Any]:
         "rule": row.rule,
         "reader": row.reader,
         "error": row.error and shorten(row.error, limit),
+        "judge": row.judge_output and shorten(row.judge_output, limit),
         "num_frames": row.num_frames,
         "finish_reason": row.finish_reason,
         "prompt_tokens": row.prompt_tokens,

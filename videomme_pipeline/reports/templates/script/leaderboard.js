@@ -149,6 +149,7 @@ function nameCell(row) {
   return [
     h("a", { href: link("questions", { show: row.name, outcome: null }) }, row.name),
     h("small", {}, row.model, " · ", row.sampling, row.baseline ? " · baseline" : "", row.complete ? "" : " · a part of the benchmark"),
+    row.judge ? h("small", {}, `judge ${row.judge} read ${plural(row.judge_letters, "letter")}; accuracy without them ${percent(row.accuracy_without_judge)}`) : null,
   ];
 }
 

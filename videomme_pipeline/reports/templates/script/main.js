@@ -57,9 +57,12 @@ function turn() {
 
 function drawNavigation(benchmark, current) {
   const active = current.under ? VIEWS[current.under] : current;
-  document.getElementById("views").replaceChildren(...Object.entries(VIEWS)
+  const views = document.getElementById("views");
+  views.replaceChildren(...Object.entries(VIEWS)
     .filter(([, view]) => !view.under && (view.needs?.(benchmark) ?? true))
     .map(([name, view]) => h("a", { href: link(name), "aria-current": view === active ? "page" : null }, view.title)));
+  const { offsetLeft, offsetWidth } = views.querySelector("[aria-current]");
+  views.scrollLeft = offsetLeft + offsetWidth / 2 - views.offsetLeft - views.clientWidth / 2;
 }
 
 function drawTools() {

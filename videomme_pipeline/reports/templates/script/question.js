@@ -75,6 +75,7 @@ function sampleBlock(text, sample, total) {
       ["Latency", known(text.latency_seconds) ? seconds(text.latency_seconds) : null], ["Attempts", text.attempts], ["Finished", text.finish_reason],
       ["Cost", known(text.cost_dollars) ? dollars(text.cost_dollars) : null], ["Served by", text.reported_model],
     ]),
+    text.judge ? fold("What the judge said", said(text.judge)) : null,
     text.reasoning ? fold("Reasoning", said(text.reasoning)) : null,
     text.system ? fold("System message", said(text.system)) : null,
     text.prompt ? fold("Prompt, exactly as sent", said(text.prompt)) : null,

@@ -14,9 +14,9 @@ function dataTable({ label, caption = label, columns, rows, sort, rowClass, grou
   let sorted = rows;
   const drawn = columns.filter((column) => !column.csvOnly);
   const heads = drawn.map((column) => head(column));
-  const captionElement = h("caption", {}, caption);
+  const captionText = h("span", { class: "caption" }, caption);
   const more = h("button", { type: "button", onclick: showMore }, "");
-  const table = h("table", {}, captionElement, h("thead", {}, h("tr", {}, heads)));
+  const table = h("table", {}, h("caption", {}, captionText), h("thead", {}, h("tr", {}, heads)));
   const frame = h("div", { class: sticky ? "table-frame sticky" : "table-frame", tabindex: 0, role: "region", "aria-label": label }, table);
   const element = h("div", {}, frame, h("p", { class: "more" }, more));
 
@@ -87,7 +87,7 @@ function dataTable({ label, caption = label, columns, rows, sort, rowClass, grou
   draw();
   return {
     element,
-    replace(next, words) { rows = next; shown = step; if (words) captionElement.replaceChildren(words); draw(); },
+    replace(next, words) { rows = next; shown = step; if (words) captionText.replaceChildren(words); draw(); },
     sorted: () => sorted,
     csv: () => csv(columns.filter((column) => column.value), sorted),
   };
