@@ -1,17 +1,22 @@
 """A loopback endpoint for measurements, in a process of its own, as cheap as it can be.
 
-It reads every body to its end into one buffer, forgets it, and answers `A` after a delay. For
-an endpoint that understands and misbehaves see `tests/model_server.py`.
+It takes every body to its end, forgets it, and answers `A` after a delay. It shares the machine
+with what is measured, so on Linux the kernel drops the bytes of a body instead of copying them out
+(MSG_TRUNC), as if another machine had taken them. For an endpoint that understands and
+misbehaves see `tests/model_server.py`.
 """
 
-import asyncio
+import heapq
 import multiprocessing
+import selectors
+import socket
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import Synchronized
-from typing import cast
 
 import psutil
 
@@ -26,38 +31,8 @@ REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %
 )
 
 
-class _Conversation(asyncio.BufferedProtocol):
-    """One connection: a head, a body of the length it says, a reply, and again."""
-
-    def __init__(self, delay_seconds: float, count: "Synchronized[int]") -> None:
-        self._delay_seconds = delay_seconds
-        self._count = count
-        self._buffer = bytearray(2**20)
-        self._head = b""
-        self._missing = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - the protocol's signature
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        if self._missing:
-            self._missing -= nbytes
-        else:
-            self._head += bytes(self._buffer[:nbytes])
-            head, ended, body = self._head.partition(b"\r\n\r\n")
-            if not ended:
-                return
-            fields = (line.partition(b":") for line in head.lower().split(b"\r\n"))
-            lengths = [int(value) for name, _, value in fields if name == b"content-length"]
-            self._missing = lengths[0] - len(body)
-            self._head = b""
-        if self._missing == 0:
-            self._count.value += 1
-            loop = asyncio.get_running_loop()
-            loop.call_later(self._delay_seconds, self._transport.write, REPLY)
+_DROPPED = socket.MSG_TRUNC if sys.platform == "linux" else 0
+_MOST_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -96,13 +71,61 @@ def endpoint(delay_seconds: float) -> Iterator[Endpoint]:
         process.join()
 
 
-def _serve(delay_seconds: float, count: "Synchronized[int]", parent: Connection) -> None:
-    async def serve() -> None:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: _Conversation(delay_seconds, count), "127.0.0.1", 0
-        )
-        parent.send(server.sockets[0].getsockname()[1])
-        await server.serve_forever()
+@dataclass
+class _Conversation:
+    """One connection: a head, a body of the length it says, a reply, and again."""
 
-    asyncio.run(serve())
+    connection: socket.socket
+    head: bytes = b""
+    missing: int = 0
+
+    def takes_request(self, buffer: bytearray) -> bool:
+        """Take what has come; whether a request has come to its end.
+
+        Raises:
+            ConnectionError: when the other side hung up.
+        """
+        if self.missing:
+            took = self.connection.recv_into(buffer, min(self.missing, len(buffer)), _DROPPED)
+            self.missing -= took
+        else:
+            # Not a byte of the body beyond the first ones is looked at.
+            data = self.connection.recv(4096)
+            took, self.head = len(data), self.head + data
+            head, ended, body = self.head.partition(b"\r\n\r\n")
+            if ended:
+                fields = (line.partition(b":") for line in head.lower().split(b"\r\n"))
+                (length,) = (int(value) for name, _, value in fields if name == b"content-length")
+                self.missing, self.head = length - len(body), b""
+        if not took:
+            raise ConnectionResetError
+        return self.missing == 0 and not self.head
+
+
+def _serve(delay_seconds: float, count: "Synchronized[int]", parent: Connection) -> None:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    parent.send(listener.getsockname()[1])
+    selector, buffer = selectors.DefaultSelector(), bytearray(_MOST_BYTES)
+    selector.register(listener, selectors.EVENT_READ)
+    due: list[tuple[float, int, socket.socket]] = []
+    while True:
+        wait = max(due[0][0] - time.monotonic(), 0.0) if due else None
+        for key, _ in selector.select(wait):
+            if key.fileobj is listener:
+                connection, _ = listener.accept()
+                selector.register(connection, selectors.EVENT_READ, _Conversation(connection))
+                continue
+            conversation: _Conversation = key.data
+            try:
+                is_whole = conversation.takes_request(buffer)
+            except ConnectionError:
+                selector.unregister(conversation.connection)
+                conversation.connection.close()
+                continue
+            if is_whole:
+                count.value += 1
+                answered_at = time.monotonic() + delay_seconds
+                heapq.heappush(due, (answered_at, count.value, conversation.connection))
+        while due and due[0][0] <= time.monotonic():
+            with suppress(OSError):
+                heapq.heappop(due)[2].sendall(REPLY)
