@@ -74,6 +74,25 @@ def recorded_versions(instance: dg.DagsterInstance, stage: Stage) -> dict[Cell, 
     }
 
 
+def failed_attempts(instance: dg.DagsterInstance, stage: Stage) -> set[Cell]:
+    """The partitions that Dagster shows as failed since a run that was to make them has failed.
+
+    An interrupted range run leaves all of its partitions so, also those that were fresh.
+    """
+    if not stage.dimensions:
+        return set()
+    storage = instance.event_log_storage
+    attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(
+        stage.asset_key
+    )
+    if not attempts:
+        return set()
+    run_ids = list({run_id for run_id, _ in attempts.values()})
+    runs = instance.get_runs(dg.RunsFilter(run_ids=run_ids))
+    ended = {run.run_id for run in runs if run.is_finished}
+    return {stage.cell(key) for key, (run_id, _) in attempts.items() if run_id in ended}
+
+
 def newest_event(instance: dg.DagsterInstance) -> int | None:
     """The id of the newest event that Dagster holds; None before the first."""
     return instance.event_log_storage.get_maximum_record_id()

@@ -14,7 +14,7 @@ from pydantic import Field
 from assets.checks import evaluation_of, is_complete
 from assets.errors import NotReadyError
 from assets.events import EventBatch
-from assets.freshness import newest_event, recorded_versions
+from assets.freshness import failed_attempts, newest_event, recorded_versions
 from assets.resources import Spending
 from assets.stage import Stage, refresh
 
@@ -93,7 +93,12 @@ def _refresh(
         return
     if not asked:
         return
-    recorded = recorded_versions(context.instance, stage)
+    failed = failed_attempts(context.instance, stage)
+    recorded = {
+        cell: version
+        for cell, version in recorded_versions(context.instance, stage).items()
+        if cell not in failed  # a fresh one is reported again, so that the UI shows it as it is
+    }
     with EventBatch(context) as events:
         for event in refresh(stage, asked, recorded, newest_event(context.instance)):
             events.add(event)

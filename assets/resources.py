@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from assets.errors import NotReadyError
 from assets.failures import FailureLog
@@ -115,6 +116,7 @@ class Benchmark:
     def __init__(self, name: str, project: Project) -> None:
         self.name = name
         self.project = project
+        self._known_versions: dict[str | None, dict[tuple[Any, ...], Any]] = {}
         self._video_files = RowFolder(project.store.videos(name), Video)
 
     @property
@@ -181,7 +183,13 @@ class Benchmark:
         """What every partition would be made of now."""
         failures = FailureLog.of(self.store, f"{self.name}/videos").read()
         reasons = {cell.video: reason for cell, reason in failures.items() if cell.video}
-        return Versions(self.questions, self.videos, self.subtitle_hash, reasons)
+        return Versions(
+            self.questions,
+            self.videos,
+            self.subtitle_hash,
+            reasons,
+            self._known_versions.setdefault(self.questions_version, {}),
+        )
 
     def subtitle_hash(self, video_id: str) -> str | None:
         """The content of a video's subtitle file as it is now; None without one."""

@@ -1,18 +1,20 @@
 """Runs started from the command line: the same job, events and instance as from the UI."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import dagster as dg
 
 from assets.definitions import build_definitions, steps
-from assets.freshness import Freshness, PartitionState, plan
+from assets.freshness import Freshness, PartitionState, failed_attempts, plan
 from assets.instance import end_dead_runs
 from assets.jobs import REFRESH_JOB, run_config
 from assets.nightly import NIGHTLY_FILE, tracked_evaluations
+from assets.partitions import Cell
 from assets.resources import Project
 from assets.schedules import NIGHTLY_JOB
+from assets.stage import Stage
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.scoring.nights import NightReport
 
@@ -58,7 +60,8 @@ def refresh_project(
     when the run has spent so much; what was asked is kept, and the next run asks the rest.
     """
     end_dead_runs(instance)
-    if not _behind(plan_project(project, instance, evaluations)):
+    states = plan_project(project, instance, evaluations)
+    if not _behind(states) and not _shown_as_failed(states, instance):
         return Refreshed(run_id=None, made=Counter(), behind=[])
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     result = job.execute_in_process(
@@ -116,6 +119,14 @@ def run_night(
     reports = [held.judge(night) for held in chosen]
     refresh_project(project, instance, [held.evaluation.name for held in chosen])
     return reports
+
+
+def _shown_as_failed(states: Sequence[PartitionState], instance: dg.DagsterInstance) -> bool:
+    """Whether Dagster still shows a fresh partition as failed."""
+    cells: dict[Stage, set[Cell]] = defaultdict(set)
+    for state in states:
+        cells[state.stage].add(state.cell)
+    return any(held & failed_attempts(instance, stage) for stage, held in cells.items())
 
 
 def _behind(states: Iterable[PartitionState]) -> list[PartitionState]:

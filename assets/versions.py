@@ -6,6 +6,7 @@ reaches everything behind it and nothing else. Paths, timeouts and concurrency a
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from assets.errors import NotReadyError
@@ -28,8 +29,9 @@ class Versions:
     """The data versions of one benchmark, for the questions and video rows that are stored.
 
     `subtitle_hash` gives the content of a video's subtitle file. Every method raises
-    `NotReadyError` when a video it needs has no row; `reasons` say why, by video. Answers are
-    kept: one object serves one look at the benchmark.
+    `NotReadyError` when a video it needs has no row; `reasons` say why, by video. One object
+    serves one look at the benchmark. `known` holds what earlier looks at the same questions found,
+    by all that it follows from, so that only what changed is worked out again.
     """
 
     def __init__(
@@ -38,12 +40,13 @@ class Versions:
         videos: Mapping[str, Video],
         subtitle_hash: Callable[[str], str | None],
         reasons: Mapping[str, str],
+        known: dict[tuple[Any, ...], Any],
     ) -> None:
         self._questions = questions
         self._videos = videos
-        self._subtitle_hash = subtitle_hash
+        self._subtitle_hash = cache(subtitle_hash)
         self._reasons = reasons
-        self._known: dict[tuple[Any, ...], Any] = {}
+        self._known = known
 
     def video(self, video_id: str) -> str:
         """The content of a video's file."""
@@ -65,25 +68,19 @@ class Versions:
         """Content × sampling; None where no frames are sent."""
         if sampling is None:
             return None
-        return self._once(
-            ("frames", video_id, id(sampling)),
-            lambda: fingerprint(self.recipe(video_id, sampling), self.video(video_id)),
-        )
+        recipe, content = self.recipe(video_id, sampling), self.video(video_id)
+        return self._once(("frames", recipe, content), lambda: fingerprint(recipe, content))
 
     def subtitles(self, video_id: str, evaluation: Evaluation) -> str | None:
         """The subtitle file aligned to the frames; None on a track without subtitles."""
         if evaluation.alignment is None:
             return None
         self.video(video_id)
+        alignment = self._of_spec(evaluation.alignment)
+        made_of = (self._subtitle_hash(video_id), self.frames(video_id, evaluation.sampling))
         return self._once(
-            ("subtitles", video_id, evaluation.name),
-            lambda: fingerprint(
-                "subtitles",
-                ALIGN_VERSION,
-                self._of_spec(evaluation.alignment),
-                self._subtitle_hash(video_id),
-                self.frames(video_id, evaluation.sampling),
-            ),
+            ("subtitles", ALIGN_VERSION, alignment, made_of),
+            lambda: fingerprint("subtitles", ALIGN_VERSION, alignment, *made_of),
         )
 
     def prompts(self, video_id: str, evaluation: Evaluation) -> str:
@@ -91,31 +88,29 @@ class Versions:
 
         A blind prompt holds nothing of the video, so not even the video has to be there.
         """
+        made_of = (
+            self._of_spec(evaluation.template),
+            self._asked(video_id),
+            self.frames(video_id, evaluation.sampling),
+            self.subtitles(video_id, evaluation),
+        )
         return self._once(
-            ("prompts", video_id, evaluation.name),
-            lambda: fingerprint(
-                "prompts",
-                RENDER_VERSION,
-                self._of_spec(evaluation.template),
-                self._asked(video_id),
-                self.frames(video_id, evaluation.sampling),
-                self.subtitles(video_id, evaluation),
-            ),
+            ("prompts", RENDER_VERSION, made_of),
+            lambda: fingerprint("prompts", RENDER_VERSION, *made_of),
         )
 
     def responses(self, video_id: str, evaluation: Evaluation) -> str:
         """The prompts and frames of a video, as this model with these parameters answers them."""
+        made_of = (
+            self._of_spec(evaluation.model),
+            self._of_spec(evaluation.decoding),
+            evaluation.samples,
+            self.prompts(video_id, evaluation),
+            self.frames(video_id, evaluation.sampling),
+        )
         return self._once(
-            ("responses", video_id, evaluation.name),
-            lambda: fingerprint(
-                "responses",
-                RESPONSE_VERSION,
-                self._of_spec(evaluation.model),
-                self._of_spec(evaluation.decoding),
-                evaluation.samples,
-                self.prompts(video_id, evaluation),
-                self.frames(video_id, evaluation.sampling),
-            ),
+            ("responses", RESPONSE_VERSION, made_of),
+            lambda: fingerprint("responses", RESPONSE_VERSION, *made_of),
         )
 
     def scores(self, evaluation: Evaluation) -> str:
@@ -137,7 +132,10 @@ class Versions:
             responses = self.responses(video_id, evaluation)
         except NotReadyError:
             responses = None
-        return [responses, self._once(("key", video_id), lambda: self._key(video_id))]
+        return [
+            responses,
+            self._once(("key", video_id), lambda: self._key(video_id)),
+        ]
 
     def _asked(self, video_id: str) -> str:
         """What a prompt can show of a video's questions: all but the answers."""

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -34,7 +35,7 @@ class Store:
         return cls(UPath(root))
 
     def path(self, *parts: str) -> UPath:
-        return self.root.joinpath(*parts)
+        return _joined(self.root, parts)
 
     def local(self, *parts: str) -> Path:
         """A folder or file that must be on a local disk (videos, SQLite, DuckDB)."""
@@ -96,6 +97,12 @@ class Store:
 
     def report(self, benchmark: str) -> Path:
         return self.local("reports", f"{benchmark}.html")
+
+
+@lru_cache(maxsize=1 << 16)
+def _joined(root: UPath, parts: tuple[str, ...]) -> UPath:
+    """Paths are asked for again and again (a plan looks at every file), and slow to join."""
+    return root.joinpath(*parts)
 
 
 def is_local(path: UPath) -> bool:

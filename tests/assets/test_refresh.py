@@ -2,6 +2,7 @@
 
 import shutil
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 import pytest
@@ -10,11 +11,14 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 from dagster._core.loader import LoadingContextForTest
 
 from assets.definitions import build_definitions
-from assets.freshness import Freshness
+from assets.freshness import Freshness, failed_attempts
 from assets.jobs import REFRESH_JOB, run_config
 from assets.partitions import Cell
+from assets.prompts import Prompts
 from assets.resources import Project
 from assets.run import plan_project, refresh_project
+from assets.scores import Scores
+from assets.stage import Failed
 from tests.assets.conftest import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject, stage
 from tests.builders import write_video
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -231,6 +235,44 @@ def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_ve
     states = {state.name: state for state in plan_project(edited, instance)}
     for name, video in ((n, v) for n in ("prompts", "responses") for v in VIDEOS[1:]):
         assert states[f"videomme/{name} few|{video}"].freshness is Freshness.FRESH
+
+
+def test_a_run_that_was_cut_off_leaves_nothing_shown_as_failed(
+    project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(prompts: Prompts, cells: Sequence[Cell]) -> Iterator[Failed]:
+        raise RuntimeError("no power")
+
+    keys = [f"few|{video}" for video in VIDEOS]
+    prompts = stage(project, "prompts")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Prompts, "prepare", cut_off)
+        job = build_definitions(project).resolve_implicit_global_asset_job_def()
+        ended = job.execute_in_process(
+            instance=instance,
+            asset_selection=[prompts.asset_key],
+            tags={
+                "dagster/asset_partition_range_start": keys[0],
+                "dagster/asset_partition_range_end": keys[-1],
+            },
+            raise_on_error=False,
+        )
+    assert not ended.success
+    assert failed_attempts(instance, prompts) == {prompts.cell(key) for key in keys}
+    written = project.store.prompts("videomme", "few", "002").stat().st_mtime_ns
+    assert made(project, instance) == {"videomme/prompts": 3}
+    assert failed_attempts(instance, prompts) == set()
+    assert project.store.prompts("videomme", "few", "002").stat().st_mtime_ns == written
+    assert refresh_project(project, instance, ALL).run_id is None
+
+
+def test_new_scoring_code_reads_the_same_answers_again(
+    project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assets.versions.SCORE_VERSION", 99)
+    monkeypatch.setattr(Scores, "code_version", "1.99")
+    assert made(project, instance) == RESULTS | {"videomme/scores": 4}
 
 
 def test_the_job_of_the_ui_is_that_of_the_command_line(

@@ -1,0 +1,227 @@
+"""Pictures of the Dagster UI for the docs, from a real project that is really run.
+
+    python -m docs.screenshots_ui [--media DATA/smoke/media] [--folder docs/img]
+
+Makes a smoke project in a temporary folder (with the videos of `--media`, else it draws them), asks
+a model server on the loopback for a baseline and five quiet nights, breaks the model, starts
+`videomme ui` and clicks as a user would: the schedule asks the sixth night, which fails its
+check; a new sampling is written into samplings.yaml, reloaded and backfilled. Only the smoke
+benchmark is ever shown.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import yaml
+from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import Page, expect, sync_playwright
+
+from assets.definitions import build_definitions
+from assets.instance import open_instance
+from assets.resources import open_project
+from assets.run import refresh_project, run_night
+from tests.model_server import ModelServer
+from videomme_pipeline.annotations.question import Question
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+EVALUATION = "served-16"
+NIGHTS = 5
+NEW_SAMPLING = "keyframe-8"
+STARTS_WITHIN_SECONDS = 300
+ENDS_WITHIN_SECONDS = 600
+
+
+class Model:
+    """Knows nearly every answer; `broken`, it knows a third of them."""
+
+    def __init__(self) -> None:
+        self.questions: Sequence[Question] = ()
+        self.broken = False
+        self._draw = random.Random(7)
+
+    def __call__(self, prompt: str) -> str:
+        asked = [question for question in self.questions if question.question in prompt]
+        right = self._draw.random() < (0.3 if self.broken else 0.97)
+        return asked[0].answer.value if asked and right else "A"
+
+
+def write_project(folder: Path, url: str) -> None:
+    """The configuration: one evaluation of the served model, tracked every minute."""
+    (folder / "evaluations").mkdir(parents=True)
+    today = datetime.now(UTC).date()
+    files = {
+        "benchmarks.yaml": {"smoke": None},
+        "models.yaml": {"served": {"base_url": url, "profile": "generic"}},
+        "samplings.yaml": {},
+        "nightly.yaml": {
+            "since": (today - timedelta(days=NIGHTS)).isoformat(),
+            "cron": "* * * * *",
+            "evaluations": {EVALUATION: {}},
+        },
+        f"evaluations/{EVALUATION}.yaml": {
+            "benchmark": "smoke",
+            "model": "served",
+            "sampling": "uniform_n-16",
+            "subtitles": "window-500",
+        },
+        "evaluations/longest.yaml": {
+            "benchmark": "smoke",
+            "model": "longest-option",
+            "sampling": "uniform_n-16",
+        },
+    }
+    for name, value in files.items():
+        (folder / name).write_text(yaml.safe_dump(value))
+
+
+def make_history(model: Model, instance: dg.DagsterInstance) -> None:
+    """The baseline and some quiet nights before today."""
+    project = open_project()
+    benchmark = project.benchmarks["smoke"]
+    refresh_project(project, instance, ["longest"])
+    model.questions = [q for questions in benchmark.questions.values() for q in questions]
+    assert refresh_project(project, instance, [EVALUATION]).behind == []
+    today = datetime.now(UTC).date()
+    for days in range(NIGHTS, 0, -1):
+        run_night(project, instance, [EVALUATION], (today - timedelta(days=days)).isoformat())
+
+
+@contextmanager
+def running_ui() -> Iterator[str]:
+    """`videomme ui`, daemon included; all of it has ended afterwards."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    videomme = Path(sys.executable).with_name("videomme")
+    process = subprocess.Popen([videomme, "ui", "--port", str(port)])
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def take_pictures(page: Page, url: str, root: Path, folder: Path) -> None:
+    """Click through the UI, one picture a view."""
+
+    def shot(name: str) -> None:
+        page.wait_for_timeout(1_500)
+        page.screenshot(path=folder / f"{name}.png")
+
+    nights = f"{url}/assets/smoke/nights/{EVALUATION}"
+    wait_for(page, f"{nights}?view=checks&checkDetail=accuracy", "This is real")
+    shot("nightly-check")
+    page.goto(f"{url}/locations/videomme/schedules/nightly")
+    expect(page.get_by_text("1 run requested").first).to_be_visible(timeout=60_000)
+    shot("nightly-ticks")
+    page.goto(f"{url}/locations/videomme/asset-groups/smoke/lineage")
+    expect(page.get_by_text("responses").first).to_be_visible(timeout=60_000)
+    shot("graph")
+
+    samplings = root / "configuration" / "samplings.yaml"
+    samplings.write_text(yaml.safe_dump({"smoke": [{"strategy": "keyframe", "frames": 8}]}))
+    page.goto(f"{url}/asset-groups")
+    page.get_by_text("Reload definitions").click()
+    partitions = f"{url}/assets/smoke/frames?view=partitions"
+    wait_for(page, partitions, NEW_SAMPLING)
+    page.get_by_role("button", name="Materialize").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Select a partition or create one").first.click()
+    page.get_by_text(NEW_SAMPLING).locator("visible=true").last.click()
+    dialog.get_by_text("Launch runs to materialize").click()
+    dialog.get_by_role("button", name="All", exact=True).last.click()
+    shot("backfill-dialog")
+    dialog.get_by_role("button", name="Launch backfill").click()
+    wait_for(page, f"{partitions}&partition={NEW_SAMPLING}%7C004", "Missing (0)")
+    expect(page.get_by_text("Failed (0)")).to_be_visible()
+    shot("backfill-done")
+
+    change_a_video(root)
+    wait_for(page, f"{partitions}&partition=uniform_n-16%7C004", "Unsynced")
+    shot("partition-unsynced")
+
+
+def wait_for(page: Page, address: str, text: str) -> None:
+    """Open `address` again and again until it shows `text`."""
+    ends = time.monotonic() + ENDS_WITHIN_SECONDS
+    while True:
+        page.goto(address)
+        try:
+            expect(page.get_by_text(text).first).to_be_visible(timeout=10_000)
+        except AssertionError:
+            if time.monotonic() > ends:
+                raise
+        else:
+            return
+
+
+def change_a_video(root: Path) -> None:
+    """Give video 004 other bytes, and let its row be made again alone."""
+    video = next((root / "data" / "smoke" / "media").glob("*-0004.mp4"))
+    video.write_bytes(video.read_bytes() + (8).to_bytes(4) + b"free")
+    with open_instance() as instance:
+        job = build_definitions(open_project()).resolve_implicit_global_asset_job_def()
+        job.execute_in_process(
+            instance=instance,
+            asset_selection=[dg.AssetKey(["smoke", "videos"])],
+            partition_key="004",
+        )
+
+
+def main() -> None:
+    """Make the project, run it, and keep the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--media", type=Path, help="smoke videos that were drawn before")
+    parser.add_argument("--folder", type=Path, default=Path("docs/img"))
+    arguments = parser.parse_args()
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise SystemExit("Chromium is needed (`apt-get install chromium`)")
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    model = Model()
+    with tempfile.TemporaryDirectory() as scratch, ModelServer(answer=model) as server:
+        root = Path(scratch)
+        os.environ["VIDEOMME_CONFIGURATION"] = str(root / "configuration")
+        os.environ["VIDEOMME_DATA"] = str(root / "data")
+        os.environ["DAGSTER_HOME"] = str(root / "home")
+        write_project(root / "configuration", server.base_url)
+        if arguments.media:
+            shutil.copytree(arguments.media, root / "data" / "smoke" / "media")
+        with open_instance() as instance:
+            make_history(model, instance)
+        model.broken = True
+        with running_ui() as url, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+            page = browser.new_page(viewport={"width": 1280, "height": 800})
+            wait_until_up(page, url)
+            take_pictures(page, url, root, arguments.folder)
+            browser.close()
+
+
+def wait_until_up(page: Page, url: str) -> None:
+    ends = time.monotonic() + STARTS_WITHIN_SECONDS
+    while True:
+        try:
+            page.goto(url)
+        except PlaywrightError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(1)
+        else:
+            return
+
+
+if __name__ == "__main__":
+    main()
