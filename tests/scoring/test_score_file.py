@@ -225,9 +225,12 @@ def test_an_unknown_label_counts_overall_and_is_named(tmp_path: Path) -> None:
 def test_lmms_evals_sample_lines(tmp_path: Path) -> None:
     doc = {key: value for key, value in QUESTION.items() if key != "prediction"}
     line = {"doc_id": 0, "doc": doc, "target": "A", "resps": [["A. 1"]], "filtered_resps": ["A"]}
-    report = score_file(write([line], tmp_path / "samples.jsonl"), ScoreOptions())
-    assert report.rows[0].raw_output == "A. 1"
-    assert report.rows[0].outcome is Outcome.CORRECT
+    for name in ("samples.jsonl", "samples.json"):
+        path = tmp_path / name
+        path.write_text(f"{json.dumps(line)}\n" * 2)
+        report = score_file(path, ScoreOptions())
+        assert [row.raw_output for row in report.rows] == ["A. 1", "A. 1"]
+        assert report.rows[0].outcome is Outcome.CORRECT
 
 
 @pytest.mark.parametrize(

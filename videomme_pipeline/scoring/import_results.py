@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -108,7 +109,12 @@ def _read_items(path: Path) -> Sequence[Mapping[str, Any]]:
 
 def _read_json(path: Path) -> list[Any]:
     text = path.read_text(encoding="utf-8-sig")
-    value = parse_json(text) if text.strip() else []
+    try:
+        value = parse_json(text) if text.strip() else []
+    except json.JSONDecodeError:
+        with suppress(ValueError):
+            return _read_json_lines(path)  # lmms-eval's samples, whatever the file is called
+        raise
     return value if isinstance(value, list) else [value]
 
 

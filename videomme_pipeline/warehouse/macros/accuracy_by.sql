@@ -1,10 +1,9 @@
 -- The accuracy of every cell: one row per (benchmark, evaluation, and the columns named in `cell`)
 with per_video as (
     select columns(lambda c: c in ('benchmark', 'evaluation', 'video_id') or list_contains(cell, c)),
-           count(*) as responses,
-           count(*) filter (sample = 0) as questions,
+           count(*)::int as responses,
+           count(*) filter (sample = 0)::int as questions,
            count(*) filter (outcome = 'correct') as correct,
-           count(*) filter (outcome = 'incorrect') as incorrect,
            count(*) filter (outcome = 'unreadable') as unreadable,
            count(*) filter (outcome = 'failed') as failed
     from scored_questions
@@ -17,7 +16,7 @@ cells as (
            count(*) as videos,
            sum(responses)::bigint as responses,
            sum(correct)::bigint as correct,
-           sum(incorrect)::bigint as incorrect,
+           (sum(responses) - sum(correct) - sum(unreadable) - sum(failed))::bigint as incorrect,
            sum(unreadable)::bigint as unreadable,
            sum(failed)::bigint as failed,
            clustered_standard_error(correct, responses) as standard_error
