@@ -143,17 +143,17 @@ class Explanation:
 
     def _behind(self, state: PartitionState) -> Iterator[PartitionState]:
         """The parents of a partition that will change."""
-        for dep in state.stage.deps():
-            changing = self._changing.get(dep.asset_key)
+        for key in state.stage.parent_keys:
+            changing = self._changing.get(key)
             if not changing:
                 continue
-            whole = self._states.get((dep.asset_key, Cell()))
+            whole = self._states.get((key, Cell()))
             if whole is not None and whole.stands_for_all:
                 yield whole
                 continue
-            for cell in parents(state.stage, state.cell, self._stages[dep.asset_key]):
+            for cell in parents(state.stage, state.cell, self._stages[key]):
                 if cell in changing:
-                    yield self._states[dep.asset_key, cell]
+                    yield self._states[key, cell]
 
     def _roots_above(self, state: PartitionState) -> frozenset[_Root]:
         if state not in self._roots:

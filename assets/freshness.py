@@ -111,7 +111,7 @@ def plan(
     states: list[PartitionState] = []
     not_fresh: dict[Stage, set[Cell]] = {}
     for stage in stages:
-        keys = {dep.asset_key for dep in stage.deps()}
+        keys = stage.parent_keys
         above = {up: cells for up, cells in not_fresh.items() if up.asset_key in keys}
         found = _plan_stage(stage, instance, evaluations, above)
         not_fresh[stage] = {s.cell for s in found if s.will_change}

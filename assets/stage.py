@@ -8,7 +8,7 @@ whoever asks gets the same events. What a partition is made from belongs to each
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -108,6 +108,11 @@ class Stage(ABC):
     @abstractmethod
     def deps(self) -> list[dg.AssetDep]:
         """The assets it is made from, and which of their partitions."""
+
+    @cached_property
+    def parent_keys(self) -> tuple[dg.AssetKey, ...]:
+        """The keys of those assets."""
+        return tuple(dep.asset_key for dep in self.deps())
 
     @abstractmethod
     def cells(self, evaluations: Sequence[str] | None = None) -> list[Cell]:
@@ -324,9 +329,9 @@ def materialization(stage: Stage, made: Made, seen: int | None) -> dg.AssetMater
         CODE_VERSION_TAG: stage.code_version,
         USER_PROVIDED_TAG: "true",
     }
-    for dep in stage.deps():
-        key = dep.asset_key.to_user_string()
-        tags[f"{INPUT_DATA_VERSION_TAG}/{key}"] = target.inputs.get(dep.asset_key, SEVERAL_PARENTS)
+    for parent in stage.parent_keys:
+        key = parent.to_user_string()
+        tags[f"{INPUT_DATA_VERSION_TAG}/{key}"] = target.inputs.get(parent, SEVERAL_PARENTS)
         tags[f"{INPUT_EVENT_POINTER_TAG}/{key}"] = "NULL" if seen is None else str(seen)
     return dg.AssetMaterialization(
         asset_key=stage.asset_key,
