@@ -13,6 +13,7 @@ from assets.resources import Project, open_project
 from assets.run import plan_project, refresh_project
 from tests.assets.conftest import Copy, write_project_in
 from tests.model_server import ModelServer
+from tests.test_cli import videomme
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.store import read_folder, read_rows
@@ -105,3 +106,25 @@ def test_the_cost_is_said_before_anything_is_made_and_holds(
     metadata = materialization.asset_materialization.metadata
     assert metadata["cost_dollars"].value
     assert "latency below" in str(metadata["evaluation"].value)
+
+
+def test_the_command_line_says_the_cost_stops_at_it_and_goes_on(
+    write_served: WriteServed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    with ModelServer() as server:
+        project = write_served(server)
+        monkeypatch.setenv("VIDEOMME_CONFIGURATION", str(project.configuration.folder))
+        monkeypatch.setenv("VIDEOMME_DATA", str(tmp_path / "data"))
+        stopped = videomme("run", "served", "--max-cost", "1.0")
+        assert stopped.status == 1
+        assert "Stopped served: stopped at $0.80" in stopped.err
+        assert "Failed" not in stopped.err
+        dry = videomme("run", "served", "--dry-run")
+        assert "served\tserved\t6\t4\t" in dry.out
+        assert server.request_count == 2
+        assert videomme("run", "served").status == 0
+        usage = videomme("sql", "select * from usage", "--json").json
+    assert server.request_count == 6
+    assert usage[0]["cost_dollars"] == pytest.approx(6 * ONE_QUESTION, rel=0.1)
+    assert (usage[0]["answered"], usage[0]["attempts"]) == (6, 6)
