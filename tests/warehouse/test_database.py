@@ -150,7 +150,7 @@ def test_every_view_works_with_no_evaluation(tmp_path: Path) -> None:
 
 
 def test_usage_sums_what_was_reported_and_says_null_where_nothing_was(tmp_path: Path) -> None:
-    used = [
+    used: list[dict[str, Any]] = [
         {"attempts": 1, "prompt_tokens": 100, "cached_tokens": 60, "latency_seconds": 1.0}
         | {"cost_dollars": None},
         {"attempts": 3, "prompt_tokens": 300, "cached_tokens": None, "latency_seconds": 9.0}
