@@ -245,7 +245,13 @@ def score(
     benchmark: Annotated[
         str, typer.Option("--benchmark", "-b", help="videomme or videomme_v2.")
     ] = ("videomme"),
-    report: Annotated[str, typer.Option(help="official, json, table or markdown.")] = "table",
+    report: Annotated[
+        str | None,
+        typer.Option(
+            help="official, json, markdown, table, or plain (tabs): the default where no "
+            "terminal is."
+        ),
+    ] = None,
     reader: Annotated[
         str | None,
         typer.Option(help="Answer reader; the official one for the official report, else strict."),
@@ -268,6 +274,7 @@ def score(
         bool,
         typer.Option("--skip_missing/--no-skip_missing", help="Leave out videos marked missing."),
     ] = True,
+    as_json: AsJson = False,
 ) -> None:
     """Score a results file. The flags with underscores are the official script's own."""
     from videomme_pipeline.configuration import nearest  # noqa: PLC0415
@@ -281,7 +288,8 @@ def score(
     )
     from videomme_pipeline.videos.media import BENCHMARKS  # noqa: PLC0415
 
-    kind = _choice(ReportKind, report, "report")
+    usual = "json" if as_json else "table" if out.is_terminal else "plain"
+    kind = _choice(ReportKind, report or usual, "report")
     if benchmark not in BENCHMARKS:
         raise ConfigurationError(f"no benchmark `{benchmark}`: {nearest(benchmark, BENCHMARKS)}")
     if reader is None:

@@ -42,6 +42,7 @@ class ReportKind(StrEnum):
     OFFICIAL = "official"
     JSON = "json"
     TABLE = "table"
+    PLAIN = "plain"
     MARKDOWN = "markdown"
 
 
@@ -69,6 +70,8 @@ def render(
             return json.dumps(as_json(report), indent=2, ensure_ascii=False) + "\n"
         case ReportKind.TABLE:
             return _as_table(report)
+        case ReportKind.PLAIN:
+            return _as_plain(report)
         case ReportKind.MARKDOWN:
             return _as_markdown(report)
 
@@ -112,6 +115,16 @@ def _as_table(report: ScoreReport) -> str:
         console.print(line, markup=False, soft_wrap=True)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
+
+
+def _as_plain(report: ScoreReport) -> str:
+    """One line a row with tabs between, for another program; which breakdown stands first."""
+    lines = [
+        "\t".join((title, *row))
+        for title, headings, rows in _tables(report)
+        for row in [headings, *rows]
+    ]
+    return "\n".join([*lines, *_closing_lines(report)]) + "\n"
 
 
 def _as_markdown(report: ScoreReport) -> str:
