@@ -105,6 +105,10 @@ def run(
             help="Ask no model any more when this run has spent so much; the next run goes on.",
         ),
     ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Hash every video again, however unchanged its file looks."),
+    ] = False,
 ) -> None:
     """Bring evaluations up to date: only what is stale is made, then the scores are shown.
 
@@ -117,6 +121,8 @@ def run(
 
     with _opened() as (project, instance):
         names = _chosen(project.configuration, evaluations, benchmark)
+        if verify:
+            project.hashes.forget()
         if dry_run:
             states = plan_project(project, instance, names)
             _show_estimates(estimate(states, instance))

@@ -57,6 +57,10 @@ def test_a_known_file_is_not_read_again(tmp_path: Path) -> None:
         assert content_hash(path, hashes) == first
         assert content_hash(path, hashes, verify=True) == blake3(b"other").hexdigest()
         assert content_hash(path, hashes) == blake3(b"other").hexdigest()
+        path.write_bytes(b"third")
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        hashes.forget()
+        assert content_hash(path, hashes) == blake3(b"third").hexdigest()
 
 
 def test_a_file_that_is_mapped_in_parts_has_one_hash(

@@ -66,7 +66,7 @@ class HashCache:
     """Content hashes by (path, size, mtime, inode), in one SQLite file.
 
     A file that was changed in place without any of the four changing is found by
-    `content_hash(…, verify=True)` alone.
+    `content_hash(…, verify=True)` alone, or by `forget`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,6 +91,11 @@ class HashCache:
 
     def close(self) -> None:
         self._connection.close()
+
+    def forget(self) -> None:
+        """Have every file hashed again."""
+        with self._connection:
+            self._connection.execute("delete from hashes")
 
     def get(self, path: Path, stat: os.stat_result) -> str | None:
         row = self._connection.execute(
