@@ -55,7 +55,7 @@ def read_to_rgb(path: Path, sampling: str) -> None:
     index = index_packets(path)
     for item in read(path, index, parse_sampling(sampling).choose(index).frames):
         assert isinstance(item, Decoded)
-        item.frame.to_ndarray(format="rgb24")
+        item.frame.reformat(format="rgb24", threads=1).to_ndarray()
 
 
 def read_only(path: Path, sampling: str) -> None:

@@ -118,7 +118,8 @@ def read_planned(
     if index.source is IndexSource.DECODE:
         yield from _read_in_order(path, frames)
         return
-    with open_video(path) as (container, stream):
+    probes = index.source is not IndexSource.MOOV
+    with open_video(path, probes=probes) as (container, stream):
         feeder = _Feeder(container, stream, index)
         for stretch in plan(index, frames):
             yield from _read_stretch(feeder, index, stretch)
@@ -159,8 +160,7 @@ class _Feeder:
         self._packets: Iterator[Packet[VideoStream]] = container.demux(stream)
         self._next = 0
         self._is_trusting = self._codec.codec.canonical_name in _TRUSTING
-        if self._is_trusting:
-            self._codec.options = {"err_detect": "crccheck+explode"}
+        self._codec.options = _DECODER_OPTIONS.get(self._codec.codec.canonical_name, {})
         self.damage: str | None = None
 
     def decode(self, stretch: Stretch) -> Iterator[Decoded]:
@@ -357,6 +357,11 @@ What shows damage all the same: libav's log, the checksums that HEVC may carry, 
 amid the data of a picture stays unseen in VP9 and in HEVC without checksums: there, any bits
 mean some picture.
 """
+
+_DECODER_OPTIONS = {
+    "h264": {"strict": "strict"},  # reorder as the standard says, rather than by a guess
+    "hevc": {"err_detect": "crccheck+explode"},
+}
 
 _HOLE = bytes(32)
 """So many zeros never stand in coded data, but where a download or a disk left a hole."""
