@@ -1,6 +1,7 @@
 """The only assembly: each benchmark that is set up gets its chain, and all share the results."""
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import dagster as dg
 
@@ -39,6 +40,10 @@ CHAIN: tuple[type[BenchmarkStage], ...] = (
 """The stages of a benchmark, in order."""
 
 OWNERS = ("team:evaluation",)
+
+NO_VALUE = cast("dg.DagsterType", dg.Nothing)
+"""The type of every output: data lies in the store, no I/O manager is asked. (Dagster takes the
+marker `Nothing` where its signature names a type.)"""
 
 
 def chain(benchmark: Benchmark) -> list[BenchmarkStage]:
@@ -119,7 +124,7 @@ def _asset(
         freshness_policy=freshness if is_result else None,
         automation_condition=when_inputs_changed(),
         metadata={"dagster/column_schema": schema} if schema else None,
-        dagster_type=dg.Nothing,
+        dagster_type=NO_VALUE,
         output_required=False,
         check_specs=[completeness_check(stage)],
     )

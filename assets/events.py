@@ -99,7 +99,7 @@ def _entry(
         event_specific_data=StepMaterializationData(materialization),
         message=f"Materialized {message} {materialization.partition or ''}".rstrip() + ".",
     )
-    return dg.EventLogEntry(
+    return dg.EventLogEntry(  # type: ignore[no-untyped-call]
         error_info=None,
         level=logging.DEBUG,
         user_message="",

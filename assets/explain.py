@@ -195,9 +195,9 @@ def recorded_tags(
             dg.AssetRecordsFilter(asset_key=stage.asset_key, storage_ids=batch), limit=len(batch)
         )
         for record in found.records:
-            event = record.asset_materialization
-            if event is not None and event.partition is not None and event.tags:
-                tags[stage.cell(event.partition)] = event.tags
+            made = record.asset_materialization
+            if made is not None and made.partition is not None and made.tags:
+                tags[stage.cell(made.partition)] = made.tags
     return tags
 
 
