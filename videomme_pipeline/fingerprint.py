@@ -55,10 +55,6 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 def _plain(value: Any) -> Any:
     if type(value) in _SCALARS:
         return value
-    if isinstance(value, BaseModel):
-        return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -67,4 +63,12 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, str | int | float):
         return value
+    return {name: _plain(getattr(value, name)) for name in _fields(value)}
+
+
+def _fields(value: Any) -> list[str]:
+    if isinstance(value, BaseModel):
+        return list(type(value).model_fields)
+    if is_dataclass(value) and not isinstance(value, type):
+        return [field.name for field in fields(value)]
     raise TypeError(f"no canonical form for {type(value).__name__}: {value!r}")
