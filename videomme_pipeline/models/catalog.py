@@ -270,7 +270,8 @@ class Catalog(Spec):
 BUILT_IN: Mapping[str, ModelSpec] = {
     spec.name: spec
     for spec in (
-        ModelSpec(name="embedded", kind=ModelKind.EMBEDDED),
+        # It answers on one thread: what waits for it would count as its latency.
+        ModelSpec(name="embedded", kind=ModelKind.EMBEDDED, limits=Limits(concurrency=1)),
         ModelSpec(name="random", kind=ModelKind.RANDOM),
         ModelSpec(name="longest-option", kind=ModelKind.LONGEST_OPTION),
         *(
