@@ -34,6 +34,7 @@ _VARIANT_STAGES = {
     "subtitles": Dimension.TRACK,
     "prompts": Dimension.EVALUATION,
     "responses": Dimension.EVALUATION,
+    "attempts": Dimension.EVALUATION,
     "scores": Dimension.EVALUATION,
     "observations": Dimension.EVALUATION,
 }
