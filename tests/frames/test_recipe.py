@@ -1,0 +1,83 @@
+"""The clips that are measured: realistic, and read right by every strategy and backend."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from blake3 import blake3
+
+from perf.recipe import CLIPS, ENCODED_FRAMES, Clip, clip, facts
+from videomme_pipeline.frames.readers import Decoded, read, why_not
+from videomme_pipeline.frames.sampling import Backend, parse_sampling
+from videomme_pipeline.videos.packets import index_packets
+
+pytestmark = pytest.mark.slow
+
+STRATEGIES = ("uniform_n-64", "uniform_n-16-endpoints", "fps_based-1-max-64", "keyframe-32")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("clips")
+
+
+@pytest.fixture(scope="module")
+def digests(folder: Path) -> dict[int, list[str]]:
+    """Of each picture height, what decoding the minute that was encoded gives in order."""
+    return {
+        height: _digests_in_order(clip(name, folder))
+        for height, name in ((720, "60s_720p30"), (360, "60min_360p30"))
+    }
+
+
+def _digests_in_order(path: Path) -> list[str]:
+    with av.open(str(path)) as container:
+        frames = container.decode(video=0)
+        return [_digest(frame) for _, frame in zip(range(ENCODED_FRAMES), frames, strict=False)]
+
+
+def _digest(frame: av.VideoFrame) -> str:
+    return blake3(np.ascontiguousarray(frame.to_ndarray()).tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize("wanted", [c for c in CLIPS if c.height < 1080], ids=lambda c: c.name)
+def test_a_long_clip_gives_the_pictures_of_its_minute(
+    folder: Path, digests: dict[int, list[str]], wanted: Clip
+) -> None:
+    path, truth = clip(wanted.name, folder), digests[wanted.height]
+    index = index_packets(path)
+    assert index.frame_count == wanted.seconds * wanted.fps // ENCODED_FRAMES * ENCODED_FRAMES
+    for name in STRATEGIES:
+        frames = parse_sampling(name).choose(index).frames
+        items = list(read(path, index, frames))
+        assert [item.number for item in items] == list(frames)
+        for item in items:
+            assert isinstance(item, Decoded)
+            assert _digest(item.frame) == truth[item.number % ENCODED_FRAMES], (name, item.number)
+
+
+@pytest.mark.parametrize("backend", [Backend.DECORD, Backend.TORCHCODEC])
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_other_backends_read_the_minute_alike(folder: Path, backend: Backend, name: str) -> None:
+    if find_spec(backend.value) is None:
+        pytest.skip(f"{backend} is not installed")
+    path = clip("60s_720p30", folder)
+    index = index_packets(path)
+    assert why_not(backend, path, index) is None
+    frames = parse_sampling(name).choose(index).frames
+    for ours, other in zip(
+        read(path, index, frames), read(path, index, frames, backend), strict=True
+    ):
+        assert isinstance(ours, Decoded)
+        assert isinstance(other, Decoded)
+        expected = ours.frame.to_ndarray(format="rgb24").astype(int)
+        assert np.abs(expected - other.frame.to_ndarray(format="rgb24")).mean() < 3
+
+
+def test_the_bit_rate_is_what_a_video_site_gives(folder: Path) -> None:
+    found = facts(clip("60s_720p30", folder))
+    assert 1.0 <= found.megabits_per_second <= 1.5
+    assert found.longest_gop <= 250
+    assert 0.3 < found.non_reference_share < 0.6
