@@ -6,11 +6,11 @@ processes by `frames.decode`. Pictures are drawn in `frames.jpeg`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -216,7 +216,10 @@ class _Feeder:
             damage.found(position, "a packet that its container calls corrupt")
         if packet is not None and self._is_trusting and _HOLE in bytes(packet):
             damage.found(position, "a packet with a hole in it (zero bytes)")
-        with libav_errors() if self._is_trusting else nullcontext([]) as errors:
+        listening: AbstractContextManager[list[Any]] = (
+            libav_errors() if self._is_trusting else nullcontext([])
+        )
+        with listening as errors:
             try:
                 frames = list(self._codec.decode(packet))
             except av.FFmpegError as error:

@@ -238,7 +238,7 @@ class open_video:  # noqa: N801 - reads as a function in a `with`
         self, path: Path, video_id: str | None = None, threads: int = 1, *, probes: bool = True
     ) -> None:
         self._path, self._video_id, self._threads = path, video_id or path.stem, threads
-        self._stream_options = [] if probes else [{"skip_frame": "all"}] * _STREAMS_AT_MOST
+        self._stream_options: Any = [] if probes else [{"skip_frame": "all"}] * _STREAMS_AT_MOST
 
     def __enter__(self) -> "tuple[InputContainer, VideoStream]":
         import av  # noqa: PLC0415
