@@ -34,7 +34,7 @@ from videomme_pipeline.store import Store, is_local, publish
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PLANNER_VERSION = 1
+PLANNER_VERSION = 2
 """Raised when other frames would be chosen or decoded than before."""
 PICTURE_VERSION = 1
 """Raised when the same frame would give other bytes than before."""
