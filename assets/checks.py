@@ -1,9 +1,11 @@
 """Asset checks: what must hold of each stage, shown beside it in the Dagster UI."""
 
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import dagster as dg
 
+from assets.partitions import Cell
 from assets.stage import Stage
 
 COMPLETE = "complete"
@@ -30,6 +32,26 @@ def is_complete(stage: Stage) -> dg.AssetCheckResult:
         severity=dg.AssetCheckSeverity.ERROR,
         metadata=metadata,
     )
+
+
+def partition_checks(
+    stage: Stage, tried: Iterable[Cell], failed_before: Collection[Cell]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Of each partition that failed now, and of each that was made after it had failed.
+
+    A run over several partitions has one result of its own, which names none of them.
+    """
+    failures = stage.failures.read()
+    for cell in tried:
+        partition = stage.partition_key(cell)
+        if partition is not None and (cell in failures or cell in failed_before):
+            yield dg.AssetCheckEvaluation(
+                asset_key=stage.asset_key,
+                check_name=COMPLETE,
+                passed=cell not in failures,
+                partition=partition,
+                description=failures.get(cell, "made after it had failed"),
+            )
 
 
 def completeness_check(stage: Stage) -> dg.AssetCheckSpec:

@@ -7,7 +7,7 @@ import dagster as dg
 
 from assets.annotations import Questions
 from assets.automation import automation_sensor, when_inputs_changed
-from assets.checks import completeness_check, is_complete
+from assets.checks import completeness_check, is_complete, partition_checks
 from assets.events import output_without_event
 from assets.frames import Frames
 from assets.freshness import newest_event, recorded_versions
@@ -138,10 +138,13 @@ def _asset(
         asked = [stage.cell(key) for key in context.partition_keys] if partitions else [Cell()]
         recorded = recorded_versions(context.instance, stage)
         seen = newest_event(context.instance)
+        failed_before = stage.failures.read()
         several = len(asked) > 1
         for event in refresh(stage, asked, recorded, seen, report_fresh=True):
             yield event if several else _result(event)
         stage.announce(context.instance)
+        for evaluation in partition_checks(stage, asked, failed_before):
+            context.log_event(evaluation)
         yield is_complete(stage)
         if several:
             yield output_without_event()

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from assets.checks import evaluation_of, is_complete
+from assets.checks import evaluation_of, is_complete, partition_checks
 from assets.errors import NotReadyError
 from assets.events import EventBatch
 from assets.freshness import failed_attempts, newest_event, recorded_versions
@@ -99,10 +99,13 @@ def _refresh(
         for cell, version in recorded_versions(context.instance, stage).items()
         if cell not in failed  # a fresh one is reported again, so that the UI shows it as it is
     }
+    failed_before = stage.failures.read()
     with EventBatch(context) as events:
         for event in refresh(stage, asked, recorded, newest_event(context.instance)):
             events.add(event)
     stage.announce(context.instance)
+    for evaluation in partition_checks(stage, asked, failed_before):
+        context.log_event(evaluation)  # type: ignore[arg-type]  # taken, though not annotated
     check = is_complete(stage)
     if not check.passed:
         context.log.error(f"{stage.asset_key.to_user_string()}: {check.metadata['failed']} failed")

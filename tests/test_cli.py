@@ -269,7 +269,7 @@ def test_compare_shows_the_difference_and_what_differs(made: Made) -> None:
     changed = {setting["key"].split(".")[0] for setting in found["changed_settings"]}
     assert {"model", "alignment"} <= changed
     shown = videomme("compare", "few", "few-subtitles")
-    assert shown.out.startswith("A few  ")
+    assert shown.out.startswith("A  few  ")
 
 
 def page_data(path: Path) -> str:

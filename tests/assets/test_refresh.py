@@ -45,6 +45,14 @@ def made(project: Project, instance: dg.DagsterInstance, *names: str) -> Counter
     return refreshed.made
 
 
+def newest_checks(instance: dg.DagsterInstance, asset: str) -> dict[str | None, bool]:
+    """Whether the newest check of each partition, and of the whole asset (None), passed."""
+    key = dg.AssetCheckKey(dg.AssetKey(["videomme", asset]), "complete")
+    history = instance.event_log_storage.get_asset_check_execution_history(key, limit=100)
+    checks = [record.evaluation for record in reversed(history)]
+    return {check.partition: check.passed for check in checks if check}
+
+
 def test_the_first_refresh_makes_everything(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
@@ -157,10 +165,12 @@ def test_bad_videos_stop_no_other_and_their_questions_count_as_failed(
     outcomes = Counter((row.video_id, row.outcome is Outcome.FAILED) for row in rows)
     assert outcomes == {("002", False): 3, ("003", True): 3, ("004", True): 3}
     assert all(row.error and row.video_id in row.error for row in rows if row.video_id != "002")
+    assert newest_checks(instance, "videos") == {"003": False, "004": False, None: False}
     write_video(copy.video("003"), frames=30, width=64, height=48)
     write_video(copy.video("004"), frames=30, width=64, height=48)
     healed = made(project, instance, "few")
     assert (healed["videomme/videos"], healed["videomme/responses"]) == (2, 2)
+    assert newest_checks(instance, "videos") == {"003": True, "004": True, None: True}
 
 
 def test_nothing_of_the_benchmark_is_read_before_its_licence_is_accepted(
@@ -232,6 +242,7 @@ def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_ve
     for check in checks.values():
         assert check.metadata["failed"].value == 1
         assert "few|002" in str(check.metadata["failures"])
+    assert newest_checks(instance, "prompts") == {"few|002": False, None: False}
     states = {state.name: state for state in plan_project(edited, instance)}
     for name, video in ((n, v) for n in ("prompts", "responses") for v in VIDEOS[1:]):
         assert states[f"videomme/{name} few|{video}"].freshness is Freshness.FRESH
