@@ -34,10 +34,10 @@ class FailureLog:
 
     def not_ready(self, cell: Cell) -> NotReadyError:
         """That a partition is needed and not there, with the reason where one is known."""
-        where = "/".join(self.folder.parts[-2:])
+        parts = ("/".join(self.folder.parts[-2:]), cell.variant, cell.video)
+        name = " ".join(part for part in parts if part)
         return NotReadyError(
-            self.read().get(cell)
-            or f"{where} {cell.variant or ''} {cell.video or ''} is not materialized"
+            self.read().get(cell) or f"{name} is not up to date; materialize it first"
         )
 
     def update(self, asked: Iterable[Cell], failures: Mapping[Cell, str]) -> None:

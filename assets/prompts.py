@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from assets.failures import FailureLog
 from assets.frames import load_frames
 from assets.partitions import Cell
 from assets.pictures import fenced
@@ -9,7 +10,7 @@ from assets.stage import BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.prompts.render import RENDER_VERSION, Prompt, render
-from videomme_pipeline.store import read_rows, write_rows
+from videomme_pipeline.store import read_rows, stored_fingerprint, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 
 SHOWN_CHARACTERS = 2_000
@@ -87,7 +88,16 @@ class Prompts(BenchmarkStage):
         return Made(target=target, metadata=metadata)
 
     def _lines(self, video_id: str, evaluation: Evaluation) -> list[AlignedLine] | None:
-        if evaluation.track_name is None:
+        """The lines of the evaluation's track; None where it has none.
+
+        Raises:
+            NotReadyError: when they are not there, or belong to other frames or settings.
+        """
+        track, store, name = evaluation.track_name, self.benchmark.store, self.benchmark.name
+        if track is None:
             return None
-        path = self.benchmark.store.subtitles(self.benchmark.name, evaluation.track_name, video_id)
+        path = store.subtitles(name, track, video_id)
+        if stored_fingerprint(path) != self.benchmark.versions.subtitles(video_id, evaluation):
+            failures = FailureLog.of(store, f"{name}/subtitles")
+            raise failures.not_ready(Cell(video=video_id, variant=track))
         return read_rows(path, AlignedLine)

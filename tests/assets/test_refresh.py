@@ -22,7 +22,8 @@ from assets.stage import Failed
 from tests.assets.conftest import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject, stage
 from tests.builders import write_video
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.store import read_rows
+from videomme_pipeline.store import read_rows, write_rows
+from videomme_pipeline.subtitles.align import AlignedLine
 
 EVERYTHING = {
     "videomme/questions": 1,
@@ -246,6 +247,39 @@ def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_ve
     states = {state.name: state for state in plan_project(edited, instance)}
     for name, video in ((n, v) for n in ("prompts", "responses") for v in VIDEOS[1:]):
         assert states[f"videomme/{name} few|{video}"].freshness is Freshness.FRESH
+
+
+def test_prompts_never_take_lines_that_are_missing_or_were_aligned_otherwise(
+    write_project: WriteProject, project: Project, instance: dg.DagsterInstance
+) -> None:
+    name = "few-subtitles"
+    edited = write_project(
+        dict(EVALUATIONS) | {name: dict(EVALUATIONS[name]) | {"subtitles": "window-900"}}
+    )
+    track = edited.benchmarks["videomme"].evaluations[name].track_name
+    assert track is not None
+    older, missing, ready = (edited.store.subtitles("videomme", track, v) for v in VIDEOS)
+    subtitles, prompts = (dg.AssetKey(["videomme", held]) for held in ("subtitles", "prompts"))
+    job = build_definitions(edited).resolve_implicit_global_asset_job_def()
+
+    def materialize(asset: dg.AssetKey, variant: str) -> dg.ExecuteInProcessResult:
+        keys = [f"{variant}|{video}" for video in VIDEOS]
+        return job.execute_in_process(
+            instance=instance,
+            asset_selection=[asset],
+            tags={
+                "dagster/asset_partition_range_start": keys[0],
+                "dagster/asset_partition_range_end": keys[-1],
+            },
+        )
+
+    assert materialize(subtitles, track).success
+    write_rows(older, [], AlignedLine, fingerprint="that of other settings")
+    missing.unlink()
+    made_of = materialize(prompts, name).get_asset_materialization_events()
+    assert [event.partition for event in made_of] == [f"{name}|{ready.stem}"]
+    checks = newest_checks(instance, "prompts")
+    assert checks == {f"{name}|{older.stem}": False, f"{name}|{missing.stem}": False, None: False}
 
 
 def test_a_run_that_was_cut_off_leaves_nothing_shown_as_failed(
