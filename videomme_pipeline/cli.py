@@ -556,9 +556,11 @@ def ui(
         end_dead_runs(instance)
     dagster = str(Path(sys.executable).with_name("dagster"))
     command = [dagster, "dev", "-w", "workspace.yaml", "-p", str(port), "-h", host]
+    # Before the start: what a shell tells its background jobs to ignore, children would ignore too.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     # A process group of its own, ended as a whole: no daemon is left to pick up later runs.
     process = subprocess.Popen(command, start_new_session=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         raise typer.Exit(process.wait())
     except KeyboardInterrupt:
