@@ -10,12 +10,11 @@ from assets.stage import BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.prompts.render import RENDER_VERSION, Prompt, render
+from videomme_pipeline.responses.estimate import CHARACTERS_PER_TOKEN
 from videomme_pipeline.store import read_rows, stored_fingerprint, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 
 SHOWN_CHARACTERS = 2_000
-CHARACTERS_PER_TOKEN = 4
-"""Of English text, about; what frames cost depends on the model."""
 
 
 class Prompts(BenchmarkStage):

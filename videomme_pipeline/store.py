@@ -142,12 +142,17 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary = Path(name)
         try:
             yield temporary
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.chmod(0o644)
-            temporary.replace(path)
+            put_in_place(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Give a finished file its name, once it is on the disk."""
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+    temporary.chmod(0o644)
+    temporary.replace(path)
 
 
 @contextmanager

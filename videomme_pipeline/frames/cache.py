@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from upath import UPath
 
 from videomme_pipeline.annotations.question import Duration
-from videomme_pipeline.errors import FrameCacheError, StorageError
+from videomme_pipeline.errors import FrameCacheError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling
 from videomme_pipeline.rows import arrow_schema, to_table
-from videomme_pipeline.store import Store, is_local, publish
+from videomme_pipeline.store import Store, is_local, publish, put_in_place, writing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -382,10 +382,5 @@ def _publish_file(target: UPath, path: Path) -> None:
     if not is_local(target):
         publish(target, path.read_bytes())
         return
-    try:
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-        path.chmod(0o644)
-        path.replace(target.path)
-    except OSError as error:
-        raise StorageError(f"{target}: cannot write ({error.strerror or error})") from error
+    with writing(target):
+        put_in_place(path, Path(target.path))
