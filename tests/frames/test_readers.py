@@ -31,6 +31,11 @@ def sequential(path: Path) -> list[NDArray[Any]]:
         return [frame.to_ndarray() for frame in container.decode(video=0)]
 
 
+def bytes_read() -> int:
+    """How much this process has read from files so far."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
 def decoded(path: Path, index: PacketIndex, frames: list[int], backend: Backend) -> list[Decoded]:
     items = list(read(path, index, frames, backend))
     assert [item for item in items if isinstance(item, Missing)] == []
@@ -54,6 +59,16 @@ def test_the_barcode_agrees_with_the_frame_number(odd_video_folder: Path) -> Non
     for item in got:
         picture = np.asarray(item.frame.to_ndarray(format="rgb24"), np.uint8)
         assert read_barcode(picture) == item.number
+
+
+def test_of_a_large_file_only_what_is_needed_is_read(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (60, 240, 320, 3), np.uint8)
+    path = write_video(tmp_path / "noise.mp4", pictures=noise, width=320, height=240, gop=20)
+    index = index_packets(path)
+    for number in index.keyframes.tolist():
+        before = bytes_read()
+        decoded(path, index, [number], Backend.PYAV)
+        assert bytes_read() - before < 0.2 * index.sizes[:20].sum()
 
 
 @pytest.mark.parametrize("backend", [Backend.DECORD, Backend.TORCHCODEC])

@@ -278,15 +278,25 @@ class _Feeder:
                 yield position, packet
 
     def _seek(self, first: int, earlier_seconds: float | None) -> None:
-        """Before the packet `first`: by dts in mp4, by pts elsewhere (libav's own ways)."""
-        by_dts = "mp4" in self._container.format.name
-        target = int((self._index.dts if by_dts else self._index.pts)[first])
+        """So that the packet `first`, a keyframe, comes next, where the container allows it."""
         if earlier_seconds is None:
             target = int(self._index.dts[0])
         else:
-            target -= round(earlier_seconds / self._index.time_base)
+            target = self._seek_target(first) - round(earlier_seconds / self._index.time_base)
         self._container.seek(target, stream=self._stream, backward=True)
         self._packets = self._container.demux(self._stream)
+
+    def _seek_target(self, first: int) -> int:
+        """What to ask libav for, by what each of its containers compares it with."""
+        index, container = self._index, self._container.format.name
+        if "mp4" in container:
+            # The last keyframe decoded by then, or the one before if that is shown later.
+            following = np.flatnonzero(index.is_keyframe[first + 1 :])
+            return int(index.dts[first + 1 + following[0]] - 1 if len(following) else index.dts[-1])
+        if container == "mpeg":
+            # The first packets behind a seek carry the timestamps of others.
+            return int(index.pts[first]) - round(1 / index.time_base)
+        return int(index.pts[first])
 
     def _position(self, pts: int | None) -> int | None:
         """The position in decoding order of the packet with this pts."""

@@ -227,8 +227,9 @@ def demux_packets(path: Path, video_id: str | None = None) -> PacketIndex:
 class open_video:  # noqa: N801 - reads as a function in a `with`
     """`with open_video(path) as (container, stream)`: the best video stream, all others off.
 
-    `probes=False` does without the pictures that libav decodes to learn of a stream (tens of
-    milliseconds): for an mp4 whose packet index is at hand its header says enough.
+    `probes=False` does without the megabytes that libav reads, and the pictures that it decodes
+    (tens of milliseconds), to learn of a stream: for an mp4 whose packet index is at hand its
+    header says enough.
 
     Raises:
         VideoUnreadableError: naming what the file is instead, when it is no video.
@@ -238,15 +239,13 @@ class open_video:  # noqa: N801 - reads as a function in a `with`
         self, path: Path, video_id: str | None = None, threads: int = 1, *, probes: bool = True
     ) -> None:
         self._path, self._video_id, self._threads = path, video_id or path.stem, threads
-        self._stream_options: Any = [] if probes else [{"skip_frame": "all"}] * _STREAMS_AT_MOST
+        self._options: dict[str, Any] = {} if probes else _WITHOUT_PROBES
 
     def __enter__(self) -> "tuple[InputContainer, VideoStream]":
         import av  # noqa: PLC0415
 
         try:
-            self._container = av.open(
-                str(self._path), metadata_errors="replace", stream_options=self._stream_options
-            )
+            self._container = av.open(str(self._path), metadata_errors="replace", **self._options)
         except FileNotFoundError as error:
             raise VideoUnreadableError(self._video_id, f"{self._path}: no such file") from error
         except (av.FFmpegError, OSError) as error:
@@ -285,8 +284,10 @@ class open_video:  # noqa: N801 - reads as a function in a `with`
         return video  # type: ignore[no-any-return]
 
 
-_STREAMS_AT_MOST = 16
-"""Beyond this many streams, what is not needed is decoded all the same."""
+_WITHOUT_PROBES = {
+    "options": {"probesize": "4096"},  # bytes
+    "stream_options": [{"skip_frame": "all"}] * 16,  # further streams are probed all the same
+}
 
 
 def what_is_wrong(path: Path, otherwise: str = "no video that can be opened") -> str:
