@@ -261,29 +261,27 @@ def _cpu(work: Callable[[], Any], times: int = 1) -> float:
     return (time.process_time() - began) / times
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """The rows as Markdown."""
-    lines = [
-        "| clip | sampling | frames | planned | decord | torchcodec | ratio to decord | "
-        "ratio to torchcodec | ratio to floor | peak MB planned / decord / torchcodec |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        seconds = [_said(row.get(k), "cpu_seconds") for k in ("planned", "decord", "torchcodec")]
-        peaks = " / ".join(
-            _said(row.get(k), "peak_mb", 0) for k in ("planned", "decord", "torchcodec")
+HEADER = """\
+| clip | sampling | frames | planned | decord | torchcodec | ratio to decord | \
+ratio to torchcodec | ratio to floor | peak MB planned / decord / torchcodec |
+|---|---|---|---|---|---|---|---|---|---|"""
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row as Markdown, under `HEADER`."""
+    readers = ("planned", "decord", "torchcodec")
+    ratios = [
+        "–" if value is None else f"{value:.2f}"
+        for value in (
+            ratio(row, "planned", "decord"),
+            ratio(row, "planned", "torchcodec"),
+            ratio(row, "planned_without_rgb", "floor"),
         )
-        ratios = [
-            "–" if value is None else f"{value:.2f}"
-            for value in (
-                ratio(row, "planned", "decord"),
-                ratio(row, "planned", "torchcodec"),
-                ratio(row, "planned_without_rgb", "floor"),
-            )
-        ]
-        cells = [row["clip"], row["sampling"], str(row["frames"]), *seconds, *ratios, peaks]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    ]
+    seconds = [_said(row.get(reader), "cpu_seconds") for reader in readers]
+    peaks = " / ".join(_said(row.get(reader), "peak_mb", 0) for reader in readers)
+    cells = [row["clip"], row["sampling"], str(row["frames"]), *seconds, *ratios, peaks]
+    return f"| {' | '.join(cells)} |"
 
 
 def _said(measured: dict[str, float] | None, key: str, digits: int = 2) -> str:
@@ -307,11 +305,12 @@ def main() -> None:
         print(json.dumps(measure_here(reader, clip(name), sampling)))
         return
     names = [c.name for c in QUICK] if arguments.quick else arguments.clip or list(CLIPS_OF_ALL)
-    rows = [
-        compare(name, sampling, arguments.repeat, arguments.torchcodec_python)
-        for name in names
-        for sampling in arguments.sampling or SAMPLINGS
-    ]
+    rows = []
+    print(HEADER)
+    for name in names:
+        for sampling in arguments.sampling or SAMPLINGS:
+            rows.append(compare(name, sampling, arguments.repeat, arguments.torchcodec_python))
+            print(line(rows[-1]), flush=True)
     judged = "60s_720p30" if arguments.quick else "10min_720p30"
     result: dict[str, Any] = {
         "clip": judged,
@@ -330,7 +329,6 @@ def main() -> None:
         "clips": {name: asdict(facts(clip(name))) for name in names},
         "rows": rows,
     }
-    print(table(rows))
     if arguments.sampling is None:
         long = clip("60s_720p30" if arguments.quick else "60min_720p25")
         result |= {
