@@ -7,6 +7,7 @@ the content of the videos alone, so the whole graph is planned without making an
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -110,12 +111,14 @@ def plan(
     """
     states: list[PartitionState] = []
     not_fresh: dict[Stage, set[Cell]] = {}
-    for stage in stages:
-        keys = stage.parent_keys
-        above = {up: cells for up, cells in not_fresh.items() if up.asset_key in keys}
-        found = _plan_stage(stage, instance, evaluations, above)
-        not_fresh[stage] = {s.cell for s in found if s.will_change}
-        states.extend(found)
+    with ThreadPoolExecutor() as pool:  # the database answers for later stages meanwhile
+        recorded = {stage: pool.submit(recorded_versions, instance, stage) for stage in stages}
+        for stage in stages:
+            keys = stage.parent_keys
+            above = {up: cells for up, cells in not_fresh.items() if cells and up.asset_key in keys}
+            found = _plan_stage(stage, recorded[stage].result(), evaluations, above)
+            not_fresh[stage] = {s.cell for s in found if s.will_change}
+            states.extend(found)
     return states
 
 
@@ -150,7 +153,7 @@ def parents(stage: Stage, cell: Cell, above: Stage) -> list[Cell]:
 
 def _plan_stage(
     stage: Stage,
-    instance: dg.DagsterInstance,
+    recorded: Mapping[Cell, str],
     evaluations: Sequence[str] | None,
     above: Mapping[Stage, set[Cell]],
 ) -> list[PartitionState]:
@@ -165,7 +168,6 @@ def _plan_stage(
             stands_for_all=True,
         )
         return [state]
-    recorded = recorded_versions(instance, stage)
     failures = stage.failures.read()
     states = []
     for cell in cells:
@@ -184,7 +186,7 @@ def _judge(
 
     behind = Freshness.STALE if version else Freshness.MISSING
     for upstream, changing in above.items():
-        if changing and not changing.isdisjoint(parents(stage, cell, upstream)):
+        if not changing.isdisjoint(parents(stage, cell, upstream)):
             key = upstream.asset_key.to_user_string()
             return state(behind, f"{key}, which it is made from, is not fresh", waits=True)
     try:

@@ -159,6 +159,5 @@ def cell_of(key: str, variant_dimension: Dimension | None, *, per_video: bool) -
         return Cell(variant=key)
     if variant_dimension is None:
         return Cell(video=key)
-    names = sorted([Dimension.VIDEO, variant_dimension])
-    parts = dict(zip(names, str(key).split("|"), strict=True))
-    return Cell(video=parts[Dimension.VIDEO], variant=parts[variant_dimension])
+    variant, _, video = key.partition("|")  # Dagster sorts by name, and "video" is the last
+    return Cell(video=video, variant=variant)

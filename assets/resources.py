@@ -116,6 +116,7 @@ class Benchmark:
     def __init__(self, name: str, project: Project) -> None:
         self.name = name
         self.project = project
+        self._subtitle_hashes: dict[str, str | None] = {}
         self._known_versions: dict[str | None, dict[tuple[Any, ...], Any]] = {}
         self._video_files = RowFolder(project.store.videos(name), Video)
 
@@ -192,9 +193,12 @@ class Benchmark:
         )
 
     def subtitle_hash(self, video_id: str) -> str | None:
-        """The content of a video's subtitle file as it is now; None without one."""
-        path = self.media.subtitle(self.reference(video_id))
-        return content_hash(path, self.project.hashes) if path else None
+        """The content of a video's subtitle file; None without one."""
+        if video_id not in self._subtitle_hashes:
+            path = self.media.subtitle(self.reference(video_id))
+            found = content_hash(path, self.project.hashes) if path else None
+            self._subtitle_hashes[video_id] = found
+        return self._subtitle_hashes[video_id]
 
     def reference(self, video_id: str) -> VideoReference:
         """A video as the annotations name it."""
@@ -205,4 +209,5 @@ class Benchmark:
         """Read questions, videos and files again when they are next asked for."""
         for name in ("questions", "questions_version", "stored_videos", "videos", "versions"):
             self.__dict__.pop(name, None)
+        self._subtitle_hashes.clear()
         self.media.look_again()

@@ -156,7 +156,7 @@ class Stage(ABC):
         """Whether what is stored is still right, given that its data version is. Fast."""
         return bool(target.path.exists())
 
-    @property
+    @cached_property
     def variant_dimension(self) -> Dimension | None:
         return next(iter(self.dimensions - {Dimension.VIDEO}), None)
 

@@ -31,7 +31,8 @@ class Versions:
     `subtitle_hash` gives the content of a video's subtitle file. Every method raises
     `NotReadyError` when a video it needs has no row; `reasons` say why, by video. One object
     serves one look at the benchmark. `known` holds what earlier looks at the same questions found,
-    by all that it follows from, so that only what changed is worked out again.
+    by all that it follows from, so that only what changed is worked out again; samplings and
+    evaluations stand in it by identity, and live as long as it does.
     """
 
     def __init__(
@@ -68,19 +69,26 @@ class Versions:
         """Content × sampling; None where no frames are sent."""
         if sampling is None:
             return None
-        recipe, content = self.recipe(video_id, sampling), self.video(video_id)
-        return self._once(("frames", recipe, content), lambda: fingerprint(recipe, content))
+        content = self.video(video_id)
+        return self._once(
+            ("frames", video_id, id(sampling), content),
+            lambda: fingerprint(self.recipe(video_id, sampling), content),
+        )
 
     def subtitles(self, video_id: str, evaluation: Evaluation) -> str | None:
         """The subtitle file aligned to the frames; None on a track without subtitles."""
         if evaluation.alignment is None:
             return None
         self.video(video_id)
-        alignment = self._of_spec(evaluation.alignment)
-        made_of = (self._subtitle_hash(video_id), self.frames(video_id, evaluation.sampling))
         return self._once(
-            ("subtitles", ALIGN_VERSION, alignment, made_of),
-            lambda: fingerprint("subtitles", ALIGN_VERSION, alignment, *made_of),
+            ("subtitles", *self._made_of(video_id, evaluation)),
+            lambda: fingerprint(
+                "subtitles",
+                ALIGN_VERSION,
+                self._of_spec(evaluation.alignment),
+                self._subtitle_hash(video_id),
+                self.frames(video_id, evaluation.sampling),
+            ),
         )
 
     def prompts(self, video_id: str, evaluation: Evaluation) -> str:
@@ -88,29 +96,31 @@ class Versions:
 
         A blind prompt holds nothing of the video, so not even the video has to be there.
         """
-        made_of = (
-            self._of_spec(evaluation.template),
-            self._asked(video_id),
-            self.frames(video_id, evaluation.sampling),
-            self.subtitles(video_id, evaluation),
-        )
         return self._once(
-            ("prompts", RENDER_VERSION, made_of),
-            lambda: fingerprint("prompts", RENDER_VERSION, *made_of),
+            ("prompts", *self._made_of(video_id, evaluation)),
+            lambda: fingerprint(
+                "prompts",
+                RENDER_VERSION,
+                self._of_spec(evaluation.template),
+                self._asked(video_id),
+                self.frames(video_id, evaluation.sampling),
+                self.subtitles(video_id, evaluation),
+            ),
         )
 
     def responses(self, video_id: str, evaluation: Evaluation) -> str:
         """The prompts and frames of a video, as this model with these parameters answers them."""
-        made_of = (
-            self._of_spec(evaluation.model),
-            self._of_spec(evaluation.decoding),
-            evaluation.samples,
-            self.prompts(video_id, evaluation),
-            self.frames(video_id, evaluation.sampling),
-        )
         return self._once(
-            ("responses", RESPONSE_VERSION, made_of),
-            lambda: fingerprint("responses", RESPONSE_VERSION, *made_of),
+            ("responses", *self._made_of(video_id, evaluation)),
+            lambda: fingerprint(
+                "responses",
+                RESPONSE_VERSION,
+                self._of_spec(evaluation.model),
+                self._of_spec(evaluation.decoding),
+                evaluation.samples,
+                self.prompts(video_id, evaluation),
+                self.frames(video_id, evaluation.sampling),
+            ),
         )
 
     def scores(self, evaluation: Evaluation) -> str:
@@ -152,6 +162,17 @@ class Versions:
     def _key(self, video_id: str) -> str:
         """Everything of a video's questions that scores hold."""
         return fingerprint(list(self._questions[video_id]))
+
+    def _made_of(self, video_id: str, evaluation: Evaluation) -> tuple[object, ...]:
+        """What every version of a video in an evaluation follows from, given the questions."""
+        video = self._videos.get(video_id)
+        reads_subtitles = evaluation.alignment is not None
+        return (
+            video_id,
+            id(evaluation),
+            video and video.content_hash,
+            self._subtitle_hash(video_id) if reads_subtitles else None,
+        )
 
     def _of_spec(self, spec: Spec | None) -> str | None:
         return self._once(("spec", id(spec)), lambda: None if spec is None else spec.fingerprint)

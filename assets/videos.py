@@ -38,7 +38,7 @@ class Videos(BenchmarkStage):
             )
         except VideoMMEError as error:
             problems = dict.fromkeys(ids, str(error))
-        media.look_again()
+        self.benchmark.look_again()
         for video_id, reason in problems.items():
             yield Failed(cell=Cell(video=video_id), reason=reason)
 

@@ -120,7 +120,7 @@ def content_hash(path: Path, hashes: HashCache | None = None, *, verify: bool = 
     Raises:
         FileNotFoundError: when there is no such file.
     """
-    path = path.resolve()
+    path = path.absolute()
     stat = path.stat()
     known = None if verify or hashes is None else hashes.get(path, stat)
     if known is not None:
