@@ -302,7 +302,7 @@ class _Feeder:
         """The position in decoding order of the packet with this pts."""
         if pts is None:
             return None
-        place = int(np.searchsorted(self._sorted_pts, pts))
+        place = int(self._sorted_pts.searchsorted(pts))
         if place == len(self._sorted_pts) or self._sorted_pts[place] != pts:
             return None
         return int(self._by_pts[place])
