@@ -2,9 +2,10 @@
 
 import io
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import TypeVar
 
 import dagster as dg
 
@@ -21,10 +22,15 @@ from videomme_pipeline.frames.cache import (
     PLANNER_VERSION,
     Frame,
     FrameSet,
+    ShownFrame,
     read_frames,
+    read_shown,
 )
 from videomme_pipeline.frames.decode import FrameJob, FrameResult, MadeFrames, extract
+from videomme_pipeline.store import Store
 from videomme_pipeline.subtitles.align import SampledFrames
+
+Stored = TypeVar("Stored")
 
 SHEETS_PER_RUN = 50
 """Contact sheets live in Dagster's event log: a large run shows those of its first videos."""
@@ -119,12 +125,29 @@ def sampled_frames(benchmark: Benchmark, video_id: str, evaluation: Evaluation) 
 
 def load_frames(benchmark: Benchmark, video_id: str, evaluation: Evaluation) -> FrameSet:
     """The frames that an evaluation sends of a video; none for a blind one. Raises as above."""
+    return _stored(read_frames, benchmark, video_id, evaluation) or NO_FRAMES
+
+
+def shown_frames(
+    benchmark: Benchmark, video_id: str, evaluation: Evaluation
+) -> Sequence[ShownFrame]:
+    """What is shown in them, without reading a picture. Raises as above."""
+    return _stored(read_shown, benchmark, video_id, evaluation) or ()
+
+
+def _stored(
+    read: Callable[[Store, str, str], Stored],
+    benchmark: Benchmark,
+    video_id: str,
+    evaluation: Evaluation,
+) -> Stored | None:
+    """What `read` finds of the frames that an evaluation sends of a video; None without any."""
     if evaluation.sampling is None:
-        return NO_FRAMES
+        return None
     video_hash = benchmark.versions.video(video_id)
     recipe = benchmark.versions.recipe(video_id, evaluation.sampling)
     try:
-        return read_frames(benchmark.store, video_hash, recipe)
+        return read(benchmark.store, video_hash, recipe)
     except FileNotFoundError:
         failures = FailureLog.of(benchmark.store, f"{benchmark.name}/frames")
         cell = Cell(video=video_id, variant=evaluation.sampling_name)

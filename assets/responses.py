@@ -8,12 +8,13 @@ from itertools import chain
 import dagster as dg
 
 from assets.failures import FailureLog
-from assets.frames import load_frames
+from assets.frames import load_frames, shown_frames
 from assets.partitions import Cell
 from assets.resources import Benchmark, Progress
 from assets.stage import INCOMPLETE, BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.catalog import ModelKind, build_model
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.prompts.render import Prompt
@@ -228,17 +229,19 @@ def requests_of(benchmark: Benchmark, evaluation: Evaluation, video_id: str) -> 
     """Everything that a video is asked.
 
     Raises:
-        NotReadyError: when its prompts or its video are not there; the message says why.
+        NotReadyError: when its prompts or frames are not there; the message says why.
+        FrameCacheError: when the file of its frames is damaged.
     """
     prompts = {prompt.question_id: prompt for prompt in _prompts(benchmark, evaluation, video_id)}
     asked = [
         (question, prompts[question.question_id]) for question in benchmark.questions[video_id]
     ]
-    version = benchmark.versions.frames(video_id, evaluation.sampling)
+    shown = shown_frames(benchmark, video_id, evaluation)
+    sees_times = evaluation.model.sees_frame_times
     return VideoRequests(
         video_id=video_id,
         questions=asked,
-        frame_digests=[f"{version}/{place}" for place in range(asked[0][1].num_frames)],
+        frame_digests=[fingerprint(held) if sees_times else held.digest for held in shown],
         load_frames=lambda: load_frames(benchmark, video_id, evaluation),
     )
 

@@ -1,55 +1,32 @@
 """What a run may spend: said before it starts, kept while it runs, and gone on from later."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
-import yaml
 
 from assets.costs import estimate_costs
 from assets.freshness import Freshness
-from assets.resources import Project, open_project
+from assets.resources import Project
 from assets.run import plan_project, refresh_project
-from tests.assets.conftest import Copy, write_project_in
+from tests.end_to_end.conftest import WriteServed
 from tests.model_server import ModelServer
 from tests.test_cli import videomme
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.store import read_folder, read_rows
 
-SERVED = {"benchmark": "videomme", "model": "served", "sampling": "uniform_n-4"}
 PRICES = {"input": 1000.0, "output": 0.0}
 """Dollars per million tokens: four frames at 85 tokens and some text are about 0.40."""
 ONE_QUESTION = 0.40
-
-WriteServed = Callable[[ModelServer], Project]
-
-
-@pytest.fixture
-def write_served(tmp_path: Path) -> WriteServed:
-    write = write_project_in(tmp_path, Copy(tmp_path / "copy"))
-
-    def write_served(server: ModelServer) -> Project:
-        written = write({"served": SERVED}, videos=["002", "003"])
-        folder = written.configuration.folder
-        entry = {
-            "base_url": server.base_url,
-            "prices": PRICES,
-            "tokens_per_frame": 85,
-            "limits": {"concurrency": 1},
-        }
-        (folder / "models.yaml").write_text(yaml.safe_dump({"served": entry}))
-        return open_project(folder, str(tmp_path / "data"))
-
-    return write_served
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    (tmp_path / "home").mkdir()
-    with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as held:
-        yield held
+PRICED: Mapping[str, Any] = {
+    "videos": ["002", "003"],
+    "prices": PRICES,
+    "tokens_per_frame": 85,
+    "limits": {"concurrency": 1},
+}
 
 
 def responses(project: Project) -> list[Response]:
@@ -61,7 +38,7 @@ def test_a_run_stops_at_its_money_and_the_next_asks_only_the_rest(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:
     with ModelServer() as server:
-        project = write_served(server)
+        project = write_served(server.base_url, **PRICED)
         stopped = refresh_project(project, instance, ["served"], 2.5 * ONE_QUESTION)
         asked = server.request_count
         assert asked == 2
@@ -91,7 +68,7 @@ def test_the_cost_is_said_before_anything_is_made_and_holds(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:
     with ModelServer() as server:
-        project = write_served(server)
+        project = write_served(server.base_url, **PRICED)
         assert estimate_costs(plan_project(project, instance, ["served"])) == []
         refresh_project(project, instance, ["served"], ONE_QUESTION / 2)
         (before,) = estimate_costs(plan_project(project, instance, ["served"]))
@@ -109,13 +86,13 @@ def test_the_cost_is_said_before_anything_is_made_and_holds(
 
 
 def test_the_command_line_says_the_cost_stops_at_it_and_goes_on(
-    write_served: WriteServed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_served: WriteServed, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DAGSTER_HOME", str(root / "home"))
     with ModelServer() as server:
-        project = write_served(server)
+        project = write_served(server.base_url, **PRICED)
         monkeypatch.setenv("VIDEOMME_CONFIGURATION", str(project.configuration.folder))
-        monkeypatch.setenv("VIDEOMME_DATA", str(tmp_path / "data"))
+        monkeypatch.setenv("VIDEOMME_DATA", str(root / "data"))
         stopped = videomme("run", "served", "--max-cost", "1.0")
         assert stopped.status == 1
         assert "Stopped served: stopped at $0.80" in stopped.err

@@ -2,49 +2,23 @@
 
 import base64
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dagster as dg
 import pytest
-import yaml
 
-from assets.resources import Project, open_project
+from assets.resources import Project
 from assets.run import refresh_project
-from tests.assets.conftest import Copy, write_project_in
+from tests.end_to_end.conftest import SERVED, WriteServed
 from tests.model_server import Fault, ModelServer, letter_of
+from videomme_pipeline.frames.decode import FrameJob, FrameResult, extract_here
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.store import read_rows
+from videomme_pipeline.store import Store, read_rows
 
 FAULTS = (Fault.RATE_LIMITED, Fault.SERVER_ERROR, Fault.MALFORMED_JSON)
-SERVED = {"benchmark": "videomme", "model": "served", "sampling": "uniform_n-4"}
-BLIND = {"benchmark": "videomme", "model": "random"}
-
-WriteServed = Callable[..., Project]
-
-
-@pytest.fixture
-def write_served(tmp_path: Path) -> WriteServed:
-    """Write a project with one model behind an endpoint and one that needs none, and open it."""
-    write = write_project_in(tmp_path, Copy(tmp_path / "copy"))
-
-    def write_served(base_url: str, **model: Any) -> Project:
-        written = write({"served": SERVED, "blind": BLIND}, videos=["002"])
-        folder = written.configuration.folder
-        limits = {"max_attempts": 3, "deadline_seconds": 20}
-        entry = {"base_url": base_url, "limits": limits} | model
-        (folder / "models.yaml").write_text(yaml.safe_dump({"served": entry}))
-        return open_project(folder, str(tmp_path / "data"))
-
-    return write_served
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    (tmp_path / "home").mkdir()
-    with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as held:
-        yield held
+LIMITS = {"max_attempts": 3, "deadline_seconds": 20}
+BOTH = {"served": SERVED, "blind": {"benchmark": "videomme", "model": "random"}}
 
 
 def scored(project: Project, evaluation: str) -> list[ScoredQuestion]:
@@ -70,7 +44,7 @@ def test_faults_end_answered_and_nothing_is_asked_again(
 
     monkeypatch.setenv("SERVED_KEY", "secret")
     with ModelServer(faults=fault, retry_after_seconds=0.1) as server:
-        project = write_served(server.base_url, api_key_env="SERVED_KEY")
+        project = write_served(server.base_url, limits=LIMITS, api_key_env="SERVED_KEY")
         assert refresh_project(project, instance, ["served"]).behind == []
         assert Counter(planned.values()) == dict.fromkeys(FAULTS, 1)
         assert set(server.asked.values()) == {2}, "each question failed once"
@@ -86,9 +60,38 @@ def test_faults_end_answered_and_nothing_is_asked_again(
         assert all(row.outcome in (Outcome.CORRECT, Outcome.INCORRECT) for row in rows)
         requests = server.request_count
         moved = server.base_url.replace("127.0.0.1", "localhost")
-        again = refresh_project(write_served(moved), instance, ["served"])
+        again = refresh_project(write_served(moved, limits=LIMITS), instance, ["served"])
         assert again.run_id is None
         assert server.request_count == requests
+
+
+def _extract_in_this_process(jobs: Sequence[FrameJob], store: Store) -> Iterator[FrameResult]:
+    """As `extract`, whose child processes would not know of a version that is set here."""
+    return (extract_here(job, store=store) for job in jobs)
+
+
+def test_only_other_pictures_are_asked_about_again(
+    write_served: WriteServed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ModelServer() as server:
+        refresh_project(write_served(server.base_url), instance, ["served"])
+        assert server.request_count == 3
+
+        monkeypatch.setattr("videomme_pipeline.frames.cache.PLANNER_VERSION", 99)
+        monkeypatch.setattr("assets.frames.extract", _extract_in_this_process)
+        project = write_served(server.base_url)
+        again = refresh_project(project, instance, ["served"])
+        assert again.behind == []
+        assert {again.made[f"videomme/{name}"] for name in ("frames", "responses")} == {1}
+        assert server.request_count == 3, "the pictures are the same: the journal answers"
+
+        other = {"served": {**SERVED, "sampling": "uniform_n-4.jpeg-50"}}
+        assert (
+            refresh_project(write_served(server.base_url, other), instance, ["served"]).behind == []
+        )
+    assert server.request_count == 6
+    before, after = (pictures(server.requests[place].body) for place in (0, -1))
+    assert set(before).isdisjoint(after)
 
 
 def test_a_server_that_is_down_stops_no_other_and_the_next_run_heals(
@@ -97,8 +100,8 @@ def test_a_server_that_is_down_stops_no_other_and_the_next_run_heals(
     with ModelServer() as gone:
         port = gone.port
     both = ["served", "blind"]
-    refreshed = refresh_project(write_served(gone.base_url), instance, both)
-    project = write_served(gone.base_url)
+    refreshed = refresh_project(write_served(gone.base_url, BOTH, limits=LIMITS), instance, both)
+    project = write_served(gone.base_url, BOTH, limits=LIMITS)
     reasons = {state.name: state.reason for state in refreshed.behind}
     assert gone.base_url in reasons["videomme/responses served|002"]
     assert not any("blind" in name for name in reasons)
@@ -106,7 +109,7 @@ def test_a_server_that_is_down_stops_no_other_and_the_next_run_heals(
     assert all(row.error for row in scored(project, "served"))
     assert Outcome.FAILED not in {row.outcome for row in scored(project, "blind")}
     with ModelServer(port=port) as server:
-        healed = refresh_project(write_served(server.base_url), instance, both)
+        healed = refresh_project(write_served(server.base_url, BOTH, limits=LIMITS), instance, both)
         assert healed.behind == []
         assert server.request_count == 3
     assert healed.made["videomme/frames"] == 0

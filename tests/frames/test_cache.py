@@ -2,10 +2,12 @@
 
 import base64
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from blake3 import blake3
 from PIL import Image
 
 from tests.builders import draw_frame, read_barcode
@@ -16,9 +18,11 @@ from videomme_pipeline.frames.cache import (
     Frame,
     FrameSet,
     FrameWriter,
+    ShownFrame,
     frame_recipe_fingerprint,
     has_frames,
     read_frames,
+    read_shown,
     write_frames,
 )
 from videomme_pipeline.frames.sampling import (
@@ -31,6 +35,7 @@ from videomme_pipeline.frames.sampling import (
 )
 from videomme_pipeline.store import Store, stored_fingerprint
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 SAMPLING = UniformN(frames=3)
 
 
@@ -93,14 +98,46 @@ def test_every_flipped_byte_of_a_picture_is_noticed_and_the_file_set_aside(tmp_p
     assert stored(store).frames == made.frames
 
 
+@pytest.mark.parametrize("read", [read_frames, read_shown])
 @pytest.mark.parametrize("keep", [0, 4, 500, -1])
-def test_a_file_that_was_cut_off_is_noticed(tmp_path: Path, keep: int) -> None:
+def test_a_file_that_was_cut_off_is_noticed(
+    tmp_path: Path, keep: int, read: Callable[[Store, str, str], object]
+) -> None:
     store = Store.at(tmp_path)
     made = stored(store)
     path = Path(store.frames("video", made.fingerprint).path)
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(FrameCacheError, match="not the frames that were written"):
-        read_frames(store, "video", made.fingerprint)
+        read(store, "video", made.fingerprint)
+    assert not has_frames(store, "video", made.fingerprint)
+
+
+def test_what_is_shown_is_known_without_a_picture(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    made = stored(store, ROW_GROUP_FRAMES + 5)
+    path = Path(store.frames("video", made.fingerprint).path)
+    data = path.read_bytes()
+    position = data.index(made.frames[1].picture)
+    path.write_bytes(data[:position] + bytes(1000) + data[position + 1000 :])
+    shown = read_shown(store, "video", made.fingerprint)
+    assert shown == tuple(
+        ShownFrame(blake3(frame.picture).hexdigest()[:24], frame.pts_seconds, frame.index)
+        for frame in made.frames
+    )
+
+
+def test_a_file_that_does_not_say_what_is_shown_is_read_for_it(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    path = store.frames("video", "c8fe5c8d283a95c81461e856")
+    path.parent.mkdir(parents=True)
+    path.write_bytes((GOLDEN / "frames_before_shown.parquet").read_bytes())
+    shown = read_shown(store, "video", path.stem)
+    assert [item.digest for item in shown] == [
+        blake3(f"picture {number}".encode()).hexdigest()[:24] for number in range(3)
+    ]
+    assert [(item.pts_seconds, item.index) for item in shown] == [
+        (number / 3 + 0.01, number * 7) for number in range(3)
+    ]
 
 
 def test_a_file_under_a_wrong_name_is_noticed(tmp_path: Path) -> None:
@@ -123,8 +160,9 @@ def test_nothing_is_visible_before_it_is_published_or_after_a_failure(tmp_path: 
 
 
 def test_frames_that_are_not_stored_are_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_frames(Store.at(tmp_path), "video", "none")
+    for read in (read_frames, read_shown):
+        with pytest.raises(FileNotFoundError):
+            read(Store.at(tmp_path), "video", "none")
 
 
 def test_everything_that_changes_a_pixel_changes_the_recipe() -> None:

@@ -378,7 +378,9 @@ def test_a_fifth_of_faults_of_every_kind_loses_and_repeats_nothing(tmp_path: Pat
     assert spent == pytest.approx(sum(item.cost_dollars or 0 for item in responses))
 
 
-def test_a_change_of_anything_that_changes_an_answer_changes_the_fingerprint() -> None:
+def test_a_change_of_anything_that_changes_an_answer_changes_the_fingerprint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = question(1, 1)
     plan = Plan(evaluation="test")
 
@@ -401,7 +403,10 @@ def test_a_change_of_anything_that_changes_an_answer_changes_the_fingerprint() -
         found(asked=question(1, 2)),
     ]
     assert len({found(), *changed}) == 7
-    assert found(plan=Plan(evaluation="renamed", limits=Limits(concurrency=1))) == found()
+    before = found()
+    assert found(plan=Plan(evaluation="renamed", limits=Limits(concurrency=1))) == before
+    monkeypatch.setattr("videomme_pipeline.responses.collect.RESPONSE_VERSION", 99)
+    assert found() != before
 
 
 def _no_frames(video: int) -> FrameSet:

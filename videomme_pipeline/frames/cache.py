@@ -11,7 +11,8 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +27,7 @@ from upath import UPath
 
 from videomme_pipeline.annotations.question import Duration
 from videomme_pipeline.errors import FrameCacheError
-from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.fingerprint import FINGERPRINT_BYTES, fingerprint
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling
 from videomme_pipeline.rows import arrow_schema, to_table
 from videomme_pipeline.store import Store, is_local, publish, put_in_place, writing
@@ -64,6 +65,24 @@ class Frame:
 
         with Image.open(io.BytesIO(self.picture)) as image:
             return np.asarray(image.convert("RGB"))
+
+    @property
+    def shown(self) -> "ShownFrame":
+        """What can be known of it without its picture."""
+        digest = blake3(self.picture).hexdigest(length=FINGERPRINT_BYTES)
+        return ShownFrame(digest, self.pts_seconds, self.index)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFrame:
+    """What a model is shown in one frame: the digest of its picture, and when it is shown.
+
+    `digest` is the BLAKE3 of the encoded bytes, 24 hexadecimal digits. The rest is as in `Frame`.
+    """
+
+    digest: str
+    pts_seconds: float
+    index: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +186,7 @@ class FrameWriter:
         self.frame_count = 0
         self.picture_bytes = 0
         self._checksum = blake3()
+        self._shown: list[ShownFrame] = []
         self._held: list[Frame] = []
         self._path = _scratch_file(self.target)
         self._writer = pq.ParquetWriter(
@@ -193,6 +213,7 @@ class FrameWriter:
     def add(self, frame: Frame) -> None:
         self._held.append(frame)
         _update(self._checksum, frame)
+        self._shown.append(frame.shown)
         self.frame_count += 1
         self.picture_bytes += len(frame.picture)
         if len(self._held) >= ROW_GROUP_FRAMES:
@@ -220,6 +241,7 @@ class FrameWriter:
             "damage": damage or "",
             "decoded_by": decoded_by,
             "frame_count": str(self.frame_count),
+            "shown": json.dumps([[s.digest, s.pts_seconds, s.index] for s in self._shown]),
         }
         facts["checksum"] = _checksum(self._checksum, facts)
         self._writer.add_key_value_metadata(facts)
@@ -261,27 +283,18 @@ def read_frames(store: Store, video_hash: str, recipe_fingerprint: str) -> Frame
         FrameCacheError: when the file is not what was written; it is then set aside
             (`….corrupt` beside it), so that the next run makes it again.
     """
-    path = store.frames(video_hash, recipe_fingerprint)
-    if not path.exists():
-        raise FileNotFoundError(str(path))
-    try:
+    with _noticing_damage(store.frames(video_hash, recipe_fingerprint)) as path:
         with _open(path) as source:
             table = pq.ParquetFile(source, pre_buffer=False).read(use_threads=False)
-        facts = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+        facts = _facts(table.schema.metadata)
         frames = _frames_of(table)
         checksum = blake3()
         for frame in frames:
             _update(checksum, frame)
         if _checksum(checksum, facts) != facts["checksum"]:
-            raise FrameCacheError("the checksum does not match")  # noqa: TRY301
+            raise FrameCacheError("the checksum does not match")
         if (facts["video_hash"], facts["fingerprint"]) != (video_hash, recipe_fingerprint):
-            raise FrameCacheError("it belongs to another video or recipe")  # noqa: TRY301
-    except (pa.ArrowException, KeyError, OSError, ValueError, FrameCacheError) as error:
-        aside = _set_aside(path)
-        raise FrameCacheError(
-            f"{path}: not the frames that were written ({error}); set aside as {aside.name}, "
-            "run the frames of this video again"
-        ) from error
+            raise FrameCacheError("it belongs to another video or recipe")
     return FrameSet(
         video_hash=video_hash,
         fingerprint=recipe_fingerprint,
@@ -294,6 +307,21 @@ def read_frames(store: Store, video_hash: str, recipe_fingerprint: str) -> Frame
         damage=facts["damage"] or None,
         decoded_by=facts["decoded_by"],
     )
+
+
+def read_shown(store: Store, video_hash: str, recipe_fingerprint: str) -> tuple[ShownFrame, ...]:
+    """What is shown in the stored frames, in their order, without reading a picture.
+
+    Raises as `read_frames` does, but only for damage that reaches the footer of the file.
+    """
+    with _noticing_damage(store.frames(video_hash, recipe_fingerprint)) as path:
+        with path.open("rb") as file:
+            facts = _facts(pq.read_metadata(file).metadata)
+        if "shown" in facts:
+            return tuple(ShownFrame(*held) for held in json.loads(facts["shown"]))
+    # Written before its footer told.
+    frames = read_frames(store, video_hash, recipe_fingerprint)
+    return tuple(frame.shown for frame in frames.frames)
 
 
 def has_frames(store: Store, video_hash: str, recipe_fingerprint: str) -> bool:
@@ -310,6 +338,32 @@ def stored_sampling(path: UPath) -> str | None:
         return None
     name = facts.get(b"sampling")
     return name.decode() if name else None
+
+
+@contextmanager
+def _noticing_damage(path: UPath) -> Iterator[UPath]:
+    """Sets a file aside that cannot be read as what was written, and says so."""
+    if not path.exists():
+        raise FileNotFoundError(str(path))
+    try:
+        yield path
+    except (
+        pa.ArrowException,
+        KeyError,
+        OSError,
+        TypeError,
+        ValueError,
+        FrameCacheError,
+    ) as error:
+        aside = _set_aside(path)
+        raise FrameCacheError(
+            f"{path}: not the frames that were written ({error}); set aside as {aside.name}, "
+            "run the frames of this video again"
+        ) from error
+
+
+def _facts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
 
 
 def _frames_of(table: pa.Table) -> tuple[Frame, ...]:
@@ -350,6 +404,7 @@ _CHECKED_FACTS = {
     "damage",
     "decoded_by",
     "frame_count",
+    "shown",
 }
 
 

@@ -160,6 +160,13 @@ class ModelSpec(Spec):
         return self.frames_as or PROFILES[self.profile].frames_as[0]
 
     @property
+    def sees_frame_times(self) -> bool:
+        """Whether it is told when each frame is shown, beside what the prompt says."""
+        if self.kind is ModelKind.OPENAI_COMPATIBLE:
+            return self.sends_frames_as is FramesAs.VIDEO
+        return self.kind is ModelKind.EMBEDDED
+
+    @property
     def endpoint(self) -> str:
         """Where it is, for people."""
         return self.base_url or OPENAI_URL

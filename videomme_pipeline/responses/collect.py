@@ -36,7 +36,7 @@ from videomme_pipeline.responses.journal import (
     recorded_failure,
     recorded_reply,
 )
-from videomme_pipeline.responses.response import Response
+from videomme_pipeline.responses.response import RESPONSE_VERSION, Response
 from videomme_pipeline.responses.retry import retry_delay_seconds
 
 LEASE_SECONDS = 60.0
@@ -54,9 +54,9 @@ _log = getLogger(__name__)
 class VideoRequests:
     """Everything that one video is asked.
 
-    `frame_digests` stand for the frames in their order, so that it is known whether a question
-    was asked before without reading a frame; `load_frames` reads them and is called at most
-    once, in a thread, when a question has to be asked.
+    `frame_digests` stand for the frames in their order as the model sees them, so that it is known
+    whether a question was asked before without reading a picture; `load_frames` reads them and is
+    called at most once, in a thread, when a question has to be asked.
     """
 
     video_id: str
@@ -104,6 +104,7 @@ def video_fingerprint(
 ) -> str:
     """What all answers about one video hang on: model, decoding, frames in their order."""
     return fingerprint(
+        version=RESPONSE_VERSION,
         model=identity,
         decoding=plan.decoding,
         observation=plan.observation,
