@@ -28,7 +28,7 @@ import psutil
 
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
-from videomme_pipeline.responses.response import AttemptRow, Response
+from videomme_pipeline.responses.response import Attempted, AttemptRow, Response
 
 BUSY_TIMEOUT_SECONDS = 60.0
 _GROUP = 256
@@ -63,45 +63,18 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One request that was sent, or could not be: `failure` is None when it was answered."""
+class Attempt(Attempted):
+    """An attempt as the journal keeps it: with what it asked, and the body that came back."""
 
     request_fingerprint: str
-    evaluation: str
-    model: str
-    question_id: str
-    sample: int
-    started_at: datetime
-    latency_seconds: float
-    status: int | None
-    failure: FailureKind | None
-    error: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cached_tokens: int | None
-    cost_dollars: float | None
     usage_json: str | None
     body: str | None
 
     def row(self, response: Response) -> AttemptRow:
         """As a row of the table of attempts, for the response that it led to."""
-        return AttemptRow(
-            benchmark=response.benchmark,
-            evaluation=response.evaluation,
-            video_id=response.video_id,
-            question_id=response.question_id,
-            sample=response.sample,
-            model=self.model,
-            started_at=self.started_at,
-            latency_seconds=self.latency_seconds,
-            status=self.status,
-            failure=self.failure,
-            error=self.error,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            cached_tokens=self.cached_tokens,
-            cost_dollars=self.cost_dollars,
-        )
+        came = {field.name: getattr(self, field.name) for field in fields(Attempted)}
+        of_response = ("benchmark", "evaluation", "video_id", "question_id", "sample")
+        return AttemptRow(**came | {name: getattr(response, name) for name in of_response})
 
 
 _SCHEMA = """

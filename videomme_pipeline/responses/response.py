@@ -51,16 +51,13 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptRow:
-    """One row per request that was sent (or could not be) for a response, for audit.
+class Attempted:
+    """One request that was sent (or could not be) for a response, and what came of it.
 
-    `failure` is None where it was answered, `status` where nothing came back over HTTP. Bodies
-    stay in the journal.
+    `failure` is None where it was answered, `status` where nothing came back over HTTP.
     """
 
-    benchmark: str
     evaluation: str
-    video_id: str
     question_id: str
     sample: int
     model: str
@@ -73,6 +70,14 @@ class AttemptRow:
     completion_tokens: int | None
     cached_tokens: int | None
     cost_dollars: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow(Attempted):
+    """One row per attempt, for audit. Bodies stay in the journal."""
+
+    benchmark: str
+    video_id: str
 
 
 def never_answered(
