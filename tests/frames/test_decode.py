@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from videomme_pipeline.annotations.question import Duration
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.frames import decode
 from videomme_pipeline.frames.cache import FrameSet, frame_recipe_fingerprint, read_frames
+from videomme_pipeline.frames.children import run_in_children
 from videomme_pipeline.frames.decode import FrameJob, FrameResult, extract, extract_here
 from videomme_pipeline.frames.sampling import Limit, Sampling, parse_sampling
 from videomme_pipeline.frames.show import show_frames
@@ -179,6 +181,22 @@ def test_children_do_not_load_dagster() -> None:
         "assert not {'dagster', 'pandas', 'openai', 'decord'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_children_do_not_load_pandas(tmp_path: Path, store: Store) -> None:
+    wanted = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
+    task = decode._Task(job=wanted)
+    (outcome,) = run_in_children(
+        partial(loaded_by, store), [task], workers=1, time_limit_seconds=60
+    )
+    assert outcome.value is not None
+    assert {"pyarrow", "av"} <= outcome.value
+    assert "pandas" not in outcome.value
+
+
+def loaded_by(store: Store, task: decode._Task) -> set[str]:
+    assert decode._run(store, task).made
+    return set(sys.modules)
 
 
 def test_a_contact_sheet_of_any_video_file(tmp_path: Path, store: Store) -> None:
