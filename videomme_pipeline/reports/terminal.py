@@ -101,12 +101,16 @@ def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
             "evaluation": held.evaluation,
             "model": held.model,
             "questions": held.questions,
-            "requests": held.requests,
+            "requests": _span(held.requests_low, held.requests),
             "prompt_tokens": _known(held.prompt_tokens, lambda tokens: f"{tokens:,}"),
             "dollars": _dollars(held),
         }
         for held in estimates
     ]
+
+
+def _span(low: int, high: int) -> str:
+    return str(high) if low == high else f"{low} to {high}"
 
 
 def _dollars(estimate: "CostEstimate") -> str:

@@ -4,7 +4,7 @@ Nothing is sent and no frame is read. What a request took in the end stands in `
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from videomme_pipeline.models.catalog import ModelSpec
 from videomme_pipeline.models.pricing import VideoTokens
@@ -42,7 +42,8 @@ class CostEstimate:
     """What an evaluation would take.
 
     `requests` are left of `questions` (repeats counted) once the journal has answered what it
-    can. `prompt_tokens` is None where the frames or their price in tokens are not known.
+    can; `requests_low` are fewer where it is not known yet how many there will be.
+    `prompt_tokens` is None where the frames or their price in tokens are not known.
     `dollars_low` holds for the shortest answers and frames found in the endpoint's prefix cache
     by every question but a video's first, `dollars_high` for answers of `max_tokens` and no
     cache; both None where no price is known, or the endpoint does not cost money.
@@ -53,6 +54,7 @@ class CostEstimate:
     costs_money: bool
     questions: int
     requests: int
+    requests_low: int
     prompt_tokens: int | None
     completion_tokens_low: int
     completion_tokens_high: int
@@ -115,11 +117,22 @@ def estimate_cost(
         costs_money=model.costs_money,
         questions=questions,
         requests=requests,
+        requests_low=requests,
         prompt_tokens=tokens,
         completion_tokens_low=low,
         completion_tokens_high=high,
         dollars_low=dollars_low,
         dollars_high=dollars_high,
+    )
+
+
+def between(least: CostEstimate, most: CostEstimate) -> CostEstimate:
+    """What will be asked lies between two estimates."""
+    return replace(
+        most,
+        requests_low=least.requests,
+        completion_tokens_low=least.completion_tokens_low,
+        dollars_low=least.dollars_low,
     )
 
 

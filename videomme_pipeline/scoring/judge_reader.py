@@ -144,47 +144,78 @@ class JudgeSummary:
 AskJudge = Callable[[Sequence[tuple[Question, str]]], Sequence[Verdict]]
 """From questions, each with a response to it, to a verdict on each."""
 
+AskModel = Callable[[ModelSpec, Sequence[VideoRequests], Journal, Plan], Iterable[Response]]
+"""Every response of a model to some requests, as `collect_now` gives and raises."""
+
+
+def ask_model(
+    spec: ModelSpec, requests: Sequence[VideoRequests], journal: Journal, plan: Plan
+) -> Iterator[Response]:
+    """The model's responses, within what the plan alone says of money and pace."""
+    return collect_now(requests, build_model(spec), journal, plan)
+
 
 def ask_judge(
     judge: Judge,
     journal: Path,
     evaluation: str,
     asked: Sequence[tuple[Question, str]],
+    ask: AskModel = ask_model,
 ) -> list[Verdict]:
     """A verdict on each response in `asked`, those that `journal` holds without a request.
 
     Money is counted under `<evaluation>@judge`. Nothing is raised for requests that fail: their
     verdicts say why, and a later call asks them again.
+
+    Raises:
+        ModelError: when the key of the model is not set.
     """
     if not asked:
         return []
-    model = build_model(judge.model)
-    plan = Plan(
-        evaluation=f"{evaluation}@judge", decoding=judge.decoding, limits=judge.model.limits
-    )
-    nothing_shown = video_fingerprint(model.identity, plan, ())
-    prompts = [(question, _prompt(question, response)) for question, response in asked]
-    keys = [request_fingerprint(nothing_shown, *prompted, 0) for prompted in prompts]
-    requests = {
-        key: VideoRequests(
-            video_id=prompted[0].video_id,
-            questions=[prompted],
-            frame_digests=(),
-            load_frames=lambda: NO_FRAMES,
-        )
-        for key, prompted in zip(keys, prompts, strict=True)
-    }
+    spec = judge.model
+    plan = Plan(evaluation=f"{evaluation}@{RULE}", decoding=judge.decoding, limits=spec.limits)
+    requests = judge_requests(judge, asked)
     held: dict[str, Response] = {}
     why_not = "never asked"
-    try:
-        with Journal(journal, flushes_every_commit=judge.model.costs_money) as opened:
-            for response in collect_now(requests.values(), model, opened, plan):
+    with Journal(journal, flushes_every_commit=spec.costs_money) as opened:
+        responses = ask(spec, list(dict(requests).values()), opened, plan)
+        try:
+            for response in responses:
                 held[response.request_fingerprint] = response
-    except VideoMMEError as error:
-        why_not = str(error)
+        except VideoMMEError as error:
+            why_not = f"not asked: {error}"
     return [
         _verdict(held.get(key), question.letters, why_not)
-        for key, (question, _) in zip(keys, asked, strict=True)
+        for (key, _), (question, _) in zip(requests, asked, strict=True)
+    ]
+
+
+def is_left_to_judge(question: Question, response: str) -> bool:
+    """Whether a judge is asked about a response that was given to `question`."""
+    return read_strict(response, question.letters, question.options).rule in ASKED_ABOUT
+
+
+def judge_requests(
+    judge: Judge, asked: Sequence[tuple[Question, str]]
+) -> list[tuple[str, VideoRequests]]:
+    """What the judge is asked about each response, after what the journal knows it by.
+
+    Equal responses to a question are one request.
+    """
+    unnamed = Plan(evaluation="", decoding=judge.decoding)  # no fingerprint knows the name
+    nothing_shown = video_fingerprint(judge.model.identity, unnamed, ())
+    prompts = [(question, _prompt(question, response)) for question, response in asked]
+    return [
+        (
+            request_fingerprint(nothing_shown, *prompted, 0),
+            VideoRequests(
+                video_id=prompted[0].video_id,
+                questions=[prompted],
+                frame_digests=(),
+                load_frames=lambda: NO_FRAMES,
+            ),
+        )
+        for prompted in prompts
     ]
 
 
