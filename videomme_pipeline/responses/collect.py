@@ -536,6 +536,11 @@ class _Collection:
             completion_tokens=before.completion_tokens + (came.completion_tokens or 0),
             cost_dollars=before.cost_dollars + (came.cost_dollars or 0.0),
         )
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(self._progress)
 
     def _give(self, item: _Item, recorded: Recorded, *, from_journal: bool) -> None:
         self._report(
@@ -589,8 +594,7 @@ class _Collection:
             in_flight=self._permits.in_flight,
             warnings=warnings,
         )
-        if self._on_progress is not None:
-            self._on_progress(self._progress)
+        self._show_progress()
 
 
 class _Turn:
