@@ -65,6 +65,23 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_replaced() -> No
     assert again.request_count == 1
 
 
+async def test_an_answer_that_comes_before_the_body_is_taken_is_read_all_the_same() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}")
+        await asyncio.sleep(0.1)
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    model = OpenAICompatibleModel(spec(f"http://127.0.0.1:{port}/v1"))
+    with pytest.raises(ResponseFailure) as raised:
+        await model.respond(request(frames=64, frame_bytes=400_000))
+    assert raised.value.kind is FailureKind.TOO_LARGE
+    await model.close()
+    server.close()
+
+
 async def test_an_endpoint_that_is_not_there_is_a_failed_connection_with_its_address() -> None:
     with ModelServer() as gone:
         pass

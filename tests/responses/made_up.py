@@ -60,12 +60,19 @@ def frame_set(video: int, count: int = 2, frame_bytes: int = 600) -> FrameSet:
     )
 
 
-def request(video: int = 1, number: int = 1, *, frames: int = 2, **decoding: object) -> Request:
+def request(
+    video: int = 1,
+    number: int = 1,
+    *,
+    frames: int = 2,
+    frame_bytes: int = 600,
+    **decoding: object,
+) -> Request:
     asked = question(video, number)
     return Request(
         question=asked,
         prompt=prompt(asked, frames),
-        frames=frame_set(video, frames),
+        frames=frame_set(video, frames, frame_bytes),
         decoding=Decoding.model_validate(decoding),
     )
 

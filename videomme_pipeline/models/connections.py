@@ -6,6 +6,7 @@ The layers between cost several times what sending does, and a connection pool l
 connection it has for every request. What stands in a body belongs to `openai_compatible`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from urllib.request import getproxies, proxy_bypass
@@ -13,6 +14,8 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore2
 import httpx2
 import openai
+
+from videomme_pipeline.models.streams import AsyncioBackend
 
 CONNECT_SECONDS = 30.0
 _KEPT_IDLE_SECONDS = 5.0
@@ -43,15 +46,14 @@ class Connections:
             for name, value in {**client.default_headers, **client.auth_headers}.items()
             if isinstance(value, str) and not name.startswith("X-Stainless-")
         ]
-        timeouts = dict.fromkeys(("read", "write"), timeout_seconds)
-        self._extensions = {
-            "timeout": timeouts | {"connect": min(CONNECT_SECONDS, timeout_seconds)}
-        }
+        self._timeout_seconds = timeout_seconds
+        self._extensions = {"timeout": {"connect": min(CONNECT_SECONDS, timeout_seconds)}}
         # Only makes connections; which one is used is decided here.
         self._maker = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context() if url.scheme == "https" else None,
             proxy=_proxy_to(url),
             keepalive_expiry=_KEPT_IDLE_SECONDS,
+            network_backend=AsyncioBackend(),
         )
         self._idle: list[httpcore2.AsyncConnectionInterface] = []
 
@@ -59,9 +61,9 @@ class Connections:
         """Send a body of `size` bytes and read what comes back.
 
         Raises:
-            httpcore2.TimeoutException: when the endpoint took too long.
-            httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError: when it could
-                not be reached, or hung up.
+            TimeoutError: when it all took longer than `timeout_seconds`.
+            httpcore2.ConnectTimeout, httpcore2.NetworkError, httpcore2.ProtocolError,
+            httpcore2.ProxyError: when the endpoint could not be reached, or hung up.
         """
         request = httpcore2.Request(
             b"POST",
@@ -71,11 +73,12 @@ class Connections:
             extensions=self._extensions,
         )
         connection = await self._connection()
-        response = await connection.handle_async_request(request)
-        try:
-            body = await response.aread()
-        finally:
-            await response.aclose()
+        async with asyncio.timeout(self._timeout_seconds):
+            response = await connection.handle_async_request(request)
+            try:
+                body = await response.aread()
+            finally:
+                await response.aclose()
         if connection.is_available():
             self._idle.append(connection)
         headers = {name.decode("latin-1").lower(): value for name, value in response.headers}

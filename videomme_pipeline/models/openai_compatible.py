@@ -193,7 +193,7 @@ class OpenAICompatibleModel:
             self._connections = Connections(client, "chat/completions", timeout_seconds=seconds)
         try:
             return await self._connections.post(content, size)
-        except (httpcore2.ReadTimeout, httpcore2.WriteTimeout) as error:
+        except TimeoutError as error:
             raise ResponseFailure(FailureKind.TIMEOUT, f"no answer within {seconds:g} s") from error
         except (
             httpcore2.ConnectTimeout,
