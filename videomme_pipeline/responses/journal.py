@@ -17,8 +17,9 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -101,6 +102,7 @@ create table if not exists claims (
 
 _RESPONSE_COLUMNS = [field.name for field in fields(Recorded)]
 _ATTEMPT_COLUMNS = [field.name for field in fields(Attempt)]
+_in_columns = attrgetter(*_RESPONSE_COLUMNS)
 _ADD_RESPONSE = (
     f"insert or ignore into responses ({', '.join(_RESPONSE_COLUMNS)}) "
     f"values ({', '.join('?' * len(_RESPONSE_COLUMNS))})"
@@ -302,7 +304,7 @@ class Journal:
                     _ADD_ATTEMPT, [_attempt_values(entry.attempt) for entry in entries]
                 )
                 settled = [entry.response for entry in entries if entry.response is not None]
-                connection.executemany(_ADD_RESPONSE, [astuple(item) for item in settled])
+                connection.executemany(_ADD_RESPONSE, [_in_columns(item) for item in settled])
                 connection.executemany(
                     "delete from claims where request_fingerprint = ?",
                     [(item.request_fingerprint,) for item in settled],
