@@ -16,7 +16,7 @@ from assets.nightly import night_asset, read_nightly, tracked_evaluations
 from assets.partitions import Cell
 from assets.prompts import Prompts
 from assets.reports import ReportPage
-from assets.resources import Benchmark, Project, Spending, open_project
+from assets.resources import Benchmark, Project, open_project
 from assets.responses import Responses
 from assets.retention import retention_job
 from assets.schedules import leaderboard_freshness, nightly_job, schedules
@@ -73,11 +73,11 @@ def build_definitions(project: Project) -> dg.Definitions:
     keys = {stage.asset_key for stage in stages}
     nightly, tracked = read_nightly(project.configuration), tracked_evaluations(project)
     nights = [night.asset_key for night in tracked]
-    refresh_stale, nightly_jobs = refresh_job(by_step, project.spending), nightly_job(tracked)
+    refresh_stale, nightly_jobs = refresh_job(by_step, project), nightly_job(tracked)
     return dg.Definitions(
         assets=[
             *(
-                _asset(stage, keys, nights, leaderboard_freshness(nightly), project.spending)
+                _asset(stage, keys, nights, leaderboard_freshness(nightly), project)
                 for stage in stages
             ),
             *(night_asset(night) for night in tracked),
@@ -98,7 +98,7 @@ def _asset(
     known: set[dg.AssetKey],
     nights: Sequence[dg.AssetKey],
     freshness: dg.FreshnessPolicy | None,
-    spending: Spending,
+    project: Project,
 ) -> dg.AssetsDefinition:
     """The asset of a stage: `refresh` over the partitions that a run asks for.
 
@@ -118,7 +118,6 @@ def _asset(
         owners=list(OWNERS),
         code_version=stage.code_version,
         partitions_def=partitions,
-        pool=stage.pool,
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         deps=deps,
         freshness_policy=freshness if is_result else None,
@@ -133,15 +132,15 @@ def _asset(
     ) -> Iterator[
         dg.AssetMaterialization | dg.MaterializeResult[None] | dg.AssetCheckResult | dg.Output[None]
     ]:
-        spending.begin(context.run_id, None)
         stage.look_again()
         asked = [stage.cell(key) for key in context.partition_keys] if partitions else [Cell()]
         recorded = recorded_versions(context.instance, stage)
         seen = newest_event(context.instance)
         failed_before = stage.failures.read()
         several = len(asked) > 1
-        for event in refresh(stage, asked, recorded, seen, report_fresh=True):
-            yield event if several else _result(event)
+        with project.within(context):
+            for event in refresh(stage, asked, recorded, seen, report_fresh=True):
+                yield event if several else _result(event)
         stage.announce(context.instance)
         for evaluation in partition_checks(stage, asked, failed_before):
             context.log_event(evaluation)

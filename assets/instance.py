@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import dagster as dg
-import psutil
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
@@ -43,37 +42,6 @@ def prepare_home() -> Path:
 def open_instance() -> dg.DagsterInstance:
     """The instance at home; close it after use (`with open_instance() as instance`)."""
     return dg.DagsterInstance.from_config(str(prepare_home()))
-
-
-def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Mark runs as failed whose process is gone, as after a kill or a power cut; their ids.
-
-    Dagster itself would show them as running for ever, and wait for their slot. Only where the
-    storage is this machine's own: on a shared one the process may be on another machine.
-    """
-    if not instance.event_log_storage.is_persistent or os.environ.get(POSTGRES_VARIABLE):
-        return []
-    started = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
-    dead = [run for run in started if not _is_alive(instance, run.run_id)]
-    for run in dead:
-        instance.report_run_failed(
-            run, "The process of this run ended without a word; what it stored is kept."
-        )
-    return [run.run_id for run in dead]
-
-
-def _is_alive(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Whether the process that a run's newest engine event names still runs."""
-    for entry in reversed(instance.all_logs(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)):
-        pid = entry.get_dagster_event().engine_event_data.metadata.get("pid")
-        if pid is None:
-            continue
-        try:
-            # A process that is younger than the event has only been given the same number.
-            return bool(psutil.Process(int(str(pid.value))).create_time() <= entry.timestamp)
-        except psutil.NoSuchProcess:
-            return False
-    return True
 
 
 def _postgres_settings(url: str | None) -> str:

@@ -15,7 +15,7 @@ from assets.checks import evaluation_of, is_complete, partition_checks
 from assets.errors import NotReadyError
 from assets.events import EventBatch
 from assets.freshness import failed_attempts, newest_event, recorded_versions
-from assets.resources import Spending
+from assets.resources import Project
 from assets.stage import Stage, refresh
 
 REFRESH_JOB = "refresh_stale"
@@ -32,10 +32,10 @@ class RefreshRequest(dg.ConfigurableResource):  # type: ignore[type-arg]
     )
 
 
-def refresh_job(steps: Mapping[str, Sequence[Stage]], spending: Spending) -> dg.JobDefinition:
+def refresh_job(steps: Mapping[str, Sequence[Stage]], project: Project) -> dg.JobDefinition:
     """The job over `steps`: each a name and the stages that it brings up to date, in order."""
     ops = [
-        _op(name, stages, spending, is_first=number == 0)
+        _op(name, stages, project, is_first=number == 0)
         for number, (name, stages) in enumerate(steps.items())
     ]
 
@@ -59,9 +59,7 @@ def run_config(evaluations: Sequence[str], max_cost_dollars: float | None = None
     return {"resources": {"request": {"config": request}}}
 
 
-def _op(
-    name: str, stages: Sequence[Stage], spending: Spending, *, is_first: bool
-) -> dg.OpDefinition:
+def _op(name: str, stages: Sequence[Stage], project: Project, *, is_first: bool) -> dg.OpDefinition:
     keys = ", ".join(stage.asset_key.to_user_string() for stage in stages)
 
     @dg.op(
@@ -71,10 +69,11 @@ def _op(
         out=dg.Out(dg.Nothing),
     )
     def refresh_stage(context: dg.OpExecutionContext, request: RefreshRequest) -> None:
-        spending.begin(context.run_id, request.max_cost_dollars)
-        stopped_before = spending.stopped_by
-        for stage in stages:
-            _refresh(context, stage, request.evaluations or None)
+        spending = project.spending
+        with project.within(context, request.max_cost_dollars):
+            stopped_before = spending.stopped_by
+            for stage in stages:
+                _refresh(context, stage, request.evaluations or None)
         if spending.stopped_by != stopped_before:
             context.log.warning(str(spending.stopped_by))
 

@@ -19,7 +19,7 @@ from upath import UPath
 
 from assets.errors import NotReadyError
 from assets.resources import Benchmark, Project
-from assets.responses import ask, endpoint_pool, open_journal, requests_of
+from assets.responses import ask, open_journal, requests_of
 from assets.stage import INCOMPLETE
 from videomme_pipeline.annotations.subset import stratified_videos
 from videomme_pipeline.configuration import parse_spec, read_yaml
@@ -295,7 +295,6 @@ def night_asset(
         group_name=tracked.benchmark.name,
         kinds={"parquet"},
         partitions_def=tracked.partitions_def,
-        pool=endpoint_pool([evaluation]),
         deps=[
             dg.AssetDep(
                 scores,
@@ -310,10 +309,10 @@ def night_asset(
     )
     def nights(context: dg.AssetExecutionContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
         tracked.benchmark.look_again()
-        tracked.benchmark.project.spending.begin(context.run_id, None)
         night = context.partition_key
         tracked.baseline()
-        rows = tracked.observe(night)
+        with tracked.benchmark.project.within(context):
+            rows = tracked.observe(night)
         report = tracked.judge(night)
         version = fingerprint(evaluation.fingerprint, night, len(rows))
         keep_findings(tracked.benchmark.store, tracked.benchmark.name, report, version)

@@ -5,7 +5,8 @@ Everything here is read from files when it is first asked for, never at import.
 
 import os
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +15,13 @@ from typing import Any
 from assets.errors import NotReadyError
 from assets.failures import FailureLog
 from assets.partitions import Partitions
+from assets.processes import note_process
+from assets.slots import EndpointSlots, StepContext
 from assets.versions import Versions
 from videomme_pipeline.annotations.question import Question, VideoReference
 from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
 from videomme_pipeline.frames.sampling import Sampling
+from videomme_pipeline.models.catalog import ModelSpec
 from videomme_pipeline.store import RowFolder, Store, StoredRow, read_rows, stored_fingerprint
 from videomme_pipeline.videos.media import Media, media_folder_name, open_media
 from videomme_pipeline.videos.probe import HashCache, Video, content_hash
@@ -73,6 +77,7 @@ class Project:
     store: Store
     on_progress: Callable[[Progress], None] = no_progress
     spending: Spending = field(default_factory=Spending)
+    slots: EndpointSlots = field(default_factory=EndpointSlots)
 
     @cached_property
     def benchmarks(self) -> dict[str, "Benchmark"]:
@@ -83,6 +88,25 @@ class Project:
     def hashes(self) -> HashCache:
         """Content hashes of files that have not changed since they were hashed."""
         return HashCache(self.store.local("hashes.sqlite"))
+
+    @contextmanager
+    def within(self, context: StepContext, most_dollars: float | None = None) -> Iterator[None]:
+        """The block is the work of one step of a run, which may spend so much over all steps."""
+        note_process(context.instance, context.run)
+        self.spending.begin(context.run.run_id, most_dollars)
+        with self.slots.within(context):
+            yield
+
+    @contextmanager
+    def asking(self, model: ModelSpec) -> Iterator[None]:
+        """The block asks a model: it has its turn at the endpoint, or waits for it first."""
+
+        def show(pool: str, is_over: bool) -> None:
+            what = f"turn at {pool}, where another run asks"
+            self.on_progress(Progress(what=what, done=int(is_over), total=1))
+
+        with self.slots.hold(model, show):
+            yield
 
 
 def configuration_folder() -> Path:

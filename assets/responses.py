@@ -1,7 +1,8 @@
 """`responses`: every question of an evaluation, asked once."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 
@@ -15,7 +16,7 @@ from assets.stage import INCOMPLETE, BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.models.catalog import ModelKind, build_model
+from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses import collect
@@ -41,11 +42,6 @@ class Responses(BenchmarkStage):
     row_class = Response
     settings = ("model", "decoding", "samples")
     code_version = f"1.{RESPONSE_VERSION}"
-
-    @property
-    def pool(self) -> str | None:
-        """Runs that ask the same endpoint take turns, or as many at once as its pool allows."""
-        return endpoint_pool(self.benchmark.evaluations.values())
 
     def target(self, cell: Cell) -> Target:
         assert cell.video is not None
@@ -159,25 +155,6 @@ class Responses(BenchmarkStage):
         )
 
 
-SEVERAL_ENDPOINTS = "several_endpoints"
-
-
-def endpoint_pool(evaluations: Iterable[Evaluation]) -> str | None:
-    """The concurrency pool of what answers `evaluations`, as a word that Dagster takes.
-
-    None where no endpoint is asked. A step can be in one pool only, so where there are several
-    endpoints they share one.
-    """
-    specs = [evaluation.model for evaluation in evaluations]
-    endpoints = {spec.endpoint for spec in specs if spec.kind is ModelKind.OPENAI_COMPATIBLE}
-    if len(endpoints) > 1:
-        return SEVERAL_ENDPOINTS
-    words = (
-        "".join(c if c.isalnum() else "_" for c in url.partition("//")[2]) for url in endpoints
-    )
-    return next(words, None)
-
-
 def open_journal(benchmark: Benchmark, evaluation: Evaluation) -> Journal:
     """The journal of the project; where answers cost money, every commit waits for the disk."""
     return Journal(benchmark.store.journal, flushes_every_commit=evaluation.model.costs_money)
@@ -219,10 +196,11 @@ def ask(
     def spent(progress: collect.Progress) -> None:
         project.spending.spent_dollars = spent_before + progress.cost_dollars
 
-    responses = collect.collect_now(requests, build_model(spec), journal, plan, on_progress=spent)
-    for done, response in enumerate(responses, start=1):
-        project.on_progress(Progress(what=what, done=done, total=total))
-        yield response
+    collected = collect.collect_now(requests, build_model(spec), journal, plan, on_progress=spent)
+    with project.asking(spec), closing(collected) as asked:
+        for done, response in enumerate(asked, start=1):
+            project.on_progress(Progress(what=what, done=done, total=total))
+            yield response
 
 
 def requests_of(benchmark: Benchmark, evaluation: Evaluation, video_id: str) -> VideoRequests:

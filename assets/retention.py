@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from pydantic import Field
 
+from assets.processes import note_process
+
 _AT_A_TIME = 200
 
 
@@ -67,6 +69,7 @@ def _batches(ids: list[int]) -> Iterator[list[int]]:
 @dg.op
 def remove_runs(context: dg.OpExecutionContext, retention: Retention) -> None:
     """Remove the runs that are older than the retention says."""
+    note_process(context.instance, context.run)
     before = datetime.now(UTC) - timedelta(days=retention.keep_days)
     removed = remove_old_runs(context.instance, before)
     context.log.info(f"removed {len(removed)} runs from before {before:%Y-%m-%d}")

@@ -8,10 +8,10 @@ import dagster as dg
 
 from assets.definitions import build_definitions, steps
 from assets.freshness import Freshness, PartitionState, failed_attempts, plan
-from assets.instance import end_dead_runs
 from assets.jobs import REFRESH_JOB, run_config
 from assets.nightly import NIGHTLY_FILE, tracked_evaluations
 from assets.partitions import Cell
+from assets.processes import end_dead_runs
 from assets.resources import Project
 from assets.schedules import NIGHTLY_JOB
 from assets.stage import Stage

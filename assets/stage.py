@@ -161,11 +161,6 @@ class Stage(ABC):
         return next(iter(self.dimensions - {Dimension.VIDEO}), None)
 
     @property
-    def pool(self) -> str | None:
-        """The concurrency pool that a run of it holds a slot in; mostly none."""
-        return None
-
-    @property
     def failures(self) -> FailureLog:
         """Which partitions could not be made, and why."""
         return FailureLog.of(self.store, self.asset_key.to_user_string())

@@ -550,7 +550,8 @@ def ui(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
     """Open the Dagster UI with schedules and sensors; Ctrl-C stops all of it."""
-    from assets.instance import end_dead_runs, open_instance  # noqa: PLC0415
+    from assets.instance import open_instance  # noqa: PLC0415
+    from assets.processes import end_dead_runs  # noqa: PLC0415
 
     with open_instance() as instance:
         end_dead_runs(instance)

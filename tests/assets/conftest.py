@@ -10,10 +10,12 @@ import pytest
 import yaml
 
 from assets.definitions import chain
+from assets.instance import HOME_VARIABLE, POSTGRES_VARIABLE, open_instance
 from assets.resources import Project, open_project
 from assets.run import refresh_project
 from assets.stage import BenchmarkStage
 from tests.builders import write_video
+from tests.postgres_server import find_postgres, running_postgres
 from tests.published_data import parquet_bytes, v1_rows, youtube_ids
 
 VIDEOS = ("002", "003", "004")
@@ -125,6 +127,31 @@ def project(write_project: WriteProject, made_once: Path) -> Project:
 def instance(root: Path) -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.local_temp(str(root / "home")) as held:
         yield held
+
+
+needs_postgres = pytest.mark.skipif(find_postgres() is None, reason="no PostgreSQL server here")
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    with running_postgres() as url:
+        yield url
+
+
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgres", marks=[pytest.mark.slow, needs_postgres])]
+)
+def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home of an instance, over each storage that the project offers."""
+    folder = tmp_path / "empty-home"
+    monkeypatch.setenv(HOME_VARIABLE, str(folder))
+    monkeypatch.delenv(POSTGRES_VARIABLE, raising=False)
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+        monkeypatch.setenv(POSTGRES_VARIABLE, url)
+        with open_instance() as held:  # its tests share one database
+            held.wipe()
+    return folder
 
 
 def stage(project: Project, name: str) -> BenchmarkStage:

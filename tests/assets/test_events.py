@@ -13,34 +13,15 @@ from assets.instance import POSTGRES_VARIABLE, open_instance
 from assets.resources import Project
 from assets.run import refresh_project
 from assets.stage import DATA_VERSION_TAG
-from tests.assets.conftest import ALL
+from tests.assets.conftest import ALL, needs_postgres
 from tests.assets.test_refresh import EVERYTHING
-from tests.postgres_server import find_postgres, running_postgres
 
 KEY = dg.AssetKey(["made", "up"])
 
-needs_postgres = pytest.mark.skipif(find_postgres() is None, reason="no PostgreSQL server here")
 
-
-@pytest.fixture(scope="module")
-def postgres_url() -> Iterator[str]:
-    with running_postgres() as url:
-        yield url
-
-
-@pytest.fixture(
-    params=[
-        "sqlite",
-        pytest.param("postgres", marks=[pytest.mark.slow, needs_postgres]),
-    ]
-)
-def held(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[dg.DagsterInstance]:
-    """The instance of an empty home, over each storage that the project offers."""
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "empty-home"))
-    if request.param == "postgres":
-        monkeypatch.setenv(POSTGRES_VARIABLE, request.getfixturevalue("postgres_url"))
+@pytest.fixture
+def held(home: Path) -> Iterator[dg.DagsterInstance]:
+    """The instance of an empty home, over each storage."""
     with open_instance() as instance:
         yield instance
 

@@ -1,34 +1,11 @@
-"""The instance: whose dagster.yaml rules, and what becomes of runs whose process was killed."""
+"""The instance: whose dagster.yaml rules."""
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
-import dagster as dg
 import pytest
 
-from assets.instance import POSTGRES_VARIABLE, end_dead_runs, open_instance, prepare_home
+from assets.instance import POSTGRES_VARIABLE, prepare_home
 from videomme_pipeline.errors import ConfigurationError
-
-SLEEPS = """
-import time
-import dagster as dg
-from assets.instance import open_instance
-
-@dg.op
-def sleep():
-    print("asleep", flush=True)
-    time.sleep(600)
-
-@dg.job
-def sleeping():
-    sleep()
-
-with open_instance() as instance:
-    sleeping.execute_in_process(instance=instance)
-"""
 
 
 @pytest.fixture
@@ -36,28 +13,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
     monkeypatch.delenv(POSTGRES_VARIABLE, raising=False)
     return tmp_path / "home"
-
-
-@pytest.mark.slow
-def test_a_killed_run_ends_and_a_living_one_goes_on(home: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLEEPS],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        env=os.environ,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "asleep\n"
-    with open_instance() as instance:
-        assert end_dead_runs(instance) == []
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        (run,) = instance.get_runs()
-        assert run.status is dg.DagsterRunStatus.STARTED
-        assert end_dead_runs(instance) == [run.run_id]
-        assert [r.status for r in instance.get_runs()] == [dg.DagsterRunStatus.FAILURE]
-        assert end_dead_runs(instance) == []
 
 
 def test_a_changed_setting_takes_effect_and_a_file_of_ones_own_is_left_alone(home: Path) -> None:

@@ -1,6 +1,5 @@
 """Schedules: a night has the date of its own time zone, and old runs go when nobody needs them."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,15 +8,11 @@ import pytest
 import yaml
 
 from assets.definitions import build_definitions
-from assets.instance import open_instance
-from assets.nightly import tracked_evaluations
 from assets.resources import Project, open_project
-from assets.responses import SEVERAL_ENDPOINTS, endpoint_pool
 from assets.retention import remove_old_runs
 from assets.run import refresh_project
 from assets.schedules import NIGHTLY_JOB, night_at
 from tests.assets.conftest import WriteProject
-from videomme_pipeline.models.catalog import ModelSpec
 
 
 @pytest.fixture
@@ -85,34 +80,3 @@ def test_old_runs_go_but_for_those_that_partitions_stand_on(
     assert refreshed.run_id is not None
     assert instance.get_run_by_id(refreshed.run_id) is not None
     assert refresh_project(tracking, instance, ["few"]).run_id is None, "all is still fresh"
-
-
-def test_an_endpoint_is_asked_by_one_night_at_a_time(
-    tracking: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
-    folder, data = tracking.configuration.folder, str(tmp_path / "data")
-    (without,) = tracked_evaluations(tracking)
-    assert build_definitions(tracking).resolve_assets_def(without.asset_key).op.pool is None
-
-    (folder / "models.yaml").write_text("served: {base_url: http://localhost:8000/v1}")
-    spec = {"benchmark": "videomme", "model": "served"}
-    (folder / "evaluations" / "few.yaml").write_text(yaml.safe_dump(spec))
-    asking = open_project(folder, data)
-    definitions, (tracked,) = build_definitions(asking), tracked_evaluations(asking)
-    for key in (tracked.asset_key, dg.AssetKey(["videomme", "responses"])):
-        assert definitions.resolve_assets_def(key).op.pool == "localhost_8000_v1"
-    with open_instance() as instance:
-        instance.event_log_storage.initialize_concurrency_limit_to_default("localhost_8000_v1")
-        slots = instance.event_log_storage.get_concurrency_info("localhost_8000_v1")
-        assert slots.slot_count == 1
-
-
-def test_several_endpoints_of_one_benchmark_share_a_pool(tracking: Project) -> None:
-    (tracked,) = tracked_evaluations(tracking)
-    evaluations = [
-        replace(tracked.evaluation, model=ModelSpec(name=name, base_url=f"http://{name}/v1"))
-        for name in ("one", "two")
-    ]
-    assert endpoint_pool(evaluations) == SEVERAL_ENDPOINTS
-    assert endpoint_pool(evaluations[:1]) == "one_v1"

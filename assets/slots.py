@@ -1,0 +1,110 @@
+"""The slot that a step holds at an endpoint while it asks there.
+
+Dagster gives a step one pool at most, and from its first moment to its last; a step here asks
+several endpoints, one after the other. So it claims each slot itself, by Dagster's own rules
+(limits, defaults, the queue of those that wait). That needs what Dagster does not document: this
+module alone uses it, and tests hold Dagster to it.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+
+from assets.processes import end_dead_runs
+from videomme_pipeline.models.catalog import ModelKind, ModelSpec
+
+LOOKS_EVERY_SECONDS = 1.0
+
+OnWait = Callable[[str, bool], None]
+"""Called with a pool when waiting for it begins (False) and when it is over (True)."""
+
+StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
+
+
+def endpoint_pool(model: ModelSpec) -> str | None:
+    """The concurrency pool of what a model is asked at, as a word that Dagster takes.
+
+    None for a model that is asked in this process.
+    """
+    if model.kind is not ModelKind.OPENAI_COMPATIBLE:
+        return None
+    address = model.endpoint.partition("//")[2]
+    return "".join(c if c.isalnum() else "_" for c in address)
+
+
+class EndpointSlots:
+    """What the step that works now holds. Where no step works, no slot is needed."""
+
+    def __init__(self) -> None:
+        self._context: StepContext | None = None
+
+    @contextmanager
+    def within(self, context: StepContext) -> Iterator[None]:
+        """The block is the work of one step; whatever it still holds comes free in the end."""
+        self._context = context
+        try:
+            yield
+        finally:
+            self._context = None
+            storage = context.instance.event_log_storage
+            if storage.supports_global_concurrency_limits:
+                storage.free_concurrency_slot_for_step(context.run.run_id, _step_key(context))
+
+    @contextmanager
+    def hold(self, model: ModelSpec, on_wait: OnWait) -> Iterator[None]:
+        """Have a slot of the model's endpoint in the block; wait for it where others hold all.
+
+        A step holds one slot at a time.
+        """
+        context, pool = self._context, endpoint_pool(model)
+        if context is None or pool is None:
+            yield
+            return
+        step = _step_key(context)
+        with InstanceConcurrencyContext(context.instance, context.run) as slots:
+            try:
+                if not slots.claim(pool, step):
+                    on_wait(pool, False)
+                    _wait(context, slots, pool, step)
+                    on_wait(pool, True)
+                yield
+            finally:
+                slots.free_step(step)
+
+
+def _wait(
+    context: StepContext,
+    slots: InstanceConcurrencyContext,
+    pool: str,
+    step: str,
+) -> None:
+    """Wait for a slot, and say so in the log. A run that was killed holds none for long."""
+    instance, began = context.instance, time.monotonic()
+    held = instance.event_log_storage.get_concurrency_info(pool).claimed_slots
+    runs = ", ".join(sorted({slot.run_id.partition("-")[0] for slot in held}))
+    context.log.info(f"waits for a slot of the pool {pool}, which is held by run {runs}")
+    while not slots.claim(pool, step):
+        end_dead_runs(instance)
+        _wake(instance, pool)
+        time.sleep(LOOKS_EVERY_SECONDS)
+    waited = time.monotonic() - began
+    context.log.info(f"has a slot of the pool {pool} after {waited:.0f} seconds")
+
+
+def _wake(instance: dg.DagsterInstance, pool: str) -> None:
+    """Give a free slot to the first who waits.
+
+    Who begins to wait in the moment in which the only holder leaves is overlooked by Dagster.
+    """
+    storage = instance.event_log_storage
+    assert isinstance(storage, SqlEventLogStorage)
+    if storage.has_unassigned_slots(pool):
+        storage.assign_pending_steps([pool])
+
+
+def _step_key(context: StepContext) -> str:
+    return context.get_step_execution_context().step.key
