@@ -1,26 +1,39 @@
-"""What asking the stale partitions of `responses` would cost, before a run is started."""
+"""What asking models for the stale partitions would cost, before a run is started."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assets.freshness import Freshness, PartitionState
 from assets.resources import Benchmark
-from assets.responses import Responses, plan_of, requests_of
+from assets.responses import Responses, plan_of, requests_of, stored_responses
+from assets.scores import Scores
+from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.models.catalog import ModelKind
+from videomme_pipeline.responses.collect import VideoRequests
 from videomme_pipeline.responses.estimate import (
+    CHARACTERS_PER_TOKEN,
+    LONGEST_ANSWER_TOKENS,
     CostEstimate,
     OpenVideo,
+    between,
     estimate_cost,
     request_fingerprints,
 )
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.scoring.judge_reader import (
+    RULE,
+    Judge,
+    is_left_to_judge,
+    judge_requests,
+)
 from videomme_pipeline.videos.probe import Video
 
 
@@ -46,23 +59,32 @@ class _EvenFrames:
 
 
 def estimate_costs(states: Iterable[PartitionState]) -> list[CostEstimate]:
-    """One estimate for every evaluation of a model behind an endpoint that has something to ask.
+    """One estimate for every evaluation of a model behind an endpoint that has something to ask,
+    and one for its judge.
 
     An evaluation whose questions are not known yet is left out: nothing can be said of it.
     """
     behind: dict[tuple[Responses, str], list[str]] = defaultdict(list)
+    judged: list[tuple[Benchmark, Evaluation]] = []
     for state in states:
-        if (
-            isinstance(state.stage, Responses)
-            and state.freshness is not Freshness.FRESH
-            and state.cell.video is not None
-            and state.cell.variant is not None
-        ):
-            behind[state.stage, state.cell.variant].append(state.cell.video)
+        stage, cell = state.stage, state.cell
+        if state.freshness is Freshness.FRESH or cell.variant is None:
+            continue
+        if isinstance(stage, Responses) and cell.video is not None:
+            behind[stage, cell.variant].append(cell.video)
+        if isinstance(stage, Scores) and stage.benchmark.questions_version is not None:
+            judged.append((stage.benchmark, stage.benchmark.evaluations[cell.variant]))
     return [
-        _estimate(stage.benchmark, stage.benchmark.evaluations[name], videos)
-        for (stage, name), videos in behind.items()
-        if stage.benchmark.evaluations[name].model.kind is ModelKind.OPENAI_COMPATIBLE
+        *(
+            _estimate(stage.benchmark, stage.benchmark.evaluations[name], videos)
+            for (stage, name), videos in behind.items()
+            if stage.benchmark.evaluations[name].model.kind is ModelKind.OPENAI_COMPATIBLE
+        ),
+        *(
+            _estimate_judge(benchmark, evaluation, evaluation.judge)
+            for benchmark, evaluation in judged
+            if evaluation.judge is not None
+        ),
     ]
 
 
@@ -83,10 +105,7 @@ def _open_videos(
     benchmark: Benchmark, evaluation: Evaluation, video_ids: Sequence[str]
 ) -> Iterator[OpenVideo]:
     plan = plan_of(evaluation)
-    with ExitStack() as stack:
-        journal = None
-        if benchmark.store.journal.exists():
-            journal = stack.enter_context(Journal(benchmark.store.journal))
+    with _journal(benchmark) as journal:
         for video_id in video_ids:
             asked = benchmark.questions[video_id]
             texts = [question.question + "\n".join(question.options) for question in asked]
@@ -108,6 +127,63 @@ def _open_videos(
                 frames=frames,
                 frame_size=_frame_size(benchmark, evaluation, video_id),
             )
+
+
+def _estimate_judge(benchmark: Benchmark, evaluation: Evaluation, judge: Judge) -> CostEstimate:
+    """Between being asked about the stored answers alone that cannot be read, and also about
+    every answer that is still to come."""
+    unread: list[tuple[Question, str]] = []
+    to_come: list[tuple[Question, str]] = []
+    longest = CHARACTERS_PER_TOKEN * (evaluation.decoding.max_tokens or LONGEST_ANSWER_TOKENS)
+    for video_id, questions in benchmark.questions.items():
+        held = stored_responses(benchmark, evaluation, video_id)
+        for question, sample in product(questions, range(evaluation.samples)):
+            response = held.get((question.question_id, sample))
+            if response is None or response.raw_output is None:
+                to_come.append((question, "?" * longest))
+            elif is_left_to_judge(question, response.raw_output):
+                unread.append((question, response.raw_output))
+    requests = dict(judge_requests(judge, unread))
+    with _journal(benchmark) as journal:
+        settled = journal.settled(requests) if journal else set()
+    known = [_text(request) for key, request in requests.items() if key not in settled]
+    possible = [_text(request) for _, request in judge_requests(judge, to_come)]
+    least, most = (
+        estimate_cost(
+            f"{evaluation.name}@{RULE}",
+            judge.model,
+            judge.decoding,
+            [_without_frames(texts)],
+            questions=sum(map(len, benchmark.questions.values())) * evaluation.samples,
+        )
+        for texts in (known, [*known, *possible])
+    )
+    return between(least, most)
+
+
+def _text(request: VideoRequests) -> str:
+    ((_, prompt),) = request.questions
+    return prompt.text
+
+
+def _without_frames(texts: Sequence[str]) -> OpenVideo:
+    """Requests of nothing but text, as long as these are on average."""
+    return OpenVideo(
+        requests=len(texts),
+        text_characters=sum(map(len, texts)) // max(len(texts), 1),
+        frames=0,
+        frame_size=None,
+    )
+
+
+@contextmanager
+def _journal(benchmark: Benchmark) -> Iterator[Journal | None]:
+    """The journal of the project; None, and none made, where nothing was asked yet."""
+    if not benchmark.store.journal.exists():
+        yield None
+        return
+    with Journal(benchmark.store.journal) as journal:
+        yield journal
 
 
 def _expected_frames(benchmark: Benchmark, evaluation: Evaluation, video_id: str) -> int:

@@ -6,7 +6,7 @@ Everything here is read from files when it is first asked for, never at import.
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,10 @@ from assets.errors import NotReadyError
 from assets.failures import FailureLog
 from assets.partitions import Partitions
 from assets.processes import note_process
-from assets.slots import EndpointSlots, StepContext
+from assets.slots import Slots, StepContext, endpoint_pool, machine_pool
 from assets.versions import Versions
 from videomme_pipeline.annotations.question import Question, VideoReference
+from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.models.catalog import ModelSpec
@@ -47,26 +48,42 @@ def no_progress(progress: Progress) -> None:
 class Spending:
     """What one run may spend on models, over all its evaluations, and what it has spent.
 
-    `stopped_by` says how to go on, once the money was used up. No fingerprint knows of it.
+    `stops` say of each evaluation that ran out of money how to go on. Once a request did not fit
+    into what was left, it `is_used_up`: nothing that costs is asked. No fingerprint knows of it.
     """
 
     run_id: str | None = None
     most_dollars: float | None = None
     spent_dollars: float = 0.0
-    stopped_by: str | None = None
+    is_used_up: bool = False
+    stops: list[str] = field(default_factory=list)
+
+    @property
+    def stopped_by(self) -> str | None:
+        """The first of the `stops`: what comes after it finds no money either."""
+        return next(iter(self.stops), None)
 
     @property
     def left_dollars(self) -> float | None:
         """None without a limit."""
         if self.most_dollars is None:
             return None
-        return max(self.most_dollars - self.spent_dollars, 0.0)
+        return 0.0 if self.is_used_up else max(self.most_dollars - self.spent_dollars, 0.0)
 
     def begin(self, run_id: str, most_dollars: float | None) -> None:
         """Count anew in every step of another run."""
         if run_id != self.run_id:
             self.run_id, self.most_dollars = run_id, most_dollars
-            self.spent_dollars, self.stopped_by = 0.0, None
+            self.spent_dollars, self.is_used_up, self.stops = 0.0, False, []
+
+    def stop(self, name: str, error: CostLimitError, own_limit: float | None) -> CostLimitError:
+        """What to say where `error` ended the asking under `name`: it was its model's `own_limit`,
+        or that of the run."""
+        if self.most_dollars is not None and error.most_dollars != own_limit:
+            self.is_used_up = True
+            error = CostLimitError(self.most_dollars, self.spent_dollars)
+        self.stops.append(f"{name}: {error}")
+        return error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +94,7 @@ class Project:
     store: Store
     on_progress: Callable[[Progress], None] = no_progress
     spending: Spending = field(default_factory=Spending)
-    slots: EndpointSlots = field(default_factory=EndpointSlots)
+    slots: Slots = field(default_factory=Slots)
 
     @cached_property
     def benchmarks(self) -> dict[str, "Benchmark"]:
@@ -90,23 +107,26 @@ class Project:
         return HashCache(self.store.local("hashes.sqlite"))
 
     @contextmanager
-    def within(self, context: StepContext, most_dollars: float | None = None) -> Iterator[None]:
-        """The block is the work of one step of a run, which may spend so much over all steps."""
+    def within(
+        self, context: StepContext, *, takes_machine: bool, most_dollars: float | None = None
+    ) -> Iterator[None]:
+        """The block is the work of one step of a run, which may spend so much over all steps.
+
+        One that `takes_machine` begins when no other such step works on this machine.
+        """
         note_process(context.instance, context.run)
         self.spending.begin(context.run.run_id, most_dollars)
-        with self.slots.within(context):
+        pool = machine_pool() if takes_machine else None
+        with self.slots.within(context), self.slots.hold(pool, self._show_wait):
             yield
 
-    @contextmanager
-    def asking(self, model: ModelSpec) -> Iterator[None]:
+    def asking(self, model: ModelSpec) -> AbstractContextManager[None]:
         """The block asks a model: it has its turn at the endpoint, or waits for it first."""
+        return self.slots.hold(endpoint_pool(model), self._show_wait)
 
-        def show(pool: str, is_over: bool) -> None:
-            what = f"turn at {pool}, where another run asks"
-            self.on_progress(Progress(what=what, done=int(is_over), total=1))
-
-        with self.slots.hold(model, show):
-            yield
+    def _show_wait(self, pool: str, is_over: bool) -> None:
+        what = f"turn at {pool}, which another run has"
+        self.on_progress(Progress(what=what, done=int(is_over), total=1))
 
 
 def configuration_folder() -> Path:

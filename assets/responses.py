@@ -8,15 +8,16 @@ from itertools import chain
 
 import dagster as dg
 
+from assets.errors import NotReadyError
 from assets.failures import FailureLog
 from assets.frames import load_frames, shown_frames
 from assets.partitions import Cell
-from assets.resources import Benchmark, Progress
+from assets.resources import Benchmark, Progress, Project
 from assets.stage import INCOMPLETE, BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.catalog import ModelSpec, build_model
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses import collect
@@ -41,6 +42,7 @@ class Responses(BenchmarkStage):
     kinds = frozenset({"openai", "sqlite", "parquet"})
     row_class = Response
     settings = ("model", "decoding", "samples")
+    takes_machine = False
     code_version = f"1.{RESPONSE_VERSION}"
 
     def target(self, cell: Cell) -> Target:
@@ -102,13 +104,14 @@ class Responses(BenchmarkStage):
                         yield self._store(target, answers, journal, of_all)
             except CostLimitError as error:
                 # Not a failure: these are as missing as before, and what was asked is kept.
-                self.benchmark.project.spending.stopped_by = f"{evaluation.name}: {error}"
                 for video_id, target in waiting.items():
                     rest = _not_asked(requests[video_id], evaluation, held[video_id], str(error))
                     self._write(target, [*held[video_id], *rest], journal)
             except VideoMMEError as error:
                 # What was answered is in the journal; the next run goes on from there.
                 yield from (Failed(cell=t.cell, reason=str(error)) for t in waiting.values())
+        took = summary_markdown(summarize(chain(*held.values())))
+        dg.get_dagster_logger().info(f"{evaluation.name}: what asking took\n\n{took}")
 
     def _store(
         self,
@@ -179,28 +182,42 @@ def ask(
     journal: Journal,
     observation: str | None = None,
 ) -> Iterator[Response]:
+    """Every response of an evaluation's model to `requests`. Raises as `ask_model`."""
+    plan = plan_of(evaluation, observation)
+    return ask_model(benchmark.project, evaluation.model, requests, journal, plan)
+
+
+def ask_model(
+    project: Project,
+    spec: ModelSpec,
+    requests: Sequence[VideoRequests],
+    journal: Journal,
+    plan: Plan,
+) -> Iterator[Response]:
     """Every response to `requests`, as it comes, within what the run may still spend.
 
     Raises:
         VideoMMEError: after the last response, when no further question can be answered, or the
             money is used up.
     """
-    project, spec = benchmark.project, evaluation.model
-    plan = plan_of(evaluation, observation)
+    spending = project.spending
     if spec.costs_money:
-        plan = replace(plan, max_cost_dollars=project.spending.left_dollars)
-    what = f"{evaluation.name}: responses"
-    total = sum(len(request.questions) for request in requests) * evaluation.samples
-    spent_before = project.spending.spent_dollars
+        plan = replace(plan, max_cost_dollars=spending.left_dollars)
+    what = f"{plan.evaluation}: responses"
+    total = sum(len(request.questions) for request in requests) * plan.samples
+    spent_before = spending.spent_dollars
 
     def spent(progress: collect.Progress) -> None:
-        project.spending.spent_dollars = spent_before + progress.cost_dollars
+        spending.spent_dollars = spent_before + progress.cost_dollars
 
     collected = collect.collect_now(requests, build_model(spec), journal, plan, on_progress=spent)
     with project.asking(spec), closing(collected) as asked:
-        for done, response in enumerate(asked, start=1):
-            project.on_progress(Progress(what=what, done=done, total=total))
-            yield response
+        try:
+            for done, response in enumerate(asked, start=1):
+                project.on_progress(Progress(what=what, done=done, total=total))
+                yield response
+        except CostLimitError as error:
+            raise spending.stop(plan.evaluation, error, spec.limits.max_cost_dollars) from error
 
 
 def requests_of(benchmark: Benchmark, evaluation: Evaluation, video_id: str) -> VideoRequests:
@@ -222,6 +239,20 @@ def requests_of(benchmark: Benchmark, evaluation: Evaluation, video_id: str) -> 
         frame_digests=[fingerprint(held) if sees_times else held.digest for held in shown],
         load_frames=lambda: load_frames(benchmark, video_id, evaluation),
     )
+
+
+def stored_responses(
+    benchmark: Benchmark, evaluation: Evaluation, video_id: str
+) -> dict[tuple[str, int], Response]:
+    """The stored responses by question and sample; older ones to another request are none."""
+    path = benchmark.store.responses(benchmark.name, evaluation.name, video_id)
+    try:
+        version = benchmark.versions.responses(video_id, evaluation)
+    except NotReadyError:
+        return {}
+    if stored_fingerprint(path) not in (version, version + INCOMPLETE):
+        return {}
+    return {(row.question_id, row.sample): row for row in read_rows(path, Response)}
 
 
 def _prompts(benchmark: Benchmark, evaluation: Evaluation, video_id: str) -> list[Prompt]:

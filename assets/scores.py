@@ -7,10 +7,10 @@ from functools import partial
 
 import dagster as dg
 
-from assets.errors import NotReadyError
 from assets.failures import FailureLog
 from assets.partitions import Cell
 from assets.pictures import picture
+from assets.responses import ask_model, stored_responses
 from assets.stage import INCOMPLETE, BenchmarkStage, Failed, Made, Target
 from videomme_pipeline.annotations.question import Question
 from videomme_pipeline.errors import VideoMMEError
@@ -21,7 +21,7 @@ from videomme_pipeline.scoring.breakdowns import BREAKDOWNS, breakdown, group_br
 from videomme_pipeline.scoring.judge_reader import ask_judge, judge_rows, summarize_judge
 from videomme_pipeline.scoring.score import SCORE_VERSION, score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.store import read_rows, stored_fingerprint, write_rows
+from videomme_pipeline.store import write_rows
 
 
 class Scores(BenchmarkStage):
@@ -33,6 +33,7 @@ class Scores(BenchmarkStage):
     kinds = frozenset({"parquet"})
     row_class = ScoredQuestion
     settings = ("reader", "judge")
+    takes_machine = False
     code_version = f"1.{SCORE_VERSION}"
 
     def target(self, cell: Cell) -> Target:
@@ -74,6 +75,8 @@ class Scores(BenchmarkStage):
             for video_id in self.benchmark.questions
             for question, response in self._answers(video_id, evaluation, reasons)
         ]
+        stops = self.benchmark.project.spending.stops
+        stops_before = len(stops)
         rows = self._judged(scored, evaluation)
         outcomes = Counter(row.outcome for row in rows)
         unjudged = [row.judge_error for row in rows if row.judge_error]
@@ -86,7 +89,7 @@ class Scores(BenchmarkStage):
             recipe=evaluation.specification,
         )
         yield Made(target=target, metadata=_metadata(rows, outcomes), incomplete=incomplete)
-        if unjudged:
+        if unjudged and len(stops) == stops_before:  # else the money alone was missing
             yield Failed(
                 cell=target.cell,
                 reason=f"{len(unjudged)} requests to its judge failed: {unjudged[0]}",
@@ -99,14 +102,20 @@ class Scores(BenchmarkStage):
         judge = evaluation.judge
         if judge is None:
             return [row for _, row in scored]
-        ask = partial(ask_judge, judge, self.store.journal, evaluation.name)
+        ask = partial(
+            ask_judge,
+            judge,
+            self.store.journal,
+            evaluation.name,
+            ask=partial(ask_model, self.benchmark.project),
+        )
         return judge_rows(scored, judge.model.name, ask)
 
     def _answers(
         self, video_id: str, evaluation: Evaluation, reasons: Mapping[Cell, str]
     ) -> Iterator[tuple[Question, Response]]:
         """Each question of a video with its responses, or with the reason why there is none."""
-        held = self._responses(video_id, evaluation)
+        held = stored_responses(self.benchmark, evaluation, video_id)
         for question in self.benchmark.questions[video_id]:
             for sample in range(evaluation.samples):
                 response = held.get((question.question_id, sample))
@@ -123,17 +132,6 @@ class Scores(BenchmarkStage):
                         ),
                     ),
                 )
-
-    def _responses(self, video_id: str, evaluation: Evaluation) -> dict[tuple[str, int], Response]:
-        """The stored responses by question and sample; older ones to another request are none."""
-        path = self.store.responses(self.benchmark.name, evaluation.name, video_id)
-        try:
-            version = self.benchmark.versions.responses(video_id, evaluation)
-        except NotReadyError:
-            return {}
-        if stored_fingerprint(path) not in (version, version + INCOMPLETE):
-            return {}
-        return {(row.question_id, row.sample): row for row in read_rows(path, Response)}
 
 
 def _metadata(rows: Sequence[ScoredQuestion], outcomes: Counter[Outcome]) -> dict[str, object]:

@@ -108,6 +108,10 @@ def test_a_server_that_is_down_stops_no_other_and_the_next_run_heals(
     assert {row.outcome for row in scored(project, "served")} == {Outcome.FAILED}
     assert all(row.error for row in scored(project, "served"))
     assert Outcome.FAILED not in {row.outcome for row in scored(project, "blind")}
+    logged = [entry.user_message for entry in instance.all_logs(str(refreshed.run_id))]
+    (took,) = (text for text in logged if text.startswith("served: what asking took"))
+    assert "| failed | 3 |" in took
+    assert "| failed: connection | 3 |" in took
     with ModelServer(port=port) as server:
         healed = refresh_project(write_served(server.base_url, BOTH, limits=LIMITS), instance, both)
         assert healed.behind == []
