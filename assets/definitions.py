@@ -132,13 +132,13 @@ def _asset(
     ) -> Iterator[
         dg.AssetMaterialization | dg.MaterializeResult[None] | dg.AssetCheckResult | dg.Output[None]
     ]:
-        stage.look_again()
         asked = [stage.cell(key) for key in context.partition_keys] if partitions else [Cell()]
-        recorded = recorded_versions(context.instance, stage)
-        seen = newest_event(context.instance)
-        failed_before = stage.failures.read()
         several = len(asked) > 1
-        with project.within(context):
+        with project.within(context, takes_machine=stage.takes_machine):
+            stage.look_again()
+            recorded = recorded_versions(context.instance, stage)
+            seen = newest_event(context.instance)
+            failed_before = stage.failures.read()
             for event in refresh(stage, asked, recorded, seen, report_fresh=True):
                 yield event if several else _result(event)
         stage.announce(context.instance)

@@ -70,7 +70,11 @@ def _op(name: str, stages: Sequence[Stage], project: Project, *, is_first: bool)
     )
     def refresh_stage(context: dg.OpExecutionContext, request: RefreshRequest) -> None:
         spending = project.spending
-        with project.within(context, request.max_cost_dollars):
+        with project.within(
+            context,
+            takes_machine=stages[0].takes_machine,
+            most_dollars=request.max_cost_dollars,
+        ):
             stopped_before = spending.stopped_by
             for stage in stages:
                 _refresh(context, stage, request.evaluations or None)

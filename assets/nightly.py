@@ -311,7 +311,7 @@ def night_asset(
         tracked.benchmark.look_again()
         night = context.partition_key
         tracked.baseline()
-        with tracked.benchmark.project.within(context):
+        with tracked.benchmark.project.within(context, takes_machine=False):
             rows = tracked.observe(night)
         report = tracked.judge(night)
         version = fingerprint(evaluation.fingerprint, night, len(rows))

@@ -1,4 +1,4 @@
-"""The slot that a step holds at an endpoint while it asks there.
+"""The slots that steps hold: at an endpoint while they ask there, of the machine while they use it.
 
 Dagster gives a step one pool at most, and from its first moment to its last; a step here asks
 several endpoints, one after the other. So it claims each slot itself, by Dagster's own rules
@@ -6,6 +6,7 @@ several endpoints, one after the other. So it claims each slot itself, by Dagste
 module alone uses it, and tests hold Dagster to it.
 """
 
+import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,14 +34,20 @@ def endpoint_pool(model: ModelSpec) -> str | None:
     if model.kind is not ModelKind.OPENAI_COMPATIBLE:
         return None
     address = model.endpoint.partition("//")[2]
-    return "".join(c if c.isalnum() else "_" for c in address)
+    return _word(address)
 
 
-class EndpointSlots:
-    """What the step that works now holds. Where no step works, no slot is needed."""
+def machine_pool() -> str:
+    """The pool of what uses all cores of this machine, or a file that one alone may write."""
+    return f"machine_{_word(platform.node())}"
+
+
+class Slots:
+    """What the step that works now holds: one slot at a time; outside of steps none is needed."""
 
     def __init__(self) -> None:
         self._context: StepContext | None = None
+        self._pool: str | None = None
 
     @contextmanager
     def within(self, context: StepContext) -> Iterator[None]:
@@ -50,21 +57,20 @@ class EndpointSlots:
             yield
         finally:
             self._context = None
-            storage = context.instance.event_log_storage
-            if storage.supports_global_concurrency_limits:
+            if self._pool is not None:
+                self._pool = None
+                storage = context.instance.event_log_storage
                 storage.free_concurrency_slot_for_step(context.run.run_id, _step_key(context))
 
     @contextmanager
-    def hold(self, model: ModelSpec, on_wait: OnWait) -> Iterator[None]:
-        """Have a slot of the model's endpoint in the block; wait for it where others hold all.
-
-        A step holds one slot at a time.
-        """
-        context, pool = self._context, endpoint_pool(model)
+    def hold(self, pool: str | None, on_wait: OnWait) -> Iterator[None]:
+        """Have a slot of a pool in the block; wait for it where others hold all of them."""
+        context = self._context
         if context is None or pool is None:
             yield
             return
-        step = _step_key(context)
+        assert self._pool is None, f"already holds a slot of {self._pool}"
+        step, self._pool = _step_key(context), pool
         with InstanceConcurrencyContext(context.instance, context.run) as slots:
             try:
                 if not slots.claim(pool, step):
@@ -74,6 +80,8 @@ class EndpointSlots:
                 yield
             finally:
                 slots.free_step(step)
+                if self._context is context:
+                    self._pool = None
 
 
 def _wait(
@@ -104,6 +112,10 @@ def _wake(instance: dg.DagsterInstance, pool: str) -> None:
     assert isinstance(storage, SqlEventLogStorage)
     if storage.has_unassigned_slots(pool):
         storage.assign_pending_steps([pool])
+
+
+def _word(text: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in text)
 
 
 def _step_key(context: StepContext) -> str:

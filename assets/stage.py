@@ -82,6 +82,8 @@ class Stage(ABC):
     upstream: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[frozenset[str]] = frozenset()
     row_class: ClassVar[type | None] = None
+    takes_machine: ClassVar[bool] = True
+    """Whether it uses all cores, or a file that one alone may write: runs take turns at it."""
 
     @property
     def dimensions(self) -> frozenset[Dimension]:

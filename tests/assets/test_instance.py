@@ -19,7 +19,7 @@ def test_a_changed_setting_takes_effect_and_a_file_of_ones_own_is_left_alone(hom
     prepare_home()
     settings = home / "dagster.yaml"
     written = settings.read_text()
-    settings.write_text(written.replace("max_concurrent_runs: 1", "max_concurrent_runs: 7"))
+    settings.write_text(written.replace("max_concurrent_runs: 4", "max_concurrent_runs: 7"))
     prepare_home()
     assert settings.read_text() == written
     settings.write_text("# mine\ntelemetry:\n  enabled: false\n")

@@ -1,10 +1,12 @@
-"""Slots at endpoints: who asks one holds a slot of its pool, of no other, and no longer."""
+"""Slots: who asks an endpoint holds one of its pool, of no other, and no longer; so does who takes
+the machine."""
 
 import asyncio
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,9 +25,9 @@ from assets.instance import open_instance
 from assets.processes import end_dead_runs
 from assets.resources import Progress, Project, open_project
 from assets.run import refresh_project, run_night
-from assets.slots import endpoint_pool
+from assets.slots import endpoint_pool, machine_pool
 from assets.stage import SharedStage
-from tests.assets.conftest import VIDEOS, WriteProject
+from tests.assets.conftest import EVALUATIONS, VIDEOS, WriteProject
 from tests.model_server import ModelServer
 from videomme_pipeline.models.catalog import ModelSpec
 
@@ -101,8 +103,12 @@ def until(happens: Callable[[], object]) -> None:
 
 
 def pool(server: Gate) -> ConcurrencyKeyInfo:
+    return named(server.pool)
+
+
+def named(pool: str) -> ConcurrencyKeyInfo:
     with open_instance() as instance:
-        return instance.event_log_storage.get_concurrency_info(server.pool)
+        return instance.event_log_storage.get_concurrency_info(pool)
 
 
 def is_free(server: Gate) -> bool:
@@ -235,6 +241,29 @@ def test_a_step_that_fails_gives_its_slot_back(
     assert is_free(server)
 
 
+def test_steps_that_use_the_machine_take_turns(
+    write: Callable[..., Project], threads: ThreadPoolExecutor
+) -> None:
+    decodes, goes_on = threading.Event(), threading.Event()
+
+    def holds(progress: Progress) -> None:
+        if "frames" in progress.what:
+            decodes.set()
+            goes_on.wait(WAITS_SECONDS)
+
+    evaluations = {"a": EVALUATIONS["few"], "b": EVALUATIONS["blind"]}
+    first = threads.submit(refresh, write(evaluations, on_progress=holds), "a")
+    assert decodes.wait(WAITS_SECONDS)
+    (slot,) = named(machine_pool()).claimed_slots
+    assert slot.step_key == "refresh_frames"
+    second = threads.submit(refresh, write(evaluations), "b")
+    until(lambda: named(machine_pool()).pending_step_count == 1)
+    goes_on.set()
+    assert first.result(WAITS_SECONDS) == second.result(WAITS_SECONDS) == []
+    assert named(machine_pool()).claimed_slots == []
+
+
+@pytest.mark.slow
 def test_a_limit_is_dagsters_and_can_be_raised(
     write: Callable[..., Project], servers: tuple[Gate, Gate], threads: ThreadPoolExecutor
 ) -> None:
