@@ -6,14 +6,17 @@ several endpoints, one after the other. So it claims each slot itself, by Dagste
 module alone uses it, and tests hold Dagster to it.
 """
 
+import fcntl
 import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import dagster as dg
 from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 
 from assets.processes import end_dead_runs
 from videomme_pipeline.models.catalog import ModelKind, ModelSpec
@@ -73,7 +76,7 @@ class Slots:
         step, self._pool = _step_key(context), pool
         with InstanceConcurrencyContext(context.instance, context.run) as slots:
             try:
-                if not slots.claim(pool, step):
+                if not claim(context.instance, slots, pool, step):
                     on_wait(pool, False)
                     _wait(context, slots, pool, step)
                     on_wait(pool, True)
@@ -95,12 +98,27 @@ def _wait(
     held = instance.event_log_storage.get_concurrency_info(pool).claimed_slots
     runs = ", ".join(sorted({slot.run_id.partition("-")[0] for slot in held}))
     context.log.info(f"waits for a slot of the pool {pool}, which is held by run {runs}")
-    while not slots.claim(pool, step):
+    while not claim(instance, slots, pool, step):
         end_dead_runs(instance)
         _wake(instance, pool)
         time.sleep(LOOKS_EVERY_SECONDS)
     waited = time.monotonic() - began
     context.log.info(f"has a slot of the pool {pool} after {waited:.0f} seconds")
+
+
+def claim(
+    instance: dg.DagsterInstance, slots: InstanceConcurrencyContext, pool: str, step: str
+) -> bool:
+    """Take a free slot if there is one.
+
+    SQLite locks no row that it reads: two who claim at once would both have the only slot. So one
+    claims at a time on this machine, which alone can have that instance.
+    """
+    if not isinstance(instance.event_log_storage, SqliteEventLogStorage):
+        return slots.claim(pool, step)
+    with (Path(instance.root_directory) / ".claims").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return slots.claim(pool, step)
 
 
 def _wake(instance: dg.DagsterInstance, pool: str) -> None:

@@ -17,7 +17,9 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+from dagster._core.utils import make_new_run_id
 from dagster._utils.concurrency import ConcurrencyKeyInfo
 
 from assets.definitions import build_definitions
@@ -25,7 +27,7 @@ from assets.instance import open_instance
 from assets.processes import end_dead_runs
 from assets.resources import Progress, Project, open_project
 from assets.run import refresh_project, run_night
-from assets.slots import endpoint_pool, machine_pool
+from assets.slots import claim, endpoint_pool, machine_pool
 from assets.stage import SharedStage
 from tests.assets.conftest import EVALUATIONS, VIDEOS, WriteProject
 from tests.model_server import ModelServer
@@ -299,6 +301,23 @@ def test_who_waits_at_a_free_slot_is_not_overlooked(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(storage_class, "add_pending_step", overlooked)
             assert refresh(project, "a") == []
+
+
+def test_of_those_who_come_at_once_one_alone_has_the_slot(home: Path) -> None:
+    comers, begin = 4, threading.Barrier(4)
+
+    def claims(number: int) -> bool:
+        run = dg.DagsterRun(job_name="made_up", run_id=make_new_run_id())
+        with open_instance() as instance, InstanceConcurrencyContext(instance, run) as slots:
+            begin.wait()
+            has_it = claim(instance, slots, f"pool_{number}", "step")
+            begin.wait()
+            return has_it
+
+    with open_instance() as instance, ThreadPoolExecutor(comers) as threads:
+        for number in range(12):
+            instance.event_log_storage.initialize_concurrency_limit_to_default(f"pool_{number}")
+            assert sum(threads.map(claims, [number] * comers)) == 1
 
 
 ASKS = """
