@@ -5,7 +5,8 @@
 2,700 questions on 900 videos, 32 frames of 40 KB each, an endpoint in another process that takes
 200 ms an answer, 64 in flight. The ideal is 2,700 / 64 rounds of 200 ms, or what the machine
 can push through the loopback (ready-made bytes without any client, measured in the same run),
-whichever is longer. `create` is plain `AsyncOpenAI.chat.completions.create` behind a semaphore,
+whichever is longer; `without_client` is how long those ready-made bytes take with the delay, which
+no client can be below. `create` is plain `AsyncOpenAI.chat.completions.create` behind a semaphore,
 on fewer questions, since it is slow.
 """
 
@@ -67,6 +68,8 @@ def measure(video_count: int, create_videos: int) -> dict[str, Any]:
             resumed = _collect(Path(folder) / "journal", asked, server.base_url)
             resumed_requests = server.requests - before
         with endpoint(DELAY_SECONDS) as server:
+            rate = asyncio.run(_bodies_per_second(asked[0], server.base_url, questions))
+        with endpoint(DELAY_SECONDS) as server:
             create_seconds = asyncio.run(_create(asked[:create_videos], server.base_url))
     by_delay = ceil(questions / IN_FLIGHT) * DELAY_SECONDS
     ideal = max(by_delay, questions / limit)
@@ -78,6 +81,7 @@ def measure(video_count: int, create_videos: int) -> dict[str, Any]:
         "ideal_by_loopback_seconds": round(questions / limit, 2),
         "bound_by": "delay" if ideal == by_delay else "loopback",
         "seconds": round(seconds, 2),
+        "without_client_seconds": round(questions / rate, 2),
         "share_of_ideal": round(ideal / seconds, 3),
         "cpu_ms_per_question": round(cpu / questions * 1000, 2),
         "server_cpu_ms_per_question": round(server_cpu / questions * 1000, 2),
