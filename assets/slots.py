@@ -17,6 +17,7 @@ import dagster as dg
 from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from sqlalchemy import text
 
 from assets.processes import end_dead_runs
 from videomme_pipeline.models.catalog import ModelKind, ModelSpec
@@ -109,16 +110,31 @@ def _wait(
 def claim(
     instance: dg.DagsterInstance, slots: InstanceConcurrencyContext, pool: str, step: str
 ) -> bool:
-    """Take a free slot if there is one.
+    """Take a free slot if there is one."""
+    with _alone(instance, pool):
+        return slots.claim(pool, step)
 
-    SQLite locks no row that it reads: two who claim at once would both have the only slot. So one
-    claims at a time on this machine, which alone can have that instance.
-    """
-    if not isinstance(instance.event_log_storage, SqliteEventLogStorage):
-        return slots.claim(pool, step)
-    with (Path(instance.root_directory) / ".claims").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        return slots.claim(pool, step)
+
+@contextmanager
+def _alone(instance: dg.DagsterInstance, pool: str) -> Iterator[None]:
+    """One claims at a time: Dagster finds a free slot first and takes it then, so that two who
+    come at once would both have it. An instance over SQLite is on one machine."""
+    storage = instance.event_log_storage
+    if isinstance(storage, SqliteEventLogStorage):
+        with (Path(instance.root_directory) / ".claims").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    elif isinstance(storage, SqlEventLogStorage) and storage.supports_global_concurrency_limits:
+        with storage.index_connection() as connection:
+            connection.execute(text("select pg_advisory_lock(hashtext(:pool))"), {"pool": pool})
+            try:
+                yield
+            finally:
+                connection.execute(
+                    text("select pg_advisory_unlock(hashtext(:pool))"), {"pool": pool}
+                )
+    else:
+        yield
 
 
 def _wake(instance: dg.DagsterInstance, pool: str) -> None:

@@ -304,20 +304,24 @@ def test_who_waits_at_a_free_slot_is_not_overlooked(
 
 
 def test_of_those_who_come_at_once_one_alone_has_the_slot(home: Path) -> None:
-    comers, begin = 4, threading.Barrier(4)
+    pools = [f"pool_{number}" for number in range(40)]
+    comers = 3
+    all_are_here = threading.Barrier(comers, timeout=WAITS_SECONDS)
 
-    def claims(number: int) -> bool:
-        run = dg.DagsterRun(job_name="made_up", run_id=make_new_run_id())
+    def claims(run_id: str) -> list[bool]:
+        run, has_it = dg.DagsterRun(job_name="made_up", run_id=run_id), []
         with open_instance() as instance, InstanceConcurrencyContext(instance, run) as slots:
-            begin.wait()
-            has_it = claim(instance, slots, f"pool_{number}", "step")
-            begin.wait()
-            return has_it
+            for number, pool in enumerate(pools):
+                all_are_here.wait()
+                has_it.append(claim(instance, slots, pool, f"step_{number}"))
+        return has_it
 
-    with open_instance() as instance, ThreadPoolExecutor(comers) as threads:
-        for number in range(12):
-            instance.event_log_storage.initialize_concurrency_limit_to_default(f"pool_{number}")
-            assert sum(threads.map(claims, [number] * comers)) == 1
+    with open_instance() as instance:
+        for pool in pools:
+            instance.event_log_storage.initialize_concurrency_limit_to_default(pool)
+    with ThreadPoolExecutor(comers) as threads:
+        claimed = threads.map(claims, [make_new_run_id() for _ in range(comers)])
+    assert [sum(of_pool) for of_pool in zip(*claimed, strict=True)] == [1] * len(pools)
 
 
 ASKS = """
