@@ -50,6 +50,8 @@ class AsyncioBackend(httpcore2.AsyncNetworkBackend):
 class Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
     """One connection. What came before it broke can still be read."""
 
+    _transport: asyncio.Transport
+
     def __init__(self) -> None:
         self._received: list[bytes] = []
         self._lost: Exception | None = None
