@@ -1,5 +1,6 @@
 """Backends: the pictures of a full sequential decode, or a refusal that says why."""
 
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -111,6 +112,19 @@ def test_decord_is_refused_where_it_is_known_to_be_wrong(
     refused = why_not(Backend.DECORD, path, index_packets(path))
     assert refused is not None
     assert reason in refused
+
+
+def test_a_backend_that_does_not_load_is_refused(
+    tmp_path: Path, odd_video_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "torchcodec" / "__init__.py"
+    package.parent.mkdir()
+    package.write_text("raise RuntimeError('Could not load libtorchcodec.\\nLikely causes: …')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torchcodec", raising=False)
+    path = write_video(odd_video_folder / "plain.mp4")
+    found = why_not(Backend.TORCHCODEC, path, index_packets(path))
+    assert found == "torchcodec does not load: Could not load libtorchcodec."
 
 
 def test_damage_is_reported_and_sound_frames_around_it_are_right(tmp_path: Path) -> None:

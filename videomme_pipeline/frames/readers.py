@@ -8,6 +8,7 @@ processes by `frames.decode`. Pictures are drawn in `frames.jpeg`.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,10 @@ def why_not(backend: Backend, path: Path, index: PacketIndex) -> str | None:
         return None
     if find_spec(backend.value) is None:
         return f"{backend} is not installed"
+    try:
+        import_module(backend.value)
+    except (ImportError, OSError, RuntimeError) as error:  # such as a missing FFmpeg
+        return f"{backend} does not load: {str(error).splitlines()[0]}"
     if index.source is IndexSource.DECODE:
         return "its packets carry no usable timestamps"
     with open_video(path) as (container, stream):
