@@ -19,7 +19,7 @@ from assets.processes import note_process
 from assets.slots import Slots, StepContext, endpoint_pool, machine_pool
 from assets.versions import Versions
 from videomme_pipeline.annotations.question import Question, VideoReference
-from videomme_pipeline.errors import CostLimitError
+from videomme_pipeline.errors import ConfigurationError, CostLimitError
 from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.models.catalog import ModelSpec
@@ -146,6 +146,11 @@ def open_project(
     """
     folder = configuration or configuration_folder()
     root = data or os.environ.get(DATA_VARIABLE, "data")
+    if not (folder / "benchmarks.yaml").exists():
+        raise ConfigurationError(
+            f"{folder / 'benchmarks.yaml'}: no such file; run this in the project's folder, or "
+            f"name the folder of its configuration in {CONFIGURATION_VARIABLE}"
+        )
     return Project(
         configuration=read_configuration(folder), store=Store.at(root), on_progress=on_progress
     )

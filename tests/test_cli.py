@@ -448,7 +448,8 @@ def test_a_folder_without_configuration_is_named(
 ) -> None:
     use(monkeypatch, tmp_path)
     for arguments in (["run"], ["status"], ["doctor"], ["init", "mine"]):
-        assert "benchmarks.yaml: no such file" in videomme(*arguments).failed_with
+        said = videomme(*arguments).failed_with
+        assert "benchmarks.yaml: no such file; run this in the project's folder" in said
     assert not (tmp_path / "configuration").exists()
 
 
