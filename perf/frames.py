@@ -62,11 +62,14 @@ def read_to_rgb(path: Path, sampling: str) -> None:
 def times_the_floor(path: Path, sampling: str) -> float:
     """CPU time of the planned reader without the conversion to RGB, over that of the floor.
 
-    Each is the least of five, by turns.
+    Each is the least of two turns or more, as many as 15 seconds allow.
     """
-    turns = [(_cpu(lambda: _read_only(path, sampling)), floor(path, sampling)) for _ in range(5)]
-    reader, decoder = (min(seconds) for seconds in zip(*turns, strict=True))
-    return float(reader / decoder)
+    readers: list[float] = []
+    floors: list[float] = []
+    while len(readers) < 2 or sum(readers) + sum(floors) < 15:
+        readers.append(_cpu(lambda: _read_only(path, sampling)))
+        floors.append(floor(path, sampling))
+    return min(readers) / min(floors)
 
 
 def _read_only(path: Path, sampling: str) -> None:
