@@ -4,6 +4,7 @@ import asyncio
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,48 @@ async def test_the_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyP
 async def test_an_encrypted_endpoint_is_trusted_only_with_its_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    async with encrypted_endpoint(tmp_path) as (port, certificate):
+        stranger = OpenAICompatibleModel(spec(f"https://localhost:{port}/v1"))
+        with pytest.raises(ResponseFailure, match="CERTIFICATE_VERIFY_FAILED"):
+            await stranger.respond(request())
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert await answer_of(port) == (200, b"{}")
+
+
+async def test_an_encrypted_endpoint_is_reached_through_a_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+    piping: list[asyncio.Task[None]] = []
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            writer.write(data)
+        writer.close()
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        asked.append(head.partition(b"\r\n")[0])
+        host, port = head.split()[1].decode().split(":")
+        there, back = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        piping.extend(map(asyncio.create_task, (pipe(reader, back), pipe(there, writer))))
+
+    async with encrypted_endpoint(tmp_path) as (port, certificate):
+        proxy = await asyncio.start_server(forward, "localhost", 0)
+        proxy_port = proxy.sockets[0].getsockname()[1]
+        monkeypatch.setenv("https_proxy", f"http://localhost:{proxy_port}")
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert await answer_of(port) == (200, b"{}")
+        proxy.close()
+    assert asked == [f"CONNECT localhost:{port} HTTP/1.1".encode()]
+    await asyncio.gather(*piping, return_exceptions=True)
+
+
+@asynccontextmanager
+async def encrypted_endpoint(folder: Path) -> AsyncIterator[tuple[int, Path]]:
+    """An endpoint on a port of `localhost` that answers `{}`, and its certificate."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
     command = (
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
         f"-keyout {key} -out {certificate} -subj /CN=localhost "
@@ -125,21 +167,24 @@ async def test_an_encrypted_endpoint_is_trusted_only_with_its_certificate(
         await writer.drain()
         writer.close()
 
+    server = await asyncio.start_server(answer, "localhost", 0, ssl=context)
+    try:
+        yield server.sockets[0].getsockname()[1], certificate
+    finally:
+        server.close()
+
+
+async def answer_of(port: int) -> tuple[int, bytes]:
+    """What the encrypted endpoint answers."""
+
     async def body() -> AsyncIterator[bytes]:
         yield b"body"
 
-    server = await asyncio.start_server(answer, "localhost", 0, ssl=context)
-    port = server.sockets[0].getsockname()[1]
-    stranger = OpenAICompatibleModel(spec(f"https://localhost:{port}/v1"))
-    with pytest.raises(ResponseFailure, match="CERTIFICATE_VERIFY_FAILED"):
-        await stranger.respond(request())
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     client = connect(spec(f"https://localhost:{port}/v1"), None)
     connections = Connections(client, "chat/completions", timeout_seconds=5)
     found = await connections.post(body(), 4)
-    assert (found.status, found.content) == (200, b"{}")
     await connections.close()
-    server.close()
+    return found.status, found.content
 
 
 def test_questions_of_one_video_share_its_encoded_frames() -> None:
