@@ -56,7 +56,7 @@ def a_run(instance: dg.DagsterInstance, **noted: Any) -> dg.DagsterRun:
         """Nothing."""
 
     run = instance.create_run_for_job(idle)
-    here = json.loads(RunProcess.this(run.run_id).as_tag())
+    here = json.loads(RunProcess.here(run_id=run.run_id).as_json())
     instance.add_run_tags(run.run_id, {PROCESS_TAG: json.dumps(here | noted)})
     instance.report_dagster_event(
         dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "idle"), run.run_id

@@ -9,9 +9,7 @@ Write-ahead logging needs a local disk: all processes that share a journal run o
 """
 
 import json
-import os
 import queue
-import socket
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,10 +23,9 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-import psutil
-
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
+from videomme_pipeline.processes import ProcessIdentity
 from videomme_pipeline.responses.response import Attempted, AttemptRow, Response
 
 BUSY_TIMEOUT_SECONDS = 60.0
@@ -135,7 +132,7 @@ class Journal:
 
     def __init__(self, path: Path, *, flushes_every_commit: bool = True) -> None:
         self.path = path
-        self.owner = _owner_of(psutil.Process())
+        self.owner = _Owner.here(journal=uuid4().hex[:8]).as_json()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         # Claims may be lost with the power; only responses are worth waiting for the disk.
@@ -393,21 +390,16 @@ def _attempt_of(row: dict[str, Any]) -> Attempt:
     return Attempt(**{**row, "failure": failure, "started_at": started_at})
 
 
-def _owner_of(process: psutil.Process) -> str:
-    """Who claims: host, process, when it started (process ids are used again), which journal."""
-    return f"{socket.gethostname()} {process.pid} {process.create_time():.2f} {uuid4().hex[:8]}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Owner(ProcessIdentity):
+    """Who claims: a process, and which of its journals."""
+
+    journal: str
 
 
 def _is_dead(owner: str) -> bool:
-    """Whether `owner` was a process of this machine that no longer lives."""
-    host, pid, started, _ = owner.rsplit(" ", 3)
-    if host != socket.gethostname():
-        return False
-    if int(pid) == os.getpid():
-        return False
+    """Whether `owner` was a process that certainly no longer lives."""
     try:
-        process = psutil.Process(int(pid))
-        lives = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-        return not (lives and f"{process.create_time():.2f}" == started)
-    except psutil.NoSuchProcess:
-        return True
+        return _Owner.from_json(owner).is_dead
+    except (TypeError, ValueError):
+        return False  # written by another version: its lease runs out
