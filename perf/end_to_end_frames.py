@@ -29,7 +29,7 @@ import orjson
 
 from perf.recipe import clip
 from videomme_pipeline.frames.cache import frame_recipe_fingerprint, read_frames
-from videomme_pipeline.frames.decode import FrameJob, WithoutPandas, extract_here
+from videomme_pipeline.frames.decode import FrameJob, do_without_pandas, extract_here
 from videomme_pipeline.frames.sampling import parse_sampling
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.packets import index_packets
@@ -100,7 +100,7 @@ def measure(way: str, name: str, folder: Path) -> dict[str, float]:
 
 def measure_here(way: str, name: str, folder: Path) -> dict[str, float]:
     path = clip(name)
-    sys.meta_path.insert(0, WithoutPandas())  # as every process that decodes
+    do_without_pandas()  # as every process that decodes
     for module in IMPORTS[way]:
         importlib.import_module(module)
     imported = _peak_rss_mb()
