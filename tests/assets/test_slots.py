@@ -113,6 +113,18 @@ def named(pool: str) -> ConcurrencyKeyInfo:
         return instance.event_log_storage.get_concurrency_info(pool)
 
 
+def one_asks_and_one_waits(
+    server: Gate, write: Callable[..., Project], threads: ThreadPoolExecutor
+) -> tuple[Future[list[str]], Future[list[str]]]:
+    """Two runs against one endpoint: what they will leave behind."""
+    project = write({"a": {"model": "one"}, "b": {"model": "two"}})
+    first = threads.submit(refresh, project, "a")
+    until(lambda: server.in_flight)
+    second = threads.submit(refresh, again(project), "b")
+    until(lambda: pool(server).pending_step_count == 1)
+    return first, second
+
+
 def is_free(server: Gate) -> bool:
     """Whether nobody holds a slot or waits for one."""
     return not pool(server).claimed_slots and not pool(server).pending_steps
@@ -145,11 +157,7 @@ def test_runs_against_one_endpoint_take_turns(
     write: Callable[..., Project], servers: tuple[Gate, Gate], threads: ThreadPoolExecutor
 ) -> None:
     server, _ = servers
-    project = write({"a": {"model": "one"}, "b": {"model": "two"}})
-    first = threads.submit(refresh, project, "a")
-    until(lambda: server.in_flight)
-    second = threads.submit(refresh, again(project), "b")
-    until(lambda: pool(server).pending_step_count == 1)
+    first, second = one_asks_and_one_waits(server, write, threads)
     (slot,) = pool(server).claimed_slots
     (waiting,) = (step for step in pool(server).pending_steps if step.run_id != slot.run_id)
     assert pool(server).slot_count == 1
@@ -278,11 +286,7 @@ def test_a_limit_is_dagsters_and_can_be_raised(
     write: Callable[..., Project], servers: tuple[Gate, Gate], threads: ThreadPoolExecutor
 ) -> None:
     server, _ = servers
-    project = write({"a": {"model": "one"}, "b": {"model": "two"}})
-    first = threads.submit(refresh, project, "a")
-    until(lambda: server.in_flight)
-    second = threads.submit(refresh, again(project), "b")
-    until(lambda: pool(server).pending_step_count == 1)
+    first, second = one_asks_and_one_waits(server, write, threads)
     with open_instance() as instance:
         instance.event_log_storage.set_concurrency_slots(server.pool, 2)
     until(lambda: len(pool(server).claimed_slots) == 2)
