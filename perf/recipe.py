@@ -1,13 +1,17 @@
 """The videos that decoding is measured on: made once, kept in a folder, the same each time.
 
-    python -m perf.recipe [--quick] [--folder FOLDER]
+    python -m perf.recipe [--quick] [--folder FOLDER] [--facts VIDEO …]
 
 Video-MME is 900 videos of 1,018 s on average in about 100 GB: 0.9 Mbit/s over all its picture
 sizes, since a video site has taken most of the camera's noise out before anyone downloads it. So
-these clips are shots of textured scenes over which the camera moves and in which textured things
-move on their own. `SPECTRUM` and the noise were chosen so that 720p30 comes out at 1 to 1.5 Mbit/s
-from x264 with every setting at its default: quality (crf 23), hard cuts found by itself, keyframes
-at most 250 frames apart, up to 3 B-frames as the motion allows.
+these clips are shots of textured scenes over which the camera moves, in which textured things
+move on their own, and which ripple as water, leaves and light do. x264 encodes them with its
+defaults (crf 23, hard cuts found by itself, up to 3 B-frames as the motion allows), but with
+keyframes at most 5 s apart, as the site has them.
+
+What a clip costs depends on how its bits are shared out, so `SPECTRUM` and the shots were chosen
+for bits per pixel in keyframes, reference and other pictures as real videos have them
+(docs/performance.md has both; `--facts` prints them for any H.264 mp4).
 
 One minute is encoded per picture size; longer clips repeat it packet by packet, since encoding
 is not what is measured.
@@ -15,7 +19,7 @@ is not what is measured.
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -28,12 +32,13 @@ from PIL import Image, ImageDraw
 from videomme_pipeline.videos.packets import index_packets
 
 DEFAULT_FOLDER = Path("/tmp/videomme-perf")
-RECIPE_VERSION = 3
+RECIPE_VERSION = 4
 """In the names of the files, so that another recipe does not find them."""
 
-SPECTRUM = 1.3
+KEYFRAME_SECONDS = 5
+SPECTRUM = 1.6
 """Amplitudes fall as frequency ** -SPECTRUM: 1 for sharp photographs, more behind a lens and a
-site's own compression. (1.0 with the same motion gives 4 Mbit/s.)"""
+site's own compression. It decides the size of keyframes."""
 
 Plane = NDArray[np.float32]
 
@@ -62,7 +67,9 @@ ENCODED_FRAMES = 1800
 
 
 def clip(name: str, folder: Path = DEFAULT_FOLDER) -> Path:
-    """The path of a clip, made first when it is not there."""
+    """The path of a clip, made first when it is not there. A video's own path stands for itself."""
+    if Path(name).is_file():
+        return Path(name)
     wanted = next(c for c in CLIPS if c.name == name)
     path = folder / f"{name}.v{RECIPE_VERSION}.mp4"
     if not path.exists():
@@ -76,13 +83,19 @@ def clip(name: str, folder: Path = DEFAULT_FOLDER) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What decides how dear a clip is to decode. GOP lengths are in frames."""
+    """What decides how dear a clip is to decode.
+
+    GOP lengths are in frames. Bits per pixel are means over the pictures of a kind: keyframes,
+    other pictures that some picture needs, and pictures that none needs.
+    """
 
     megabits_per_second: float
-    keyframes: int
     mean_gop: float
     longest_gop: int
     non_reference_share: float
+    keyframe_bits_per_pixel: float
+    reference_bits_per_pixel: float
+    non_reference_bits_per_pixel: float
 
 
 def facts(path: Path) -> Facts:
@@ -90,14 +103,18 @@ def facts(path: Path) -> Facts:
     index = index_packets(path)
     gops = np.diff(np.append(np.flatnonzero(index.is_keyframe), len(index.pts)))
     with av.open(str(path)) as container:
-        packets = (bytes(p) for p in container.demux(video=0) if p.size)
-        unused = sum(_is_non_reference(data) for data in packets)
+        stream = container.streams.video[0]
+        bits_per_pixel = index.sizes * 8 / (stream.width * stream.height)
+        unused = np.array([_is_non_reference(bytes(p)) for p in container.demux(stream) if p.size])
+    others = ~index.is_keyframe & ~unused
     return Facts(
         megabits_per_second=float(index.sizes.sum()) * 8 / index.duration_seconds / 1e6,
-        keyframes=len(gops),
         mean_gop=float(gops.mean()),
         longest_gop=int(gops.max()),
-        non_reference_share=unused / len(index.pts),
+        non_reference_share=float(unused.mean()),
+        keyframe_bits_per_pixel=float(bits_per_pixel[index.is_keyframe].mean()),
+        reference_bits_per_pixel=float(bits_per_pixel[others].mean()),
+        non_reference_bits_per_pixel=float(bits_per_pixel[unused].mean()),
     )
 
 
@@ -117,6 +134,7 @@ def _encode(width: int, height: int, path: Path) -> None:
     with av.open(str(partial), "w") as output:
         stream: Any = output.add_stream("libx264", rate=30)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        stream.codec_context.gop_size = KEYFRAME_SECONDS * 30
         for picture in _pictures(width, height, ENCODED_FRAMES):
             output.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="yuv420p")))
         output.mux(stream.encode(None))
@@ -150,7 +168,8 @@ def _repeat(encoded: Path, wanted: Clip, path: Path) -> None:
 class Shot:
     """How things move in a shot. Lengths are shares of the picture's height, per frame.
 
-    `share` is how many of the shots are like this; `shake` is what a hand adds to the camera.
+    `share` is how many of the shots are like this; `shake` is what a hand adds to the camera;
+    `ripple` is the strength, in levels of luma, of what drifts over the scene by itself.
     """
 
     share: float
@@ -159,16 +178,19 @@ class Shot:
     shake: float = 0.0
     things: int = 0
     speed: float = 0.0
+    ripple: float = 8.0
     noise: float = 0.8
 
 
 SHOTS = (
-    Shot(share=0.35, shake=0.0004, things=2, speed=0.002),  # someone talks
+    Shot(share=0.35, shake=0.0004, things=2, speed=0.002, ripple=6),  # someone talks
     Shot(share=0.20, pan=0.003, things=1, speed=0.004),  # the camera follows
     Shot(share=0.15, zoom=0.0008, shake=0.0002),
-    Shot(share=0.15, pan=0.008, shake=0.001, things=3, speed=0.012),  # sport
-    Shot(share=0.15, noise=0.0),  # a slide
+    Shot(share=0.15, pan=0.008, shake=0.001, things=3, speed=0.012, ripple=12),  # sport
+    Shot(share=0.15, ripple=0, noise=0),  # a slide
 )
+DRIFT = 0.008
+"""How far a ripple moves in a frame, as a share of the picture's height."""
 
 
 def _pictures(width: int, height: int, count: int) -> Iterator[NDArray[np.uint8]]:
@@ -188,7 +210,8 @@ def _film(
     scene = _texture(random, width * 2, height * 2, contrast=45)
     things = [_Thing(random, shot.speed, width, height) for _ in range(shot.things)]
     grain = np.rint(random.normal(0, shot.noise, (height * 2, width * 2))).astype(np.int16)
-    angle = random.uniform(0, 2 * np.pi)
+    ripple = np.rint(_pink(random, width * 2, height * 2) * shot.ripple).astype(np.int16)
+    angle, drift = random.uniform(0, 2 * np.pi, 2)
     x, y = width / 2, height / 2
     for step in range(length):
         dx, dy = random.normal(0, shot.shake * height, 2)
@@ -209,6 +232,9 @@ def _film(
             thing.draw(seen, step)
         down, right = random.integers(0, height), random.integers(0, width)
         luma = np.asarray(seen[0]) + grain[down : down + height, right : right + width]
+        row = int(_there_and_back(height * (0.5 + DRIFT * step * np.sin(drift)), height))
+        column = int(_there_and_back(width / 2 + height * DRIFT * step * np.cos(drift), width))
+        luma += ripple[row : row + height, column : column + width]
         picture = np.empty((height * 3 // 2, width), np.uint8)
         picture[:height] = np.clip(luma, 16, 235)
         picture[height:] = np.stack([np.asarray(plane) for plane in seen[1:]]).reshape(-1, width)
@@ -265,10 +291,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER)
     parser.add_argument("--quick", action="store_true", help="only the 60-second clip")
+    parser.add_argument("--facts", type=Path, nargs="+", help="only say the facts of these videos")
     arguments = parser.parse_args()
-    for wanted in QUICK if arguments.quick else CLIPS:
-        path = clip(wanted.name, arguments.folder)
-        print(f"{path}: {path.stat().st_size / 1e6:.0f} MB, {facts(path)}")
+    wanted = QUICK if arguments.quick else CLIPS
+    for path in arguments.facts or (clip(w.name, arguments.folder) for w in wanted):
+        print(f"{path}: {path.stat().st_size / 1e6:.0f} MB")
+        for fact, value in asdict(facts(path)).items():
+            print(f"    {fact} {value:.3g}")
 
 
 if __name__ == "__main__":
