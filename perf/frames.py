@@ -1,14 +1,15 @@
 """CPU time and memory of reading frames: planned PyAV beside decord and torchcodec.
 
-    python -m perf.frames [--quick] [--json] [--repeat 3] [--torchcodec-python PATH]
+    python -m perf.frames [--quick | --clip NAME_OR_VIDEO …] [--sampling NAME …] [--repeat 3]
+                          [--torchcodec-python PATH] [--json]
 
 The same frames of the same files, to RGB at native size, one thread each, every measurement in a
-process of its own. The ways take turns `--repeat` times and the least CPU time of each counts,
-since other work on the machine only adds to it. The floor is the decoder alone on the packets that
-the plan needs, already in memory; the planned reader without its conversion to RGB takes turns
-with it in one process. Peak memory is what is above the imports. Also: the packet index, the
-picture encoder beside Pillow, the frame cache, several samplings in one pass, and one long video
-on two cores.
+process of its own. The ways take turns `--repeat` times; the table has the least CPU time of each,
+since other work on the machine only adds to it, and the JSON the medians too. The floor is the
+decoder alone on the packets that the plan needs, already in memory; the planned reader without its
+conversion to RGB takes turns with it in one process. Peak memory is what is above the imports.
+Also: the packet index, the picture encoder beside Pillow, the frame cache, several samplings in
+one pass, and one long video on two cores.
 """
 
 import argparse
@@ -48,6 +49,8 @@ SAMPLINGS = (
     "keyframe-32",
 )
 FUSED = ("uniform_n-16", "uniform_n-64", "fps_based-1-max-512")
+JUDGED = "10min_720p30"
+"""The clip whose ratios to decord are given by sampling, when it is measured."""
 CLIPS_OF_ALL = ("60s_720p30", "10min_720p30", "60min_720p25", "60min_360p30", "10min_1080p25")
 
 
@@ -141,7 +144,7 @@ def measure(command: list[str]) -> dict[str, float] | None:
 
 
 def compare(name: str, sampling: str, repeat: int, torchcodec_python: str | None) -> dict[str, Any]:
-    """All readers on one clip and sampling, by turns: the least CPU time, the highest peak."""
+    """All readers on one clip and sampling, by turns: CPU time (least, median), highest peak."""
     path = clip(name)
     frames = [str(n) for n in parse_sampling(sampling).choose(index_packets(path)).frames]
     commands = {
@@ -158,21 +161,24 @@ def compare(name: str, sampling: str, repeat: int, torchcodec_python: str | None
     )
     row: dict[str, Any] = {"clip": name, "sampling": sampling, "frames": len(frames)}
     row[TIMES_THE_FLOOR] = compared and compared[TIMES_THE_FLOOR]
-    for _ in range(repeat):
-        for way, command in commands.items():
-            found, best = measure(command), row.get(way)
-            if found and best:
-                found["cpu_seconds"] = min(found["cpu_seconds"], best["cpu_seconds"])
-                found["peak_mb"] = max(found["peak_mb"], best["peak_mb"])
-            row[way] = found or best
+    turns = [{way: measure(command) for way, command in commands.items()} for _ in range(repeat)]
+    for way in commands:
+        found = [measured for turn in turns if (measured := turn[way]) is not None]
+        if found:
+            cpu_seconds = [measured["cpu_seconds"] for measured in found]
+            row[way] = {
+                "cpu_seconds": min(cpu_seconds),
+                "median_cpu_seconds": statistics.median(cpu_seconds),
+                "peak_mb": max(measured["peak_mb"] for measured in found),
+            }
     return row
 
 
-def ratio(row: dict[str, Any], one: str, other: str) -> float | None:
+def ratio(row: dict[str, Any], one: str, other: str, figure: str = "cpu_seconds") -> float | None:
     """CPU time of one over the other's."""
     if not row.get(one) or not row.get(other):
         return None
-    return float(row[one]["cpu_seconds"] / row[other]["cpu_seconds"])
+    return float(row[one][figure] / row[other][figure])
 
 
 def index_milliseconds(path: Path) -> dict[str, float]:
@@ -309,7 +315,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the 60-second clip alone")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     parser.add_argument("--torchcodec-python", help="a Python that has torchcodec")
-    parser.add_argument("--clip", action="append", help="only this clip (may be repeated)")
+    parser.add_argument("--clip", action="append", help="only this clip or video (may be repeated)")
     parser.add_argument(
         "--sampling", action="append", help="only the readers, on this sampling (may be repeated)"
     )
@@ -327,11 +333,16 @@ def main() -> None:
         for sampling in arguments.sampling or SAMPLINGS:
             rows.append(compare(name, sampling, arguments.repeat, arguments.torchcodec_python))
             print(line(rows[-1]), flush=True)
-    judged = "60s_720p30" if arguments.quick else "10min_720p30"
+    judged = JUDGED if JUDGED in names else names[0]
     result: dict[str, Any] = {
         "clip": judged,
         "cpu_ratio_to_decord": {
             row["sampling"]: ratio(row, "planned", "decord")
+            for row in rows
+            if row["clip"] == judged
+        },
+        "median_cpu_ratio_to_decord": {
+            row["sampling"]: ratio(row, "planned", "decord", "median_cpu_seconds")
             for row in rows
             if row["clip"] == judged
         },
