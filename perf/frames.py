@@ -334,17 +334,15 @@ def main() -> None:
             rows.append(compare(name, sampling, arguments.repeat, arguments.torchcodec_python))
             print(line(rows[-1]), flush=True)
     judged = JUDGED if JUDGED in names else names[0]
+    judged_rows = [row for row in rows if row["clip"] == judged]
     result: dict[str, Any] = {
         "clip": judged,
         "cpu_ratio_to_decord": {
-            row["sampling"]: ratio(row, "planned", "decord")
-            for row in rows
-            if row["clip"] == judged
+            row["sampling"]: ratio(row, "planned", "decord") for row in judged_rows
         },
         "median_cpu_ratio_to_decord": {
             row["sampling"]: ratio(row, "planned", "decord", "median_cpu_seconds")
-            for row in rows
-            if row["clip"] == judged
+            for row in judged_rows
         },
         "cpu_ratio_to_floor": {
             f"{row['clip']} {row['sampling']}": row[TIMES_THE_FLOOR] for row in rows

@@ -86,16 +86,16 @@ class Facts:
     """What decides how dear a clip is to decode.
 
     GOP lengths are in frames. Bits per pixel are means over the pictures of a kind: keyframes,
-    other pictures that some picture needs, and pictures that none needs.
+    other pictures that some picture needs, and pictures that none needs; None where there are none.
     """
 
     megabits_per_second: float
     mean_gop: float
     longest_gop: int
     non_reference_share: float
-    keyframe_bits_per_pixel: float
-    reference_bits_per_pixel: float
-    non_reference_bits_per_pixel: float
+    keyframe_bits_per_pixel: float | None
+    reference_bits_per_pixel: float | None
+    non_reference_bits_per_pixel: float | None
 
 
 def facts(path: Path) -> Facts:
@@ -112,10 +112,14 @@ def facts(path: Path) -> Facts:
         mean_gop=float(gops.mean()),
         longest_gop=int(gops.max()),
         non_reference_share=float(unused.mean()),
-        keyframe_bits_per_pixel=float(bits_per_pixel[index.is_keyframe].mean()),
-        reference_bits_per_pixel=float(bits_per_pixel[others].mean()),
-        non_reference_bits_per_pixel=float(bits_per_pixel[unused].mean()),
+        keyframe_bits_per_pixel=_mean(bits_per_pixel[index.is_keyframe]),
+        reference_bits_per_pixel=_mean(bits_per_pixel[others]),
+        non_reference_bits_per_pixel=_mean(bits_per_pixel[unused]),
     )
+
+
+def _mean(values: NDArray[np.float64]) -> float | None:
+    return float(values.mean()) if len(values) else None
 
 
 def _is_non_reference(data: bytes) -> bool:
@@ -297,7 +301,7 @@ def main() -> None:
     for path in arguments.facts or (clip(w.name, arguments.folder) for w in wanted):
         print(f"{path}: {path.stat().st_size / 1e6:.0f} MB")
         for fact, value in asdict(facts(path)).items():
-            print(f"    {fact} {value:.3g}")
+            print(f"    {fact} {'–' if value is None else format(value, '.3g')}")
 
 
 if __name__ == "__main__":
