@@ -5,27 +5,27 @@ from typing import cast
 
 import dagster as dg
 
-from assets.annotations import Questions
-from assets.automation import automation_sensor, when_inputs_changed
-from assets.checks import completeness_check, is_complete, partition_checks
-from assets.events import output_without_event
-from assets.frames import Frames
-from assets.freshness import newest_event, recorded_versions
-from assets.jobs import refresh_job
-from assets.nightly import night_asset, read_nightly, tracked_evaluations
+from assets.dagster_internals.events import output_without_event
 from assets.partitions import Cell
-from assets.prompts import Prompts
-from assets.reports import ReportPage
+from assets.planning.freshness import newest_event, recorded_versions
 from assets.resources import Benchmark, Project, open_project
-from assets.responses import Responses
-from assets.retention import retention_job
-from assets.schedules import leaderboard_freshness, nightly_job, schedules
-from assets.scores import Scores
-from assets.sensors import results_after_nights, sensors
-from assets.stage import DATA_VERSION_TAG, BenchmarkStage, SharedStage, Stage, refresh
-from assets.subtitles import Subtitles
-from assets.videos import Videos
-from assets.warehouse import Warehouse
+from assets.stages.base import DATA_VERSION_TAG, BenchmarkStage, SharedStage, Stage, refresh
+from assets.stages.checks import completeness_check, is_complete, partition_checks
+from assets.stages.frames import Frames
+from assets.stages.nightly import night_asset, read_nightly, tracked_evaluations
+from assets.stages.prompts import Prompts
+from assets.stages.questions import Questions
+from assets.stages.reports import ReportPage
+from assets.stages.responses import Responses
+from assets.stages.scores import Scores
+from assets.stages.subtitles import Subtitles
+from assets.stages.videos import Videos
+from assets.stages.warehouse import Warehouse
+from assets.triggers.automation import automation_sensor, when_inputs_changed
+from assets.triggers.jobs import refresh_job
+from assets.triggers.retention import retention_job
+from assets.triggers.schedules import leaderboard_freshness, nightly_job, schedules
+from assets.triggers.sensors import results_after_nights, sensors
 from videomme_pipeline.rows import arrow_schema
 
 CHAIN: tuple[type[BenchmarkStage], ...] = (

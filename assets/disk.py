@@ -19,7 +19,7 @@ from upath import UPath
 
 from assets.partitions import Dimension, variant_of
 from assets.resources import Project
-from videomme_pipeline.annotations.question import Duration
+from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation import Configuration

@@ -8,10 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 from assets.instance import open_instance
 from assets.resources import Benchmark, Project
-from videomme_pipeline.annotations.source import RELEASES
+from videomme_pipeline.benchmarks.source import RELEASES
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.catalog import ModelKind, ModelSpec
-from videomme_pipeline.videos.data_check import Finding, Verdict, check_data
+from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "pandas", "av", "decord", "pysrt", "openai")
 FREE_BYTES_WANTED = 5 << 30

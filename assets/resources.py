@@ -12,13 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from assets.dagster_internals.processes import note_process
+from assets.dagster_internals.slots import Slots, StepContext, endpoint_pool, machine_pool
 from assets.errors import NotReadyError
 from assets.failures import FailureLog
 from assets.partitions import Partitions
-from assets.processes import note_process
-from assets.slots import Slots, StepContext, endpoint_pool, machine_pool
 from assets.versions import Versions
-from videomme_pipeline.annotations.question import Question, VideoReference
+from videomme_pipeline.benchmarks.question import Question, VideoReference
 from videomme_pipeline.errors import ConfigurationError, CostLimitError
 from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
 from videomme_pipeline.frames.sampling import Sampling

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from assets.dagster_internals.processes import end_dead_runs
 from assets.definitions import build_definitions, steps
-from assets.freshness import Freshness, PartitionState, failed_attempts, plan
-from assets.jobs import REFRESH_JOB, run_config
-from assets.nightly import NIGHTLY_FILE, tracked_evaluations
 from assets.partitions import Cell
-from assets.processes import end_dead_runs
+from assets.planning.freshness import Freshness, PartitionState, failed_attempts, plan
 from assets.resources import Project
-from assets.schedules import NIGHTLY_JOB
-from assets.stage import Stage
+from assets.stages.base import Stage
+from assets.stages.nightly import NIGHTLY_FILE, tracked_evaluations
+from assets.triggers.jobs import REFRESH_JOB, run_config
+from assets.triggers.schedules import NIGHTLY_JOB
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.scoring.nights import NightReport
+from videomme_pipeline.scoring.nightly.nights import NightReport
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 

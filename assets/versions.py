@@ -10,14 +10,14 @@ from functools import cache
 from typing import Any, TypeVar
 
 from assets.errors import NotReadyError
-from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.frames.cache import frame_recipe_fingerprint
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.prompts.render import RENDER_VERSION
 from videomme_pipeline.responses.response import RESPONSE_VERSION
-from videomme_pipeline.scoring.read_answer import READER_VERSIONS
+from videomme_pipeline.scoring.readers.read_answer import READER_VERSIONS
 from videomme_pipeline.scoring.score import SCORE_VERSION
 from videomme_pipeline.subtitles.align import ALIGN_VERSION
 from videomme_pipeline.videos.probe import Video

@@ -32,8 +32,8 @@ from assets.definitions import build_definitions
 from assets.instance import open_instance
 from assets.resources import open_project
 from assets.run import refresh_project, run_night
-from tests.model_server import ModelServer
-from videomme_pipeline.annotations.question import Question
+from tests.support.model_server import ModelServer
+from videomme_pipeline.benchmarks.question import Question
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 EVALUATION = "served-16"

@@ -16,10 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.scored_rows import scored
-from videomme_pipeline.annotations.question import Duration, GroupType, Letter
-from videomme_pipeline.scoring.alarm import Counts, Measure, history_of, threshold_for, watch
-from videomme_pipeline.scoring.nights import (
+from tests.support.scored_rows import scored
+from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter
+from videomme_pipeline.scoring.nightly.alarm import (
+    Counts,
+    Measure,
+    history_of,
+    threshold_for,
+    watch,
+)
+from videomme_pipeline.scoring.nightly.nights import (
     SHARING_THE_BUDGET,
     AlarmSpec,
     NightCheck,
@@ -28,7 +34,10 @@ from videomme_pipeline.scoring.nights import (
     watch_test,
 )
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics import minimal_detectable_effect, paired_difference
+from videomme_pipeline.scoring.statistics.estimates import (
+    minimal_detectable_effect,
+    paired_difference,
+)
 
 UNSURE = 0.2
 """The share of questions whose answer is a toss-up."""

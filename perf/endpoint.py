@@ -3,7 +3,7 @@
 It takes every body to its end, forgets it, and answers `A` after a delay. It shares the machine
 with what is measured, so on Linux the kernel drops the bytes of a body instead of copying them out
 (MSG_TRUNC), as if another machine had taken them. For an endpoint that understands and
-misbehaves see `tests/model_server.py`.
+misbehaves see `tests/support/model_server.py`.
 """
 
 import heapq

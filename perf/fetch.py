@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.hub_server import HubServer, running_hub
-from tests.published_data import REVISION, zip_bytes
-from videomme_pipeline.annotations import download
-from videomme_pipeline.annotations.question import VideoReference
-from videomme_pipeline.annotations.source import BenchmarkSpec
-from videomme_pipeline.annotations.videomme import RELEASE
+from tests.support.hub_server import HubServer, running_hub
+from tests.support.published_data import REVISION, zip_bytes
+from videomme_pipeline.benchmarks.question import VideoReference
+from videomme_pipeline.benchmarks.source import BenchmarkSpec
+from videomme_pipeline.benchmarks.videomme import RELEASE
+from videomme_pipeline.fetch import download
 
 VIDEOS_PER_ARCHIVE = 12
 VIDEO_BYTES = 1 << 20

@@ -31,11 +31,11 @@ import numpy as np
 from PIL import Image
 
 from perf.recipe import QUICK, clip, facts
+from videomme_pipeline.frames.backends import Decoded, read
 from videomme_pipeline.frames.cache import Frame, read_frames, write_frames
-from videomme_pipeline.frames.decode import FrameJob, extract, extract_here
+from videomme_pipeline.frames.extract import FrameJob, extract, extract_here
 from videomme_pipeline.frames.jpeg import encode
 from videomme_pipeline.frames.plan import plan
-from videomme_pipeline.frames.readers import Decoded, read
 from videomme_pipeline.frames.sampling import PictureSpec, Sampling, parse_sampling
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.packets import demux_packets, index_packets

@@ -30,14 +30,14 @@ import psutil
 import yaml
 
 from assets.definitions import build_definitions
-from assets.freshness import Freshness, PartitionState
 from assets.instance import POSTGRES_VARIABLE, open_instance
-from assets.jobs import REFRESH_JOB, run_config
+from assets.planning.freshness import Freshness, PartitionState
 from assets.resources import Project, open_project
 from assets.run import QUIET, made_by, plan_project
-from tests.builders import write_video
-from tests.postgres_server import running_postgres
-from tests.published_data import parquet_bytes, v1_rows, youtube_ids
+from assets.triggers.jobs import REFRESH_JOB, run_config
+from tests.support.builders import write_video
+from tests.support.postgres_server import running_postgres
+from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 
 VIDEOS = 900
 SAMPLINGS = tuple(f"uniform_n-{frames}" for frames in range(1, 11))

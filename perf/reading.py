@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from pathlib import Path
 
-from videomme_pipeline.annotations.question import Letter
-from videomme_pipeline.scoring.read_answer import ReaderName, read_answer
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
 
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden" / "extraction.jsonl"
 LETTERS = tuple(Letter)[:4]

@@ -22,7 +22,7 @@ import altair
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.reports.conftest import CHROMIUM_FLAGS
-from tests.reports.made_up import (
+from tests.support.made_up_results import (
     MadeUpEvaluation,
     store_evaluation,
     store_questions,

@@ -31,10 +31,10 @@ import orjson
 from PIL import Image
 
 from perf.endpoint import endpoint
-from tests.builders import draw_frame
-from tests.responses.made_up import frame_set, prompt, question
+from tests.support.builders import draw_frame
+from tests.support.made_up_requests import frame_set, prompt, question
 from videomme_pipeline.models.catalog import ModelSpec
-from videomme_pipeline.models.openai_compatible import CHUNK_BYTES, OpenAICompatibleModel
+from videomme_pipeline.models.openai.client import CHUNK_BYTES, OpenAICompatibleModel
 from videomme_pipeline.models.video_llm import Decoding, Request
 
 FRAMES = 64

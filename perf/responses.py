@@ -26,9 +26,9 @@ import orjson
 
 from perf.endpoint import endpoint
 from perf.requests import create_body, write_bytes
-from tests.responses.made_up import frame_set, videos
+from tests.support.made_up_requests import frame_set, videos
 from videomme_pipeline.models.catalog import Limits, ModelSpec
-from videomme_pipeline.models.openai_compatible import OpenAICompatibleModel
+from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.video_llm import Decoding, Request
 from videomme_pipeline.responses.collect import Plan, VideoRequests, collect_now
 from videomme_pipeline.responses.journal import Journal

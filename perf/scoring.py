@@ -23,15 +23,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from videomme_pipeline.annotations.question import Duration, GroupType, Letter, Question
-from videomme_pipeline.annotations.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
+from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
+from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.rows import to_table
-from videomme_pipeline.scoring.breakdowns import breakdowns
-from videomme_pipeline.scoring.compare import compare
-from videomme_pipeline.scoring.read_answer import ReaderName
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.breakdowns import breakdowns
+from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.store import Store
 from videomme_pipeline.warehouse import database
 

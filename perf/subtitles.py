@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import pysrt
 import pysubs2
 
-from videomme_pipeline.annotations.question import Letter, Question
+from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.prompts.render import parse_template, render
 from videomme_pipeline.subtitles.align import (
     AlignedLine,

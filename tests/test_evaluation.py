@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.paths import ROOT
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation import (
     Configuration,
@@ -15,7 +16,6 @@ from videomme_pipeline.evaluation import (
     write_example,
 )
 
-ROOT = Path(__file__).parents[1]
 GOOD: Mapping[str, Any] = {
     "benchmark": "smoke",
     "model": "served",

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 from upath import UPath
 
-from videomme_pipeline.annotations.source import BenchmarkSpec
+from videomme_pipeline.benchmarks.source import BenchmarkSpec
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import Spec, fingerprint
@@ -28,8 +28,8 @@ from videomme_pipeline.frames.sampling import (
 from videomme_pipeline.models.catalog import Catalog, ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Template, TemplateName, load_template, parse_template
-from videomme_pipeline.scoring.judge_reader import Judge, JudgeSpec
-from videomme_pipeline.scoring.read_answer import ReaderName
+from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.store import publish
 from videomme_pipeline.subtitles.align import Alignment, parse_alignment
 from videomme_pipeline.videos.media import BENCHMARKS

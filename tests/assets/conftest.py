@@ -13,10 +13,10 @@ from assets.definitions import chain
 from assets.instance import HOME_VARIABLE, POSTGRES_VARIABLE, open_instance
 from assets.resources import Project, open_project
 from assets.run import refresh_project
-from assets.stage import BenchmarkStage
-from tests.builders import write_video
-from tests.postgres_server import find_postgres, running_postgres
-from tests.published_data import parquet_bytes, v1_rows, youtube_ids
+from assets.stages.base import BenchmarkStage
+from tests.support.builders import write_video
+from tests.support.postgres_server import find_postgres, running_postgres
+from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 
 VIDEOS = ("002", "003", "004")
 WITH_SUBTITLES = ("002", "003")

@@ -19,8 +19,8 @@ import pytest
 
 from assets.definitions import build_definitions
 from assets.resources import open_project
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 SNAPSHOT = ROOT / "tests" / "golden" / "graph.json"
 
 

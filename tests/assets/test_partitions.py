@@ -4,7 +4,7 @@ import dagster as dg
 from dagster._core.definitions.partitions.context import partition_loading_context
 
 from assets.definitions import build_definitions, chain
-from assets.freshness import parents
+from assets.planning.freshness import parents
 from assets.resources import Project
 
 

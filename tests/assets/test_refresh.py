@@ -11,16 +11,16 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 from dagster._core.loader import LoadingContextForTest
 
 from assets.definitions import build_definitions
-from assets.freshness import Freshness, failed_attempts
-from assets.jobs import REFRESH_JOB, run_config
 from assets.partitions import Cell
-from assets.prompts import Prompts
+from assets.planning.freshness import Freshness, failed_attempts
 from assets.resources import Project
 from assets.run import plan_project, refresh_project
-from assets.scores import Scores
-from assets.stage import Failed
+from assets.stages.base import Failed
+from assets.stages.prompts import Prompts
+from assets.stages.scores import Scores
+from assets.triggers.jobs import REFRESH_JOB, run_config
 from tests.assets.conftest import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject, stage
-from tests.builders import write_video
+from tests.support.builders import write_video
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine

@@ -7,13 +7,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.costs import estimate_costs
-from assets.freshness import Freshness
+from assets.planning.costs import estimate_costs
+from assets.planning.freshness import Freshness
 from assets.resources import Project
 from assets.run import plan_project, refresh_project
+from tests.cli.test_cli import videomme
 from tests.end_to_end.conftest import WriteServed
-from tests.model_server import ModelServer
-from tests.test_cli import videomme
+from tests.support.model_server import ModelServer
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.store import read_folder, read_rows

@@ -11,8 +11,8 @@ import pytest
 from assets.resources import Project
 from assets.run import refresh_project
 from tests.end_to_end.conftest import SERVED, WriteServed
-from tests.model_server import Fault, ModelServer, letter_of
-from videomme_pipeline.frames.decode import FrameJob, FrameResult, extract_here
+from tests.support.model_server import Fault, ModelServer, letter_of
+from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract_here
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import Store, read_rows
 
@@ -78,7 +78,7 @@ def test_only_other_pictures_are_asked_about_again(
         assert server.request_count == 3
 
         monkeypatch.setattr("videomme_pipeline.frames.cache.PLANNER_VERSION", 99)
-        monkeypatch.setattr("assets.frames.extract", _extract_in_this_process)
+        monkeypatch.setattr("assets.stages.frames.extract", _extract_in_this_process)
         project = write_served(server.base_url)
         again = refresh_project(project, instance, ["served"])
         assert again.behind == []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import ODD_VIDEOS
+from tests.support.builders import ODD_VIDEOS
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,9 @@ import pytest
 from blake3 import blake3
 from PIL import Image
 
-from tests.builders import draw_frame, read_barcode
-from videomme_pipeline.annotations.question import Duration
+from tests.support.builders import draw_frame, read_barcode
+from tests.support.paths import GOLDEN
+from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import FrameCacheError
 from videomme_pipeline.frames.cache import (
     ROW_GROUP_FRAMES,
@@ -35,7 +36,6 @@ from videomme_pipeline.frames.sampling import (
 )
 from videomme_pipeline.store import Store, stored_fingerprint
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 SAMPLING = UniformN(frames=3)
 
 

@@ -11,7 +11,7 @@ import simplejpeg
 from numpy.typing import NDArray
 from PIL import Image
 
-from tests.builders import draw_frame, read_barcode, rotate_mp4, write_video
+from tests.support.builders import draw_frame, read_barcode, rotate_mp4, write_video
 from videomme_pipeline.frames.jpeg import encode
 from videomme_pipeline.frames.sampling import Encoding, PictureSpec, Resize
 

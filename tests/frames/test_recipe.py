@@ -9,7 +9,7 @@ import pytest
 from blake3 import blake3
 
 from perf.recipe import CLIPS, ENCODED_FRAMES, Clip, clip, facts
-from videomme_pipeline.frames.readers import Decoded, read, why_not
+from videomme_pipeline.frames.backends import Decoded, read, why_not
 from videomme_pipeline.frames.sampling import Backend, parse_sampling
 from videomme_pipeline.videos.packets import index_packets
 

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from videomme_pipeline.annotations.question import Duration
+from tests.support.paths import GOLDEN
+from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.frames.sampling import (
     Backend,
@@ -31,7 +31,7 @@ from videomme_pipeline.frames.sampling import (
 )
 
 PUBLISHED: dict[str, list[Any]] = json.loads(
-    (Path(__file__).parents[1] / "golden" / "placements.json").read_text(encoding="utf-8")
+    (GOLDEN / "placements.json").read_text(encoding="utf-8")
 )
 
 

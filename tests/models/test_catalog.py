@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from videomme_pipeline.annotations.question import Letter
+from tests.support.paths import ROOT
+from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ConfigurationError, ModelError
 from videomme_pipeline.models.baselines import (
     ConstantBaseline,
@@ -12,10 +13,8 @@ from videomme_pipeline.models.baselines import (
     RandomBaseline,
 )
 from videomme_pipeline.models.catalog import Catalog, Limits, ModelKind, ModelSpec, build_model
-from videomme_pipeline.models.endpoints import Schedule
-from videomme_pipeline.models.openai_compatible import OpenAICompatibleModel
-
-ROOT = Path(__file__).parents[2]
+from videomme_pipeline.models.openai.client import OpenAICompatibleModel
+from videomme_pipeline.models.openai.endpoints import Schedule
 
 
 def written(folder: Path, text: str) -> Path:

@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 from scipy.stats import binomtest
 
-from videomme_pipeline.annotations import smoke
-from videomme_pipeline.annotations.question import Duration, Letter, Question
-from videomme_pipeline.annotations.smoke_drawing import draw_scene, draw_shapes
-from videomme_pipeline.annotations.smoke_scripts import Colour, Scene, Script, scripts
+from videomme_pipeline.benchmarks.question import Duration, Letter, Question
+from videomme_pipeline.benchmarks.smoke import benchmark as smoke
+from videomme_pipeline.benchmarks.smoke.drawing import draw_scene, draw_shapes
+from videomme_pipeline.benchmarks.smoke.scripts import Colour, Scene, Script, scripts
 from videomme_pipeline.frames.cache import Frame, FrameSet
 from videomme_pipeline.models import embedded
 from videomme_pipeline.models.embedded import (

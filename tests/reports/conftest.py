@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.reports.made_up import (
+from tests.support.made_up_results import (
     MadeUpEvaluation,
     store_evaluation,
     store_frames,

@@ -2,13 +2,13 @@
 
 import runpy
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from videomme_pipeline.store import Store
 
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebooks" / "results.py"
+NOTEBOOK = ROOT / "docs" / "notebooks" / "results.py"
 
 
 @pytest.mark.slow

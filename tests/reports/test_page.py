@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reports.conftest import EVALUATIONS
-from tests.reports.made_up import (
+from tests.support.made_up_results import (
     MadeUpEvaluation,
     store_evaluation,
     store_night,
@@ -25,7 +25,7 @@ from tests.reports.made_up import (
     v1_questions,
     v2_questions,
 )
-from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.reports.document import (
     content_policy,
@@ -39,9 +39,9 @@ from videomme_pipeline.reports.history import keep_findings
 from videomme_pipeline.reports.numbers import chance, chance_group_score
 from videomme_pipeline.reports.page import build_page, write_page
 from videomme_pipeline.reports.published import published_results
-from videomme_pipeline.scoring.compare import compare
-from videomme_pipeline.scoring.nights import AlarmSpec, Observation, judge
+from videomme_pipeline.scoring.nightly.nights import AlarmSpec, Observation, judge
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.store import Store, read_rows
 from videomme_pipeline.warehouse.database import connect
 

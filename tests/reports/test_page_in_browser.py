@@ -10,7 +10,7 @@ from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, Page, expect
 
 from tests.reports.conftest import HOSTILE, HOSTILE_NAMES, Visit
-from tests.reports.made_up import (
+from tests.support.made_up_results import (
     MadeUpEvaluation,
     store_evaluation,
     store_questions,

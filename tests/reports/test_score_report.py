@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tests.scored_rows import group_of, scored, v1_evaluation, v2_evaluation
-from videomme_pipeline.reports.official import official_report
+from tests.support.scored_rows import group_of, scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.formats.official import official_report
+from videomme_pipeline.formats.score_file import ScoreOptions, score_rows
 from videomme_pipeline.reports.score_report import ReportKind, render
-from videomme_pipeline.scoring.score_file import ScoreOptions, score_rows
 from videomme_pipeline.scoring.scored_question import Outcome
 
 V1 = score_rows(v1_evaluation(1), ScoreOptions())

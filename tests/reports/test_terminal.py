@@ -5,17 +5,17 @@ import io
 import pytest
 from rich.console import Console
 
-from tests.reports.made_up import (
+from tests.support.made_up_results import (
     MadeUpEvaluation,
     store_evaluation,
     store_questions,
     v1_questions,
     v2_questions,
 )
-from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.reports.terminal import marginal_rows, show_comparison, show_rows
-from videomme_pipeline.scoring.compare import Comparison, compare
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.statistics.compare import Comparison, compare
 from videomme_pipeline.store import Store, read_rows
 
 

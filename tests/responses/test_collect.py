@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.model_server import (
+from tests.support.made_up_requests import frame_set, letters, prompt, question, videos
+from tests.support.model_server import (
     ANSWERED,
     PASSING,
     Fault,
@@ -17,13 +18,12 @@ from tests.model_server import (
     letter_of,
     sometimes,
 )
-from tests.responses.made_up import frame_set, letters, prompt, question, videos
-from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import CostLimitError, ModelError, VideoMissingError
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.catalog import Limits, ModelSpec
-from videomme_pipeline.models.endpoints import Profile, Schedule
-from videomme_pipeline.models.openai_compatible import OpenAICompatibleModel
+from videomme_pipeline.models.openai.client import OpenAICompatibleModel
+from videomme_pipeline.models.openai.endpoints import Profile, Schedule
 from videomme_pipeline.models.pricing import Prices
 from videomme_pipeline.models.video_llm import Decoding, FailureKind, Reply, Request
 from videomme_pipeline.responses.collect import (

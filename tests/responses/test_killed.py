@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.model_server import ModelServer
-
-ROOT = Path(__file__).parents[2]
+from tests.support.model_server import ModelServer
+from tests.support.paths import ROOT
 
 
 def start(server: ModelServer, journal: Path, videos: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.responses.killed_run", server.base_url, journal, str(videos)],
+        [sys.executable, "-m", "tests.support.killed_run", server.base_url, journal, str(videos)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,

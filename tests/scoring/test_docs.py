@@ -2,20 +2,19 @@
 
 import json
 import random
-from pathlib import Path
 
 import pytest
 
 from perf.subtitles import sampled, srt
-from videomme_pipeline.annotations.question import Letter
-from videomme_pipeline.scoring.groups import GroupRule
-from videomme_pipeline.scoring.read_answer import ReaderName, read_answer
-from videomme_pipeline.scoring.score_file import ScoreOptions, score_file
-from videomme_pipeline.scoring.statistics import minimal_detectable_effect
+from tests.support.paths import ROOT
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.formats.score_file import ScoreOptions, score_file
+from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
+from videomme_pipeline.scoring.statistics.estimates import minimal_detectable_effect
+from videomme_pipeline.scoring.statistics.groups import GroupRule
 from videomme_pipeline.subtitles.align import align, parse_alignment
 from videomme_pipeline.subtitles.cues import read_srt
 
-ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "scores"
 DOCS = (ROOT / "docs" / "scores.md").read_text(encoding="utf-8")
 READERS_DOCS = (ROOT / "docs" / "readers.md").read_text(encoding="utf-8")

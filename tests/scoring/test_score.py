@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.scored_rows import questions_of, response_to, scored
-from videomme_pipeline.annotations.question import Letter
-from videomme_pipeline.scoring.read_answer import ReaderName
+from tests.support.scored_rows import questions_of, response_to, scored
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 

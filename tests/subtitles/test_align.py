@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.paths import GOLDEN, ROOT
 from videomme_pipeline.errors import ConfigurationError, SubtitleError
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.subtitles.align import (
@@ -25,7 +25,7 @@ from videomme_pipeline.subtitles.align import (
 )
 from videomme_pipeline.subtitles.cues import CueFile, read_srt, read_words
 
-RECORDED = Path(__file__).parents[1] / "golden" / "subtitles"
+RECORDED = GOLDEN / "subtitles"
 
 
 @cache
@@ -351,7 +351,7 @@ def test_interleaved_shows_the_cues_of_an_srt_file_between_frames() -> None:
 
 # What the documentation says
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "subtitles-and-prompts.md"
+DOCUMENTATION = ROOT / "docs" / "subtitles-and-prompts.md"
 
 
 @pytest.mark.parametrize(

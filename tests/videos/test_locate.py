@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from videomme_pipeline.annotations.question import VideoReference
+from videomme_pipeline.benchmarks.question import VideoReference
 from videomme_pipeline.errors import VideoMissingError
 from videomme_pipeline.videos.locate import index_media, locate_subtitle, locate_video
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from upath import UPath
 
-from tests.builders import ODD_VIDEOS, truncate, write_audio_only, write_video
+from tests.support.builders import ODD_VIDEOS, truncate, write_audio_only, write_video
 from videomme_pipeline.errors import StorageError, VideoUnreadableError
 from videomme_pipeline.videos.packets import (
     IndexSource,

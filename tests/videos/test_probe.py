@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 
-from tests.builders import rotate_mp4, write_audio_only, write_video
+from tests.support.builders import rotate_mp4, write_audio_only, write_video
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.store import Store, read_rows, write_rows
 from videomme_pipeline.videos import probe

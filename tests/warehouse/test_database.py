@@ -13,17 +13,17 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
-from videomme_pipeline.annotations.question import Question
+from tests.support.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.responses.response import AttemptRow
-from videomme_pipeline.scoring.breakdowns import BREAKDOWNS, GROUP_BREAKDOWNS, breakdown
-from videomme_pipeline.scoring.compare import compare
-from videomme_pipeline.scoring.groups import GroupRule, score_groups
-from videomme_pipeline.scoring.nights import ObservedQuestion
+from videomme_pipeline.scoring.nightly.nights import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics import clustered_mean
+from videomme_pipeline.scoring.statistics.breakdowns import BREAKDOWNS, GROUP_BREAKDOWNS, breakdown
+from videomme_pipeline.scoring.statistics.compare import compare
+from videomme_pipeline.scoring.statistics.estimates import clustered_mean
+from videomme_pipeline.scoring.statistics.groups import GroupRule, score_groups
 from videomme_pipeline.store import Store, write_rows
 from videomme_pipeline.warehouse import database
 

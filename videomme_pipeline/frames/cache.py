@@ -25,7 +25,7 @@ from blake3 import blake3
 from numpy.typing import NDArray
 from upath import UPath
 
-from videomme_pipeline.annotations.question import Duration
+from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import FrameCacheError
 from videomme_pipeline.fingerprint import FINGERPRINT_BYTES, fingerprint
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling

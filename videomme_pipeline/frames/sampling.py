@@ -28,7 +28,7 @@ from pydantic import (
     model_validator,
 )
 
-from videomme_pipeline.annotations.question import Duration
+from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fingerprint import Spec
 

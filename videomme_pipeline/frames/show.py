@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from videomme_pipeline.annotations.question import Duration
+from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.frames.cache import FrameSet, frame_recipe_fingerprint, read_frames
-from videomme_pipeline.frames.decode import FrameJob, extract
+from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.probe import HashCache, content_hash

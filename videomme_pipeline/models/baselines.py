@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from blake3 import blake3
 
-from videomme_pipeline.annotations.question import Letter
+from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.models.video_llm import Reply, Request
 
 

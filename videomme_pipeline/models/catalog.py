@@ -12,11 +12,17 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from videomme_pipeline.annotations.question import Letter
+from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, ModelError
 from videomme_pipeline.fingerprint import Spec, fingerprint
-from videomme_pipeline.models.endpoints import PROFILES, FramesAs, Profile, Schedule, frame_tokens
+from videomme_pipeline.models.openai.endpoints import (
+    PROFILES,
+    FramesAs,
+    Profile,
+    Schedule,
+    frame_tokens,
+)
 from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
 from videomme_pipeline.models.video_llm import VideoLLM
 
@@ -303,11 +309,11 @@ def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) ->
     # ruff: noqa: PLC0415 - see the docstring
     match spec.kind:
         case ModelKind.OPENAI_COMPATIBLE if spec.service_tier is ServiceTier.BATCH:
-            from videomme_pipeline.models.openai_batch import OpenAIBatchModel
+            from videomme_pipeline.models.openai.batch import OpenAIBatchModel
 
             return OpenAIBatchModel(spec, api_key=spec.api_key(environment))
         case ModelKind.OPENAI_COMPATIBLE:
-            from videomme_pipeline.models.openai_compatible import OpenAICompatibleModel
+            from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 
             return OpenAICompatibleModel(spec, api_key=spec.api_key(environment))
         case ModelKind.EMBEDDED:

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from upath import UPath
 
-from videomme_pipeline.annotations.package_files import PackageFile, fetch
-from videomme_pipeline.annotations.question import Letter, Question
+from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.fetch.package_files import PackageFile, fetch
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame, FrameSet
 from videomme_pipeline.models.video_llm import Reply, Request

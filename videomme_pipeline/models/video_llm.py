@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import FrameSet

@@ -21,7 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import Field, ValidationError, model_validator
 from upath import UPath
 
-from videomme_pipeline.annotations.question import Letter, Question
+from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.subtitles.align import AlignedLine

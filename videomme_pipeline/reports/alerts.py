@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from videomme_pipeline.errors import AlertError
-from videomme_pipeline.scoring.nights import NightReport
+from videomme_pipeline.scoring.nightly.nights import NightReport
 
 URLS_VARIABLE = "VIDEOMME_ALERT_URLS"
 

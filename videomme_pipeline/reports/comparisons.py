@@ -9,8 +9,13 @@ from typing import Any
 
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.compare import FALSE_DISCOVERY_RATE, Comparison, Marginal, compare
-from videomme_pipeline.scoring.statistics import PairedDifference
+from videomme_pipeline.scoring.statistics.compare import (
+    FALSE_DISCOVERY_RATE,
+    Comparison,
+    Marginal,
+    compare,
+)
+from videomme_pipeline.scoring.statistics.estimates import PairedDifference
 
 MOST_PAIRS = 45
 """All pairs of ten evaluations; with more, a page holds the pairs with the best one alone."""

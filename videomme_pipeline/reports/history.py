@@ -10,16 +10,16 @@ from typing import Any
 
 from upath import UPath
 
-from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.reports.comparisons import overall_difference
 from videomme_pipeline.reports.document import shorten
 from videomme_pipeline.reports.numbers import answer_cells
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.breakdowns import group_breakdowns
-from videomme_pipeline.scoring.compare import compare
-from videomme_pipeline.scoring.nights import NightReport
+from videomme_pipeline.scoring.nightly.nights import NightReport
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns
+from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.store import Store, read_rows, write_rows
 
 Json = dict[str, Any]

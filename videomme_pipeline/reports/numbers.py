@@ -12,16 +12,16 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from videomme_pipeline.annotations.question import Duration, GroupType, Question
+from videomme_pipeline.benchmarks.question import Duration, GroupType, Question
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.groups import (
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.groups import (
     GROUP_SIZE,
     group_score,
     parse_structure,
     question_order,
 )
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.warehouse.database import query
 
 TITLES = {

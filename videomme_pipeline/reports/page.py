@@ -16,7 +16,7 @@ import pyarrow.parquet
 from PIL import Image
 from upath import UPath
 
-from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within

@@ -15,11 +15,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from videomme_pipeline.reports.official import official_report, official_v2_report
-from videomme_pipeline.scoring.breakdowns import BREAKDOWNS, GROUP_BREAKDOWNS, Cell, GroupCell
-from videomme_pipeline.scoring.judge_reader import JudgeSummary
-from videomme_pipeline.scoring.score_file import ScoreReport
+from videomme_pipeline.formats.official import official_report, official_v2_report
+from videomme_pipeline.formats.score_file import ScoreReport
+from videomme_pipeline.scoring.readers.judge import JudgeSummary
 from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.scoring.statistics.breakdowns import (
+    BREAKDOWNS,
+    GROUP_BREAKDOWNS,
+    Cell,
+    GroupCell,
+)
 
 _CELL_HEADINGS = (
     "accuracy",

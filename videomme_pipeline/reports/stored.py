@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.store import Store, read_rows, stored_recipe

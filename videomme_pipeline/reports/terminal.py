@@ -23,8 +23,8 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from videomme_pipeline.responses.estimate import CostEstimate
-    from videomme_pipeline.scoring.compare import Comparison
-    from videomme_pipeline.scoring.statistics import Estimate, PairedDifference
+    from videomme_pipeline.scoring.statistics.compare import Comparison
+    from videomme_pipeline.scoring.statistics.estimates import Estimate, PairedDifference
 
 Row = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import frame_recipe_fingerprint
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import shorten, utf16_span

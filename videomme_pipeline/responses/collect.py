@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from logging import getLogger
 
-from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import EndpointDownError, StorageError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
 from videomme_pipeline.models.catalog import Limits
-from videomme_pipeline.models.endpoints import Schedule
+from videomme_pipeline.models.openai.endpoints import Schedule
 from videomme_pipeline.models.video_llm import (
     Decoding,
     FailureKind,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from videomme_pipeline.annotations.question import Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.models.video_llm import FailureKind
 
 RESPONSE_VERSION = 1

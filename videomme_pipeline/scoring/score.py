@@ -1,8 +1,8 @@
 """One response to one outcome. Breakdowns, groups and intervals are in their own modules."""
 
-from videomme_pipeline.annotations.question import Letter, Question
+from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.read_answer import ReaderName, read_answer
+from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
 SCORE_VERSION = 1

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from videomme_pipeline.annotations.question import Duration, GroupType, Letter
+from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter
 
 
 class Outcome(StrEnum):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from videomme_pipeline.annotations.question import VideoReference
+from videomme_pipeline.benchmarks.question import VideoReference
 from videomme_pipeline.errors import VideoMissingError
 
 VIDEO_FOLDERS = ("data", "videos", "video", ".")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from videomme_pipeline.annotations.question import Question, VideoReference
-from videomme_pipeline.annotations.source import (
+from videomme_pipeline.benchmarks.question import Question, VideoReference
+from videomme_pipeline.benchmarks.source import (
     RELEASES,
     BenchmarkSpec,
     SourceKind,
@@ -118,7 +118,7 @@ class PublishedMedia(Media):
         return fingerprint(self.benchmark, release.revision, self.spec.fingerprint, own)
 
     def questions(self) -> Sequence[Question]:
-        from videomme_pipeline.annotations.download import fetch_annotations
+        from videomme_pipeline.fetch.download import fetch_annotations
 
         release = RELEASES[self.benchmark]
         if self.spec.source is SourceKind.HUB:
@@ -128,7 +128,7 @@ class PublishedMedia(Media):
         return read_benchmark(release, self.spec, path)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
-        from videomme_pipeline.annotations.download import (
+        from videomme_pipeline.fetch.download import (
             fetch_subtitles,
             fetch_videos,
         )
@@ -162,17 +162,17 @@ class SmokeMedia(Media):
 
     @property
     def version(self) -> str:
-        from videomme_pipeline.annotations.smoke_drawing import DRAWING_VERSION
+        from videomme_pipeline.benchmarks.smoke.drawing import DRAWING_VERSION
 
         return fingerprint(DRAWING_VERSION, list(self.questions()))
 
     def questions(self) -> Sequence[Question]:
-        from videomme_pipeline.annotations import smoke
+        from videomme_pipeline.benchmarks.smoke import benchmark as smoke
 
         return select(smoke.questions(self.benchmark), self.spec)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
-        from videomme_pipeline.annotations.smoke import make_video
+        from videomme_pipeline.benchmarks.smoke.benchmark import make_video
 
         problems: dict[str, str] = {}
         there = {v.video_id for v in videos if (self.folder / _file_name(v)).exists()}

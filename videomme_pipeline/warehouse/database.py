@@ -24,19 +24,19 @@ from blake3 import blake3
 from scipy.special import ndtri, stdtrit
 from upath import UPath
 
-from videomme_pipeline.annotations.question import GroupType, Question
+from videomme_pipeline.benchmarks.question import GroupType, Question
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.scoring.groups import (
+from videomme_pipeline.scoring.nightly.nights import ObservedQuestion
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.groups import (
     GROUP_SIZE,
     GroupRule,
     GroupStructure,
     group_score,
     linear_score,
 )
-from videomme_pipeline.scoring.nights import ObservedQuestion
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import Store, is_local, read_table
 from videomme_pipeline.videos.probe import Video
 

@@ -1,0 +1,1 @@
+"""What a refresh would build, why, and what it would cost."""

@@ -1,0 +1,1 @@
+"""The stages of the asset graph, one module each."""

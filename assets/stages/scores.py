@@ -1,0 +1,234 @@
+"""`scores`: what was read from each response, and whether it is right."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import dagster as dg
+
+from assets.failures import FailureLog
+from assets.partitions import Cell
+from assets.stages.base import INCOMPLETE, BenchmarkStage, Failed, Made, Target
+from assets.stages.metadata import picture
+from assets.stages.responses import ask_model, stored_responses
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.reports.terminal import interval, percent
+from videomme_pipeline.responses.response import Response, never_answered
+from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows, summarize_judge
+from videomme_pipeline.scoring.score import SCORE_VERSION, score_question
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.breakdowns import BREAKDOWNS, breakdown, group_breakdowns
+from videomme_pipeline.store import write_rows
+
+
+class Scores(BenchmarkStage):
+    """One partition an evaluation. Questions without an answer are in it as `failed`."""
+
+    name = "scores"
+    description = "Every question with its response, the letter read from it and the outcome."
+    upstream = ("questions", "responses")
+    kinds = frozenset({"parquet"})
+    row_class = ScoredQuestion
+    settings = ("reader", "judge")
+    takes_machine = False
+    code_version = f"1.{SCORE_VERSION}"
+
+    def target(self, cell: Cell) -> Target:
+        assert cell.variant is not None
+        version = self.benchmark.versions.scores(self.benchmark.evaluations[cell.variant])
+        return Target(
+            cell=cell,
+            fingerprint=version,
+            data_version=version,
+            path=self.benchmark.store.scores(self.benchmark.name, cell.variant),
+            inputs=self.inputs(),
+        )
+
+    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+        for target in targets:
+            try:
+                yield from self._make(target)
+            except VideoMMEError as error:
+                yield Failed(cell=target.cell, reason=str(error))
+
+    def _make(self, target: Target) -> Iterator[Made | Failed]:
+        assert target.cell.variant is not None
+        evaluation = self.benchmark.evaluations[target.cell.variant]
+        reasons = FailureLog.of(self.store, self.key_of("responses").to_user_string()).read()
+        track_pair = evaluation.track_pair
+        scored = [
+            (
+                question,
+                score_question(
+                    question,
+                    response,
+                    evaluation.reader,
+                    evaluation_fingerprint=evaluation.fingerprint,
+                    sampling=evaluation.sampling_name,
+                    track=evaluation.track,
+                    track_pair=track_pair,
+                ),
+            )
+            for video_id in self.benchmark.questions
+            for question, response in self._answers(video_id, evaluation, reasons)
+        ]
+        stops = self.benchmark.project.spending.stops
+        stops_before = len(stops)
+        rows = self._judged(scored, evaluation)
+        outcomes = Counter(row.outcome for row in rows)
+        unjudged = [row.judge_error for row in rows if row.judge_error]
+        incomplete = outcomes[Outcome.FAILED] > 0 or bool(unjudged)
+        write_rows(
+            target.path,
+            rows,
+            ScoredQuestion,
+            fingerprint=target.fingerprint + (INCOMPLETE if incomplete else ""),
+            recipe=evaluation.specification,
+        )
+        yield Made(target=target, metadata=_metadata(rows, outcomes), incomplete=incomplete)
+        if unjudged and len(stops) == stops_before:  # else the money alone was missing
+            yield Failed(
+                cell=target.cell,
+                reason=f"{len(unjudged)} requests to its judge failed: {unjudged[0]}",
+            )
+
+    def _judged(
+        self, scored: Sequence[tuple[Question, ScoredQuestion]], evaluation: Evaluation
+    ) -> list[ScoredQuestion]:
+        """The rows, with what the judge of the evaluation reads where there is one."""
+        judge = evaluation.judge
+        if judge is None:
+            return [row for _, row in scored]
+        ask = partial(
+            ask_judge,
+            judge,
+            self.store.journal,
+            evaluation.name,
+            ask=partial(ask_model, self.benchmark.project),
+        )
+        return judge_rows(scored, judge.model.name, ask)
+
+    def _answers(
+        self, video_id: str, evaluation: Evaluation, reasons: Mapping[Cell, str]
+    ) -> Iterator[tuple[Question, Response]]:
+        """Each question of a video with its responses, or with the reason why there is none."""
+        held = stored_responses(self.benchmark, evaluation, video_id)
+        for question in self.benchmark.questions[video_id]:
+            for sample in range(evaluation.samples):
+                response = held.get((question.question_id, sample))
+                yield (
+                    question,
+                    response
+                    or never_answered(
+                        question,
+                        evaluation=evaluation.name,
+                        model=evaluation.model.name,
+                        sample=sample,
+                        error=reasons.get(
+                            Cell(video=video_id, variant=evaluation.name), "never asked"
+                        ),
+                    ),
+                )
+
+
+def _metadata(rows: Sequence[ScoredQuestion], outcomes: Counter[Outcome]) -> dict[str, object]:
+    questions = outcomes.total()
+    answered = outcomes[Outcome.CORRECT] + outcomes[Outcome.INCORRECT]
+    metadata: dict[str, object] = {outcome.value: outcomes[outcome] for outcome in Outcome}
+    metadata |= {"questions": questions, "accuracy": outcomes[Outcome.CORRECT] / questions}
+    if answered:
+        metadata["accuracy_of_answered"] = outcomes[Outcome.CORRECT] / answered
+    metadata |= _judge_metadata(rows)
+    metadata |= _breakdown_metadata(rows)
+    return metadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One cell of one breakdown; score and interval as shares of 1."""
+
+    by: str
+    value: str
+    score: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def _breakdown_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
+    """The interval of the score, a table of all breakdowns, and the shortest one as a chart."""
+    grouped = rows[0].group_type is not None
+    overall, *parts = _group_parts(rows) if grouped else _accuracy_parts(rows)
+    metadata: dict[str, object] = {
+        "interval": interval(overall.low, overall.high),
+        "breakdowns": dg.MetadataValue.table([_record(part) for part in parts]),
+        "chart": _chart(
+            [part for part in parts if part.by == ("level" if grouped else "duration")]
+        ),
+    }
+    if grouped:
+        metadata["group_score"] = 100 * overall.score
+    return metadata
+
+
+def _accuracy_parts(rows: Sequence[ScoredQuestion]) -> list[_Part]:
+    """Over everything, then by each column of Video-MME."""
+    return [
+        _Part(
+            by=column,
+            value=str(cell.values[0]) if cell.values else "",
+            score=cell.accuracy,
+            low=cell.accuracy_low,
+            high=cell.accuracy_high,
+            n=cell.responses,
+        )
+        for column in ("overall", "duration", "domain", "sub_category", "task_type")
+        for cell in breakdown(rows, BREAKDOWNS[column if column == "overall" else f"by_{column}"])
+    ]
+
+
+def _group_parts(rows: Sequence[ScoredQuestion]) -> list[_Part]:
+    """Over everything, then by each column of Video-MME-v2; n are whole groups."""
+    cells, _, _ = group_breakdowns(rows)
+    return [
+        _Part(
+            by=name.removeprefix("v2_").removeprefix("by_"),
+            value=str(cell.values[0]) if cell.values else "",
+            score=(cell.group_score or 0) / 100,
+            low=None if cell.group_score_low is None else cell.group_score_low / 100,
+            high=None if cell.group_score_high is None else cell.group_score_high / 100,
+            n=cell.groups,
+        )
+        for name, held in cells.items()
+        for cell in held
+    ]
+
+
+def _record(part: _Part) -> dg.TableRecord:
+    return dg.TableRecord(
+        {
+            "by": part.by,
+            "value": part.value,
+            "score": percent(part.score),
+            "interval": interval(part.low, part.high),
+            "n": part.n,
+        }
+    )
+
+
+def _chart(parts: Sequence[_Part]) -> dg.MarkdownMetadataValue:
+    from videomme_pipeline.reports.charts import parts_chart, svg  # noqa: PLC0415 - loads Altair
+
+    chart = parts_chart([asdict(part) for part in parts])
+    return picture(svg(chart).encode(), "image/svg+xml", f"score by {parts[0].by}")
+
+
+def _judge_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
+    summary = summarize_judge(rows)
+    if summary is None:
+        return {}
+    held = asdict(summary)
+    return {key if "judge" in key else f"judge_{key}": value for key, value in held.items()}

@@ -1,0 +1,81 @@
+"""`warehouse`: the DuckDB file with every table and view, built anew when scores changed."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import dagster as dg
+from upath import UPath
+
+from assets.stages.base import Failed, Made, SharedStage, Target
+from assets.stages.metadata import picture
+from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.warehouse.database import connect, query, rebuild
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+PREVIEW = "select * from overall order by benchmark, evaluation"
+
+
+class Warehouse(SharedStage):
+    name = "warehouse"
+    description = "The DuckDB file: scored questions of all evaluations, and the views over them."
+    kinds = frozenset({"duckdb"})
+    code_version = "1"
+
+    @property
+    def path(self) -> UPath:
+        return UPath(self.store.warehouse)
+
+    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+        (target,) = targets
+        try:
+            path, left_out = rebuild(self.store)
+        except VideoMMEError as error:
+            yield Failed(cell=target.cell, reason=str(error))
+            return
+        self.sign(target)
+        metadata: dict[str, object] = {"path": dg.MetadataValue.path(path), **self._preview()}
+        if left_out:
+            metadata["left_out"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in left_out))
+        yield Made(target=target, metadata=metadata)
+
+    def _preview(self) -> dict[str, object]:
+        with connect(self.store) as connection:
+            rows = query(connection, PREVIEW)
+            if not rows:
+                return {"evaluations": 0}
+            charts = {
+                f"{benchmark}_by_{column}": _chart(connection, benchmark, column)
+                for benchmark, column in _charted(rows)
+            }
+        return {"evaluations": len(rows), "overall": table_of(rows), **charts}
+
+
+def _charted(rows: Sequence[dict[str, object]]) -> list[tuple[str, str]]:
+    """Each benchmark with the column that divides it in the fewest parts."""
+    benchmarks = sorted({str(row["benchmark"]) for row in rows})
+    return [(name, "level" if name.endswith("_v2") else "duration") for name in benchmarks]
+
+
+def _chart(
+    connection: "DuckDBPyConnection", benchmark: str, column: str
+) -> dg.MarkdownMetadataValue:
+    """Scores with their intervals as a picture."""
+    from videomme_pipeline.reports.charts import breakdown_chart, svg  # noqa: PLC0415 - loads Altair
+
+    chart = breakdown_chart(connection, benchmark, column)
+    return picture(svg(chart).encode(), "image/svg+xml", column)
+
+
+def table_of(rows: Sequence[dict[str, object]]) -> dg.TableMetadataValue:
+    """Rows of a view as the Dagster UI shows tables: numbers short, nothing as an empty cell."""
+    return dg.MetadataValue.table(
+        [dg.TableRecord({key: _cell(value) for key, value in row.items()}) for row in rows]
+    )
+
+
+def _cell(value: object) -> str | int | float:
+    if isinstance(value, float):
+        return round(value, 4)
+    return value if isinstance(value, int | str) else "" if value is None else str(value)

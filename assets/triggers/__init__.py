@@ -1,0 +1,1 @@
+"""What starts a run: jobs, schedules, sensors, automation and retention."""

@@ -1,0 +1,85 @@
+"""Old runs and their events are removed, but for what the graph still stands on.
+
+The latest materialization of a partition says what it was made of: the run that holds it is kept
+however old it is. Ticks of schedules and sensors are the instance's own business (dagster.yaml).
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+from pydantic import Field
+
+from assets.dagster_internals.processes import note_process
+
+_AT_A_TIME = 200
+
+
+class Retention(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """How long runs are kept."""
+
+    keep_days: int = Field(default=90, ge=1)
+
+
+def remove_old_runs(instance: dg.DagsterInstance, before: datetime) -> list[str]:
+    """Remove the finished runs begun before `before` that hold no latest materialization."""
+    needed = _runs_with_latest_materializations(instance)
+    old = [
+        record.dagster_run.run_id
+        for record in _old_runs(instance, before)
+        if record.dagster_run.is_finished and record.dagster_run.run_id not in needed
+    ]
+    for run_id in old:
+        instance.delete_run(run_id)
+    return old
+
+
+def _old_runs(instance: dg.DagsterInstance, before: datetime) -> Iterator[dg.RunRecord]:
+    cursor: str | None = None
+    while records := instance.get_run_records(
+        dg.RunsFilter(created_before=before), limit=_AT_A_TIME, cursor=cursor
+    ):
+        yield from records
+        cursor = records[-1].dagster_run.run_id
+
+
+def _runs_with_latest_materializations(instance: dg.DagsterInstance) -> set[str]:
+    """The runs that hold the last event of any partition of any asset."""
+    needed = set[str]()
+    for key in instance.all_asset_keys():
+        latest = instance.get_latest_materialization_event(key)
+        if latest is not None:
+            needed.add(latest.run_id)
+        storage_ids = instance.event_log_storage.get_latest_storage_id_by_partition(
+            key, dg.DagsterEventType.ASSET_MATERIALIZATION
+        )
+        for batch in _batches(sorted(storage_ids.values())):
+            found = instance.fetch_materializations(
+                dg.AssetRecordsFilter(asset_key=key, storage_ids=batch), limit=len(batch)
+            )
+            needed.update(record.run_id for record in found.records)
+    return needed
+
+
+def _batches(ids: list[int]) -> Iterator[list[int]]:
+    for start in range(0, len(ids), _AT_A_TIME):
+        yield ids[start : start + _AT_A_TIME]
+
+
+@dg.op
+def remove_runs(context: dg.OpExecutionContext, retention: Retention) -> None:
+    """Remove the runs that are older than the retention says."""
+    note_process(context.instance, context.run)
+    before = datetime.now(UTC) - timedelta(days=retention.keep_days)
+    removed = remove_old_runs(context.instance, before)
+    context.log.info(f"removed {len(removed)} runs from before {before:%Y-%m-%d}")
+
+
+@dg.job(
+    description="Remove old runs and their events that no partition stands on.",
+    resource_defs={"retention": Retention()},
+    executor_def=dg.in_process_executor,
+)
+def retention_job() -> None:
+    """One step."""
+    remove_runs()

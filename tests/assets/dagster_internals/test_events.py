@@ -1,0 +1,142 @@
+"""Events in batches: what Dagster reads back is what its own way of storing would give."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.storage.event_log.base import EventLogStorage
+
+from assets.dagster_internals.events import EVENTS_AT_A_TIME, EventBatch
+from assets.instance import POSTGRES_VARIABLE, open_instance
+from assets.resources import Project
+from assets.run import refresh_project
+from assets.stages.base import DATA_VERSION_TAG
+from tests.assets.conftest import ALL, needs_postgres
+from tests.assets.test_refresh import EVERYTHING
+
+KEY = dg.AssetKey(["made", "up"])
+
+
+@pytest.fixture
+def held(home: Path) -> Iterator[dg.DagsterInstance]:
+    """The instance of an empty home, over each storage."""
+    with open_instance() as instance:
+        yield instance
+
+
+def event(number: int) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization(
+        KEY,
+        partition=f"key-{number}",
+        metadata={"number": number},
+        tags={DATA_VERSION_TAG: f"version-{number}"},
+    )
+
+
+def run(
+    instance: dg.DagsterInstance, body: Callable[[dg.OpExecutionContext], None]
+) -> dg.ExecuteInProcessResult:
+    @dg.op
+    def step(context: dg.OpExecutionContext) -> None:
+        body(context)
+
+    @dg.job
+    def job() -> None:
+        step()
+
+    return job.execute_in_process(instance=instance, raise_on_error=False)
+
+
+def stored(instance: dg.DagsterInstance, run_id: str) -> list[dict[str, Any]]:
+    """What the events of a run say, but for when."""
+    records = instance.get_records_for_run(
+        run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
+    ).records
+    said = []
+    for record in records:
+        entry = record.event_log_entry
+        materialization = entry.asset_materialization
+        assert materialization is not None
+        said.append(
+            {
+                "partition": materialization.partition,
+                "tags": materialization.tags,
+                "metadata": {k: v.value for k, v in materialization.metadata.items()},
+                "step": entry.step_key,
+                "job": entry.job_name,
+                "level": entry.level,
+                "event": entry.get_dagster_event().event_type,
+            }
+        )
+    return said
+
+
+def test_a_batch_stores_what_single_events_would(held: dg.DagsterInstance) -> None:
+    numbers = range(EVENTS_AT_A_TIME + 3)
+
+    def one_by_one(context: dg.OpExecutionContext) -> None:
+        for number in numbers[:5]:
+            context.log_event(event(number))
+
+    def together(context: dg.OpExecutionContext) -> None:
+        with EventBatch(context) as events:
+            for number in numbers:
+                events.add(event(number))
+
+    singly, batched = run(held, one_by_one), run(held, together)
+    expected, found = stored(held, singly.run_id), stored(held, batched.run_id)
+    assert len(found) == len(numbers)
+    assert found[:5] == expected
+    tags = held.event_log_storage.get_latest_tags_by_partition(
+        KEY, dg.DagsterEventType.ASSET_MATERIALIZATION, [DATA_VERSION_TAG]
+    )
+    assert tags == {f"key-{n}": {DATA_VERSION_TAG: f"version-{n}"} for n in numbers}
+    newest = held.get_latest_materialization_event(KEY)
+    assert newest is not None
+    assert newest.run_id == batched.run_id
+    assert newest.asset_materialization == event(numbers[-1])
+    assert held.get_materialized_partitions(KEY) == {f"key-{n}" for n in numbers}
+
+
+def test_what_was_made_before_an_error_is_stored(held: dg.DagsterInstance) -> None:
+    def breaks(context: dg.OpExecutionContext) -> None:
+        with EventBatch(context) as events:
+            events.add(event(1))
+            raise RuntimeError
+
+    result = run(held, breaks)
+    assert not result.success
+    assert [said["partition"] for said in stored(held, result.run_id)] == ["key-1"]
+
+
+def test_without_batches_events_are_stored_one_by_one(
+    held: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(storage: EventLogStorage, events: object) -> None:
+        raise TypeError("not as it was")
+
+    monkeypatch.setattr(type(held.event_log_storage), "store_event_batch", refuses)
+
+    def together(context: dg.OpExecutionContext) -> None:
+        with EventBatch(context) as events:
+            events.add(event(1))
+            events.add(event(2))
+
+    result = run(held, together)
+    assert [said["partition"] for said in stored(held, result.run_id)] == ["key-1", "key-2"]
+
+
+@pytest.mark.slow
+@needs_postgres
+def test_a_project_is_refreshed_over_postgres(
+    project: Project, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "empty-home"))
+    monkeypatch.setenv(POSTGRES_VARIABLE, postgres_url)
+    with open_instance() as instance:
+        assert type(instance.event_log_storage).__name__ == "PostgresEventLogStorage"
+        refreshed = refresh_project(project, instance, ALL)
+        assert (refreshed.made, refreshed.behind) == (EVERYTHING, [])
+        assert refresh_project(project, instance, ALL).run_id is None

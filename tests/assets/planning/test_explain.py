@@ -1,0 +1,176 @@
+"""Why partitions are behind and what a run would take, asked of a project that was really run."""
+
+from collections.abc import Callable
+
+import dagster as dg
+import pytest
+
+from assets.definitions import build_definitions
+from assets.planning.estimate import Estimate, estimate
+from assets.planning.explain import Cause, Explanation, matching
+from assets.resources import Project
+from assets.run import plan_project, refresh_project
+from assets.stages.prompts import Prompts
+from tests.assets.conftest import ALL, EVALUATIONS, Copy, WriteProject
+from tests.support.builders import write_video
+from videomme_pipeline.errors import ConfigurationError
+
+Why = Callable[..., list[str]]
+
+
+@pytest.fixture
+def why(project: Project, instance: dg.DagsterInstance) -> Why:
+    """The reasons of the one partition that some words name, as they are printed."""
+
+    def ask(words: str, of: Project = project) -> list[str]:
+        states = plan_project(of, instance)
+        (state,) = matching(states, words)
+        return [str(reason) for reason in Explanation(states, instance).reasons(state)]
+
+    return ask
+
+
+def test_new_bytes_are_named_where_they_are_and_in_everything_behind(why: Why, copy: Copy) -> None:
+    write_video(copy.video("003"), frames=44, width=64, height=48)
+    (reason,) = why("videomme/videos 003")
+    assert reason.startswith("new video bytes: ")
+    began = "videomme/videos 003 (new video bytes)"
+    for behind in ("frames uniform_n-4|003", "prompts few|003", "responses few|003", "scores few"):
+        assert why(f"videomme/{behind}") == [f"upstream: {began}"]
+    assert why("videomme/frames uniform_n-4|002") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "partition", "reason"),
+    [
+        (
+            {"sampling": "uniform_n-8"},
+            "prompts few|003",
+            "changed setting: sampling.frames: 4 → 8",
+        ),
+        (
+            {"sampling": "uniform_n-4.jpeg-60"},
+            "prompts few|003",
+            "changed setting: sampling.picture.jpeg_quality: 85 → 60",
+        ),
+        (
+            {"prompt": "official_v1"},
+            "prompts few|003",
+            "changed setting: template.name: contract_v1 → official_v1",
+        ),
+        ({"model": "constant-D"}, "responses few|003", "changed setting: model.letter: A → D"),
+        ({"samples": 2}, "responses few|003", "changed setting: samples: 1 → 2"),
+        ({"reader": "official_v1"}, "scores few", "changed setting: reader: strict → official_v1"),
+    ],
+)
+def test_a_changed_setting_is_said_with_what_it_was(
+    why: Why, write_project: WriteProject, change: dict[str, object], partition: str, reason: str
+) -> None:
+    changed = write_project(dict(EVALUATIONS) | {"few": dict(EVALUATIONS["few"]) | change})
+    assert why(f"videomme/{partition}", changed)[0] == reason
+
+
+def test_new_code_is_said_with_both_versions(why: Why, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assets.versions.RENDER_VERSION", 99)
+    before = Prompts.code_version
+    monkeypatch.setattr(Prompts, "code_version", "1.99")
+    assert why("videomme/prompts few|003") == [f"code version: {before} → 1.99"]
+    assert why("videomme/responses few|003") == [
+        "upstream: videomme/prompts few|003 (code version)"
+    ]
+
+
+def test_a_parent_that_was_made_again_alone_is_named(
+    why: Why, project: Project, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    write_video(copy.video("003"), frames=44, width=64, height=48)
+    job = build_definitions(project).resolve_implicit_global_asset_job_def()
+    videos = [dg.AssetKey(["videomme", "videos"])]
+    assert job.execute_in_process(
+        instance=instance, asset_selection=videos, partition_key="003"
+    ).success
+    assert why("videomme/videos 003") == []
+    (reason,) = why("videomme/frames uniform_n-4|003")
+    assert reason.startswith("upstream: videomme/videos is another, ")
+
+
+def test_what_is_gone_and_what_never_was_are_told_apart(
+    why: Why, project: Project, write_project: WriteProject
+) -> None:
+    lost = project.store.prompts("videomme", "few", "002")
+    lost.unlink()
+    assert why("videomme/prompts few|002") == [f"file gone or outdated: {lost}"]
+    new = write_project(dict(EVALUATIONS) | {"new": dict(EVALUATIONS["few"])})
+    assert why("videomme/prompts new|002", new) == ["never made"]
+
+
+def test_a_failure_is_said_with_its_message_and_counted(
+    project: Project, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    copy.video("003").write_bytes(b"this is no video")
+    refresh_project(project, instance, ALL)
+    states = plan_project(project, instance)
+    explanation = Explanation(states, instance)
+    (state,) = matching(states, "videomme/videos 003")
+    failed, changed = explanation.reasons(state)
+    assert failed.cause is Cause.FAILED
+    assert str(copy.video("003")) in failed.detail
+    assert changed.cause is Cause.NEW_BYTES
+    assert explanation.causes()["videomme/videos"] == {Cause.FAILED: 1}
+    (scores,) = matching(states, "videomme/scores few")
+    assert [str(r) for r in explanation.reasons(scores)] == [
+        "upstream: videomme/videos 003 (failed)"
+    ]
+
+
+def test_partitions_are_found_by_whatever_is_in_their_name(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    states = plan_project(project, instance)
+    found = {words: len(matching(states, words)) for words in ("003", "uniform_n-4", "few")}
+    assert found == {"003": 1 + 2 + 1 + 4 + 4, "uniform_n-4": 3, "few": 3 + 3 + 1}
+    assert len(matching(states, "uniform_n-4.window-500")) == 3
+    assert len(matching(states, "frames")) == len(matching(states, "videomme/frames")) == 6
+    with pytest.raises(ConfigurationError, match=r"did you mean `uniform_n-4`"):
+        matching(states, "uniform_n4")
+
+
+def estimates(project: Project, instance: dg.DagsterInstance) -> dict[str, Estimate]:
+    states = plan_project(project, instance)
+    return {held.asset: held for held in estimate(states, instance)}
+
+
+def test_an_estimate_is_what_comparable_work_took_and_nothing_else(
+    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    assert estimates(project, instance) == {}
+    new = {
+        "same-model": {"model": "constant-A", "sampling": "keyframe-4"},
+        "other-model": {"model": "constant-C", "sampling": "keyframe-4"},
+    }
+    added = {name: {"benchmark": "videomme"} | held for name, held in new.items()}
+    found = estimates(write_project({"few": EVALUATIONS["few"]} | added), instance)
+    frames, responses = found["videomme/frames"], found["videomme/responses"]
+    assert (frames.partitions, responses.partitions) == (3, 6)
+    assert frames.seconds is not None
+    assert frames.seconds > 0
+    assert frames.bytes is not None
+    sizes = [path.stat().st_size for path in project.store.path("frames").rglob("*.parquet")]
+    assert min(sizes) * 3 <= frames.bytes <= max(sizes) * 3
+    assert responses.seconds is None, "nothing is known of a model that was never asked"
+    alone = {"few": EVALUATIONS["few"], "same-model": added["same-model"]}
+    assert estimates(write_project(alone), instance)["videomme/responses"].seconds is not None
+
+
+def test_what_is_in_the_store_already_costs_nothing(project: Project) -> None:
+    with dg.DagsterInstance.ephemeral() as other:
+        found = estimates(project, other)["videomme/questions"]
+        assert (found.partitions, found.already_stored, found.seconds) == (0, 1, 0)
+
+
+def test_where_nothing_was_made_nothing_is_known(
+    write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    found = estimates(write_project(), instance)
+    assert {(held.seconds, held.bytes) for held in found.values()} == {(None, None)}
+    assert found["videomme/frames"].partitions is None

@@ -1,0 +1,116 @@
+"""A judge in an evaluation file: it makes scores anew and nothing before them."""
+
+from collections import Counter
+from pathlib import Path
+
+import dagster as dg
+import yaml
+
+from assets.planning.costs import estimate_costs
+from assets.planning.freshness import Freshness
+from assets.run import Refreshed, plan_project, refresh_project
+from tests.assets.conftest import WriteProject
+from tests.support.model_server import Fault, ModelServer
+from videomme_pipeline.reports.terminal import cost_rows
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.store import read_rows
+from videomme_pipeline.warehouse.database import connect, query
+
+JUDGE_PROMPT = "Someone was asked"
+EVALUATION = {"benchmark": "videomme", "model": "wordy", "judge": {"model": "small"}}
+QUESTIONS = 9
+
+
+def answer(question: str) -> str:
+    return "B" if question.startswith(JUDGE_PROMPT) else "They move on."
+
+
+def asked(server: ModelServer) -> Counter[str]:
+    return Counter(
+        "judge" if request.question.startswith(JUDGE_PROMPT) else "model"
+        for request in server.requests
+    )
+
+
+def test_a_judge_reads_what_is_open_once_and_its_failures_leave_the_scores_open(
+    write_project: WriteProject, instance: dg.DagsterInstance, root: Path
+) -> None:
+    is_down = True
+
+    def faults(question: str, _asked_before: int) -> Fault | None:
+        return Fault.BAD_REQUEST if is_down and question.startswith(JUDGE_PROMPT) else None
+
+    with ModelServer(answer=answer, faults=faults) as server:
+        folder = root / "configuration"
+        folder.mkdir()
+        models = {name: {"base_url": server.base_url} for name in ("wordy", "small")}
+        (folder / "models.yaml").write_text(yaml.safe_dump(models))
+        project = write_project({"mine": {**EVALUATION, "judge": None}})
+        assert refresh_project(project, instance, ["mine"]).behind == []
+        assert asked(server) == {"model": QUESTIONS}
+
+        project = write_project({"mine": EVALUATION})
+        (behind,) = (
+            state
+            for state in refresh_project(project, instance, ["mine"]).behind
+            if state.stage.name == "scores"
+        )
+        assert "judge" in behind.reason
+        assert asked(server) == {"model": QUESTIONS, "judge": QUESTIONS}
+
+        is_down = False
+        refreshed = refresh_project(project, instance, ["mine"])
+        assert refreshed.behind == []
+        assert refreshed.made["videomme/scores"] == 1
+        assert refreshed.made["videomme/responses"] == 0
+        assert refresh_project(project, instance, ["mine"]).run_id is None
+        assert asked(server) == {"model": QUESTIONS, "judge": 2 * QUESTIONS}
+
+    rows = read_rows(project.store.scores("videomme", "mine"), ScoredQuestion)
+    assert {row.rule for row in rows} == {"judge"}
+    assert not any(row.outcome is Outcome.UNREADABLE for row in rows)
+    with connect(project.store) as connection:
+        (row,) = query(connection, "select * from leaderboard")
+    assert (row["judge"], row["judge_letters"], row["judge_failed"]) == ("small", QUESTIONS, 0)
+    assert row["accuracy_without_judge"] == 0
+    assert row["accuracy"] == sum(row.is_correct for row in rows) / QUESTIONS
+
+
+def test_answers_and_their_judge_share_the_money_of_a_run(
+    write_project: WriteProject, instance: dg.DagsterInstance, root: Path
+) -> None:
+    with ModelServer(answer=answer) as server:
+        folder = root / "configuration"
+        folder.mkdir()
+        entry = {
+            "base_url": server.base_url,
+            "prices": {"input": 0.0, "output": 100_000.0},  # three tokens are 0.30 dollars
+            "limits": {"concurrency": 1},
+        }
+        (folder / "models.yaml").write_text(yaml.safe_dump({"wordy": entry, "small": entry}))
+        project = write_project({"mine": EVALUATION}, videos=["002"])
+
+        def run(most_dollars: float | None) -> Refreshed:
+            return refresh_project(project, instance, ["mine"], most_dollars)
+
+        stopped = run(0.5)
+        assert asked(server) == {"model": 1}, "what is left for the judge does not do for another"
+        assert str(stopped.stopped_by).startswith("mine: stopped at $0.3000 of $0.5000")
+        estimates = estimate_costs(plan_project(project, instance, ["mine"]))
+        assert [(row["evaluation"], row["requests"]) for row in cost_rows(estimates)] == [
+            ("mine", "2"),
+            ("mine@judge", "1 to 3"),
+        ]
+
+        stopped = run(1.4)
+        assert asked(server) == {"model": 3, "judge": 2}
+        assert str(stopped.stopped_by).startswith("mine@judge: stopped at $1.2000 of $1.4000")
+        assert not [state for state in stopped.behind if state.freshness is Freshness.FAILED]
+        rows = read_rows(project.store.scores("videomme", "mine"), ScoredQuestion)
+        assert [str(row.judge_error)[:9] for row in rows if row.judge_error] == ["not asked"]
+        (left,) = estimate_costs(plan_project(project, instance, ["mine"]))
+        assert (left.evaluation, left.requests_low, left.requests) == ("mine@judge", 1, 1)
+
+        assert run(None).behind == []
+        assert asked(server) == {"model": 3, "judge": 3}
+    assert estimate_costs(plan_project(project, instance, ["mine"])) == []

@@ -1,0 +1,115 @@
+"""What a person sees beside each asset in the Dagster UI, after a real run."""
+
+import base64
+import json
+import re
+
+import dagster as dg
+
+from assets.resources import Project
+from assets.stages.metadata import LARGEST_PICTURE_BYTES, fenced, picture
+from tests.assets.conftest import stage
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.statistics.breakdowns import breakdown
+from videomme_pipeline.store import read_rows, stored_recipe
+
+LARGEST_METADATA_BYTES = 100_000
+
+
+def events(instance: dg.DagsterInstance, asset: str) -> dict[str, dg.AssetMaterialization]:
+    """The newest materialization of each partition of an asset."""
+    records = instance.fetch_materializations(dg.AssetKey(asset.split("/")), limit=100).records
+    held = {}
+    for record in reversed(records):
+        assert record.asset_materialization is not None
+        held[record.partition_key or ""] = record.asset_materialization
+    return held
+
+
+def table(event: dg.AssetMaterialization, name: str) -> list[dict[str, object]]:
+    value = event.metadata[name]
+    assert isinstance(value, dg.TableMetadataValue)
+    return [dict(record.data) for record in value.records]
+
+
+def svg(event: dg.AssetMaterialization, name: str) -> str:
+    found = re.fullmatch(
+        r"!\[[^\]]*\]\(data:image/svg\+xml;base64,([\w+/=]+)\)", str(event.metadata[name].value)
+    )
+    assert found is not None
+    return base64.b64decode(found[1]).decode()
+
+
+def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    event = events(instance, "videomme/scores")["few"]
+    rows = read_rows(project.store.scores("videomme", "few"), ScoredQuestion)
+    shown = table(event, "breakdowns")
+    assert {row["by"] for row in shown} == {"duration", "domain", "sub_category", "task_type"}
+    (short,) = breakdown([row for row in rows if row.duration == "short"], ["duration"])
+    assert next(row for row in shown if row["value"] == "short") == {
+        "by": "duration",
+        "value": "short",
+        "score": f"{100 * short.accuracy:.1f} %",
+        "interval": f"{100 * short.accuracy_low:.1f} – {100 * short.accuracy_high:.1f}",
+        "n": short.responses,
+    }
+    assert f"short  (n {short.responses})" in svg(event, "chart").replace("\u00a0", " ")
+
+
+def test_subtitles_say_how_much_of_each_duration_they_cover(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    held = events(instance, "videomme/subtitles")
+    covered = [e for e in held.values() if "coverage_by_duration" in e.metadata]
+    assert len(covered) == 1
+    rows = table(covered[0], "coverage_by_duration")
+    facts = [
+        stored_recipe(project.store.subtitles("videomme", "uniform_n-4.window-500", video))
+        for video in project.benchmarks["videomme"].questions
+    ]
+    assert sum(int(str(row["videos"])) for row in rows) == len(facts)
+    for name, key in (("with_subtitles", "has_subtitles"), ("frames", "frames")):
+        assert sum(int(str(row[name])) for row in rows) == sum(fact[key] for fact in facts)
+    assert {e.metadata["coverage"].value for e in held.values()} <= {0.0, 0.25, 0.5, 0.75, 1.0}
+
+
+def test_prompts_and_frames_have_numbers_that_the_ui_plots(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    for event in events(instance, "videomme/prompts").values():
+        characters = event.metadata["characters"].value
+        assert event.metadata["text_tokens_about"].value == round(int(str(characters)) / 4)
+    for event in events(instance, "videomme/frames").values():
+        assert float(str(event.metadata["frames_per_cpu_second"].value)) > 0
+        assert int(str(event.metadata["bytes"].value)) > 0
+
+
+def test_the_report_page_can_be_opened_from_its_asset(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    (event,) = events(instance, "report_page").values()
+    page = project.store.local("reports", "index.html").resolve()
+    assert page.name == str(event.metadata["path"].value).rsplit("/", maxsplit=1)[-1]
+    assert str(event.metadata["page"].value).startswith("file:///")
+
+
+def test_no_metadata_fills_the_event_log(project: Project, instance: dg.DagsterInstance) -> None:
+    for stage_name in ("videos", "frames", "subtitles", "prompts", "responses", "scores"):
+        assert stage(project, stage_name)
+        for event in events(instance, f"videomme/{stage_name}").values():
+            size = len(json.dumps(str(event.metadata)))
+            assert size <= LARGEST_METADATA_BYTES, (stage_name, event.partition, size)
+
+
+def test_a_picture_that_is_too_large_is_said_to_be() -> None:
+    small = picture(b"<svg/>", "image/svg+xml", "chart")
+    assert str(small.value).startswith("![chart](data:image/svg+xml;base64,")
+    large = picture(b"x" * (LARGEST_PICTURE_BYTES + 1), "image/jpeg", "frames")
+    assert str(large.value) == "frames: 60,001 bytes, too much to be shown here"
+
+
+def test_a_prompt_cannot_leave_its_fence() -> None:
+    text = "```\n# not a heading\n````"
+    assert str(fenced(text).value) == f"`````text\n{text}\n`````"

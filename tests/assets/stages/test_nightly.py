@@ -1,0 +1,271 @@
+"""Nights: asked anew, kept, judged, shown as checks and told to people, through real runs."""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from assets.definitions import build_definitions
+from assets.resources import Project, open_project
+from assets.run import refresh_project
+from assets.stages.nightly import read_nightly, tracked_evaluations
+from assets.triggers.schedules import NIGHTLY_JOB
+from tests.assets.conftest import Copy, WriteProject
+from tests.support.builders import write_video
+from tests.support.model_server import Fault, ModelServer, always, no_faults
+from videomme_pipeline.cli.app import app
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.reports.alerts import URLS_VARIABLE
+from videomme_pipeline.scoring.nightly.nights import ObservedQuestion
+from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.store import read_rows
+from videomme_pipeline.warehouse.database import connect, query
+
+TRACKED_VIDEOS = tuple(f"{number:03d}" for number in range(2, 8))
+KEY = dg.AssetKey(["videomme", "nights", "asked"])
+ONLY_ACCURACY = {"group_score": "off", "marginals": "off", "flips": "off", "unreadable": "off"}
+ANSWERS_AFTER_SECONDS = 0.05
+"""Long enough that a busy machine does not double it, which would be an alarm."""
+
+
+class ModelBehindTheName:
+    """Answers every question right; `broken`, it answers every question wrong."""
+
+    broken = False
+
+    def __call__(self, prompt: str) -> str:
+        found = re.search(r"in (\d{3})-(\d)\?", prompt)
+        assert found
+        right = int(found[1]) + int(found[2])
+        return "ABCD"[(right + self.broken) % 4]
+
+
+@pytest.fixture
+def sink() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A web hook on the loopback, and what it was told."""
+    told: list[dict[str, Any]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"json://127.0.0.1:{server.server_port}/", told
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def model() -> ModelBehindTheName:
+    return ModelBehindTheName()
+
+
+@pytest.fixture
+def server(model: ModelBehindTheName) -> Iterator[ModelServer]:
+    with ModelServer(answer=model, delay_seconds=ANSWERS_AFTER_SECONDS) as server:
+        yield server
+
+
+@pytest.fixture
+def project(
+    copy: Copy, write_project: WriteProject, server: ModelServer, tmp_path: Path
+) -> Callable[..., Project]:
+    """The tracked project; `nightly` replaces parts of nightly.yaml."""
+    for video_id in TRACKED_VIDEOS:
+        write_video(copy.video(video_id), frames=10, width=64, height=48)
+    folder = tmp_path / "configuration"
+    folder.mkdir()
+    limits = {"max_attempts": 1, "concurrency": 4}
+    entry = {"base_url": server.base_url, "profile": "generic", "limits": limits}
+    (folder / "models.yaml").write_text(yaml.safe_dump({"served": entry}))
+    write_project(
+        {"asked": {"benchmark": "videomme", "model": "served"}}, videos=list(TRACKED_VIDEOS)
+    )
+
+    def write(**nightly: Any) -> Project:
+        spec = {
+            "since": "2026-11-01",
+            "evaluations": {"asked": {}},
+            "alarm": {"severity": ONLY_ACCURACY},
+        } | nightly
+        (folder / "nightly.yaml").write_text(yaml.safe_dump(spec))
+        return open_project(folder, str(tmp_path / "data"))
+
+    return write
+
+
+def run_night(
+    project: Project, instance: dg.DagsterInstance, night: str
+) -> dict[str, dg.AssetCheckEvaluation]:
+    """Run the nightly job for one night; its checks by name."""
+    job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
+    result = job.execute_in_process(instance=instance, partition_key=night)
+    assert result.success
+    return {
+        check.check_name: check
+        for check in result.get_asset_check_evaluations()
+        if check.asset_key == KEY
+    }
+
+
+def stored(project: Project, night: str) -> list[ObservedQuestion]:
+    (tracked,) = tracked_evaluations(project)
+    return read_rows(tracked.path(night), ObservedQuestion)
+
+
+def test_a_regression_fails_the_check_and_is_told_once(
+    project: Callable[..., Project],
+    model: ModelBehindTheName,
+    server: ModelServer,
+    instance: dg.DagsterInstance,
+    sink: tuple[str, list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, told = sink
+    monkeypatch.setenv(URLS_VARIABLE, url)
+    opened = project()
+    refresh_project(opened, instance, ["asked"])
+    asked_once = server.request_count
+    assert asked_once == 3 * len(TRACKED_VIDEOS)
+
+    quiet = [run_night(opened, instance, f"2026-11-{day:02d}") for day in (2, 3)]
+    assert server.request_count == 3 * asked_once, "an unchanged evaluation is asked anew"
+    assert all(check.passed for checks in quiet for check in checks.values())
+    assert told == []
+
+    model.broken = True
+    checks = run_night(opened, instance, "2026-11-04")
+    assert not checks["accuracy"].passed
+    assert checks["accuracy"].severity is dg.AssetCheckSeverity.ERROR
+    assert checks["failed"].passed
+    assert len(told) == 1
+    assert told[0]["title"] == "asked, 2026-11-04: accuracy"
+    assert "points against the baseline" in told[0]["message"]
+    assert "This is real, since 2026-11-04" in told[0]["message"]
+    assert "/assets/videomme/nights/asked?partition=2026-11-04" in told[0]["message"]
+
+    assert not run_night(opened, instance, "2026-11-05")["accuracy"].passed
+    assert len(told) == 1, "it is told once"
+
+    requests = server.request_count
+    run_night(opened, instance, "2026-11-03")
+    assert server.request_count == requests, "a night that is stored is not asked again"
+    assert {row.observation for row in stored(opened, "2026-11-03")} == {"2026-11-03"}
+
+    model.broken = False
+    assert run_night(opened, instance, "2026-11-06")["accuracy"].passed
+
+    with connect(opened.store) as connection:
+        by_night = query(
+            connection, "select observation, accuracy from accuracy_by_night order by observation"
+        )
+    assert [row["observation"] for row in by_night] == [f"2026-11-{d:02d}" for d in range(2, 7)]
+    assert by_night[2]["accuracy"] < by_night[1]["accuracy"]
+    event = instance.get_latest_materialization_event(KEY)
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert isinstance(event.asset_materialization.metadata["accuracy"].value, float)
+
+
+def test_an_endpoint_that_is_down_is_not_a_regression_and_can_be_made_up_for(
+    project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
+) -> None:
+    opened = project()
+    refresh_project(opened, instance, ["asked"])
+    server.faults = always(Fault.SERVER_ERROR)
+    checks = run_night(opened, instance, "2026-11-02")
+    assert not checks["failed"].passed
+    assert checks["accuracy"].passed
+    assert {row.outcome for row in stored(opened, "2026-11-02")} == {Outcome.FAILED}
+    server.faults = no_faults
+    assert all(check.passed for check in run_night(opened, instance, "2026-11-02").values())
+    assert Outcome.FAILED not in {row.outcome for row in stored(opened, "2026-11-02")}
+
+
+def test_without_a_baseline_nothing_is_asked(
+    project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
+) -> None:
+    opened = project()
+    refresh_project(opened, instance, ["asked"])
+    before = server.request_count
+    (tracked,) = tracked_evaluations(opened)
+    opened.store.scores("videomme", "asked").unlink()
+    job = build_definitions(opened).resolve_job_def(NIGHTLY_JOB)
+    result = job.execute_in_process(
+        instance=instance, partition_key="2026-11-02", raise_on_error=False
+    )
+    assert not result.success
+    assert server.request_count == before
+    assert not tracked.path("2026-11-02").exists()
+
+
+def test_a_subset_is_fixed_and_a_night_can_be_the_baseline(
+    project: Callable[..., Project], instance: dg.DagsterInstance
+) -> None:
+    opened = project(evaluations={"asked": {"videos": 4}})
+    refresh_project(opened, instance, ["asked"])
+    for night in ("2026-11-02", "2026-11-03"):
+        run_night(opened, instance, night)
+    videos = [
+        {row.video_id for row in stored(opened, night)} for night in ("2026-11-02", "2026-11-03")
+    ]
+    assert len(videos[0]) == 4
+    assert videos[0] == videos[1]
+    pinned = project(evaluations={"asked": {"videos": 4, "baseline": "2026-11-02"}})
+    (tracked,) = tracked_evaluations(pinned)
+    assert tracked.baseline().name == "2026-11-02"
+    report = tracked.judge("2026-11-03")
+    assert report.against_baseline is not None
+    assert report.against_baseline.accuracy.difference.mean == 0
+    assert report.detectable_drop is not None
+
+
+def test_mistakes_in_the_file_are_named(project: Callable[..., Project]) -> None:
+    with pytest.raises(ConfigurationError, match="no evaluation `askd`"):
+        read_nightly(project(evaluations={"askd": {}}).configuration)
+    with pytest.raises(ConfigurationError, match="did you mean `videos`"):
+        read_nightly(project(evaluations={"asked": {"video": 4}}).configuration)
+    with pytest.raises(ConfigurationError, match="`since` is missing"):
+        read_nightly(project(since=None).configuration)
+
+
+@pytest.mark.slow
+def test_a_night_is_asked_by_hand(
+    project: Callable[..., Project],
+    model: ModelBehindTheName,
+    instance: dg.DagsterInstance,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = project()
+    refresh_project(opened, instance, ["asked"])
+    monkeypatch.setenv("VIDEOMME_CONFIGURATION", str(opened.configuration.folder))
+    monkeypatch.setenv("VIDEOMME_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["nightly", *arguments])
+
+    quiet = call("asked", "--date", "2026-11-02")
+    assert quiet.exit_code == 0, quiet.output
+    assert "accuracy: accuracy 100.0% against 100.0%" in quiet.output
+    model.broken = True
+    assert call("--date", "2026-11-03", "--json").exit_code == 1
+    assert isinstance(call("asked", "--date", "2026-10-03").exception, ConfigurationError)
+    assert isinstance(call("another").exception, ConfigurationError)

@@ -1,0 +1,83 @@
+"""What a video is asked, and what is known of its frames before any of them is read."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from assets.partitions import Cell
+from assets.resources import Project
+from assets.stages.base import Failed
+from assets.stages.responses import requests_of
+from tests.assets.conftest import EVALUATIONS, VIDEOS, WriteProject, stage
+from tests.support.model_server import ModelServer
+from videomme_pipeline.frames.cache import read_frames, write_frames
+from videomme_pipeline.frames.sampling import Choice
+from videomme_pipeline.models.openai.endpoints import FramesAs
+
+WriteServed = Callable[..., Project]
+
+
+@pytest.fixture
+def write_served(project: Project, write_project: WriteProject, root: Path) -> WriteServed:
+    """The project of which everything is fresh, with `few` asking a model behind an endpoint."""
+
+    def write_served(base_url: str, frames_as: FramesAs = FramesAs.IMAGES) -> Project:
+        entry = {"base_url": base_url, "profile": "vllm", "frames_as": frames_as.value}
+        (root / "configuration" / "models.yaml").write_text(yaml.safe_dump({"served": entry}))
+        return write_project({"few": {**EVALUATIONS["few"], "model": "served"}})
+
+    return write_served
+
+
+def test_a_video_whose_frames_are_gone_or_damaged_stops_no_other(write_served: WriteServed) -> None:
+    with ModelServer() as server:
+        project = write_served(server.base_url)
+        frames, responses = stage(project, "frames"), stage(project, "responses")
+        gone, damaged, sound = [
+            frames.target(Cell(video=video_id, variant="uniform_n-4")).path for video_id in VIDEOS
+        ]
+        gone.unlink()
+        damaged.write_bytes(damaged.read_bytes()[:-9])
+        cells = [Cell(video=video_id, variant="few") for video_id in VIDEOS]
+        results = list(responses.make([responses.target(cell) for cell in cells]))
+        assert server.request_count == 3
+    reasons = {item.cell.video: item.reason for item in results if isinstance(item, Failed)}
+    assert list(reasons) == ["002", "003"]
+    assert "materialize it first" in reasons["002"]
+    assert "run the frames of this video again" in reasons["003"]
+    assert not damaged.exists()
+    assert sound.exists()
+
+
+def test_the_times_of_equal_pictures_count_only_for_a_model_that_is_told_them(
+    write_served: WriteServed,
+) -> None:
+    def digests(frames_as: FramesAs) -> Sequence[str]:
+        benchmark = write_served("http://localhost:1/v1", frames_as).benchmarks["videomme"]
+        return requests_of(benchmark, benchmark.evaluations["few"], "002").frame_digests
+
+    before = {way: digests(way) for way in (FramesAs.IMAGES, FramesAs.VIDEO)}
+    _show_later(write_served("http://localhost:1/v1"), "002")
+    assert digests(FramesAs.IMAGES) == before[FramesAs.IMAGES]
+    assert set(digests(FramesAs.VIDEO)).isdisjoint(before[FramesAs.VIDEO])
+
+
+def _show_later(project: Project, video_id: str) -> None:
+    """Store the frames of a video again, the same pictures half a second later."""
+    benchmark = project.benchmarks["videomme"]
+    sampling = benchmark.samplings["uniform_n-4"].for_duration(
+        benchmark.questions[video_id][0].duration
+    )
+    content = benchmark.versions.video(video_id)
+    held = read_frames(project.store, content, benchmark.versions.recipe(video_id, sampling))
+    frames = [replace(frame, pts_seconds=frame.pts_seconds + 0.5) for frame in held.frames]
+    choice = Choice(
+        frames=tuple(frame.index for frame in frames),
+        requested_seconds=tuple(frame.requested_seconds for frame in frames),
+        asked=held.asked,
+        limit=held.limit,
+    )
+    write_frames(project.store, content, sampling, choice, frames)

@@ -1,0 +1,58 @@
+"""Automation asks for what new data reaches, and for nothing after a mere re-run."""
+
+import dagster as dg
+from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
+
+from assets.definitions import build_definitions
+from assets.resources import Project
+from assets.run import refresh_project
+from tests.assets.conftest import Copy, WriteProject
+from tests.support.builders import write_video
+
+FEW = {"few": {"benchmark": "videomme", "model": "constant-A", "sampling": "uniform_n-4"}}
+VIDEOS = dg.AssetKey(["videomme", "videos"])
+
+
+class Daemon:
+    """Evaluates the conditions of a project one after the other, as the sensor does."""
+
+    def __init__(self, project: Project, instance: dg.DagsterInstance) -> None:
+        self.definitions = build_definitions(project)
+        self._instance = instance
+        self._cursor: AssetDaemonCursor | None = None
+
+    def requested(self) -> set[tuple[str, str | None]]:
+        found = dg.evaluate_automation_conditions(
+            self.definitions, instance=self._instance, cursor=self._cursor
+        )
+        self._cursor = found.cursor
+        return {
+            (asked.asset_key.to_user_string(), asked.partition_key)
+            for result in found.results
+            if isinstance(result.key, dg.AssetKey)
+            for asked in result.true_subset.expensively_compute_asset_partitions()
+        }
+
+
+def run_again(daemon: Daemon, instance: dg.DagsterInstance, video: str) -> None:
+    job = daemon.definitions.resolve_implicit_global_asset_job_def()
+    assert job.execute_in_process(
+        instance=instance, asset_selection=[VIDEOS], partition_key=video
+    ).success
+
+
+def test_new_bytes_are_followed_and_a_mere_rerun_is_not(
+    write_project: WriteProject, copy: Copy, instance: dg.DagsterInstance
+) -> None:
+    project = write_project(FEW)
+    refresh_project(project, instance, ["few"])
+    daemon = Daemon(project, instance)
+    daemon.requested()
+    assert daemon.requested() == set()
+    run_again(daemon, instance, "002")
+    assert daemon.requested() == set(), "the same data again"
+    write_video(copy.video("002"), frames=33, width=64, height=48)
+    run_again(daemon, instance, "002")
+    asked = daemon.requested()
+    assert ("videomme/frames", "uniform_n-4|002") in asked
+    assert {key.rpartition("|")[2] for _, key in asked if key and "|" in key} == {"002"}

@@ -1,0 +1,177 @@
+"""Sensors: what changed is seen once, by real ticks over real files and servers."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+from assets.definitions import build_definitions
+from assets.resources import Project, open_project
+from assets.run import made_by, refresh_project
+from assets.triggers.jobs import REFRESH_JOB
+from assets.triggers.sensors import run_failure_alerts, sensors
+from tests.assets.conftest import Copy, WriteProject
+from videomme_pipeline.errors import AlertError
+from videomme_pipeline.reports.alerts import URLS_VARIABLE, Alert, alert_urls, send
+
+
+class Ticks:
+    """A sensor looked at again and again, with the cursor that its daemon would keep."""
+
+    def __init__(
+        self, project: Project, instance: dg.DagsterInstance, name: str, **options: Any
+    ) -> None:
+        repository = build_definitions(project).get_repository_def()
+        (self._sensor,) = [s for s in sensors(project, **options) if s.name == name]
+        self._repository, self._instance = repository, instance
+        self._cursor: str | None = None
+
+    def tick(self) -> list[dg.RunRequest]:
+        context = dg.build_sensor_context(
+            instance=self._instance, cursor=self._cursor, repository_def=self._repository
+        )
+        found = self._sensor.evaluate_tick(context)
+        self._cursor = found.cursor
+        return list(found.run_requests or [])
+
+
+def evaluations_of(request: dg.RunRequest) -> list[str]:
+    names: list[str] = request.run_config["resources"]["request"]["config"]["evaluations"]
+    return names
+
+
+@pytest.fixture
+def project(write_project: WriteProject, instance: dg.DagsterInstance) -> Project:
+    project = write_project({"few": {"benchmark": "videomme", "model": "constant-A"}})
+    assert refresh_project(project, instance, ["few"]).behind == []
+    return project
+
+
+def test_a_video_that_changed_is_refreshed_once_it_rests(
+    project: Project, copy: Copy, instance: dg.DagsterInstance
+) -> None:
+    ticks = Ticks(project, instance, "media_files")
+    assert [ticks.tick(), ticks.tick()] == [[], []], "the first look only remembers"
+    copy.subtitle("004").write_text("1\n00:00:00,000 --> 00:00:01,000\nnew\n")
+    assert ticks.tick() == [], "it may still be written"
+    copy.subtitle("004").write_text("1\n00:00:00,000 --> 00:00:01,000\nnewer\n")
+    assert ticks.tick() == []
+    (request,) = ticks.tick()
+    assert evaluations_of(request) == ["few"]
+    assert ticks.tick() == []
+    job = build_definitions(project).resolve_job_def(REFRESH_JOB)
+    made = job.execute_in_process(instance=instance, run_config=request.run_config)
+    keys = set(made_by(instance, made.run_id))
+    assert keys == {"videomme/videos"}, "a blind evaluation reads no subtitles"
+
+
+def test_only_evaluations_that_changed_are_refreshed(
+    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    ticks = Ticks(project, instance, "configuration_files")
+    assert ticks.tick() == []
+    few = {"benchmark": "videomme", "model": "constant-A"}
+    write_project({"few": few, "another": {"benchmark": "videomme", "model": "random"}})
+    (request,) = ticks.tick()
+    assert evaluations_of(request) == ["another"]
+    write_project({"few": few | {"prompt": "lmms_eval"}, "another": {"benchmark": "videomme"}})
+    (request,) = ticks.tick()
+    assert evaluations_of(request) == ["few"], "a file with a mistake changes nothing"
+    write_project({"few": few | {"prompt": "lmms_eval"}, "another": {**few, "model": "random"}})
+    assert ticks.tick() == [], "mended, it is what it was"
+
+
+class Lists:
+    """What a model server says that it serves; None: it is not there."""
+
+    def __init__(self) -> None:
+        self.models: list[str] | None = None
+
+
+@pytest.fixture
+def lists() -> Iterator[tuple[Lists, str]]:
+    served = Lists()
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            data = (
+                '{"data": [' + ", ".join(f'{{"id": "{m}"}}' for m in served.models or []) + "]}"
+            ).encode()
+            self.send_response(503 if served.models is None else 200)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Server)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield served, f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_server_that_comes_up_is_asked_and_another_model_is_told(
+    write_project: WriteProject,
+    tmp_path: Path,
+    lists: tuple[Lists, str],
+    instance: dg.DagsterInstance,
+) -> None:
+    served, url = lists
+    project = write_project({"few": {"benchmark": "videomme", "model": "constant-A"}})
+    folder = project.configuration.folder
+    (folder / "models.yaml").write_text(yaml.safe_dump({"mine": {"base_url": url}}))
+    (folder / "evaluations" / "asked.yaml").write_text("{benchmark: videomme, model: mine}")
+    told: list[Alert] = []
+    ticks = Ticks(open_project(folder, str(tmp_path)), instance, "model_servers", tell=told.append)
+    assert [ticks.tick(), ticks.tick()] == [[], []]
+    served.models = ["big-model"]
+    (request,) = ticks.tick()
+    assert evaluations_of(request) == ["asked"]
+    assert ticks.tick() == []
+    served.models = None
+    assert ticks.tick() == []
+    served.models = ["small-model"]
+    (request,) = ticks.tick()
+    (alert,) = told
+    assert "served big-model and now serves small-model" in alert.body
+
+
+def test_a_failed_run_is_told(instance: dg.DagsterInstance) -> None:
+    told: list[Alert] = []
+
+    @dg.op
+    def breaks() -> None:
+        raise RuntimeError("the disk is full")
+
+    @dg.job
+    def broken() -> None:
+        breaks()
+
+    result = broken.execute_in_process(instance=instance, raise_on_error=False)
+    context = dg.build_run_status_sensor_context(
+        sensor_name="run_failures",
+        dagster_event=next(e for e in result.all_events if e.is_failure and not e.is_step_event),
+        dagster_instance=instance,
+        dagster_run=result.dagster_run,
+    ).for_run_failure()
+    run_failure_alerts(told.append)(context)
+    (alert,) = told
+    assert alert.title == "broken failed"
+    assert f"/runs/{result.run_id}" in alert.body
+
+
+def test_an_alert_that_nobody_takes_is_an_error() -> None:
+    urls = alert_urls({URLS_VARIABLE: "json://127.0.0.1:1/secret  nonsense"})
+    assert len(urls) == 2
+    with pytest.raises(AlertError, match=r"number 1 \(json://…\), number 2") as raised:
+        send(Alert(title="t", body="b"), urls)
+    assert "secret" not in str(raised.value)
+    send(Alert(title="t", body="b"), alert_urls({}))

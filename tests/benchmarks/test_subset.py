@@ -1,0 +1,32 @@
+"""A stratified part of a benchmark holds every stratum by its share, and is always the same."""
+
+from collections import Counter
+from itertools import groupby
+
+from tests.support.scored_rows import questions_of, v1_evaluation
+from videomme_pipeline.benchmarks.subset import stratified_videos
+
+QUESTIONS = {
+    video_id: tuple(held)
+    for video_id, held in groupby(
+        questions_of(v1_evaluation(1, videos=90)), key=lambda question: question.video_id
+    )
+}
+
+
+def test_every_stratum_is_held_by_its_share() -> None:
+    chosen = stratified_videos(QUESTIONS, 30)
+    assert len(chosen) == len(set(chosen)) == 30
+    durations = Counter(QUESTIONS[video_id][0].duration for video_id in chosen)
+    assert set(durations.values()) == {10}
+    domains = Counter(QUESTIONS[video_id][0].domain for video_id in chosen)
+    assert set(domains.values()) == {5}
+
+
+def test_it_is_the_same_in_any_order_of_the_questions() -> None:
+    turned = dict(reversed(QUESTIONS.items()))
+    assert set(stratified_videos(turned, 17)) == set(stratified_videos(QUESTIONS, 17))
+
+
+def test_all_of_them_where_there_are_no_more() -> None:
+    assert stratified_videos(QUESTIONS, 90) == stratified_videos(QUESTIONS, 999) == tuple(QUESTIONS)

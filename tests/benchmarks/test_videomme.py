@@ -1,0 +1,163 @@
+"""Reading v1: what the published table holds is kept, anything else is named."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.published_data import parquet_bytes, table, v1_rows
+from videomme_pipeline.benchmarks import videomme
+from videomme_pipeline.benchmarks.question import Duration, Letter, Question, videos_of
+from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.rows import from_table, to_table
+
+
+def one_video(**changes: Any) -> pa.Table:
+    """The three rows of one video, the first of them changed."""
+    rows = v1_rows(1)
+    rows[0] |= changes
+    return table(rows)
+
+
+def test_the_published_table_gives_2700_questions_on_900_videos() -> None:
+    questions = videomme.read_questions(table(v1_rows()))
+    assert len(questions) == 2700
+    assert len(videos_of(questions)) == 900
+    assert {question.benchmark for question in questions} == {"videomme"}
+
+
+def test_a_file_and_a_table_read_alike(tmp_path: Path) -> None:
+    path = tmp_path / "test.parquet"
+    path.write_bytes(parquet_bytes(v1_rows()))
+    assert videomme.read_questions(path) == videomme.read_questions(table(v1_rows()))
+
+
+def test_every_column_has_its_place() -> None:
+    row = v1_rows(1)[2]
+    question = videomme.read_questions(table(v1_rows(1)), videos=1)[2]
+    assert question.question_id == "001-3"
+    assert question.video_id == "001"
+    assert question.youtube_id == row["videoID"]
+    assert question.url == row["url"]
+    assert question.options == tuple(row["options"])
+    assert question.answer is Letter(row["answer"])
+    assert question.duration is Duration.SHORT
+    assert (question.domain, question.sub_category) == (row["domain"], row["sub_category"])
+    assert question.task_type == row["task_type"]
+    assert (question.group_type, question.level, question.third_head) == (None, None, None)
+
+
+def test_newlines_in_questions_and_duplicate_options_stay() -> None:
+    questions = videomme.read_questions(table(v1_rows()))
+    assert questions[2].question == "What happens in 001-3?\n1. This\n2. That"
+    assert questions[18].option_text(Letter.A) == questions[18].option_text(Letter.D)
+
+
+@pytest.mark.parametrize("youtube_id", ["-abcdefghij", "_abcdefghij", "thirteen_char"])
+def test_youtube_ids_that_look_like_options_or_are_long_are_fine(youtube_id: str) -> None:
+    rows = [row | {"videoID": youtube_id} for row in v1_rows(1)]
+    assert videomme.read_questions(table(rows), videos=1)[0].youtube_id == youtube_id
+
+
+@pytest.mark.parametrize("youtube_id", ["../../etc/x", "a/b", ".hidden", "a\nb", ""])
+def test_an_id_that_cannot_name_a_file_is_refused(youtube_id: str) -> None:
+    with pytest.raises(AnnotationError, match=r"question 001-1.*videoID"):
+        videomme.read_questions(one_video(videoID=youtube_id), videos=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"answer": "E"}, "`answer` is 'E', the options are A, B, C, D"),
+        ({"answer": ""}, "`answer` must be a text"),
+        ({"options": ["A. one", "B. two", "C. three"]}, "four texts"),
+        ({"options": ["A. one", "B. two", "C. three", ""]}, "four texts"),
+        ({"duration": "tiny"}, "`duration` is 'tiny', not one of short, medium, long"),
+        ({"domain": "Cooking"}, "`domain` is 'Cooking'"),
+        ({"sub_category": "Cooking"}, "`sub_category` is 'Cooking'"),
+        ({"task_type": "Guessing"}, "`task_type` is 'Guessing'"),
+        ({"question": None}, "`question` must be a text, found None"),
+    ],
+)
+def test_a_wrong_cell_is_named_with_its_question(changes: dict[str, Any], found: str) -> None:
+    with pytest.raises(AnnotationError) as caught:
+        videomme.read_questions(one_video(**changes), videos=1)
+    assert "question 001-1" in str(caught.value)
+    assert found in str(caught.value)
+    assert videomme.RELEASE.revision in str(caught.value)
+
+
+def test_an_answer_with_spaces_around_it_is_read() -> None:
+    assert videomme.read_questions(one_video(answer=" b "), videos=1)[0].answer is Letter.B
+
+
+def test_missing_columns_are_named_with_those_found() -> None:
+    older = (
+        table(v1_rows(1))
+        .drop_columns(["task_type", "videoID"])
+        .append_column("subtitles", [["a", "b", "c"]])
+    )
+    with pytest.raises(
+        AnnotationError, match=r"columns missing: videoID, task_type \(found .*subtitles"
+    ):
+        videomme.read_questions(older, videos=1)
+
+
+def test_another_number_of_rows_is_refused_with_the_pinned_revision() -> None:
+    with pytest.raises(AnnotationError, match=r"2,697 questions on 899 videos.*ead1408f75b618502"):
+        videomme.read_questions(table(v1_rows()[:-3]))
+
+
+def test_a_question_id_that_stands_twice_is_named() -> None:
+    with pytest.raises(AnnotationError, match="stand twice: 001-2"):
+        videomme.read_questions(one_video(question_id="001-2"), videos=1)
+
+
+def test_a_video_without_three_questions_is_named() -> None:
+    rows = v1_rows(2)
+    rows[3] |= {"video_id": "001", "videoID": rows[0]["videoID"]}
+    with pytest.raises(AnnotationError, match="videos without 3 questions: 001, 002"):
+        videomme.read_questions(table(rows), videos=2)
+
+
+def test_one_video_id_for_two_videos_is_named() -> None:
+    with pytest.raises(AnnotationError, match="more than one video: 001"):
+        videomme.read_questions(one_video(videoID="another_one"), videos=1)
+
+
+def test_a_file_that_is_not_parquet_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "test.parquet"
+    path.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(AnnotationError, match="not readable as Parquet"):
+        videomme.read_questions(path)
+    with pytest.raises(AnnotationError, match="no such file"):
+        videomme.read_questions(tmp_path / "none.parquet")
+
+
+def test_columns_that_other_tools_added_do_not_matter(tmp_path: Path) -> None:
+    path = tmp_path / "test.parquet"
+    pq.write_table(table(v1_rows(1)).append_column("index", [[0, 1, 2]]), path)
+    assert len(videomme.read_questions(path, videos=1)) == 3
+
+
+@given(
+    st.sampled_from(videomme.COLUMNS),
+    st.none()
+    | st.booleans()
+    | st.integers(0, 9)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.lists(st.text(max_size=5), max_size=9)
+    | st.binary(max_size=5),
+)
+def test_whatever_stands_in_a_column_is_read_or_named(column: str, value: object) -> None:
+    changed = table([row | {column: value} for row in v1_rows(1)])
+    try:
+        questions = videomme.read_questions(changed, videos=1)
+    except AnnotationError:
+        return
+    assert from_table(to_table(questions, Question), Question) == list(questions)

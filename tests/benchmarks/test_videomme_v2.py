@@ -1,0 +1,167 @@
+"""Reading v2: options in one text, groups of four, levels that may be missing."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.published_data import table, v2_rows
+from videomme_pipeline.benchmarks import videomme_v2
+from videomme_pipeline.benchmarks.question import GroupType, Letter, Question, videos_of
+from videomme_pipeline.benchmarks.videomme_v2 import split_options
+from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.rows import from_table, to_table
+
+
+def one_group(**changes: Any) -> pa.Table:
+    """The four rows of one video, the first of them changed."""
+    rows = v2_rows(1)
+    rows[0] |= changes
+    return table(rows)
+
+
+def test_the_published_table_gives_3200_questions_in_groups_of_four() -> None:
+    questions = videomme_v2.read_questions(table(v2_rows()))
+    assert len(questions) == 3200
+    assert len(videos_of(questions)) == 800
+    assert {question.youtube_id for question in questions} == {None}
+    assert {question.group_structure for question in questions} == {
+        "4",
+        *videomme_v2.LOGIC_STRUCTURES,
+    }
+
+
+def test_every_column_has_its_place() -> None:
+    question = videomme_v2.read_questions(table(v2_rows(1)), videos=1)[1]
+    assert (question.question_id, question.video_id) == ("001-2", "001")
+    assert question.options[0] == "A. option of 001-2."
+    assert len(question.options) == 8
+    assert question.group_type is GroupType.LOGIC
+    assert question.group_structure == "[1,2,3,4]"
+    assert (question.level, question.second_head) == (3, "Order")
+    assert question.third_head == "Event Sequence Ordering"
+    assert question.duration is question.domain is question.task_type is None
+
+
+def test_fewer_than_eight_options_are_kept_as_they_are() -> None:
+    questions = videomme_v2.read_questions(table(v2_rows()))
+    few = [question for question in questions if question.video_id == "005"]
+    assert {question.letters for question in few} == {(Letter.A, Letter.B, Letter.C)}
+
+
+def test_an_answer_beyond_the_options_is_refused() -> None:
+    with pytest.raises(AnnotationError, match="`answer` is 'D', the options are A, B"):
+        videomme_v2.read_questions(one_group(options="A. yes\nB. no", answer="D"), videos=1)
+
+
+def test_an_option_may_hold_newlines() -> None:
+    assert split_options("A. first\nand more\n\nB. second\nC. third") == (
+        "A. first\nand more\n",
+        "B. second",
+        "C. third",
+    )
+
+
+def test_only_the_next_letter_begins_an_option() -> None:
+    assert split_options("A. see\nC. is not the next one\nB. second") == (
+        "A. see\nC. is not the next one",
+        "B. second",
+    )
+
+
+def test_text_that_does_not_begin_with_option_a_has_no_options() -> None:
+    assert split_options("B. second") == ()
+    with pytest.raises(AnnotationError, match="must be one text of lines"):
+        videomme_v2.read_questions(one_group(options="yes or no"), videos=1)
+
+
+@given(st.text())
+def test_options_joined_by_newlines_are_the_text_again(text: str) -> None:
+    options = split_options(text)
+    assert not options or "\n".join(options) == text.lstrip("\n")
+
+
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["C"]), min_size=1).filter(str.strip),
+        min_size=2,
+        max_size=8,
+    )
+)
+def test_options_of_one_line_each_are_found(texts: list[str]) -> None:
+    options = [f"{letter}. {text}" for letter, text in zip(Letter, texts, strict=False)]
+    assert split_options("\n".join(options)) == tuple(options)
+
+
+@pytest.mark.parametrize(
+    ("published", "level"),
+    [("1", 1), ("3", 3), ("2.0", 2), ("Level 2", 2), ("level_1", 1), ("", None), (None, None)],
+)
+def test_level_texts(published: str | None, level: int | None) -> None:
+    question = videomme_v2.read_questions(one_group(level=published), videos=1)[0]
+    assert question.level == level
+
+
+def test_a_first_release_with_levels_on_the_last_row_only_is_read() -> None:
+    empty = {"level": None, "second_head": "", "third_head": None}
+    rows = [row | empty if row["question_id"][-1] != "4" else row for row in v2_rows(2)]
+    questions = videomme_v2.read_questions(table(rows), videos=2)
+    assert [question.level for question in questions] == [None, None, None, 2] * 2
+    assert [question.second_head for question in questions] == [None, None, None, "Order"] * 2
+
+
+def test_numeric_levels_with_missing_ones_are_read() -> None:
+    rows = [row | {"level": float(row["level"])} for row in v2_rows(1)]
+    rows[0]["level"] = float("nan")
+    questions = videomme_v2.read_questions(table(rows), videos=1)
+    assert [question.level for question in questions] == [None, 3, 1, 2]
+
+
+@pytest.mark.parametrize("published", ["[1, [2, 3], 4]", " [1,[2,3],4] "])
+def test_spaces_in_a_group_structure_do_not_matter(published: str) -> None:
+    question = videomme_v2.read_questions(one_group(group_structure=published), videos=1)[0]
+    assert question.group_structure == "[1,[2,3],4]"
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"group_structure": "[4,3,2,1]"}, "`group_structure` of a logic group"),
+        ({"group_structure": None}, "`group_structure` of a logic group"),
+        ({"group_type": "相关性"}, "`group_type` is '相关性', not one of relevance, logic"),
+        ({"level": "4"}, "`level` must be 1, 2 or 3, found '4'"),
+        ({"video_id": "../001"}, "`video_id` cannot name a file"),
+    ],
+)
+def test_a_wrong_cell_is_named_with_its_question(changes: dict[str, Any], found: str) -> None:
+    with pytest.raises(AnnotationError) as caught:
+        videomme_v2.read_questions(one_group(**changes), videos=1)
+    assert "question 001-1" in str(caught.value)
+    assert found in str(caught.value)
+    assert videomme_v2.RELEASE.revision in str(caught.value)
+
+
+def test_a_group_without_four_questions_is_named() -> None:
+    with pytest.raises(AnnotationError, match="videos without 4 questions: 002"):
+        videomme_v2.read_questions(table(v2_rows(2)[:-1]), videos=None)
+
+
+@given(
+    st.sampled_from(videomme_v2.COLUMNS),
+    st.none()
+    | st.booleans()
+    | st.integers(0, 9)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.lists(st.text(max_size=5), max_size=9)
+    | st.binary(max_size=5),
+)
+def test_whatever_stands_in_a_column_is_read_or_named(column: str, value: object) -> None:
+    changed = table([row | {column: value} for row in v2_rows(1)])
+    try:
+        questions = videomme_v2.read_questions(changed, videos=1)
+    except AnnotationError:
+        return
+    assert from_table(to_table(questions, Question), Question) == list(questions)

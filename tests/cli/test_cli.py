@@ -1,0 +1,499 @@
+"""The command line: what each command prints, where, and with which exit status.
+
+Most run `main` in this process over a small real project; what hangs on a real process (a pipe
+that closes) starts one. The numbers behind the output are tested where they are made.
+"""
+
+import gzip
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from typer.core import TyperGroup
+
+from tests.assets.conftest import EVALUATIONS, Copy, write_project_in
+from tests.support.model_server import ModelServer
+from tests.support.paths import GOLDEN
+from videomme_pipeline.cli.app import app, main
+
+GOLDEN_SCORES = GOLDEN / "scores"
+V1_RESPONSES = GOLDEN_SCORES / "v1_responses.json"
+V2_RESPONSES = GOLDEN_SCORES / "v2_responses.json"
+VIDEOMME = str(Path(sys.executable).with_name("videomme"))
+USED = ("few", "few-subtitles")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def failed_with(self) -> str:
+        """The one paragraph of a command that failed on purpose, and nothing else."""
+        assert (self.status, self.out) == (1, ""), self
+        assert self.err.startswith("Error: ")
+        assert "Traceback" not in self.err
+        assert "\n\n" not in self.err
+        return self.err.removeprefix("Error: ").strip()
+
+
+def videomme(*arguments: str, stdin: str = "") -> Ended:
+    """Run a command in this process, as the entry point does."""
+    out, err, status = StringIO(), StringIO(), 0
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", ["videomme", *arguments])
+        patch.setattr(sys, "stdin", StringIO(stdin))
+        try:
+            main()
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+    return Ended(status=status, out=out.getvalue(), err=err.getvalue())
+
+
+def use(patch: pytest.MonkeyPatch, root: Path) -> None:
+    """Let commands work on the project in `root`."""
+    patch.setenv("VIDEOMME_CONFIGURATION", str(root / "configuration"))
+    patch.setenv("VIDEOMME_DATA", str(root / "data"))
+    patch.setenv("DAGSTER_HOME", str(root / "home"))
+
+
+def write_project(root: Path, evaluations: Mapping[str, Mapping[str, Any]]) -> None:
+    write_project_in(root, Copy(root / "copy"))(evaluations, videos=["002", "003"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A project of two evaluations, and how the commands that made it ended."""
+
+    root: Path
+    planned: Ended
+    first: Ended
+    second: Ended
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    root = tmp_path_factory.mktemp("project")
+    write_project(root, {name: EVALUATIONS[name] for name in USED})
+    with pytest.MonkeyPatch.context() as patch:
+        use(patch, root)
+        yield Made(
+            root=root,
+            planned=videomme("run", "--dry-run"),
+            first=videomme("run", *USED),
+            second=videomme("run", *USED),
+        )
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of which nothing was made yet."""
+    use(monkeypatch, tmp_path)
+    write_project(tmp_path, {name: EVALUATIONS[name] for name in USED})
+    return tmp_path
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command with the words that call it."""
+    if not isinstance(group, TyperGroup):
+        yield path, group
+        return
+    for name, command in group.commands.items():
+        yield from commands(command, (*path, name))
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_help_has_an_example_that_can_be_typed(path: tuple[str, ...]) -> None:
+    shown = videomme(*path, "--help")
+    assert shown.status == 0
+    assert f"Example: videomme {' '.join(path)}" in " ".join(shown.out.split())
+    words = shlex.split((COMMANDS[path].epilog or "").removeprefix("Example: videomme "))
+    for sign in "<>":
+        words = words[: words.index(sign)] if sign in words else words
+    assert tuple(words[: len(path)]) == path
+    COMMANDS[path].make_context("videomme", words[len(path) :])
+
+
+def test_without_a_command_the_commands_are_listed() -> None:
+    shown = videomme()
+    for path in COMMANDS:
+        assert path[0] in shown.out
+
+
+def test_a_plan_makes_nothing(made: Made) -> None:
+    assert made.planned.status == 0
+    header, *lines = made.planned.out.splitlines()
+    assert header.split("\t") == ["asset", "make", "already_stored", "time", "disk"]
+    cells = [line.split("\t") for line in lines]
+    assert cells[0] == ["videomme/questions", "1", "0", "unknown", "unknown"]
+    assert cells[1][:2] == ["videomme/videos", "unknown"]
+    assert cells[-1][0] == "all"
+
+
+def test_a_run_says_what_it_made_and_shows_the_scores(made: Made) -> None:
+    assert made.first.status == 0
+    assert "2 videomme/videos" in made.first.err
+    assert "Report page" in made.first.err
+    header, *rows = (line.split("\t") for line in made.first.out.splitlines())
+    assert header[:4] == ["benchmark", "evaluation", "questions", "accuracy"]
+    assert sorted(row[1:3] for row in rows) == [["few", "6"], ["few-subtitles", "6"]]
+
+
+def test_a_second_run_says_that_everything_is_fresh(made: Made) -> None:
+    assert made.second.status == 0
+    assert "Everything is fresh: no frame decoded, no model asked." in made.second.err
+    assert made.second.out == made.first.out
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal(made: Made) -> None:
+    assert "few: responses: 6 of 6" in made.first.err
+    assert "\x1b" not in made.first.err + made.first.out
+
+
+def test_status_of_what_is_fresh(made: Made) -> None:
+    found = videomme("status", "--json").json
+    assert found["not_fresh"] == []
+    assert found["assets"]["videomme/responses"] == {"fresh": 4}
+    assert found["assets"]["videomme/scores"] == {"fresh": 2}
+
+
+def test_status_of_one_evaluation_counts_only_what_it_needs(made: Made) -> None:
+    assert videomme("status", "few", "--json").json["assets"]["videomme/scores"] == {"fresh": 1}
+
+
+def test_status_gives_a_reason_for_whatever_is_not_fresh(empty: Path) -> None:
+    found = videomme("status", "--json").json
+    assert {state["state"] for state in found["not_fresh"]} == {"missing"}
+    assert {reason["cause"] for s in found["not_fresh"] for reason in s["reasons"]} >= {
+        "never made",
+        "upstream",
+    }
+    assert found["causes"]["videomme/questions"] == {"never made": 1}
+    header, questions, *_ = videomme("status").out.splitlines()
+    assert header.split("\t")[-1] == "because"
+    assert questions.split("\t")[-1] == "1 never made"
+    shown = videomme("status", "--reasons")
+    assert "videomme/questions: missing\n  never made\n" in shown.out
+
+
+def test_status_explains_what_is_named(made: Made) -> None:
+    shown = videomme("status", "--explain", "videomme/prompts few|002")
+    assert shown.out == "videomme/prompts few|002: fresh\n"
+    found = videomme("status", "--explain", "002", "--json").json
+    assert {state["state"] for state in found} == {"fresh"}
+    assert "did you mean `few`" in videomme("status", "--explain", "fwe").failed_with
+
+
+def test_a_run_that_leaves_something_behind_fails_and_names_it(empty: Path) -> None:
+    evaluations = {"few": EVALUATIONS["few"]}
+    write_project_in(empty, Copy(empty / "copy"))(evaluations, accept_license=False)
+    ended = videomme("run", "few")
+    assert ended.status == 1
+    assert "Failed videomme/questions: " in ended.err
+    assert "accept_license: true" in ended.err
+
+
+def test_an_evaluation_file_with_a_typo_is_left_out_and_said(empty: Path) -> None:
+    path = empty / "configuration" / "evaluations" / "typo.yaml"
+    path.write_text(yaml.safe_dump(dict(EVALUATIONS["few"]) | {"samplng": "uniform_n-4"}))
+    listed = videomme("status", "--json")
+    assert "Left out: " in listed.err
+    assert "did you mean `sampling`?" in listed.err
+    assert videomme("run", "typo").status == 1
+    assert videomme("doctor").status == 1
+
+
+def test_sql_as_a_table_and_as_json(made: Made) -> None:
+    select = "select evaluation, questions from leaderboard order by evaluation"
+    assert videomme("sql", select).out == "evaluation\tquestions\nfew\t6\nfew-subtitles\t6\n"
+    assert videomme("sql", select, "--json").json == [
+        {"evaluation": "few", "questions": 6},
+        {"evaluation": "few-subtitles", "questions": 6},
+    ]
+
+
+def test_sql_without_a_row_is_no_error(made: Made) -> None:
+    assert videomme("sql", "select 1 where false", "--json").json == []
+
+
+def test_sql_that_is_none_is_answered_by_duckdb(made: Made) -> None:
+    ended = videomme("sql", "select nothing from leaderboard")
+    assert ended.status == 1
+    assert ended.err.startswith("Error: DuckDB: Binder Error")
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("form", ["official", "lmms_eval", "vlmevalkit"])
+def test_an_export_scores_as_the_evaluation_did(made: Made, tmp_path: Path, form: str) -> None:
+    exported = videomme("export", "few", "--format", form)
+    assert (exported.status, exported.err) == (0, "")
+    path = tmp_path / {"lmms_eval": "x.jsonl", "vlmevalkit": "x.tsv"}.get(form, "x.json")
+    path.write_text(exported.out)
+    overall = videomme("score", str(path), "--report", "json").json["breakdowns"]["overall"][0]
+    (stored,) = videomme("sql", "select * from overall where evaluation = 'few'", "--json").json
+    assert stored["accuracy"] == overall["accuracy"] > 0
+
+
+def test_compare_shows_the_difference_and_what_differs(made: Made) -> None:
+    found = videomme("compare", "few", "few-subtitles", "--json").json
+    (a,) = videomme("sql", "select * from overall where evaluation = 'few'", "--json").json
+    (b,) = videomme("sql", "select * from overall where evaluation != 'few'", "--json").json
+    difference = found["accuracy"]["difference"]["mean"]
+    assert difference == pytest.approx(a["accuracy"] - b["accuracy"])
+    changed = {setting["key"].split(".")[0] for setting in found["changed_settings"]}
+    assert {"model", "alignment"} <= changed
+    shown = videomme("compare", "few", "few-subtitles")
+    assert shown.out.startswith("A  few  ")
+
+
+def page_data(path: Path) -> str:
+    """The text of a report page, what it keeps packed included."""
+    html = path.read_text()
+    packed = re.findall(r"H4sI[A-Za-z0-9+/=]+", html)
+    assert packed
+    return html + "".join(gzip.decompress(b64decode(data)).decode() for data in packed)
+
+
+def test_a_shared_report_holds_no_text_of_the_benchmark(made: Made, tmp_path: Path) -> None:
+    whole, shared = tmp_path / "whole.html", tmp_path / "shared.html"
+    assert videomme("report", "--output", str(whole)).status == 0
+    ended = videomme("report", "few", "--share", "--output", str(shared))
+    assert ended.err == f"Wrote {shared}\n"
+    assert "What happens in 002-1?" in page_data(whole)
+    assert "What happens in" not in page_data(shared)
+    assert "few" in page_data(shared)
+
+
+def test_a_contact_sheet_of_a_stored_video(made: Made, tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.png"
+    ended = videomme(
+        *("frames", "show", "002", "--benchmark", "videomme"),
+        *("--sampling", "uniform_n-4", "--output", str(sheet)),
+    )
+    assert "4 frames of 4 asked" in ended.err
+    assert sheet.read_bytes().startswith(b"\x89PNG")
+
+
+def test_doctor_is_well_where_a_run_went_well(made: Made) -> None:
+    ended = videomme("doctor", "--json")
+    assert ended.status == 0
+    verdicts = {finding["check"]: finding["verdict"] for finding in ended.json}
+    assert verdicts["videomme videos"] == verdicts["dagster"] == "ok"
+
+
+def test_doctor_fails_on_what_a_run_would_fail_on(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = {
+        "no-key": {"base_url": "http://127.0.0.1:9/v1", "api_key_env": "A_KEY_THAT_IS_NOT_SET"},
+        "down": {"base_url": "http://127.0.0.1:9/v1"},
+    }
+    monkeypatch.delenv("A_KEY_THAT_IS_NOT_SET", raising=False)
+    evaluations = {name: {"benchmark": "videomme", "model": name} for name in models}
+    write_project_in(empty, Copy(empty / "copy"))(evaluations, accept_license=False)
+    (empty / "configuration" / "models.yaml").write_text(yaml.safe_dump(models))
+    ended = videomme("doctor", "--json")
+    assert ended.status == 1
+    failed = {f["check"]: f["message"] for f in ended.json if f["verdict"] == "failed"}
+    assert "A_KEY_THAT_IS_NOT_SET is not set" in failed["model no-key"]
+    assert "is the server up" in failed["model down"]
+    assert "accept_license: true" in failed["videomme licence"]
+
+
+def test_init_writes_an_evaluation_that_can_be_run(empty: Path) -> None:
+    ended = videomme("init", "mine", "--benchmark", "videomme")
+    path = empty / "configuration" / "evaluations" / "mine.yaml"
+    assert ended.err == f"Wrote {path}. Edit it, then: videomme run mine\n"
+    assert videomme("status", "mine").status == 0
+    again = videomme("init", "mine", "--benchmark", "videomme")
+    assert "there is an evaluation of that name" in again.failed_with
+
+
+LINES = """\
+{"id": 7, "response": "The answer is (B)."}
+not json
+{"response": null}
+
+{"response": "none of them"}
+"""
+
+
+def test_read_answers_every_line_and_fails_for_a_bad_one() -> None:
+    ended = videomme("read", stdin=LINES)
+    assert ended.status == 1
+    first, bad, unanswered, unread = map(json.loads, ended.out.splitlines())
+    assert (first["id"], first["letter"]) == (7, "B")
+    start, end = first["span"]
+    assert "B" in first["response"][start:end]
+    assert bad["line"] == 2
+    assert "is not JSON" in bad["error"]
+    assert (unanswered["letter"], unanswered["rule"]) == ("", "no_response")
+    assert (unread["letter"], unread["span"]) == ("", None)
+
+
+def test_read_with_a_reader_and_letters_of_ones_choice() -> None:
+    line = '{"response": "H"}\n'
+    assert json.loads(videomme("read", "--letters", "ABCDEFGH", stdin=line).out)["letter"] == "H"
+    assert json.loads(videomme("read", "--letters", "ABCD", stdin=line).out)["letter"] == ""
+    ended = videomme("read", "--reader", "official_v1", stdin='{"response": "A bird"}\n')
+    assert (ended.status, json.loads(ended.out)["letter"]) == (0, "A")
+
+
+FLAGS = (
+    "return_categories_accuracy",
+    "return_sub_categories_accuracy",
+    "return_task_types_accuracy",
+)
+CASES = {
+    case["name"]: case
+    for case in json.loads((GOLDEN_SCORES / "v1_official_reports.json").read_text())["cases"]
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["60v_skip_missing_short,medium,long", "60v_skip_missing_long", "60v_skip_missing_short,long"],
+)
+def test_score_prints_what_the_official_script_prints(name: str) -> None:
+    asked = CASES[name]["kwargs"]
+    flags = [f"--{flag}" for flag in FLAGS if asked.get(flag)]
+    assert flags
+    durations = ["--video_duration_type", asked["video_types"]]
+    ended = videomme("score", str(V1_RESPONSES), "--report", "official", *durations, *flags)
+    assert (ended.status, ended.out) == (0, CASES[name]["stdout"])
+
+
+def test_score_of_v2_prints_what_the_official_script_prints() -> None:
+    recorded = json.loads((GOLDEN_SCORES / "v2_official_scores.json").read_text())["cases"]
+    theirs = next(c["stdout"] for c in recorded if c["name"] == "official_no_csv_roundtrip")
+    ended = videomme(
+        *("score", str(V2_RESPONSES), "--benchmark", "videomme_v2"),
+        *("--report", "official", "--group-rule", "official"),
+    )
+    assert ended.out == theirs.partition("\nRating saved")[0]
+
+
+@pytest.mark.parametrize("path", [V1_RESPONSES, V2_RESPONSES], ids=["v1", "v2"])
+def test_score_as_json_holds_every_breakdown(path: Path) -> None:
+    benchmark = "videomme_v2" if path is V2_RESPONSES else "videomme"
+    found = videomme("score", str(path), "-b", benchmark, "--report", "json").json
+    overall = found["breakdowns"]["overall"][0]
+    assert overall["responses"] == found["questions"] > 0
+    assert 0 < overall["accuracy"] < 1
+    assert bool(found["group_breakdowns"]) == (benchmark == "videomme_v2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "fwe"], "no evaluation `fwe`"),
+        (["run", "--benchmark", "smokey"], "benchmark smokey is not set up"),
+        (["status", "fwe"], "did you mean `few`?"),
+        (["export", "fwe"], "evaluation fwe has no scores, did you mean `few`?"),
+        (["export", "few", "--format", "offical"], "no format `offical`: did you mean `official`?"),
+        (["compare", "few", "fwe"], "evaluation fwe has no scores"),
+        (["report", "fwe"], "fwe"),
+        (["report", "--folder", "--share"], "--folder holds frames"),
+        (["read", "--reader", "strct"], "no reader `strct`: did you mean `strict`?"),
+        (["read", "--letters", "AXZ"], "only A to H are letters of options"),
+        (["score", "gone.json"], "gone.json: no such file"),
+        (["score", str(V1_RESPONSES), "--report", "offical"], "no report `offical`"),
+        (["score", str(V1_RESPONSES), "--group-rule", "best"], "no group rule `best`"),
+        (["score", str(V1_RESPONSES), "--video_duration_type", "tiny"], "tiny"),
+        (["score", str(V1_RESPONSES), "--benchmark", "videommee"], "videommee"),
+        (
+            ["frames", "show", "nothing.mp4", "--sampling", "keyframe-4"],
+            "nothing.mp4 is neither a file nor a stored video",
+        ),
+        (["init", "few", "--benchmark", "smokey"], "benchmark smokey is not set up"),
+        (["init", "a b", "--benchmark", "videomme"], "the file name is the evaluation's name"),
+        (["nightly"], "no evaluation is tracked"),
+    ],
+    ids=lambda value: " ".join(map(str, value))[:40] if isinstance(value, list) else "",
+)
+def test_a_wrong_word_is_one_paragraph_and_no_trace(
+    made: Made, arguments: Sequence[str], said: str
+) -> None:
+    assert said in videomme(*arguments).failed_with
+
+
+def test_a_folder_without_configuration_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, tmp_path)
+    for arguments in (["run"], ["status"], ["doctor"], ["init", "mine"]):
+        said = videomme(*arguments).failed_with
+        assert "benchmarks.yaml: no such file; run this in the project's folder" in said
+    assert not (tmp_path / "configuration").exists()
+
+
+def test_the_entry_point_ends_with_the_status_of_its_command(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [VIDEOMME, "read"], input=LINES, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert len(ended.stdout.splitlines()) == 4
+
+
+def test_a_judge_reads_a_file_once_and_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, tmp_path)
+    line = {"response": "She swims.", "question": "What?", "options": ["Walks.", "Does laps."]}
+    with ModelServer(answer=lambda _: "B") as server:
+        write_project_in(tmp_path, Copy(tmp_path / "copy"))({})
+        models = tmp_path / "configuration" / "models.yaml"
+        models.write_text(yaml.safe_dump({"small": {"base_url": server.base_url}}))
+        for _ in range(2):
+            ended = videomme("read", "--judge", "small", stdin=json.dumps(line))
+            assert (ended.json["letter"], ended.json["rule"]) == ("B", "judge")
+        assert server.request_count == 1
+        scored = videomme("score", str(V1_RESPONSES), "--judge", "small", "--report", "json")
+    assert scored.json["judge"]["judge"] == "small"
+    assert scored.json["judge"]["letters"] == server.request_count - 1
+    assert "strict" in videomme("read", "--judge", "small", "--reader", "lmms_eval").failed_with
+
+
+def test_whoever_stops_reading_hears_nothing_more(tmp_path: Path) -> None:
+    """`videomme read < many.jsonl | head -c 100`, with far more lines than a pipe holds."""
+    many = tmp_path / "many.jsonl"
+    many.write_text('{"response": "The answer is B."}\n' * 20_000)
+    with (
+        many.open() as lines,
+        subprocess.Popen(
+            [VIDEOMME, "read"], stdin=lines, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert os.read(process.stdout.fileno(), 100).startswith(b'{"response"')
+        process.stdout.close()
+        assert process.stderr.read() == b""

@@ -1,0 +1,503 @@
+"""Fetching from a hub that fails in every way a hub can fail."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.hub_server import HubServer, running_hub
+from tests.support.published_data import (
+    REVISION,
+    parquet_bytes,
+    publish_v1,
+    publish_v2,
+    v1_rows,
+    youtube_ids,
+    zip_bytes,
+)
+from videomme_pipeline.benchmarks import videomme, videomme_v2
+from videomme_pipeline.benchmarks.question import VideoReference
+from videomme_pipeline.benchmarks.source import BenchmarkSpec, read_benchmark
+from videomme_pipeline.errors import (
+    DownloadError,
+    LicenceNotAcceptedError,
+    StorageError,
+)
+from videomme_pipeline.fetch.download import (
+    FetchProgress,
+    fetch_annotations,
+    fetch_subtitles,
+    fetch_videos,
+)
+
+V1, V2 = videomme.RELEASE, videomme_v2.RELEASE
+ACCEPTED = BenchmarkSpec(accept_license=True, revision=REVISION)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    with running_hub() as running:
+        monkeypatch.setenv("HF_ENDPOINT", running.url)
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        yield running
+
+
+@dataclass(frozen=True)
+class Published:
+    """The files of both datasets by repository and path, and v1's videos by YouTube id."""
+
+    files: dict[tuple[str, str], dict[str, bytes]]
+    v1_videos: dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    hub = HubServer()
+    v1_videos = publish_v1(hub, tmp_path_factory.mktemp("clips"))
+    publish_v2(hub, tmp_path_factory.mktemp("clips"))
+    return Published(hub.files, v1_videos)
+
+
+@pytest.fixture
+def v1(hub: HubServer, published: Published) -> HubServer:
+    """A hub that holds v1; what a test changes in it stays its own."""
+    hub.files[V1.repository, REVISION] = dict(published.files[V1.repository, REVISION])
+    return hub
+
+
+@pytest.fixture
+def v2(hub: HubServer, published: Published) -> HubServer:
+    """A hub that holds v2; what a test changes in it stays its own."""
+    hub.files[V2.repository, REVISION] = dict(published.files[V2.repository, REVISION])
+    return hub
+
+
+def v1_videos() -> tuple[VideoReference, ...]:
+    ids = enumerate(youtube_ids(900), start=1)
+    return tuple(VideoReference(f"{number:03d}", name) for number, name in ids)
+
+
+def v2_videos(*numbers: int) -> list[VideoReference]:
+    return [VideoReference(f"{number:03d}", None) for number in numbers]
+
+
+def holding(hub: HubServer, archive: str, members: dict[str, bytes]) -> None:
+    """Put another v2 archive in place of a published one."""
+    hub.files[V2.repository, REVISION][archive] = zip_bytes(members)
+
+
+def files_under(folder: Path) -> list[str]:
+    """What lies in a folder for people to see, hidden files and folders left out."""
+    return sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+
+
+# Annotations
+
+
+def test_the_questions_arrive_as_published(v1: HubServer, tmp_path: Path) -> None:
+    path = fetch_annotations(V1, ACCEPTED, tmp_path)
+    assert path.read_bytes() == parquet_bytes(v1_rows())
+    assert len(read_benchmark(V1, ACCEPTED, path)) == 2700
+
+
+def test_nothing_is_asked_for_before_the_licence_is_accepted(v1: HubServer, tmp_path: Path) -> None:
+    spec = BenchmarkSpec(revision=REVISION)
+    with pytest.raises(LicenceNotAcceptedError, match="academic research only"):
+        fetch_annotations(V1, spec, tmp_path)
+    with pytest.raises(LicenceNotAcceptedError):
+        fetch_subtitles(V1, spec, v1_videos(), tmp_path)
+    with pytest.raises(LicenceNotAcceptedError):
+        fetch_videos(V1, spec, v1_videos(), tmp_path)
+    assert v1.asked == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_not_asked_for_again(v1: HubServer, tmp_path: Path) -> None:
+    fetch_annotations(V1, ACCEPTED, tmp_path)
+    v1.asked.clear()
+    fetch_annotations(V1, ACCEPTED, tmp_path)
+    assert v1.asked == []
+
+
+def test_revisions_do_not_mix(v1: HubServer, tmp_path: Path) -> None:
+    other = "f" * 40
+    v1.add(V1.repository, other, V1.annotations, parquet_bytes(v1_rows()[::-1]))
+    first = fetch_annotations(V1, ACCEPTED, tmp_path)
+    second = fetch_annotations(V1, ACCEPTED.model_copy(update={"revision": other}), tmp_path)
+    assert first.read_bytes() != second.read_bytes()
+
+
+@pytest.mark.parametrize("resets", [False, True], ids=["closed", "reset"])
+def test_a_download_that_breaks_off_goes_on_where_it_stopped(
+    resets: bool, v1: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
+    v1.resets = resets
+    v1.cut_after[V1.annotations] = [5000]
+    assert fetch_annotations(V1, ACCEPTED, tmp_path).read_bytes() == parquet_bytes(v1_rows())
+    assert [asked.range for asked in v1.content_requests(V1.annotations)] == [None, "bytes=5000-"]
+
+
+def test_a_killed_process_goes_on_where_it_stopped(hub: HubServer, tmp_path: Path) -> None:
+    data = os.urandom(25_000_000)
+    hub.add(V1.repository, REVISION, V1.annotations, data)
+    hub.stall_after[V1.annotations] = 22_000_000
+    fetch = (
+        "import sys; from pathlib import Path;"
+        "from videomme_pipeline.benchmarks import source, videomme;"
+        "from videomme_pipeline.fetch import download;"
+        f"spec = source.BenchmarkSpec(accept_license=True, revision='{REVISION}');"
+        "download.fetch_annotations(videomme.RELEASE, spec, Path(sys.argv[1]))"
+    )
+    with subprocess.Popen([sys.executable, "-c", fetch, str(tmp_path)]) as process:
+        assert hub.stalled.wait(timeout=60)
+        (partial,) = wait_for_partial(tmp_path, 20_000_000)
+        process.send_signal(signal.SIGKILL)
+    hub.go_on.set()
+    written = partial.stat().st_size
+    assert fetch_annotations(V1, ACCEPTED, tmp_path).read_bytes() == data
+    assert hub.content_requests(V1.annotations)[-1].range == f"bytes={written}-"
+    assert not partial.exists()
+
+
+def wait_for_partial(folder: Path, size_bytes: int) -> list[Path]:
+    """The half-written files under a folder, once one has `size_bytes`."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = [path for path in folder.rglob("*.partial") if path.stat().st_size >= size_bytes]
+        if found:
+            return found
+        time.sleep(0.05)
+    raise TimeoutError(f"nothing of {size_bytes} bytes under {folder}")
+
+
+def test_a_wrong_checksum_leaves_nothing_and_the_next_run_repairs_it(
+    v1: HubServer, tmp_path: Path
+) -> None:
+    good = v1.files[V1.repository, REVISION][V1.annotations]
+    v1.altered[V1.annotations] = good[:-1] + bytes([good[-1] ^ 1])
+    with pytest.raises(DownloadError, match="the hub states"):
+        fetch_annotations(V1, ACCEPTED, tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
+    v1.altered.clear()
+    assert fetch_annotations(V1, ACCEPTED, tmp_path).read_bytes() == good
+
+
+def test_the_pinned_revision_must_have_the_pinned_checksum(v1: HubServer, tmp_path: Path) -> None:
+    v1.add(V1.repository, V1.revision, V1.annotations, parquet_bytes(v1_rows()))
+    with pytest.raises(DownloadError, match="pinned is 7fffab8ed38e"):
+        fetch_annotations(V1, BenchmarkSpec(accept_license=True), tmp_path)
+    assert v1.content_requests(V1.annotations) == []
+
+
+# Failures of the repository itself
+
+
+def test_an_unknown_revision_is_named(v1: HubServer, tmp_path: Path) -> None:
+    spec = BenchmarkSpec(accept_license=True, revision="f" * 40)
+    with pytest.raises(DownloadError, match=r"Video-MME at ffffffffffff: .* no such revision"):
+        fetch_annotations(V1, spec, tmp_path)
+
+
+def test_an_unknown_repository_is_named(hub: HubServer, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match=r"lmms-eval/Video-MME .*no such repository"):
+        fetch_videos(V1, ACCEPTED, v1_videos()[:1], tmp_path)
+
+
+def test_a_file_that_the_revision_lacks_is_named(v1: HubServer, tmp_path: Path) -> None:
+    del v1.files[V1.repository, REVISION][V1.annotations]
+    with pytest.raises(DownloadError, match=r"test-00000-of-00001\.parquet is not in"):
+        fetch_annotations(V1, ACCEPTED, tmp_path)
+
+
+def test_a_gated_repository_says_how_to_get_in(v1: HubServer, tmp_path: Path) -> None:
+    v1.gated = True
+    with pytest.raises(DownloadError, match=r"gated; ask for access.*HF_TOKEN"):
+        fetch_annotations(V1, ACCEPTED, tmp_path)
+
+
+def test_a_private_repository_asks_for_the_token(
+    v1: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    v1.token = "hf_right"
+    with pytest.raises(DownloadError, match="HF_TOKEN"):
+        fetch_annotations(V1, ACCEPTED, tmp_path)
+    monkeypatch.setenv("HF_TOKEN", "hf_right")
+    assert fetch_annotations(V1, ACCEPTED, tmp_path).is_file()
+
+
+def test_the_token_stays_with_the_hub(
+    v1: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    fetch_videos(V1, ACCEPTED, v1_videos()[:1], tmp_path)
+    sent = {asked.path.split("/")[1]: asked.authorization for asked in v1.asked}
+    assert sent == {"api": "Bearer hf_secret", "datasets": "Bearer hf_secret", "content": None}
+
+
+def test_an_unreachable_hub_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(DownloadError, match=r"the connection failed.*HF_ENDPOINT"):
+        fetch_annotations(V1, ACCEPTED, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (403, "set HF_TOKEN to a token that may read it"),
+        (404, "the file is not in this revision"),
+        (500, "run again later"),
+    ],
+)
+def test_a_refused_file_says_what_to_do(
+    v1: HubServer, tmp_path: Path, status: int, advice: str
+) -> None:
+    v1.broken[V1.annotations] = status
+    with pytest.raises(DownloadError, match=f"the hub answered {status} .*{advice}"):
+        fetch_annotations(V1, ACCEPTED, tmp_path)
+
+
+def test_more_than_there_should_be_is_fetched_anew(v1: HubServer, tmp_path: Path) -> None:
+    place = tmp_path / ".hub" / REVISION / V1.annotations
+    place.parent.mkdir(parents=True)
+    place.with_name(f".{place.name}.partial").write_bytes(bytes(10_000_000))
+    assert fetch_annotations(V1, ACCEPTED, tmp_path) == place
+    assert place.read_bytes() == parquet_bytes(v1_rows())
+
+
+def test_offline_mode_is_respected_and_what_is_there_is_used(v1: HubServer, tmp_path: Path) -> None:
+    fetch = (
+        "import sys; from pathlib import Path;"
+        "from videomme_pipeline.benchmarks import source, videomme;"
+        "from videomme_pipeline.fetch import download;"
+        f"spec = source.BenchmarkSpec(accept_license=True, revision='{REVISION}');"
+        "print(download.fetch_annotations(videomme.RELEASE, spec, Path(sys.argv[1])))"
+    )
+    offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", fetch, str(tmp_path)]
+    refused = subprocess.run(command, env=offline, capture_output=True, text=True, check=False)
+    assert "HF_HUB_OFFLINE is set" in refused.stderr
+    assert v1.asked == []
+    path = fetch_annotations(V1, ACCEPTED, tmp_path)
+    used = subprocess.run(command, env=offline, capture_output=True, text=True, check=True)
+    assert used.stdout.strip() == str(path)
+
+
+# Subtitles
+
+
+def test_subtitles_of_the_wanted_videos_are_unzipped(v1: HubServer, tmp_path: Path) -> None:
+    wanted = [*v1_videos()[:3], v1_videos()[899]]
+    fetched = fetch_subtitles(V1, ACCEPTED, wanted, tmp_path)
+    assert files_under(tmp_path) == sorted(f"subtitle/{v.youtube_id}.srt" for v in wanted[:3])
+    assert [file.path is not None for file in fetched] == [True, True, True, False]
+    assert {file.problem for file in fetched} == {None}
+
+
+def test_a_damaged_subtitle_does_not_stop_the_others(v2: HubServer, tmp_path: Path) -> None:
+    members = {f"subtitle/{number:03d}.jsonl": b'{"text": "%d"}' % number for number in (1, 2)}
+    data = bytearray(zip_bytes(members))
+    data[data.index(b'{"text": "1"}')] ^= 1
+    v2.add(V2.repository, REVISION, V2.subtitles, bytes(data))
+    first, second = fetch_subtitles(V2, ACCEPTED, v2_videos(1, 2), tmp_path)
+    assert first.path is None
+    assert first.problem is not None
+    assert "001.jsonl: damaged" in first.problem
+    assert second.path == tmp_path / "subtitle" / "002.jsonl"
+
+
+# Videos
+
+
+def test_wanted_videos_of_v1_are_found_in_their_archives(
+    v1: HubServer, published: Published, tmp_path: Path
+) -> None:
+    wanted = v1_videos()[:4]
+    fetched = fetch_videos(V1, ACCEPTED, wanted, tmp_path)
+    assert [file.video_id for file in fetched] == ["001", "002", "003", "004"]
+    assert [file.path.suffix for file in fetched if file.path] == [".mp4", ".MP4", ".mkv", ".mp4"]
+    for video, file in zip(wanted, fetched, strict=True):
+        assert file.path is not None
+        assert file.path.parent == tmp_path / "data"
+        assert file.path.read_bytes() == published.v1_videos[video.file_stem]
+
+
+def test_only_the_wanted_member_and_the_directory_are_transferred(
+    v2: HubServer, tmp_path: Path
+) -> None:
+    videos = {f"{number:03d}.mp4": os.urandom(300_000) for number in range(1, 21)}
+    holding(v2, "videos/001.zip", videos)
+    (file,) = fetch_videos(V2, ACCEPTED, v2_videos(7), tmp_path)
+    assert file.path is not None
+    assert file.path.read_bytes() == videos["007.mp4"]
+    transferred = sum(asked.length for asked in v2.content_requests("videos/001.zip"))
+    assert 300_000 < transferred < 300_000 + 4 * 65_536
+
+
+def test_v1_reads_every_directory_but_only_one_archive(v1: HubServer, tmp_path: Path) -> None:
+    fetch_videos(V1, ACCEPTED, v1_videos()[:1], tmp_path)
+    requests = sorted(len(v1.content_requests(archive)) for archive in V1.archives)
+    assert requests[:-1] == [requests[0]] * 19
+    assert requests[-1] > requests[0]
+
+
+def test_v2_reads_only_the_archive_that_the_number_tells(v2: HubServer, tmp_path: Path) -> None:
+    fetched = fetch_videos(V2, ACCEPTED, v2_videos(20, 21, 800), tmp_path)
+    assert {file.problem for file in fetched} == {None}
+    assert files_under(tmp_path) == ["videos/020.mp4", "videos/021.mp4", "videos/800.mp4"]
+    asked = {archive for archive in V2.archives if v2.content_requests(archive)}
+    assert asked == {"videos/001.zip", "videos/002.zip", "videos/040.zip"}
+
+
+def test_an_archive_that_is_mostly_wanted_is_downloaded_whole(
+    v2: HubServer, tmp_path: Path
+) -> None:
+    fetch_videos(V2, ACCEPTED, v2_videos(*range(1, 16)), tmp_path)
+    assert v2.content_requests("videos/001.zip")[-1].range is None
+    kept = tmp_path / ".hub" / REVISION / "videos" / "001.zip"
+    assert kept.read_bytes() == v2.files[V2.repository, REVISION]["videos/001.zip"]
+    v2.asked.clear()
+    fetch_videos(V2, ACCEPTED, v2_videos(*range(1, 21)), tmp_path)
+    assert len(files_under(tmp_path)) == 20
+    assert v2.asked == []
+
+
+def test_archives_go_when_asked(v2: HubServer, tmp_path: Path) -> None:
+    spec = ACCEPTED.model_copy(update={"keep_archives": False})
+    fetch_videos(V2, spec, v2_videos(*range(1, 21)), tmp_path)
+    assert list(tmp_path.rglob("*.zip")) == []
+    assert len(files_under(tmp_path)) == 20
+
+
+def test_a_second_run_asks_for_nothing(v1: HubServer, tmp_path: Path) -> None:
+    first = fetch_videos(V1, ACCEPTED, v1_videos()[:3], tmp_path)
+    v1.asked.clear()
+    assert fetch_videos(V1, ACCEPTED, v1_videos()[:3], tmp_path) == first
+    assert v1.asked == []
+
+
+def test_a_file_that_is_not_whole_is_unzipped_again(v2: HubServer, tmp_path: Path) -> None:
+    (good, kept) = fetch_videos(V2, ACCEPTED, v2_videos(1, 2), tmp_path)
+    assert good.path is not None
+    assert kept.path is not None
+    data, kept_at = good.path.read_bytes(), kept.path.stat().st_mtime_ns
+    good.path.write_bytes(data[:100])
+    fetch_videos(V2, ACCEPTED, v2_videos(1, 2), tmp_path)
+    assert good.path.read_bytes() == data
+    assert kept.path.stat().st_mtime_ns == kept_at
+
+
+def test_progress_counts_videos_and_bytes_to_the_end(v2: HubServer, tmp_path: Path) -> None:
+    told: list[FetchProgress] = []
+    fetch_videos(V2, ACCEPTED, v2_videos(1, 21, 22, 23), tmp_path, told.append)
+    assert (told[0].videos_done, told[0].videos_wanted, told[0].bytes_done) == (0, 4, 0)
+    assert told[-1].videos_done == 4
+    assert told[-1].bytes_done == told[-1].bytes_wanted > 0
+    assert all(a.bytes_done <= b.bytes_done for a, b in pairwise(told))
+
+
+def test_a_range_that_breaks_off_is_asked_for_again(v2: HubServer, tmp_path: Path) -> None:
+    v2.cut_after["videos/001.zip"] = [10]
+    (file,) = fetch_videos(V2, ACCEPTED, v2_videos(1), tmp_path)
+    assert file.problem is None
+
+
+def test_a_missing_archive_costs_only_its_videos(v2: HubServer, tmp_path: Path) -> None:
+    del v2.files[V2.repository, REVISION]["videos/002.zip"]
+    first, second = fetch_videos(V2, ACCEPTED, v2_videos(1, 21), tmp_path)
+    assert first.path is not None
+    assert second.path is None
+    assert second.problem is not None
+    assert "video 021" in second.problem
+    assert "videos/002.zip is not in MME-Benchmarks/Video-MME-v2 at 0123456789ab" in second.problem
+
+
+def test_a_video_that_no_archive_holds_is_named(v2: HubServer, tmp_path: Path) -> None:
+    holding(v2, "videos/001.zip", {"001.mp4": b"video"})
+    first, second, beyond = fetch_videos(V2, ACCEPTED, v2_videos(1, 2, 801), tmp_path)
+    assert first.path is not None
+    for file in (second, beyond):
+        assert file.problem is not None
+        assert f"holds {file.video_id}.mp4" in file.problem
+
+
+def test_a_damaged_member_costs_only_its_video(v2: HubServer, tmp_path: Path) -> None:
+    data = bytearray(zip_bytes({f"{number:03d}.mp4": bytes(5000) for number in range(1, 21)}))
+    data[60] ^= 1
+    v2.files[V2.repository, REVISION]["videos/001.zip"] = bytes(data)
+    fetched = fetch_videos(V2, ACCEPTED, v2_videos(1, 2), tmp_path)
+    assert [file.path is not None for file in fetched] == [False, True]
+    assert fetched[0].problem is not None
+    assert "member 001.mp4: damaged" in fetched[0].problem
+    assert files_under(tmp_path) == ["videos/002.mp4"]
+
+
+def test_a_malicious_archive_costs_only_its_videos_and_writes_nothing(
+    v2: HubServer, tmp_path: Path
+) -> None:
+    holding(v2, "videos/001.zip", {"001.mp4": b"video", "../../../../outside.mp4": b"bad"})
+    media = tmp_path / "deep" / "media"
+    first, second = fetch_videos(V2, ACCEPTED, v2_videos(1, 21), media)
+    assert first.problem is not None
+    assert "its name leads out of the folder" in first.problem
+    assert second.path is not None
+    assert files_under(tmp_path) == ["deep/media/videos/021.mp4"]
+
+
+def test_a_whole_archive_with_a_wrong_checksum_costs_only_its_videos(
+    v2: HubServer, tmp_path: Path
+) -> None:
+    fetch_videos(V2, ACCEPTED, v2_videos(1), tmp_path)
+    good = v2.files[V2.repository, REVISION]["videos/001.zip"]
+    v2.altered["videos/001.zip"] = good[:200] + b"\0" + good[201:]
+    fetched = fetch_videos(V2, ACCEPTED, v2_videos(*range(1, 22)), tmp_path)
+    problems = [file.problem for file in fetched if file.problem]
+    assert len(problems) == 19
+    assert "sha256" in problems[0]
+    assert files_under(tmp_path) == ["videos/001.mp4", "videos/021.mp4"]
+
+
+def test_a_server_without_ranges_is_named(v2: HubServer, tmp_path: Path) -> None:
+    v2.ignores_ranges = True
+    (file,) = fetch_videos(V2, ACCEPTED, v2_videos(1), tmp_path)
+    assert file.problem is not None
+    assert "must serve HTTP ranges" in file.problem
+
+
+def test_no_room_is_said_before_anything_is_downloaded(
+    v2: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A small disk cannot be had without being root, so the count of free bytes is made up.
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(StorageError, match=r"need 0\.0 GB .* free some space"):
+        fetch_videos(V2, ACCEPTED, v2_videos(*range(1, 21)), tmp_path)
+    assert files_under(tmp_path) == []
+    assert None not in [asked.range for asked in v2.content_requests("videos/001.zip")]
+
+
+def test_a_folder_that_cannot_be_made_is_named(v2: HubServer, tmp_path: Path) -> None:
+    (tmp_path / "media").write_text("a file, not a folder")
+    with pytest.raises(StorageError, match=r"media.*cannot write .*choose another data folder"):
+        fetch_videos(V2, ACCEPTED, v2_videos(1), tmp_path / "media")
+
+
+def test_two_at_once_fetch_each_archive_once(v2: HubServer, tmp_path: Path) -> None:
+    wanted = v2_videos(*range(1, 21))
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda _: fetch_videos(V2, ACCEPTED, wanted, tmp_path), range(2)))
+    assert results[0] == results[1]
+    assert [a.range for a in v2.content_requests("videos/001.zip")].count(None) == 1

@@ -1,0 +1,141 @@
+"""The official script's printed text, byte for byte, on the recorded cases."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.support.paths import GOLDEN
+from tests.support.scored_rows import v1_evaluation
+from videomme_pipeline.benchmarks.question import Duration
+from videomme_pipeline.formats.official import official_report
+from videomme_pipeline.formats.score_file import ScoreOptions, parse_durations, score_file
+from videomme_pipeline.reports.score_report import ReportKind, render
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
+from videomme_pipeline.scoring.statistics.groups import GroupRule
+
+GOLDEN_SCORES = GOLDEN / "scores"
+RESPONSES = GOLDEN_SCORES / "v1_responses.json"
+CASES = {
+    case["name"]: case
+    for case in json.loads((GOLDEN_SCORES / "v1_official_reports.json").read_text())["cases"]
+}
+FLAGS = (
+    "return_categories_accuracy",
+    "return_sub_categories_accuracy",
+    "return_task_types_accuracy",
+)
+SAME = (
+    "60v_skip_missing_short,medium,long",
+    "60v_skip_missing_long",
+    "60v_skip_missing_short,long",
+    "60v_skip_missing_['medium', 'short']",
+    "60v_defaults_flags",
+    "err_dup_type",
+)
+
+
+def report(durations: str, path: Path = RESPONSES, **flags: Any) -> str:
+    options = ScoreOptions(reader=ReaderName.OFFICIAL_V1, durations=parse_durations(durations))
+    return official_report(score_file(path, options).rows, options.durations, **flags)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_printed_text_is_the_official_one(name: str) -> None:
+    asked: dict[str, Any] = CASES[name]["kwargs"]
+    # The script's function, unlike its command line, breaks down by category unless told not to.
+    flags = {"return_categories_accuracy": True} | {
+        flag: asked[flag] for flag in FLAGS if flag in asked
+    }
+    assert report(str(asked["video_types"]), RESPONSES, **flags) == CASES[name]["stdout"]
+
+
+@pytest.mark.parametrize("notation", ['["short","medium","long"]', "short, medium, long"])
+def test_the_notations_of_the_readme_give_the_text_of_the_plain_one(notation: str) -> None:
+    # The official script asserts on, or finds no video for, both.
+    flags = dict.fromkeys(FLAGS, True)
+    assert report(notation, RESPONSES, **flags) == CASES[SAME[0]]["stdout"]
+
+
+def test_without_flags_only_the_overall_lines_are_printed() -> None:
+    text = report("short")
+    assert "Video Categories" not in text
+    assert text.count("Overall:  73.5%") == 2
+
+
+def template(**question: Any) -> dict[str, Any]:
+    return {
+        "video_id": "001",
+        "duration": "short",
+        "domain": "Knowledge",
+        "sub_category": "Astronomy",
+        "questions": [
+            {
+                "question_id": "001-1",
+                "task_type": "Counting Problem",
+                "question": "How many, roughly, are in [a, b,]?",
+                "options": ["A. 1", "B. 2", "C. 3", "D. 4"],
+                "answer": "A",
+                "response": "A",
+            }
+            | {"question_id": "001-2"},
+            {
+                "question_id": "001-3",
+                "task_type": "Counting Problem",
+                "question": "",
+                "options": ["A. 1", "B. 2", "C. 3", "D. 4"],
+                "answer": "A",
+            }
+            | question,
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("question", "overall"),
+    [({}, "100.0"), ({"response": None}, "100.0"), ({"response": "B"}, "50.0")],
+)
+def test_an_absent_or_null_response_is_not_answered(
+    tmp_path: Path, question: dict[str, Any], overall: str
+) -> None:
+    path = tmp_path / "responses.json"
+    path.write_text(json.dumps([template(**question)]))
+    assert f"Overall:  {overall}%" in report("short", path)
+
+
+def test_the_template_may_keep_its_trailing_commas(tmp_path: Path) -> None:
+    path = tmp_path / "responses.json"
+    text = json.dumps([template(response="A")], indent=2)
+    path.write_text(text.replace("\n      }", ",\n      }").replace("}\n]", "},\n]"))
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(path.read_text())
+    options = ScoreOptions(reader=ReaderName.OFFICIAL_V1, durations=(Duration.SHORT,))
+    found = score_file(path, options)
+    assert len(found.rows) == 2
+    assert report("short", path, return_task_types_accuracy=True).count("Counting Problem") == 2
+
+
+def test_the_report_of_an_empty_duration_is_zeros() -> None:
+    rows = [row for row in v1_evaluation(1) if row.duration is Duration.SHORT]
+    assert "Overall:  0.0%" in official_report(rows, [Duration.LONG, Duration.SHORT])
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"), [("official_no_csv_roundtrip", ".json"), ("official_main_path", ".tsv")]
+)
+def test_the_printed_text_of_v2_is_the_official_one(tmp_path: Path, name: str, suffix: str) -> None:
+    recorded = json.loads((GOLDEN_SCORES / "v2_official_scores.json").read_text())["cases"]
+    theirs = next(case["stdout"] for case in recorded if case["name"] == name)
+    rows = json.loads((GOLDEN_SCORES / "v2_responses.json").read_text())
+    path = tmp_path / f"rows{suffix}"
+    if suffix == ".json":
+        path.write_text(json.dumps(rows))
+    else:
+        pd.DataFrame(rows).to_csv(path, sep="\t", index=False)
+    options = ScoreOptions(
+        benchmark="videomme_v2", reader=ReaderName.OFFICIAL_V2, group_rule=GroupRule.OFFICIAL
+    )
+    text = render(score_file(path, options), ReportKind.OFFICIAL)
+    assert text == theirs.partition("\nRating saved")[0]

@@ -1,0 +1,262 @@
+"""Results files of every form, scored; the recorded official v2 numbers."""
+
+import json
+import random
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.paths import GOLDEN
+from videomme_pipeline.benchmarks.question import Duration
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.formats.score_file import (
+    ScoreOptions,
+    ScoreReport,
+    parse_durations,
+    score_file,
+)
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
+from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.scoring.statistics.groups import GroupRule, Rating
+
+GOLDEN_SCORES = GOLDEN / "scores"
+ROWS: list[dict[str, Any]] = json.loads((GOLDEN_SCORES / "v2_responses.json").read_text())
+CASES = {
+    case["name"].split(" ")[0]: case
+    for case in json.loads((GOLDEN_SCORES / "v2_official_scores.json").read_text())["cases"]
+}
+VLMEVALKIT = json.loads((GOLDEN_SCORES / "v2_vlmevalkit.json").read_text())["dataset_case"]
+IN_MEMORY = CASES["official_no_csv_roundtrip"]["rating"]
+THROUGH_CSV = CASES["official_main_path"]["rating"]
+
+
+def write(rows: list[dict[str, Any]], path: Path) -> Path:
+    match path.suffix:
+        case ".json":
+            path.write_text(json.dumps(rows))
+        case ".jsonl":
+            path.write_text("\n".join(json.dumps(row) for row in rows))
+        case ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path)
+        case ".tsv":
+            pd.DataFrame(rows).to_csv(path, sep="\t", index=False)
+        case ".csv":
+            pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+def score_v2(
+    path: Path,
+    reader: ReaderName = ReaderName.OFFICIAL_V2,
+    rule: GroupRule = GroupRule.OFFICIAL,
+) -> ScoreReport:
+    return score_file(path, ScoreOptions(benchmark="videomme_v2", reader=reader, group_rule=rule))
+
+
+def assert_equal(rating: Rating | None, recorded: dict[str, dict[str, float]]) -> None:
+    assert rating is not None
+    ours = asdict(rating)
+    assert ours.keys() == recorded.keys()
+    for part, scores in recorded.items():
+        assert ours[part] == pytest.approx(scores, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "recorded"),
+    [
+        ("rows.json", IN_MEMORY),
+        ("rows.jsonl", IN_MEMORY),
+        ("rows.parquet", IN_MEMORY),
+        ("rows.tsv", THROUGH_CSV),
+        ("rows.csv", THROUGH_CSV),
+    ],
+)
+def test_the_official_v2_numbers(tmp_path: Path, name: str, recorded: dict[str, Any]) -> None:
+    assert_equal(score_v2(write(ROWS, tmp_path / name)).rating, recorded)
+
+
+def test_row_order_does_not_change_the_official_v2_numbers(tmp_path: Path) -> None:
+    shuffled = ROWS.copy()
+    random.Random(1).shuffle(shuffled)
+    assert_equal(score_v2(write(shuffled, tmp_path / "rows.json")).rating, IN_MEMORY)
+
+
+def test_unread_answers_as_wrong_is_the_corrected_rule(tmp_path: Path) -> None:
+    case = CASES["failures_counted_as_0"]
+    report = score_v2(write(ROWS, tmp_path / "rows.json"), rule=GroupRule.CORRECTED)
+    assert_equal(report.rating, case["rating"])
+    assert 100 * report.breakdowns["overall"][0].accuracy == pytest.approx(
+        case["question_accuracy"]
+    )
+
+
+def test_null_predictions_are_failed_and_score_as_recorded(tmp_path: Path) -> None:
+    case, before = CASES["none_predictions"], CASES["official_no_csv_roundtrip"]["scores"]
+    rows = [
+        row | ({"prediction": None} if mark == -1 != earlier else {})
+        for row, mark, earlier in zip(ROWS, case["scores"], before, strict=True)
+    ]
+    report = score_v2(write(rows, tmp_path / "rows.json"))
+    assert_equal(report.rating, case["rating"])
+    failed = sum(row.outcome is Outcome.FAILED for row in report.rows)
+    assert failed == sum(not row["prediction"] for row in rows)
+
+
+@pytest.mark.parametrize("empty", [None, "", "None"])
+def test_level_and_heads_may_stand_in_the_last_row_alone(tmp_path: Path, empty: str | None) -> None:
+    labels = dict.fromkeys(("level", "second_head", "third_head"), empty)
+    rows = [row if row["question_id"].endswith("-4") else row | labels for row in ROWS]
+    assert_equal(score_v2(write(rows, tmp_path / "rows.json")).rating, IN_MEMORY)
+
+
+def test_the_numbers_of_vlmevalkit(tmp_path: Path) -> None:
+    path = write(VLMEVALKIT["rows"], tmp_path / "rows.json")
+    report = score_v2(path, ReaderName.VLMEVALKIT, GroupRule.CORRECTED)
+    assert_equal(report.rating, VLMEVALKIT["vlmevalkit_rating"])
+    assert_equal(score_v2(path).rating, VLMEVALKIT["official_rating_emptystring"])
+    through_tsv = score_v2(write(VLMEVALKIT["rows"], tmp_path / "rows.tsv"))
+    assert_equal(through_tsv.rating, VLMEVALKIT["official_rating_via_tsv"])
+
+
+def test_a_missing_row_leaves_its_group_without_a_score_and_no_other(tmp_path: Path) -> None:
+    report = score_v2(write(ROWS[:-1], tmp_path / "rows.json"))
+    assert [group.video_id for group in report.unscored_groups] == [ROWS[-1]["video_id"]]
+    assert any("is not scored: 3 questions" in note for note in report.notes)
+    whole = score_v2(write(ROWS[:-4], tmp_path / "whole.json"))
+    assert report.rating == whole.rating
+
+
+def test_an_unknown_structure_leaves_its_group_without_a_score(tmp_path: Path) -> None:
+    rows = [
+        row | ({"group_structure": "[1,[2,3,4]]"} if row["video_id"] == "001" else {})
+        for row in ROWS
+    ]
+    report = score_v2(write(rows, tmp_path / "rows.json"))
+    assert [group.video_id for group in report.unscored_groups] == ["001"]
+    assert "[1,[2,3,4]]" in report.unscored_groups[0].reason
+
+
+def test_videos_marked_missing_are_left_out_unless_wanted() -> None:
+    path = GOLDEN_SCORES / "v1_responses.json"
+    assert len(score_file(path, ScoreOptions()).rows) == 165
+    assert len(score_file(path, ScoreOptions(skip_missing=False)).rows) == 180
+
+
+def test_a_partial_set_is_scored_with_a_note() -> None:
+    report = score_file(
+        GOLDEN_SCORES / "v1_responses.json", ScoreOptions(durations=(Duration.LONG,))
+    )
+    assert "18 long videos where the benchmark has 300" in report.notes
+    assert any("5 of 54 questions have no response" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    "notation",
+    ["short,long", "short, long", "['short', 'long']", '["short","long"]', "SHORT LONG"],
+)
+def test_notations_of_durations(notation: str) -> None:
+    assert parse_durations(notation) == (Duration.SHORT, Duration.LONG)
+
+
+def test_an_unknown_duration_names_the_nearest() -> None:
+    with pytest.raises(ScoringError, match="did you mean 'medium'"):
+        parse_durations("short,medum")
+    with pytest.raises(ScoringError, match="name one or more of short, medium, long"):
+        parse_durations("[]")
+
+
+QUESTION = {
+    "video_id": "001",
+    "question_id": "001-1",
+    "duration": "short",
+    "domain": "Knowledge",
+    "sub_category": "Law",
+    "task_type": "Counting Problem",
+    "question": "?",
+    "options": ["A. 1", "B. 2", "C. 3", "D. 4"],
+    "answer": "A",
+    "prediction": "A",
+}
+
+
+@pytest.mark.parametrize(
+    ("broken", "note"),
+    [
+        ({"answer": "Z"}, "`answer` is 'Z'"),
+        ({"options": None}, "no `options`"),
+        ({"video_id": None}, "names no video"),
+        ({"options": "['A. 1"}, "`options` is no list"),
+        ({"answer": "F"}, "`answer` is F, and it has 4 options"),
+        ({"duration": "tiny"}, "`duration` is 'tiny', not short, medium, long"),
+        ({"level": "high"}, "`level` is 'high', not a number"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_named_and_the_others_go_on(
+    tmp_path: Path, broken: dict[str, Any], note: str
+) -> None:
+    path = write([QUESTION, QUESTION | {"question_id": "001-2"} | broken], tmp_path / "rows.json")
+    report = score_file(path, ScoreOptions())
+    assert len(report.rows) == 1
+    assert any("row 2 (001-2) left out" in held and note in held for held in report.notes)
+
+
+def test_videos_without_questions_are_named(tmp_path: Path) -> None:
+    whole = {"video_id": "001", "questions": [QUESTION, "no question"]}
+    report = score_file(
+        write(
+            [whole, {"video_id": "002"}, {"video_id": "003", "questions": {}}], tmp_path / "t.json"
+        ),
+        ScoreOptions(),
+    )
+    assert len(report.rows) == 1
+    assert any("2 videos hold no list of `questions`: 002, 003" in note for note in report.notes)
+    assert any("row 2 (no id) left out" in note for note in report.notes)
+
+
+def test_an_unknown_label_counts_overall_and_is_named(tmp_path: Path) -> None:
+    path = write([QUESTION | {"task_type": "Counting Problems"}], tmp_path / "rows.json")
+    report = score_file(path, ScoreOptions())
+    assert report.breakdowns["overall"][0].responses == 1
+    assert any("did you mean 'Counting Problem'" in note for note in report.notes)
+
+
+def test_lmms_evals_sample_lines(tmp_path: Path) -> None:
+    doc = {key: value for key, value in QUESTION.items() if key != "prediction"}
+    line = {"doc_id": 0, "doc": doc, "target": "A", "resps": [["A. 1"]], "filtered_resps": ["A"]}
+    for name in ("samples.jsonl", "samples.json"):
+        path = tmp_path / name
+        path.write_text(f"{json.dumps(line)}\n" * 2)
+        report = score_file(path, ScoreOptions())
+        assert [row.raw_output for row in report.rows] == ["A. 1", "A. 1"]
+        assert report.rows[0].outcome is Outcome.CORRECT
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("none.json", None, "no such file"),
+        ("empty.json", "[]", "holds no results"),
+        ("broken.json", "[{", "not readable as .json"),
+        ("blank.json", "", "holds no results"),
+        ("broken.jsonl", '{"video_id": "001"}\n{oops', "line 2"),
+        (
+            "groups.json",
+            json.dumps([QUESTION | {"group_type": "logic"}]),
+            "--benchmark videomme_v2",
+        ),
+        ("words.json", '["A", "B"]', "expected a list of objects"),
+        ("long.json", json.dumps([QUESTION | {"duration": "long"}]), "no question on short"),
+    ],
+)
+def test_a_file_that_cannot_be_scored_says_why(
+    tmp_path: Path, name: str, text: str | None, message: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ScoringError, match=message):
+        score_file(tmp_path / name, ScoreOptions(durations=(Duration.SHORT,)))

@@ -1,0 +1,206 @@
+"""From videos to cached frames: each once, in children, and one bad video costs itself alone."""
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.builders import (
+    damage,
+    read_barcode,
+    rotate_mp4,
+    truncate,
+    write_audio_only,
+    write_video,
+)
+from videomme_pipeline.benchmarks.question import Duration
+from videomme_pipeline.errors import VideoUnreadableError
+from videomme_pipeline.frames import extract as decode
+from videomme_pipeline.frames.cache import FrameSet, frame_recipe_fingerprint, read_frames
+from videomme_pipeline.frames.children import run_in_children
+from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract, extract_here
+from videomme_pipeline.frames.sampling import Limit, Sampling, parse_sampling
+from videomme_pipeline.frames.show import show_frames
+from videomme_pipeline.store import Store
+from videomme_pipeline.videos.packets import index_packets
+from videomme_pipeline.videos.probe import content_hash
+
+NAMES = ("uniform_n-8.native", "fps_based-1-max-5.native.png", "keyframe-all.native")
+SAMPLINGS = tuple(map(parse_sampling, NAMES))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.at(tmp_path / "data")
+
+
+def job(path: Path, *samplings: Sampling, duration: Duration | None = None) -> FrameJob:
+    return FrameJob(
+        video_id=path.stem,
+        path=path,
+        video_hash=content_hash(path),
+        samplings=samplings or SAMPLINGS,
+        duration=duration,
+    )
+
+
+def stored(store: Store, wanted: FrameJob, sampling: Sampling) -> FrameSet:
+    recipe = frame_recipe_fingerprint(sampling, wanted.duration)
+    return read_frames(store, wanted.video_hash, recipe)
+
+
+def run(store: Store, *jobs: FrameJob, workers: int = 2) -> dict[str, FrameResult]:
+    return {result.video_id: result for result in extract(jobs, store=store, workers=workers)}
+
+
+def test_several_samplings_of_a_video_come_from_one_pass(tmp_path: Path, store: Store) -> None:
+    wanted = job(write_video(tmp_path / "a.mp4"))
+    result = run(store, wanted)["a"]
+    assert result.error is None
+    assert [made.given for made in result.made] == [8, 5, 5]
+    index = index_packets(wanted.path)
+    for sampling in SAMPLINGS:
+        frames = stored(store, wanted, sampling)
+        assert tuple(f.index for f in frames.frames) == sampling.choose(index).frames
+        for frame in frames.frames:
+            assert read_barcode(frame.array()) == frame.index
+            assert frame.pts_seconds == pytest.approx(frame.index / 10)
+
+
+def test_what_is_in_the_cache_is_not_decoded_again(tmp_path: Path, store: Store) -> None:
+    wanted = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
+    run(store, wanted)
+    moved = wanted.path.rename(tmp_path / "moved.mp4")
+    again = job(moved, *SAMPLINGS[:2])
+    result = run(store, again)["moved"]
+    assert {made.sampling: made.reused for made in result.made} == {NAMES[0]: True, NAMES[1]: False}
+    last = run(store, again)["moved"]
+    assert all(made.reused for made in last.made)
+    assert last.decode_seconds == 0
+
+
+def test_frames_that_were_damaged_on_disk_are_made_again(tmp_path: Path, store: Store) -> None:
+    wanted = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
+    run(store, wanted)
+    frames = stored(store, wanted, SAMPLINGS[0])
+    damage(Path(store.frames(wanted.video_hash, frames.fingerprint).path), 0.4, 5)
+    assert not run(store, wanted)["a"].made[0].reused
+    assert stored(store, wanted, SAMPLINGS[0]) == frames
+
+
+def test_bad_videos_are_named_and_the_others_go_on(tmp_path: Path, store: Store) -> None:
+    good = write_video(tmp_path / "good.mp4")
+    empty = tmp_path / "empty.mp4"
+    empty.write_bytes(b"")
+    sound = write_audio_only(tmp_path / "sound.mp4")
+    cut = truncate(write_video(tmp_path / "cut.mkv"), 0.6)
+    results = run(store, *map(job, (good, empty, sound, cut)))
+    assert results["good"].error is None
+    messages = {name: str(result.error) for name, result in results.items()}
+    assert "empty (0 bytes)" in messages["empty"]
+    assert "only audio" in messages["sound"]
+    assert "of 6 s; last good frame 3." in messages["cut"]
+    assert all(result.made == () for name, result in results.items() if name != "good")
+
+
+def test_what_decodes_can_be_used_and_says_what_is_missing(tmp_path: Path, store: Store) -> None:
+    path = write_video(tmp_path / "a.mp4", frames=120, gop=24)
+    damage(path, 0.5, length=1500)
+    lenient = parse_sampling("fps_based-5.native.use_what_decodes")
+    wanted = job(path, parse_sampling("fps_based-5.native"), lenient)
+    result = run(store, wanted)["a"]
+    assert isinstance(result.error, VideoUnreadableError)
+    assert "decoded" in str(result.error)
+    assert "of 60 frames" in str(result.error)
+    (made,) = result.made
+    assert 0 < made.missing < 60
+    assert made.given == 60 - made.missing
+    frames = stored(store, wanted, lenient)
+    assert len(frames.missing_seconds) == made.missing
+    assert frames.damage == made.damage
+    for frame in frames.frames:
+        assert read_barcode(frame.array()) == frame.index
+
+
+def test_a_long_video_is_shared_out_and_joined(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "SHARED_OUT_PACKETS", 10)
+    wanted = job(write_video(tmp_path / "a.mp4", frames=200))
+    index_packets(wanted.path).save(store.packets(wanted.video_hash))
+    whole = Store.at(tmp_path / "whole")
+    assert extract_here(wanted, store=whole).error is None
+    assert len(decode._tasks([wanted], store, 3, tmp_path)) == 3
+    result = run(store, wanted, workers=3)["a"]
+    assert result.error is None
+    for sampling in SAMPLINGS:
+        assert stored(store, wanted, sampling) == stored(whole, wanted, sampling)
+
+
+def test_rotation_is_applied(tmp_path: Path, store: Store) -> None:
+    wanted = job(rotate_mp4(write_video(tmp_path / "a.mp4"), 90), SAMPLINGS[0])
+    run(store, wanted)
+    frame = stored(store, wanted, SAMPLINGS[0]).frames[0]
+    assert (frame.width, frame.height) == frame.array().shape[1::-1] == (120, 160)
+
+
+def test_a_backend_that_would_be_wrong_is_replaced_and_it_is_said(
+    tmp_path: Path, store: Store
+) -> None:
+    named = parse_sampling("uniform_n-4.decord")
+    exact = job(write_video(tmp_path / "exact.mp4"), named)
+    hevc = job(write_video(tmp_path / "hevc.mp4", codec="libx265"), named)
+    results = run(store, exact, hevc)
+    assert results["exact"].made[0].decoded_by == "decord"
+    assert results["hevc"].made[0].decoded_by == "pyav"
+    assert "H.264" in str(results["hevc"].made[0].wrong_backend)
+    assert stored(store, hevc, named).decoded_by == "pyav"
+
+
+def test_budgets_and_limits_are_stored_with_the_frames(tmp_path: Path, store: Store) -> None:
+    sampling = parse_sampling("uniform_n-16.budgets-4-_-_")
+    wanted = job(write_video(tmp_path / "a.mp4"), sampling, duration=Duration.SHORT)
+    assert run(store, wanted)["a"].made[0].given == 4
+    short = job(write_video(tmp_path / "b.mp4", frames=3), sampling)
+    made = run(store, short)["b"].made[0]
+    assert (made.asked, made.given, made.limit) == (16, 3, Limit.ALL_THERE_ARE)
+
+
+def test_a_time_limit_loses_the_slow_video_alone(tmp_path: Path, store: Store) -> None:
+    wanted = job(write_video(tmp_path / "a.mp4"))
+    (result,) = extract([wanted], store=store, workers=1, time_limit_seconds=0.01)
+    assert "not done after 0.01 s" in str(result.error)
+    assert run(store, wanted)["a"].error is None
+
+
+def test_children_do_not_load_dagster() -> None:
+    program = (
+        "import sys, videomme_pipeline.frames.extract\n"
+        "assert not {'dagster', 'pandas', 'openai', 'decord'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_children_do_not_load_pandas(tmp_path: Path, store: Store) -> None:
+    wanted = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
+    task = decode._Task(job=wanted)
+    (outcome,) = run_in_children(
+        partial(loaded_by, store), [task], workers=1, time_limit_seconds=60
+    )
+    assert outcome.value is not None
+    assert {"pyarrow", "av"} <= outcome.value
+    assert "pandas" not in outcome.value
+
+
+def loaded_by(store: Store, task: decode._Task) -> set[str]:
+    assert decode._run(store, task).made
+    return set(sys.modules)
+
+
+def test_a_contact_sheet_of_any_video_file(tmp_path: Path, store: Store) -> None:
+    video = write_video(tmp_path / "a.mp4")
+    frames = show_frames(video, SAMPLINGS[0], tmp_path / "sheet.jpg", store=store)
+    assert len(frames.frames) == 8
+    assert (tmp_path / "sheet.jpg").stat().st_size > 2000

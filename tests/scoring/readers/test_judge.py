@@ -1,0 +1,197 @@
+"""The judge reads only what strict left open, is asked once, and stands apart in every score."""
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.model_server import Fault, ModelServer, always
+from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file
+from videomme_pipeline.models.catalog import Catalog, Limits, ModelSpec
+from videomme_pipeline.models.pricing import Prices
+from videomme_pipeline.reports.score_report import ReportKind, as_json, render
+from videomme_pipeline.scoring.readers.judge import (
+    Judge,
+    JudgeSpec,
+    Verdict,
+    ask_judge,
+    judge_lines,
+    without_judge,
+)
+from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines
+
+FOUR = tuple(Letter)[:4]
+OPTIONS = ("A. Walking.", "B. Doing laps.", "C. Sleeping.", "D. Eating.")
+OPEN = "She moves through the water."
+READABLE = "The answer is B."
+REFUSED = "I'm sorry, I can't help with that."
+
+
+def question(number: int = 1) -> Question:
+    return Question(
+        benchmark="videomme",
+        question_id=f"001-{number}",
+        video_id="001",
+        youtube_id=None,
+        url=None,
+        question="What happens?",
+        options=OPTIONS,
+        answer=Letter.B,
+    )
+
+
+def judge(server: ModelServer) -> Judge:
+    prices = Prices(input=1.0, output=2.0)
+    spec = ModelSpec(
+        name="small", base_url=server.base_url, prices=prices, limits=Limits(max_attempts=1)
+    )
+    return Judge.of(JudgeSpec(model="small"), Catalog(models=(spec,)))
+
+
+def verdicts(server: ModelServer, journal: Path, responses: Sequence[str]) -> list[Verdict]:
+    asked = [(question(number), text) for number, text in enumerate(responses)]
+    return ask_judge(judge(server), journal, "mine", asked)
+
+
+def test_a_verdict_is_paid_for_once(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.sqlite"
+    with ModelServer(answer=lambda _: "B") as server:
+        first = verdicts(server, journal, [OPEN, OPEN])
+        again = verdicts(server, journal, [OPEN, OPEN])
+        prompt = server.requests[0].question
+    assert server.request_count == 2
+    assert first == again
+    assert [verdict.letter for verdict in first] == [Letter.B, Letter.B]
+    assert all(verdict.cost_dollars for verdict in first)
+    assert OPEN in prompt
+    assert "B. Doing laps." in prompt
+
+
+def test_a_judge_that_names_no_single_offered_letter_reads_none(tmp_path: Path) -> None:
+    for said in ("NONE", "F", "A or B"):
+        with ModelServer(answer=lambda _, said=said: said) as server:  # type: ignore[misc]
+            (verdict,) = verdicts(server, tmp_path / f"{said}.sqlite", [OPEN])
+        assert (verdict.letter, verdict.output, verdict.error) == (None, said, None)
+
+
+@pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.UNAUTHORIZED, Fault.REFUSAL])
+def test_a_request_that_fails_is_no_verdict(tmp_path: Path, fault: Fault) -> None:
+    with ModelServer(answer=lambda _: "B", faults=always(fault)) as server:
+        (verdict,) = verdicts(server, tmp_path / "journal.sqlite", [OPEN])
+    assert (verdict.letter, verdict.output) == (None, None)
+    assert verdict.error
+
+
+def test_a_passing_failure_is_asked_again_by_the_next_call(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.sqlite"
+    with ModelServer(answer=lambda _: "B", faults=always(Fault.SERVER_ERROR)) as server:
+        (failed,) = verdicts(server, journal, [OPEN])
+        server.faults = lambda _question, _asked: None
+        (verdict,) = verdicts(server, journal, [OPEN])
+    assert failed.error
+    assert verdict.letter is Letter.B
+
+
+def results_file(folder: Path) -> Path:
+    """Four answers to one made-up video: readable, open, refused, and none."""
+    rows = [
+        {
+            "video_id": "001",
+            "question_id": f"001-{number}",
+            "duration": "short",
+            "domain": "Knowledge",
+            "sub_category": "Astronomy",
+            "task_type": "Action Recognition",
+            "question": "What happens?",
+            "options": list(OPTIONS),
+            "answer": "B",
+            "response": response,
+        }
+        for number, response in enumerate([READABLE, OPEN, REFUSED, None], start=1)
+    ]
+    path = folder / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def scored(server: ModelServer, folder: Path) -> ScoreReport:
+    ask = partial(ask_judge, judge(server), folder / "journal.sqlite", "mine")
+    return score_file(results_file(folder), ScoreOptions(judge="small"), ask)
+
+
+def test_a_score_with_a_judge_shows_the_one_without_beside_it(tmp_path: Path) -> None:
+    with ModelServer(answer=lambda _: "B") as server:
+        report = scored(server, tmp_path)
+    assert server.request_count == 1
+    assert [row.rule for row in report.rows] == ["declared", "judge", "refusal", None]
+    assert as_json(report)["breakdowns"]["overall"][0]["accuracy"] == 0.5
+    told = as_json(report)["judge"]
+    assert told["cost_dollars"] > 0
+    assert {key: told[key] for key in told if key != "cost_dollars"} == {
+        "judge": "small",
+        "asked": 1,
+        "letters": 1,
+        "correct": 1,
+        "failed": 0,
+        "accuracy_without_judge": 0.25,
+        "accuracy_of_answered_without_judge": 1.0,
+    }
+    text = render(report, ReportKind.TABLE)
+    assert "judge small: asked about 1, read 1 letters (1 correct), 0 failed" in text
+    assert "accuracy without its letters 25.0" in text
+    assert [without_judge(row).extracted_answer for row in report.rows] == [Letter.B, *[None] * 3]
+
+
+def test_a_score_says_that_requests_to_the_judge_failed(tmp_path: Path) -> None:
+    with ModelServer(faults=always(Fault.SERVER_ERROR)) as server:
+        report = scored(server, tmp_path)
+    assert report.judge is not None
+    assert (report.judge.asked, report.judge.letters, report.judge.failed) == (1, 0, 1)
+    assert any("1 requests to the judge failed" in note for note in report.notes)
+
+
+def test_lines_say_what_the_judge_said(tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"response": OPEN, "question": "What happens?", "options": list(OPTIONS)}),
+        json.dumps({"response": READABLE}),
+        json.dumps({"response": OPEN}),
+    ]
+    with ModelServer(answer=lambda _: "The reply chooses B.") as server:
+        ask = partial(ask_judge, judge(server), tmp_path / "journal.sqlite", "read")
+        rows = list(judge_lines(read_lines(lines, ReaderName.STRICT, FOUR), FOUR, ask))
+    assert [(row["letter"], row["rule"]) for row in rows] == [
+        ("B", "judge"),
+        ("B", "declared"),
+        ("", "no_letter"),
+    ]
+    assert rows[0]["judge_output"] == "The reply chooses B."
+    assert "options" in rows[2]["judge_error"]
+    assert server.request_count == 1
+
+
+def test_another_judge_or_decoding_is_another_result() -> None:
+    small, large = (ModelSpec(name=name) for name in ("small", "large"))
+    catalog = Catalog(models=(small, large))
+    specs = [
+        {"model": "small"},
+        {"model": "large"},
+        {"model": "small", "decoding": {"seed": 1}},
+    ]
+    judges = [Judge.of(JudgeSpec.model_validate(spec), catalog) for spec in specs]
+    assert len({judge.fingerprint for judge in judges}) == 3
+    moved = Catalog(models=(small.model_copy(update={"base_url": "http://elsewhere/v1"}), large))
+    assert Judge.of(JudgeSpec(model="small"), moved).fingerprint == judges[0].fingerprint
+
+
+def test_a_baseline_is_no_judge() -> None:
+    with pytest.raises(ConfigurationError, match="judge constant-A"):
+        Judge.of(JudgeSpec(model="constant-A"), Catalog())
+
+
+def test_a_judge_must_be_able_to_say_none() -> None:
+    with pytest.raises(ValueError, match="NONE"):
+        JudgeSpec.model_validate({"model": "small", "decoding": {"constrain_answer": True}})

@@ -1,0 +1,353 @@
+"""The readers: equal to what the published evaluators read, and strict by the intended letters.
+
+`tests/golden/extraction.jsonl` holds made-up responses with what each published evaluator read
+(recorded by running it) and the letters that a careful person reads, for four and eight options.
+"""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.paths import GOLDEN
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers.published import vlmevalkit_final
+from videomme_pipeline.scoring.readers.read_answer import (
+    READER_VERSIONS,
+    READERS,
+    ReaderName,
+    read_answer,
+    read_lines,
+)
+
+EXTRACTION = GOLDEN / "extraction.jsonl"
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in EXTRACTION.read_text("utf-8").splitlines()
+]
+FOUR = tuple(Letter)[:4]
+EIGHT = tuple(Letter)
+
+
+def letter(reader: ReaderName, response: str, letters: tuple[Letter, ...] = FOUR) -> str:
+    return read_answer(reader, response, letters=letters).letter or ""
+
+
+@pytest.mark.parametrize(
+    ("column", "reader", "letters"),
+    [
+        ("official_v2", ReaderName.OFFICIAL_V2, EIGHT),
+        ("vlmevalkit", ReaderName.VLMEVALKIT, FOUR),
+        ("vlmevalkit_v2", ReaderName.VLMEVALKIT, EIGHT),
+        ("lmms_eval_v1", ReaderName.LMMS_EVAL, FOUR),
+    ],
+)
+def test_a_published_reader_equals_its_evaluator_on_every_row(
+    column: str, reader: ReaderName, letters: tuple[Letter, ...]
+) -> None:
+    rows = [row for row in ROWS if column in row]
+    assert len(rows) >= 293
+    differing = [
+        (row["response"], row[column])
+        for row in rows
+        if letter(reader, row["response"], letters) != row[column]
+    ]
+    assert differing == []
+
+
+@pytest.mark.parametrize(
+    ("column", "letters"), [("vlmevalkit_final", FOUR), ("vlmevalkit_v2_final", EIGHT)]
+)
+def test_vlmevalkit_scores_what_its_rule_cannot_read_as_z(
+    column: str, letters: tuple[Letter, ...]
+) -> None:
+    for row in ROWS:
+        if column in row:
+            reading = read_answer(ReaderName.VLMEVALKIT, row["response"], letters=letters)
+            assert vlmevalkit_final(reading) == row[column]
+
+
+def test_official_v1_equals_a_release_of_the_official_script_on_every_row() -> None:
+    """The recorded column mixes two releases of the script, which differ on "Answer:"."""
+    for row in ROWS:
+        releases = (ReaderName.OFFICIAL_V1, ReaderName.OFFICIAL_V1_FIRST_RELEASE)
+        assert row["official_v1"] in {letter(reader, row["response"]) for reader in releases}
+
+
+def test_official_v1_differs_from_the_column_only_where_the_first_release_was_recorded() -> None:
+    differing = [
+        row["response"]
+        for row in ROWS
+        if letter(ReaderName.OFFICIAL_V1, row["response"]) != row["official_v1"]
+    ]
+    assert len(differing) == 14
+    assert all("Answer:" in response for response in differing)
+
+
+@pytest.mark.parametrize(
+    ("response", "read"),
+    [
+        ("Best answer: D", "B"),
+        ("The best option is D", "D"),
+        ("Answer: D", "D"),
+        ("THE ANSWER IS C", "A"),
+        ("Dogs run", "D"),
+        ("Final Answer: H. Cannot be determined.", "C"),
+        ("answer = d", ""),
+    ],
+)
+def test_quirks_of_official_v1(response: str, read: str) -> None:
+    assert letter(ReaderName.OFFICIAL_V1, response) == read
+
+
+@pytest.mark.parametrize(("column", "letters"), [("intended_4", FOUR), ("intended_8", EIGHT)])
+def test_strict_reads_the_intended_letters(column: str, letters: tuple[Letter, ...]) -> None:
+    read = [(row[column], letter(ReaderName.STRICT, row["response"], letters)) for row in ROWS]
+    false_letters = sum(1 for intended, got in read if got and got != intended)
+    missed_letters = sum(1 for intended, got in read if intended and not got)
+    assert false_letters == 0
+    assert missed_letters <= 5
+
+
+FORMS = [
+    json.loads(line) for line in (EXTRACTION.parent / "answer_forms.jsonl").open(encoding="utf-8")
+]
+"""894 more responses in many styles and languages, written before any rule was looked at."""
+FALSE_LETTERS = {"E. coli"}
+"""Known: nothing tells a species from an option E."""
+
+
+def test_strict_reads_forms_that_were_written_before_its_rules_were_looked_at() -> None:
+    false, missed = set(), set()
+    for form in FORMS:
+        read = read_answer(
+            ReaderName.STRICT,
+            form["response"],
+            letters=[Letter(letter) for letter in form.get("letters", "ABCD")],
+            options=form.get("options", ()),
+        ).letter
+        if read and read != form["intended"]:
+            false.add(form["response"])
+        elif form["intended"] and not read:
+            missed.add(form["response"])
+    assert false == FALSE_LETTERS
+    assert len(missed) <= 8
+
+
+OPTIONS = ("A. A red umbrella.", "B. Gray", "C. A man in a red hat.", "D. Red")
+
+
+@pytest.mark.parametrize(
+    ("response", "read"),
+    [
+        ("A red umbrella.", "A"),
+        ("a red umbrella", "A"),
+        ("red umbrella", "A"),
+        ("Gray", "B"),
+        ("gray.", "B"),
+        ("**Gray**", "B"),
+        ("The answer is gray.", "B"),
+        ("The correct answer is: A red umbrella", "A"),
+        ("The man in the middle holds a red umbrella.", "A"),
+        ("It is a man in a red hat.", "C"),
+        ("Red", "D"),
+        ("Gray or red", ""),
+        ("It is not gray.", ""),
+        ("I cannot tell whether it is gray.", ""),
+        ("If it is gray", ""),
+        ("Blue", ""),
+        ("graying", ""),
+        ("umbrella", ""),
+        ("The answer is C.", "C"),
+        ("C. Gray", "C"),
+        ("<think>Gray</think>A red umbrella", "A"),
+        ("<answer>Gray</answer>", "B"),
+    ],
+)
+def test_an_option_repeated_without_its_letter(response: str, read: str) -> None:
+    reading = read_answer(ReaderName.STRICT, response, letters=FOUR, options=OPTIONS)
+    assert (reading.letter or "") == read
+    if read and reading.rule == "option_text":
+        assert reading.span is not None
+        assert response[slice(*reading.span)].lower() in OPTIONS[FOUR.index(Letter(read))].lower()
+
+
+def test_an_option_that_stands_twice_among_the_options_is_not_guessed() -> None:
+    reading = read_answer(
+        ReaderName.STRICT, "Gray", letters=FOUR, options=("A. Gray", "B. Gray", "C. Red", "D. Tan")
+    )
+    assert reading.letter is None
+
+
+def test_options_in_another_script_are_recognised() -> None:
+    options = ("A. 跑步", "B. 游泳", "C. 睡觉", "D. 吃饭")
+    reading = read_answer(ReaderName.STRICT, "他在游泳。", letters=FOUR, options=options)
+    assert (reading.letter, reading.span) == (Letter.B, (2, 4))
+
+
+@pytest.mark.parametrize(
+    ("response", "rule", "text"),
+    [
+        ("B", "alone", "B"),
+        ("The answer is B.", "declared", "B"),
+        ("I choose B", "chosen", "B"),
+        ("B. Swimming", "label", "B"),
+        ("Option B", "named", "B"),
+        ("<think>A</think><answer>Ｂ</answer>", "answer_tag", "Ｂ"),
+        ("A or B", "several_letters", None),
+        ("The answer is E", "letter_not_offered", "E"),
+        ("The answer is A. Wait, that's wrong.", "withdrawn", None),
+        ("<think>A or B", "reasoning_only", None),
+        ("Error code: 429", "error_text", None),
+        ("I'm sorry, I cannot help.", "refusal", "I'm sorry"),
+        ("A man walks.", "no_letter", None),
+        (" \n", "empty", None),
+    ],
+)
+def test_a_reading_says_its_rule_and_where_it_read(
+    response: str, rule: str, text: str | None
+) -> None:
+    reading = read_answer(ReaderName.STRICT, response, letters=FOUR)
+    assert reading.rule == rule
+    if text is not None:
+        assert reading.span is not None
+        assert response[slice(*reading.span)] == text
+
+
+def test_every_reader_has_a_function_and_a_version() -> None:
+    assert set(READERS) == set(READER_VERSIONS) == set(ReaderName)
+
+
+# --- Properties
+
+
+_CHARACTERS = "ABCDEFGabcd .,:;()[]*\n|ＢА}"
+_PHRASES = (
+    *("The answer is ", "Option ", "not ", " or ", "wait, ", "Error ", "答案"),
+    *("<think>", "</think>", "<answer>", "\\boxed{", '"answer": "'),
+)
+TEXTS = st.text(max_size=300) | st.lists(
+    st.sampled_from([*_CHARACTERS, *_PHRASES]),
+    max_size=30,
+).map("".join)
+
+
+@given(TEXTS, st.sampled_from(ReaderName), st.integers(1, 8), st.lists(st.text(), max_size=8))
+def test_any_text_gives_an_offered_letter_or_none_inside_the_text(
+    response: str, reader: ReaderName, offered: int, options: list[str]
+) -> None:
+    letters = EIGHT[:offered]
+    reading = read_answer(reader, response, letters=letters, options=options)
+    if reader in (ReaderName.STRICT, ReaderName.LMMS_EVAL):
+        assert reading.letter is None or reading.letter in letters
+    if reading.span is not None:
+        start, end = reading.span
+        assert 0 <= start <= end <= len(response)
+    if reading.letter and reader is not ReaderName.STRICT:
+        assert reading.span is not None
+        assert response[slice(*reading.span)] == reading.letter
+
+
+@given(
+    st.sampled_from(FOUR),
+    st.sampled_from(["{}", "{}.", "({})", "The answer is {}.", "Answer: {}", "答案是{}。"]),
+    st.text(alphabet=" \n\t", max_size=5),
+    st.sampled_from(
+        ["{}", "**{}**", "`{}`", "> {}", "- {}", "*{}*", '"{}"', "<answer>{}</answer>"]
+    ),
+)
+def test_wrapping_a_clear_answer_does_not_change_it(
+    wanted: Letter, form: str, space: str, wrapper: str
+) -> None:
+    response = space + wrapper.format(form.format(wanted)) + space
+    assert letter(ReaderName.STRICT, response) == wanted
+
+
+@given(st.text(alphabet="abcdefgh ABCD.,\n", max_size=80), st.sampled_from(FOUR))
+def test_what_stands_in_closed_reasoning_never_matters(thought: str, wanted: Letter) -> None:
+    assert letter(ReaderName.STRICT, f"<think>{thought}</think>{wanted}") == wanted
+
+
+_UNITS = [
+    *(
+        "A ",
+        "A or ",
+        "The answer is ",
+        "not ",
+        "wait ",
+        "(",
+        "[{",
+        " ",
+        "\n",
+        ".",
+        "_",
+        "'",
+        "|",
+        "-",
+    ),
+    *("A. ", "A\n", "x.", "答", "Ａ ", "<think>", "<answer>", "\\boxed{", '"reason":"'),
+]
+
+
+@pytest.mark.parametrize("unit", _UNITS)
+def test_no_text_makes_a_pattern_backtrack(unit: str) -> None:
+    """Four times the text takes about four times as long, not sixteen."""
+    seconds = {}
+    for length in (3_000, 12_000):
+        response = unit * (length // len(unit)) + "!"
+        started = time.process_time()
+        read_answer(ReaderName.STRICT, response, letters=FOUR, options=OPTIONS)
+        seconds[length] = time.process_time() - started
+    assert seconds[12_000] < 10 * seconds[3_000] + 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", _UNITS)
+def test_a_megabyte_of_anything_is_read_in_seconds(unit: str) -> None:
+    response = unit * (1_000_000 // len(unit)) + "!"
+    started = time.process_time()
+    read_answer(ReaderName.STRICT, response, letters=FOUR, options=OPTIONS)
+    assert time.process_time() - started < 15
+
+
+# --- JSON lines
+
+
+def test_lines_come_back_with_letter_rule_and_span() -> None:
+    lines = [
+        '{"response": "The answer is B.", "question_id": "001-1"}\n',
+        "\n",
+        '{"response": "I am not sure"}',
+        '{"response": null}',
+        '{"response": "Swimming", "options": ["A. Walking.", "B. Swimming."]}',
+    ]
+    assert list(read_lines(lines, ReaderName.STRICT, FOUR)) == [
+        {
+            "response": "The answer is B.",
+            "question_id": "001-1",
+            "letter": "B",
+            "rule": "declared",
+            "span": [14, 15],
+        },
+        {"response": "I am not sure", "letter": "", "rule": "no_letter", "span": None},
+        {"response": None, "letter": "", "rule": "no_response", "span": None},
+        {
+            "response": "Swimming",
+            "options": ["A. Walking.", "B. Swimming."],
+            "letter": "B",
+            "rule": "option_text",
+            "span": [0, 8],
+        },
+    ]
+
+
+def test_a_line_that_cannot_be_used_is_named_and_the_others_go_on() -> None:
+    lines = ['{"response": "A"}', "{broken", "[]", '{"answer": "A"}', '{"response": 3}']
+    lines += ['{"response": "A", "options": "A"}', '{"response": "B"}']
+    read = list(read_lines(lines, ReaderName.STRICT, FOUR))
+    assert [item.get("letter") for item in read] == ["A", None, None, None, None, None, "B"]
+    assert [item["line"] for item in read[1:-1]] == [2, 3, 4, 5, 6]
+    assert read[1]["error"].startswith("line 2: is not JSON")
+    assert '{"response": "B."}' in read[3]["error"]

@@ -1,0 +1,70 @@
+"""Accuracy and group scores by every label."""
+
+import json
+
+import pytest
+
+from tests.support.paths import GOLDEN
+from tests.support.scored_rows import group_of, scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.benchmarks.videomme import DOMAINS
+from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.scoring.statistics.breakdowns import breakdown, breakdowns, group_breakdowns
+from videomme_pipeline.scoring.statistics.groups import rating
+
+GOLDEN_SCORES = GOLDEN / "scores"
+
+
+def test_cells_of_a_breakdown_add_up_to_the_whole() -> None:
+    found = breakdowns(v1_evaluation(1))
+    whole = found["overall"][0]
+    for cells in found.values():
+        assert sum(cell.correct for cell in cells) == whole.correct
+        assert sum(cell.failed for cell in cells) == whole.failed
+        assert sum(cell.questions for cell in cells) == whole.questions
+
+
+def test_cells_come_in_the_benchmarks_order_and_unknown_ones_after_it() -> None:
+    rows = [scored(f"{n:03d}-1", domain=domain) for n, domain in enumerate(["?", *DOMAINS[::-1]])]
+    assert [cell.values[0] for cell in breakdown(rows, ["domain"])] == [*DOMAINS, "?"]
+
+
+def test_outcomes_stand_apart() -> None:
+    cell = breakdown([scored(f"00{n}-1", held) for n, held in enumerate(Outcome)], [])[0]
+    assert (cell.correct, cell.incorrect, cell.unreadable, cell.failed) == (1, 1, 1, 1)
+    assert (cell.accuracy, cell.accuracy_of_answered) == (0.25, 0.5)
+
+
+def test_without_an_answer_there_is_no_accuracy_of_answered() -> None:
+    cell = breakdown([scored(outcome=Outcome.FAILED)], [])[0]
+    assert cell.accuracy_of_answered is None
+
+
+def test_repeated_questions_are_responses_of_one_question() -> None:
+    cell = breakdown([scored(sample=sample) for sample in range(5)], [])[0]
+    assert (cell.questions, cell.responses, cell.videos) == (1, 5, 1)
+
+
+def test_the_accuracy_of_lmms_eval_is_the_one_over_all_questions() -> None:
+    theirs = json.loads((GOLDEN_SCORES / "lmms_eval_aggregate.json").read_text())["v1"]
+    rows = [
+        scored(row["question_id"], Outcome.CORRECT if row["score"] else Outcome.INCORRECT)
+        for row in theirs["rows"]
+    ]
+    assert 100 * breakdown(rows, [])[0].accuracy == pytest.approx(theirs["aggregate"])
+
+
+def test_the_mean_of_groups_is_the_rating() -> None:
+    cells, groups, unscored = group_breakdowns(v2_evaluation(1))
+    assert not unscored
+    final = rating(groups).final_rating
+    assert cells["v2_overall"][0].group_score == pytest.approx(final["total"])
+    by_type = {cell.values[0]: cell.group_score for cell in cells["v2_by_group_type"]}
+    assert by_type["logic"] == pytest.approx(final["logic_score"])
+    assert by_type["relevance"] == pytest.approx(final["relevance_score"])
+
+
+def test_incomplete_groups_are_counted_and_have_no_score() -> None:
+    cells, _, unscored = group_breakdowns(group_of([Outcome.CORRECT] * 4)[:2])
+    assert len(unscored) == 1
+    whole = cells["v2_overall"][0]
+    assert (whole.groups, whole.incomplete_groups, whole.group_score) == (0, 1, None)

@@ -1,0 +1,132 @@
+"""Comparisons of two evaluations."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.compare import changed_settings, compare
+from videomme_pipeline.scoring.statistics.groups import score_groups
+
+A = v1_evaluation(1, videos=90, evaluation="a")
+B = v1_evaluation(2, videos=90, evaluation="b")
+
+
+def test_an_evaluation_does_not_differ_from_itself() -> None:
+    found = compare(A, A)
+    assert found.accuracy.difference.mean == 0
+    assert found.accuracy.p_value == 1
+    assert found.flip_rate.mean == 0
+    assert (found.won, found.lost, found.different) == ((), (), ())
+    assert not any(marginal.significant for marginal in found.marginals)
+
+
+def test_sides_change_sign_and_nothing_else() -> None:
+    one, other = compare(A, B), compare(B, A)
+    assert one.accuracy.difference.mean == pytest.approx(-other.accuracy.difference.mean)
+    assert one.accuracy.p_value == pytest.approx(other.accuracy.p_value)
+    assert (one.won, one.lost) == (other.lost, other.won)
+
+
+def test_the_51_marginals_of_v1_are_tested() -> None:
+    columns = [marginal.column for marginal in compare(A, B).marginals]
+    assert {column: columns.count(column) for column in columns} == {
+        "domain": 6,
+        "sub_category": 30,
+        "task_type": 12,
+        "duration": 3,
+    }
+
+
+def test_a_real_drop_is_found_where_it_is() -> None:
+    def worse(row: ScoredQuestion) -> ScoredQuestion:
+        fails = row.domain == "Knowledge" and row.is_correct
+        return replace(row, outcome=Outcome.INCORRECT, is_correct=False) if fails else row
+
+    found = compare(A, [worse(row) for row in A])
+    significant = {held.value for held in found.marginals if held.significant}
+    assert "Knowledge" in significant
+    assert "Life Record" not in significant
+    assert found.accuracy.p_value < 1e-3
+    assert not found.lost
+    assert all(held.adjusted_p_value >= held.difference.p_value for held in found.marginals)
+
+
+def test_row_order_does_not_matter() -> None:
+    shuffled = B.copy()
+    random.Random(1).shuffle(shuffled)
+    assert compare(A, shuffled).accuracy == compare(A, B).accuracy
+
+
+def test_failed_requests_are_counted_apart_and_not_compared() -> None:
+    a = [scored("001-1"), scored("001-2"), scored("002-1"), scored("003-1")]
+    b = [
+        scored("001-1", Outcome.FAILED),
+        scored("001-2"),
+        scored("002-1", Outcome.UNREADABLE),
+        scored("004-1"),
+    ]
+    found = compare(a, b)
+    assert found.failed == ("001-1",)
+    assert found.accuracy.difference.values == 2
+    assert found.accuracy.difference.mean == 0.5
+    assert found.won == ("002-1",)
+    assert found.different == ("001-1", "002-1")
+    assert (found.only_a, found.only_b) == (("003-1",), ("004-1",))
+
+
+def test_v2_is_compared_by_group() -> None:
+    a, b = v2_evaluation(1, groups=60, evaluation="a"), v2_evaluation(2, groups=60, evaluation="b")
+    found = compare(a, b)
+    assert found.group_score is not None
+    answered = {
+        key.question_id
+        for key in a
+        if Outcome.FAILED
+        not in (key.outcome, next(r for r in b if r.question_id == key.question_id).outcome)
+    }
+    means = [
+        [group.score for group in score_groups([r for r in rows if r.question_id in answered])[0]]
+        for rows in (a, b)
+    ]
+    assert found.group_score.difference.values == len(means[0])
+    assert found.group_score.difference.mean == pytest.approx(
+        sum(means[0]) / len(means[0]) - sum(means[1]) / len(means[1])
+    )
+    assert found.group_score.exact
+    assert {held.column for held in found.marginals} == {
+        "group_type",
+        "level",
+        "second_head",
+        "third_head",
+    }
+
+
+def test_samples_are_compared_with_samples() -> None:
+    a = [scored("001-1", sample=0), scored("001-1", Outcome.INCORRECT, sample=1)]
+    b = [scored("001-1", sample=0), scored("001-1", sample=1)]
+    found = compare(a, b)
+    assert found.accuracy.difference.values == 2
+    assert found.lost == ("001-1",)
+    assert found.p_value_mcnemar is None
+
+
+def test_changed_settings_are_named_by_their_keys() -> None:
+    a = {"model": {"name": "m", "seed": 1}, "reader": "strict", "alignment": None}
+    b = {"model": {"name": "m", "seed": 2}, "reader": "strict", "alignment": {"policy": "full"}}
+    found = {held.key: (held.a, held.b) for held in changed_settings(a, b)}
+    assert found == {"model.seed": ("1", "2"), "alignment.policy": (None, "full")}
+
+
+def test_what_cannot_be_compared_says_why() -> None:
+    with pytest.raises(ScoringError, match="no question was answered in both"):
+        compare([scored("001-1")], [scored("002-1")])
+    with pytest.raises(ScoringError, match="no question was answered in both"):
+        compare([], [scored("002-1")])
+    with pytest.raises(ScoringError, match="stands twice"):
+        compare([scored("001-1")] * 2, [scored("001-1")])
+    with pytest.raises(ScoringError, match="several evaluations"):
+        compare([scored(), scored("001-2", evaluation="other")], [scored()])

@@ -1,0 +1,273 @@
+"""Errors, intervals and tests against known values, other implementations and brute force."""
+
+import json
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from tests.support.paths import GOLDEN
+from videomme_pipeline.scoring.statistics.estimates import (
+    Estimate,
+    IntervalKind,
+    accuracy_interval,
+    benjamini_hochberg,
+    bootstrap_mean,
+    clustered_mean,
+    flip_rate,
+    mcnemar,
+    minimal_detectable_effect,
+    paired_difference,
+    sign_flip_test,
+    wilson,
+)
+
+GOLDEN_SCORES = GOLDEN / "scores"
+LMMS_EVAL = json.loads((GOLDEN_SCORES / "lmms_eval_aggregate.json").read_text())
+
+A = [int(mark) for mark in "110111001100111000"]
+B = [int(mark) for mark in "100110011000111010"]
+CLUSTERS = [place // 3 for place in range(18)]
+
+small_sums = st.lists(st.integers(-3, 3), min_size=1, max_size=9)
+
+
+def test_cr1_error_and_interval() -> None:
+    found = clustered_mean(A, CLUSTERS)
+    assert found.mean == pytest.approx(0.5555556, abs=5e-8)
+    assert found.standard_error == pytest.approx(0.1648044, abs=5e-8)
+    assert found.low == pytest.approx(0.1319123, abs=5e-8)
+    assert found.high == pytest.approx(2 * 5 / 9 - 0.1319123, abs=1e-7)  # t is symmetric
+    assert (found.values, found.clusters) == (18, 6)
+
+
+def test_cr1_error_of_unequal_clusters() -> None:
+    found = clustered_mean([int(mark) for mark in "1011011100"], "0001123333")
+    assert found.mean == pytest.approx(0.6)
+    assert found.standard_error == pytest.approx(0.0730297, abs=5e-8)
+
+
+def test_paired_difference() -> None:
+    found = paired_difference(A, B, CLUSTERS)
+    assert found.difference.mean == pytest.approx(0.0555556, abs=5e-8)
+    assert found.difference.standard_error == pytest.approx(0.1337955, abs=5e-8)
+    assert found.t_statistic == pytest.approx(0.4152274, abs=5e-8)
+    assert found.p_value_t == pytest.approx(0.6951923, abs=5e-8)
+    assert found.p_value == pytest.approx(1.0)
+    assert found.exact
+
+
+def test_one_question_a_video_is_the_textbook_error() -> None:
+    found = clustered_mean(A, range(18))
+    assert found.standard_error == pytest.approx(stats.sem(A))
+    low, high = stats.t.interval(0.95, 17, np.mean(A), stats.sem(A))
+    assert (found.low, found.high) == pytest.approx((low, high))
+
+
+def test_paired_t_without_clusters_is_the_textbook_test() -> None:
+    current, baseline = LMMS_EVAL["paired"]["current"], LMMS_EVAL["paired"]["baseline"]
+    found = paired_difference(current, baseline, range(len(current)))
+    theirs = LMMS_EVAL["paired"]["out"]
+    assert found.difference.mean == pytest.approx(theirs["mean_diff"])
+    assert found.difference.standard_error == pytest.approx(theirs["se_diff"])
+    assert found.t_statistic == pytest.approx(theirs["t_stat"])
+    assert found.p_value_t == pytest.approx(stats.ttest_rel(current, baseline).pvalue)
+
+
+@given(
+    values=st.lists(st.booleans(), min_size=2, max_size=30),
+    labels=st.lists(st.integers(0, 5), min_size=30, max_size=30),
+    order=st.randoms(use_true_random=False),
+)
+def test_order_of_questions_does_not_matter(
+    values: list[bool], labels: list[int], order: random.Random
+) -> None:
+    pairs = list(zip(values, labels, strict=False))
+    found = clustered_mean([held for held, _ in pairs], [label for _, label in pairs])
+    order.shuffle(pairs)
+    again = clustered_mean([held for held, _ in pairs], [label for _, label in pairs])
+    assert again.mean == pytest.approx(found.mean)
+    assert again.standard_error == (
+        None if found.standard_error is None else pytest.approx(found.standard_error, abs=1e-12)
+    )
+
+
+def test_copies_within_a_video_do_not_shrink_the_error() -> None:
+    once = clustered_mean(A, range(18))
+    copied = clustered_mean(np.repeat(A, 5), np.repeat(np.arange(18), 5).tolist())
+    assert copied.standard_error == pytest.approx(once.standard_error)
+
+
+def test_one_video_has_no_error() -> None:
+    found = clustered_mean([1, 0, 1], ["001"] * 3)
+    assert (found.standard_error, found.low, found.high) == (None, None, None)
+
+
+def test_nothing_has_no_mean() -> None:
+    with pytest.raises(ValueError, match="0 values"):
+        clustered_mean([], [])
+    with pytest.raises(ValueError, match="3 values against 2"):
+        paired_difference([1, 0, 1], [1, 0], [1, 2, 3])
+
+
+def brute_force(sums: list[float]) -> float:
+    totals = [
+        abs(sum(sign * held for sign, held in zip(signs, sums, strict=True)))
+        for signs in product((-1, 1), repeat=len(sums))
+    ]
+    return float(np.mean([total >= abs(sum(sums)) - 1e-9 for total in totals]))
+
+
+@given(sums=small_sums)
+def test_sign_flips_equal_all_patterns(sums: list[int]) -> None:
+    found = sign_flip_test(sums)
+    assert found.exact
+    assert found.p_value == pytest.approx(brute_force([float(held) for held in sums]), abs=1e-9)
+
+
+@given(sums=small_sums)
+def test_sums_without_a_unit_are_enumerated(sums: list[int]) -> None:
+    odd = [held * 2**0.5 + (held > 0) * 0.1 for held in sums]
+    found = sign_flip_test(odd)
+    assert found.exact
+    assert found.p_value == pytest.approx(brute_force(odd), abs=1e-9)
+
+
+def test_sign_flips_of_single_questions_are_mcnemar() -> None:
+    sums = [1] * 30 + [-1] * 14 + [0] * 500
+    assert sign_flip_test(sums).p_value == pytest.approx(mcnemar(30, 14))
+
+
+def test_many_sums_without_a_unit_are_drawn_from_a_seed() -> None:
+    sums = np.random.default_rng(1).normal(0.3, 1, 40)
+    found = sign_flip_test(sums, draws=9_999, seed=7)
+    assert not found.exact
+    assert found == sign_flip_test(sums, draws=9_999, seed=7)
+    assert found.p_value == pytest.approx(sign_flip_test(np.rint(sums * 1000)).p_value, abs=0.02)
+
+
+def test_group_scores_have_an_exact_test() -> None:
+    scores = [0, 6.25, 25, 56.25, 100, 100 / 12, 400 / 12, 700 / 12, 10, 20, 50]
+    differences = np.random.default_rng(2).choice(scores, (2, 12))
+    sums = (differences[0] - differences[1]).tolist()
+    found = sign_flip_test(sums, unit=100 / 240)
+    assert found.exact
+    assert found.p_value == pytest.approx(brute_force(sums), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_a_comparisons_reject_as_often_as_they_say(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    rejected = 0
+    for _ in range(300):
+        video = chance.normal(0, 1, 60).repeat(3)  # questions of a video go together
+        right = chance.normal(0, 1, (2, 180)) + video > 0
+        found = paired_difference(right[0], right[1], np.arange(60).repeat(3).tolist())
+        rejected += found.p_value <= 0.05
+    assert rejected <= stats.binom.ppf(0.9999, 300, 0.05)
+
+
+def test_mcnemar_is_the_exact_binomial_test() -> None:
+    assert mcnemar(5, 1) == pytest.approx(stats.binomtest(1, 6).pvalue)
+    assert mcnemar(0, 0) == 1.0
+
+
+def test_wilson() -> None:
+    assert wilson(1890, 2700) == pytest.approx((0.6824405, 0.7169912), abs=5e-8)
+    assert wilson(0, 10) == pytest.approx((0.0, 0.2775328), abs=5e-8)
+    assert wilson(10, 10)[1] == 1.0
+    with pytest.raises(ValueError, match="no trials"):
+        wilson(0, 0)
+
+
+@given(successes=st.integers(0, 50), more=st.integers(0, 50))
+def test_wilson_equals_scipy(successes: int, more: int) -> None:
+    trials = successes + more + 1
+    theirs = stats.binomtest(successes, trials).proportion_ci(method="wilson")
+    assert wilson(successes, trials) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
+def test_small_and_unanimous_cells_have_wilson_intervals() -> None:
+    small = accuracy_interval(clustered_mean(A, CLUSTERS))
+    assert small.kind is IntervalKind.WILSON
+    assert (small.low, small.high) == wilson(10, 18)
+    unanimous = accuracy_interval(clustered_mean([1] * 60, list(range(20)) * 3))
+    assert unanimous.kind is IntervalKind.WILSON
+    assert unanimous.low < 1
+
+
+def test_large_cells_have_clustered_intervals_within_0_and_1() -> None:
+    estimate = clustered_mean([1] * 59 + [0], [place // 3 for place in range(60)])
+    found = accuracy_interval(estimate)
+    assert found.kind is IntervalKind.CLUSTERED_T
+    assert found.high == 1.0
+    assert found.low == estimate.low
+
+
+def test_the_bootstrap_agrees_with_the_clustered_error_on_many_groups() -> None:
+    scores = np.random.default_rng(3).choice([0, 6.25, 25, 56.25, 100], 800)
+    drawn, clustered = bootstrap_mean(scores, range(800)), clustered_mean(scores, range(800))
+    assert drawn.mean == clustered.mean
+    assert drawn.standard_error == pytest.approx(clustered.standard_error, rel=0.05)
+    assert drawn.low == pytest.approx(clustered.low, abs=0.3)
+
+
+def test_the_bootstrap_is_seeded_and_stays_within_the_scores() -> None:
+    found = bootstrap_mean([0, 100, 100], ["a", "b", "c"], seed=4)
+    assert found == bootstrap_mean([0, 100, 100], ["a", "b", "c"], seed=4)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low <= found.mean <= found.high <= 100
+
+
+def test_the_bootstrap_resamples_whole_clusters() -> None:
+    copied = bootstrap_mean(np.repeat(A, 5), np.repeat(np.arange(18), 5).tolist())
+    once = bootstrap_mean(A, range(18))
+    assert copied.standard_error == pytest.approx(once.standard_error)
+
+
+def test_benjamini_hochberg() -> None:
+    p_values = [0.0005, 0.009, 0.012, 0.021, 0.04, 0.049, 0.2, 0.5, 0.8, 0.95]
+    found = benjamini_hochberg(p_values, 0.05)
+    adjusted = [0.005, 0.04, 0.04, 0.0525, 0.08, 0.081667, 0.285714, 0.625, 0.888889, 0.95]
+    assert found.adjusted == pytest.approx(adjusted, abs=5e-7)
+    assert found.rejected == (True,) * 3 + (False,) * 7
+    assert benjamini_hochberg([]).adjusted == ()
+
+
+def test_minimal_detectable_effect_equals_lmms_evals_for_independent_questions() -> None:
+    theirs = LMMS_EVAL["power_2pct"]
+    ours = minimal_detectable_effect(questions=2_700, videos=2_700, discordance=0.25)
+    assert round(ours, 3) == theirs["min_detectable_effect"]
+
+
+def test_the_detectable_effect_is_detected_as_often_as_it_says() -> None:
+    effect = minimal_detectable_effect(questions=300, videos=100, discordance=0.2)
+    chance = np.random.default_rng(5)
+    shares = (0.1 + effect / 2, 0.1 - effect / 2, 0.8)
+    found = 0
+    for _ in range(400):
+        differences = chance.choice([1, -1, 0], 300, p=shares)
+        held = paired_difference(differences, np.zeros(300), np.arange(100).repeat(3).tolist())
+        found += held.p_value <= 0.05
+    assert 0.72 <= found / 400 <= 0.88
+
+
+def test_correlated_questions_need_a_larger_effect() -> None:
+    plain = minimal_detectable_effect(questions=2_700, videos=900, discordance=0.2)
+    correlated = minimal_detectable_effect(
+        questions=2_700, videos=900, discordance=0.2, intra_video_correlation=0.5
+    )
+    assert correlated == pytest.approx(plain * 2**0.5)
+    with pytest.raises(ValueError, match="one video"):
+        minimal_detectable_effect(questions=3, videos=1, discordance=0.2)
+
+
+def test_flip_rate_counts_other_answers_not_other_scores() -> None:
+    found = flip_rate(["A", "B", "C", None], ["A", "C", "C", "A"], [1, 1, 2, 2])
+    assert isinstance(found, Estimate)
+    assert found.mean == 0.5

@@ -1,0 +1,224 @@
+"""v2 group scores against the recorded official script, VLMEvalKit and lmms-eval."""
+
+import json
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.paths import GOLDEN
+from tests.support.scored_rows import group_of, v2_evaluation
+from videomme_pipeline.benchmarks.question import GroupType
+from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.scoring.statistics.groups import (
+    GroupRule,
+    GroupStructure,
+    group_score,
+    linear_score,
+    parse_structure,
+    question_order,
+    rating,
+    score_groups,
+)
+
+GOLDEN_SCORES = GOLDEN / "scores"
+OFFICIAL = json.loads((GOLDEN_SCORES / "v2_official_scores.json").read_text())
+VLMEVALKIT = json.loads((GOLDEN_SCORES / "v2_vlmevalkit.json").read_text())
+LMMS_EVAL = json.loads((GOLDEN_SCORES / "lmms_eval_aggregate.json").read_text())
+
+OUTCOME_OF = {1: Outcome.CORRECT, 0: Outcome.INCORRECT, -1: Outcome.UNREADABLE}
+CORRECT, INCORRECT = Outcome.CORRECT, Outcome.INCORRECT
+
+kinds = st.sampled_from(
+    [(GroupType.RELEVANCE, None), *((GroupType.LOGIC, held) for held in GroupStructure)]
+)
+four_outcomes = st.tuples(*[st.sampled_from(Outcome)] * 4)
+rules = st.sampled_from(GroupRule)
+
+
+def outcomes_of(marks: list[int]) -> list[Outcome]:
+    return [OUTCOME_OF[mark] for mark in marks]
+
+
+def recorded(table: list[dict[str, Any]], rule: GroupRule) -> list[tuple[float, float]]:
+    return [
+        (
+            group_score(
+                GroupType(case["group_type"]),
+                parse_structure(case["group_structure"]),
+                outcomes_of(case["scores"]),
+                rule,
+            ),
+            case["score"],
+        )
+        for case in table
+    ]
+
+
+def test_all_64_outcomes_equal_the_official_script_under_both_rules() -> None:
+    table = OFFICIAL["group_table"]
+    kinds = {(case["group_type"], case["group_structure"], tuple(case["scores"])) for case in table}
+    assert len(kinds) == 64
+    for rule in GroupRule:
+        for ours, theirs in recorded(table, rule):
+            assert ours == pytest.approx(theirs, abs=1e-9)
+
+
+def test_the_official_rule_has_the_official_defect() -> None:
+    table = OFFICIAL["group_table_with_failures"]
+    assert len(table) == 260
+    for ours, theirs in recorded(table, GroupRule.OFFICIAL):
+        assert ours == pytest.approx(theirs, abs=1e-9)
+    for case in table:
+        if "linear" in case:
+            ours = linear_score(outcomes_of(case["scores"]), GroupRule.OFFICIAL)
+            assert ours == pytest.approx(case["linear"], abs=1e-9)
+
+
+def test_vlmevalkit_and_lmms_eval_agree_with_the_corrected_rule() -> None:
+    for case in VLMEVALKIT["per_group_cases"]:
+        kind = GroupType(case["kind"])
+        outcomes = outcomes_of(case["scores"])
+        ours = group_score(kind, parse_structure(case.get("group_structure")), outcomes)
+        if kind is GroupType.RELEVANCE:
+            assert [ours, linear_score(outcomes)] == pytest.approx(case["vlmevalkit"])
+        else:
+            assert ours == pytest.approx(case["vlmevalkit"])
+    for case in LMMS_EVAL["v2"]["group_score_table"]:
+        structure = parse_structure(case["group_structure"])
+        ours = group_score(GroupType(case["group_type"]), structure, outcomes_of(case["scores"]))
+        assert ours == pytest.approx(case["score"])
+
+
+@given(kind=kinds, outcomes=four_outcomes, rule=rules)
+def test_a_score_is_between_0_and_100_and_100_is_reached(
+    kind: tuple[GroupType, GroupStructure | None], outcomes: list[Outcome], rule: GroupRule
+) -> None:
+    score = group_score(*kind, outcomes, rule)
+    assert 0 <= score <= 100
+    if all(outcome is CORRECT for outcome in outcomes):
+        assert score == 100
+    if all(outcome is INCORRECT for outcome in outcomes):
+        assert score == 0
+
+
+@given(kind=kinds, outcomes=four_outcomes, place=st.integers(0, 3))
+def test_one_more_right_answer_never_costs(
+    kind: tuple[GroupType, GroupStructure | None], outcomes: list[Outcome], place: int
+) -> None:
+    better = [CORRECT if number == place else held for number, held in enumerate(outcomes)]
+    assert group_score(*kind, better) >= group_score(*kind, outcomes)
+
+
+@given(kind=kinds, outcomes=four_outcomes)
+def test_without_unread_answers_the_rules_agree(
+    kind: tuple[GroupType, GroupStructure | None], outcomes: list[Outcome]
+) -> None:
+    read = [held if held is CORRECT else INCORRECT for held in outcomes]
+    assert group_score(*kind, read, GroupRule.OFFICIAL) == group_score(*kind, read)
+    assert group_score(*kind, outcomes) == group_score(*kind, read)
+
+
+@given(outcomes=four_outcomes, order=st.permutations(range(4)))
+def test_relevance_ignores_order(outcomes: tuple[Outcome, ...], order: list[int]) -> None:
+    moved = [outcomes[place] for place in order]
+    assert group_score(GroupType.RELEVANCE, None, moved) == group_score(
+        GroupType.RELEVANCE, None, outcomes
+    )
+
+
+@given(after=st.tuples(*[st.sampled_from(Outcome)] * 2))
+def test_nothing_counts_behind_the_first_error_of_a_chain(after: tuple[Outcome, ...]) -> None:
+    outcomes = [CORRECT, INCORRECT, *after]
+    assert group_score(GroupType.LOGIC, GroupStructure.LINEAR, outcomes) == 6.25
+
+
+@given(shuffled=st.permutations(v2_evaluation(3, groups=8)))
+def test_row_order_does_not_matter(shuffled: list[Any]) -> None:
+    def by_video(rows: list[Any]) -> dict[str, tuple[float, int | None, str | None]]:
+        groups, _ = score_groups(rows)
+        return {group.video_id: (group.score, group.level, group.third_head) for group in groups}
+
+    assert by_video(shuffled) == by_video(v2_evaluation(3, groups=8))
+
+
+def test_a_group_that_is_not_whole_is_named_and_has_no_score() -> None:
+    rows = group_of([CORRECT] * 4)[:3] + group_of([CORRECT] * 4, video_id="002")
+    groups, unscored = score_groups(rows)
+    assert [group.video_id for group in groups] == ["002"]
+    assert unscored[0].video_id == "001"
+    assert unscored[0].reason == "3 questions where a group has 4"
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (group_of([CORRECT] * 4, structure="[1,[2,3,4]]"), "no known logic structure"),
+        (group_of([CORRECT] * 4)[:3] + group_of([CORRECT] * 4)[:1], "stands in it twice"),
+        (
+            group_of([CORRECT] * 4)[:2] + group_of([CORRECT] * 4, structure="4")[2:],
+            "different group types",
+        ),
+    ],
+)
+def test_a_group_that_makes_no_sense_is_named(rows: list[Any], reason: str) -> None:
+    groups, unscored = score_groups(rows)
+    assert not groups
+    assert reason in unscored[0].reason
+
+
+def test_level_and_heads_come_from_the_last_row_that_has_them() -> None:
+    rows = group_of([CORRECT] * 4)
+    labelled = [*rows[:3], *group_of([CORRECT] * 4, level=3, second_head="Order")[3:]]
+    groups, _ = score_groups(labelled)
+    assert (groups[0].level, groups[0].second_head, groups[0].third_head) == (3, "Order", None)
+
+
+def test_samples_and_evaluations_are_groups_of_their_own() -> None:
+    rows = [
+        row
+        for sample, evaluation in product((0, 1), ("one", "two"))
+        for row in group_of([CORRECT] * 4, sample=sample, evaluation=evaluation)
+    ]
+    assert len(score_groups(rows)[0]) == 4
+
+
+def test_a_part_without_groups_is_0_in_the_rating() -> None:
+    groups, _ = score_groups(group_of([CORRECT] * 4, structure="4", level=1))
+    final = rating(groups).final_rating
+    assert (final["level_1"], final["level_2"], final["logic_score"]) == (100, 0, 0)
+
+
+def test_lmms_evals_subscores() -> None:
+    rows = [
+        row
+        for held in _in_fours(LMMS_EVAL["v2"]["rows"])
+        for row in group_of(
+            [OUTCOME_OF[item["score"]] for item in held],
+            structure="4" if held[0]["group_type"] == "relevance" else held[0]["group_structure"],
+            video_id=held[0]["video_id"],
+            level=int(held[-1]["level"]),
+        )
+    ]
+    final = rating(score_groups(rows)[0]).final_rating
+    theirs = LMMS_EVAL["v2"]["subscores"]
+    assert final["total"] == pytest.approx(theirs["overall_score"])
+    assert final["logic_score"] == pytest.approx(theirs["logic_score"])
+    assert final["level_3"] == pytest.approx(theirs["level_3_score"])
+
+
+def _in_fours(rows: list[Any]) -> list[list[Any]]:
+    return [rows[start : start + 4] for start in range(0, len(rows), 4)]
+
+
+def test_question_numbers_are_numbers() -> None:
+    assert sorted(["001-10", "001-2", "001-1"], key=question_order) == ["001-1", "001-2", "001-10"]
+
+
+def test_a_group_has_four_outcomes() -> None:
+    with pytest.raises(ValueError, match="4 outcomes, not 3"):
+        group_score(GroupType.RELEVANCE, None, [CORRECT] * 3)
+    with pytest.raises(ValueError, match="structure"):
+        group_score(GroupType.LOGIC, None, [CORRECT] * 4)

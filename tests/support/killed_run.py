@@ -1,0 +1,24 @@
+"""A process of its own that collects one evaluation, to be killed: URL, journal, videos."""
+
+import sys
+from pathlib import Path
+
+from tests.support.made_up_requests import videos
+from videomme_pipeline.models.catalog import Limits, ModelSpec
+from videomme_pipeline.models.openai.client import OpenAICompatibleModel
+from videomme_pipeline.responses.collect import Plan, collect_now
+from videomme_pipeline.responses.journal import Journal
+
+
+def main(base_url: str, journal_path: str, count: str) -> None:
+    model = OpenAICompatibleModel(ModelSpec(name="served", base_url=base_url), api_key="key")
+    plan = Plan(evaluation="test", limits=Limits(concurrency=8))
+    with Journal(Path(journal_path)) as journal:
+        for response in collect_now(videos(int(count)), model, journal, plan):
+            # Acknowledged: whoever reads this line may rely on it.
+            sys.stdout.write(f"{response.question_id} {response.raw_output}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

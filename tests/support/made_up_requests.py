@@ -1,0 +1,108 @@
+"""Made-up evaluations for the tests of `responses`: questions, prompts and small frame sets."""
+
+import random
+from collections.abc import Callable, Sequence
+
+from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.frames.cache import Frame, FrameSet
+from videomme_pipeline.models.video_llm import Decoding, Request
+from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.responses.collect import VideoRequests
+from videomme_pipeline.responses.response import Response
+
+
+def question(video: int, number: int) -> Question:
+    return Question(
+        benchmark="smoke",
+        question_id=f"{video:03d}-{number}",
+        video_id=f"{video:03d}",
+        youtube_id=None,
+        url=None,
+        question=f"What happens in video {video}, part {number}?",
+        options=("A. One.", "B. Two.", "C. Three.", "D. Four."),
+        answer=Letter.A,
+    )
+
+
+def prompt(asked: Question, num_frames: int = 2) -> Prompt:
+    return Prompt(
+        benchmark=asked.benchmark,
+        question_id=asked.question_id,
+        video_id=asked.video_id,
+        template="contract_v1",
+        system=None,
+        text=f"Question: {asked.question}\nOptions:\n" + "\n".join(asked.options),
+        after_frame=(),
+        num_frames=num_frames,
+        subtitle_lines=0,
+    )
+
+
+def frame_set(video: int, count: int = 2, frame_bytes: int = 600) -> FrameSet:
+    chance = random.Random(video)
+    return FrameSet(
+        video_hash=fingerprint(video),
+        fingerprint="uniform",
+        media_type="image/jpeg",
+        frames=tuple(
+            Frame(
+                requested_seconds=index * 1.5,
+                pts_seconds=index * 1.5,
+                index=index * 45,
+                is_keyframe=True,
+                width=320,
+                height=240,
+                picture=b"\xff\xd8\xff" + chance.randbytes(frame_bytes),
+            )
+            for index in range(count)
+        ),
+    )
+
+
+def request(
+    video: int = 1,
+    number: int = 1,
+    *,
+    frames: int = 2,
+    frame_bytes: int = 600,
+    **decoding: object,
+) -> Request:
+    asked = question(video, number)
+    return Request(
+        question=asked,
+        prompt=prompt(asked, frames),
+        frames=frame_set(video, frames, frame_bytes),
+        decoding=Decoding.model_validate(decoding),
+    )
+
+
+def videos(
+    count: int,
+    questions: int = 3,
+    *,
+    frames: int = 2,
+    frame_bytes: int = 600,
+    load: Callable[[int], FrameSet] | None = None,
+) -> list[VideoRequests]:
+    def requests(video: int) -> VideoRequests:
+        asked = [question(video, number) for number in range(1, questions + 1)]
+
+        def load_frames() -> FrameSet:
+            return load(video) if load else frame_set(video, frames, frame_bytes)
+
+        return VideoRequests(
+            video_id=f"{video:03d}",
+            questions=[(item, prompt(item, frames)) for item in asked],
+            frame_digests=[fingerprint(video, index) for index in range(frames)],
+            load_frames=load_frames,
+        )
+
+    return [requests(video) for video in range(count)]
+
+
+def letters(responses: Sequence[Response]) -> dict[tuple[str, int], str | None]:
+    """What was answered, by question and sample; each may stand once only."""
+    found = {(item.question_id, item.sample): item.raw_output for item in responses}
+    assert len(found) == len(responses)
+    return found

@@ -1,0 +1,393 @@
+"""Made-up benchmarks and evaluations, stored as the pipeline stores real ones.
+
+Nothing of Video-MME is in them: sizes, columns and category counts are those of the dataset,
+every text is made here. Answers go through the real prompt templates and the real scorer.
+"""
+
+import io
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from PIL import Image
+
+from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.frames.cache import Frame, write_frames
+from videomme_pipeline.frames.sampling import Choice, parse_sampling
+from videomme_pipeline.prompts.render import Prompt, parse_template, render
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.nightly.nights import ObservedQuestion
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
+from videomme_pipeline.scoring.score import score_question
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.store import Store, write_rows
+from videomme_pipeline.subtitles.align import AlignedLine, parse_alignment
+from videomme_pipeline.videos.probe import Video
+
+WORDS = [
+    "a",
+    "red",
+    "ball",
+    "rolls",
+    "behind",
+    "the",
+    "tall",
+    "blue",
+    "box",
+    "while",
+    "music",
+    "plays",
+    "and",
+    "somebody",
+    "counts",
+    "slowly",
+    "from",
+    "nine",
+    "to",
+    "one",
+    "before",
+    "the",
+    "lights",
+    "turn",
+    "green",
+    "over",
+    "a",
+    "quiet",
+    "wooden",
+    "table",
+    "near",
+    "the",
+    "window",
+]
+NIGHT = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
+TASK_TYPES = tuple(f"Made-up task {number}" for number in range(1, 13))
+SUB_CATEGORIES = tuple(
+    (f"Domain {number // 5 + 1}", f"Sub-category {number + 1}") for number in range(30)
+)
+STRUCTURES = ("[1,2,3,4]", "[1,[2,3],4]", "[[1,2],3,4]")
+SECOND_HEADS = tuple(f"Head {number}" for number in range(1, 11))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeUpEvaluation:
+    """An evaluation whose model is right with a chance of `skill` on each question.
+
+    `said` replaces what the model says to some questions, by question id; None is a request
+    that failed.
+    """
+
+    name: str
+    model: str = "model-a"
+    sampling: str = "uniform_n-8"
+    subtitles: str | None = None
+    skill: float = 0.6
+    samples: int = 1
+    reader: ReaderName = ReaderName.STRICT
+    said: Mapping[str, str | None] = field(default_factory=dict)
+    error: str = "503 Service Unavailable, asked 12 times"
+    reasoning: str | None = None
+
+    @property
+    def num_frames(self) -> int:
+        """What stands last in the name of a `uniform_n` sampling."""
+        return 0 if self.sampling == "none" else int(self.sampling.split("-")[1])
+
+    @property
+    def track(self) -> str:
+        return "without_subtitles" if self.subtitles is None else "with_subtitles"
+
+    @property
+    def specification(self) -> dict[str, object]:
+        """The same form as `Evaluation.specification`."""
+        frames = None if self.sampling == "none" else parse_sampling(self.sampling)
+        alignment = None if self.subtitles is None else parse_alignment(self.subtitles)
+        return {
+            "model": {"name": self.model},
+            "sampling": frames and frames.model_dump(mode="json"),
+            "alignment": alignment and alignment.model_dump(mode="json"),
+            "template": parse_template("contract_v1").model_dump(mode="json"),
+            "decoding": {"temperature": 0.0, "max_tokens": 64},
+            "reader": self.reader.value,
+            "samples": self.samples,
+        }
+
+
+def sentence(rng: random.Random, words: int) -> str:
+    return " ".join(rng.choice(WORDS) for _ in range(words)).capitalize()
+
+
+def v1_questions(videos: int, benchmark: str = "videomme") -> list[Question]:
+    """Three questions on each of `videos` videos, spread over the v1 columns."""
+    rng = random.Random(1)
+    return [
+        _v1_question(rng, benchmark, video, place) for video in range(videos) for place in range(3)
+    ]
+
+
+def v2_questions(groups: int, benchmark: str = "videomme_v2") -> list[Question]:
+    """`groups` groups of four questions with eight options, one group a video."""
+    rng = random.Random(2)
+    return [
+        _v2_question(rng, benchmark, group, place) for group in range(groups) for place in range(4)
+    ]
+
+
+def _v1_question(rng: random.Random, benchmark: str, video: int, place: int) -> Question:
+    domain, sub_category = SUB_CATEGORIES[video % len(SUB_CATEGORIES)]
+    return Question(
+        benchmark=benchmark,
+        question_id=f"{video + 1:03d}-{place + 1}",
+        video_id=f"{video + 1:03d}",
+        youtube_id=None,
+        url=None,
+        question=f"{sentence(rng, 14)}?",
+        options=tuple(f"{letter}. {sentence(rng, 6)}." for letter in "ABCD"),
+        answer=rng.choice(tuple(Letter)[:4]),
+        duration=tuple(Duration)[video % 3],
+        domain=domain,
+        sub_category=sub_category,
+        task_type=rng.choice(TASK_TYPES),
+    )
+
+
+def _v2_question(rng: random.Random, benchmark: str, group: int, place: int) -> Question:
+    logic = group % 3 == 0
+    return Question(
+        benchmark=benchmark,
+        question_id=f"{group + 1:03d}-{place + 1}",
+        video_id=f"{group + 1:03d}",
+        youtube_id=None,
+        url=None,
+        question=f"{sentence(rng, 14)}?",
+        options=tuple(f"{letter}. {sentence(rng, 6)}." for letter in "ABCDEFGH"),
+        answer=rng.choice(tuple(Letter)),
+        group_type=GroupType.LOGIC if logic else GroupType.RELEVANCE,
+        group_structure=STRUCTURES[group // 3 % 3] if logic else "4",
+        level=group % 3 + 1,
+        second_head=SECOND_HEADS[group % 10],
+        third_head=f"Third head {group % 30 + 1}",
+    )
+
+
+def store_questions(store: Store, questions: Sequence[Question]) -> None:
+    """The questions of one benchmark, with a subtitle line every four seconds of each video."""
+    benchmark = questions[0].benchmark
+    write_rows(store.questions(benchmark), questions, Question, fingerprint="made-up")
+
+
+def store_evaluation(
+    store: Store,
+    questions: Sequence[Question],
+    evaluation: MadeUpEvaluation,
+    *,
+    texts: bool = True,
+    line: str | None = None,
+) -> None:
+    """Scores of `evaluation`, and with `texts` its prompts, responses and subtitle lines.
+
+    `line` is what every subtitle line says; None: something made up.
+    """
+    rng = random.Random(evaluation.name)
+    benchmark = questions[0].benchmark
+    by_video: dict[str, list[Question]] = {}
+    for question in questions:
+        by_video.setdefault(question.video_id, []).append(question)
+    scored: list[ScoredQuestion] = []
+    for video_id, asked in by_video.items():
+        lines = _subtitle_lines(rng, evaluation, line)
+        responses = [
+            _response(rng, evaluation, question, sample)
+            for question in asked
+            for sample in range(evaluation.samples)
+        ]
+        scored += [
+            score_question(
+                question,
+                response,
+                evaluation.reader,
+                evaluation_fingerprint=fingerprint(evaluation.specification),
+                sampling=evaluation.sampling,
+                track=evaluation.track,
+            )
+            for question in asked
+            for response in responses
+            if response.question_id == question.question_id
+        ]
+        if texts:
+            _store_prompts(store, asked, evaluation, lines)
+            path = store.responses(benchmark, evaluation.name, video_id)
+            write_rows(path, responses, Response, fingerprint="made-up")
+            if lines is not None:
+                _store_lines(store, benchmark, video_id, evaluation, lines)
+    write_rows(
+        store.scores(benchmark, evaluation.name),
+        scored,
+        ScoredQuestion,
+        fingerprint="made-up",
+        recipe=evaluation.specification,
+    )
+
+
+def store_night(
+    store: Store, questions: Sequence[Question], evaluation: MadeUpEvaluation, date: str
+) -> None:
+    """`evaluation` asked again on the night of `date`."""
+    rng = random.Random(f"{evaluation.name} {date}")
+    scored = [
+        score_question(
+            question,
+            _response(rng, evaluation, question, 0),
+            evaluation.reader,
+            evaluation_fingerprint=fingerprint(evaluation.specification),
+            sampling=evaluation.sampling,
+            track=evaluation.track,
+        )
+        for question in questions
+    ]
+    path = store.observations(questions[0].benchmark, evaluation.name) / f"{date}.parquet"
+    observed = [ObservedQuestion.of(row, date) for row in scored]
+    write_rows(path, observed, ObservedQuestion, fingerprint="made-up")
+
+
+def store_frames(store: Store, question: Question, sampling: str) -> None:
+    """The video of `question` with real pictures of one colour each under `sampling`."""
+    spec = parse_sampling(sampling).for_duration(question.duration)
+    content_hash = f"{int(question.video_id):064x}"
+    video = Video(
+        benchmark=question.benchmark,
+        video_id=question.video_id,
+        path=f"{question.video_id}.mp4",
+        content_hash=content_hash,
+        bytes=1,
+        container="mp4",
+        codec="h264",
+        width=320,
+        height=180,
+        rotation_degrees=0,
+        sample_aspect_ratio=1.0,
+        pixel_format="yuv420p",
+        color_space="bt709",
+        color_range="tv",
+        interlaced=False,
+        duration_seconds=32.0,
+        missing_seconds=0.0,
+        frame_count=320,
+        average_fps=10.0,
+        keyframe_count=32,
+        start_seconds=0.0,
+        time_base="1/10",
+        index_source="packets",
+        has_audio=False,
+    )
+    path = store.video(question.benchmark, question.video_id)
+    write_rows(path, [video], Video, fingerprint="made-up")
+    times = tuple(2.0 + 4.0 * number for number in range(8))
+    frames = [
+        Frame(
+            requested_seconds=seconds,
+            pts_seconds=seconds,
+            index=int(seconds * 10),
+            is_keyframe=False,
+            width=320,
+            height=180,
+            picture=_picture(number),
+        )
+        for number, seconds in enumerate(times)
+    ]
+    choice = Choice(
+        frames=tuple(frame.index for frame in frames), requested_seconds=times, asked=8, limit=None
+    )
+    write_frames(store, content_hash, spec, choice, frames)
+
+
+def _picture(number: int) -> bytes:
+    sink = io.BytesIO()
+    Image.new("RGB", (320, 180), (30 * number, 120, 255 - 30 * number)).save(sink, "JPEG")
+    return sink.getvalue()
+
+
+def _subtitle_lines(
+    rng: random.Random, evaluation: MadeUpEvaluation, line: str | None
+) -> list[AlignedLine] | None:
+    if evaluation.subtitles is None:
+        return None
+    return [
+        AlignedLine(
+            frame=number,
+            cue=number,
+            last_cue=number,
+            start_seconds=4.0 * number,
+            end_seconds=4.0 * number + 2.5,
+            text=line or sentence(rng, 8),
+        )
+        for number in range(8)
+    ]
+
+
+def _response(
+    rng: random.Random, evaluation: MadeUpEvaluation, question: Question, sample: int
+) -> Response:
+    wrong = [letter for letter in question.letters if letter != question.answer]
+    letter = question.answer if rng.random() < evaluation.skill else rng.choice(wrong)
+    raw: str | None = rng.choice(
+        [f"{letter}", f"{letter}.", f"The answer is {letter}.", f"Answer: ({letter})"]
+    )
+    if rng.random() < 0.01:
+        raw = "I cannot tell from these frames."
+    raw = evaluation.said.get(question.question_id, raw)
+    return Response(
+        benchmark=question.benchmark,
+        evaluation=evaluation.name,
+        video_id=question.video_id,
+        question_id=question.question_id,
+        sample=sample,
+        request_fingerprint=fingerprint(evaluation.name, question.question_id, sample),
+        model=evaluation.model,
+        num_frames=evaluation.num_frames,
+        raw_output=raw,
+        reasoning=evaluation.reasoning,
+        finish_reason="stop" if raw is not None else None,
+        error=None if raw is not None else evaluation.error,
+        reported_model=evaluation.model,
+        system_fingerprint=None,
+        prompt_tokens=rng.randint(2_000, 2_400) if raw is not None else None,
+        completion_tokens=6 if raw is not None else None,
+        cached_tokens=1_900 if raw is not None else None,
+        reasoning_tokens=None,
+        usage_json=None,
+        cost_dollars=0.0011 if raw is not None else None,
+        latency_seconds=rng.uniform(0.4, 1.9) if raw is not None else None,
+        attempts=1 if raw is not None else 12,
+        answered_at=NIGHT + timedelta(seconds=rng.randint(0, 3_600)) if raw is not None else None,
+    )
+
+
+def _store_prompts(
+    store: Store,
+    questions: Sequence[Question],
+    evaluation: MadeUpEvaluation,
+    lines: Sequence[AlignedLine] | None,
+) -> None:
+    times = [2.0 + 4.0 * number for number in range(8)] if evaluation.sampling != "none" else []
+    template = parse_template("contract_v1")
+    prompts = [
+        render(template, question, lines, frame_seconds=times, interleaved=False)
+        for question in questions
+    ]
+    path = store.prompts(questions[0].benchmark, evaluation.name, questions[0].video_id)
+    write_rows(path, prompts, Prompt, fingerprint="made-up")
+
+
+def _store_lines(
+    store: Store,
+    benchmark: str,
+    video_id: str,
+    evaluation: MadeUpEvaluation,
+    lines: Sequence[AlignedLine],
+) -> None:
+    assert evaluation.subtitles is not None
+    track = f"{evaluation.sampling}.{parse_alignment(evaluation.subtitles).name}"
+    path = store.subtitles(benchmark, track, video_id)
+    write_rows(path, lines, AlignedLine, fingerprint="made-up")

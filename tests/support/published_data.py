@@ -1,0 +1,161 @@
+"""Made-up benchmarks in the published file layouts, traps of the real ones included.
+
+Nothing of Video-MME is in here: ids, questions and videos are invented. The counts are the real
+ones, since the readers check them.
+"""
+
+import io
+import random
+import string
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.support.builders import write_video
+from tests.support.hub_server import HubServer
+from videomme_pipeline.benchmarks import videomme, videomme_v2
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+"""A commit that the release does not pin, so that its published checksums do not apply."""
+
+_YOUTUBE_ALPHABET = string.ascii_letters + string.digits + "-_"
+
+
+def youtube_ids(count: int, seed: int = 0) -> list[str]:
+    """Ids as in v1: eleven characters, every tenth starts with a hyphen, one has thirteen."""
+    draw = random.Random(seed)
+    ids = ["".join(draw.choices(_YOUTUBE_ALPHABET, k=11)) for _ in range(count)]
+    ids[::10] = ["-" + name[1:] for name in ids[::10]]
+    ids[count // 2] += "_x"
+    return ids
+
+
+def v1_rows(videos: int = 900) -> list[dict[str, Any]]:
+    """Rows of the v1 table: three questions a video, newlines and duplicate options in some."""
+    rows = []
+    for number, youtube_id in enumerate(youtube_ids(videos), start=1):
+        for place in range(1, 4):
+            key = f"{number:03d}-{place}"
+            options = [f"{letter}. option {letter} of {key}." for letter in "ABCD"]
+            if number == 7:
+                options[3] = "D." + options[0][2:]
+            rows.append(
+                {
+                    "video_id": f"{number:03d}",
+                    "duration": ("short", "medium", "long")[(number - 1) * 3 // videos],
+                    "domain": videomme.DOMAINS[number % 6],
+                    "sub_category": videomme.SUB_CATEGORIES[number % 30],
+                    "url": f"https://www.youtube.com/watch?v={youtube_id}",
+                    "videoID": youtube_id,
+                    "question_id": key,
+                    "task_type": videomme.TASK_TYPES[(number * 3 + place) % 12],
+                    "question": f"What happens in {key}?" + ("\n1. This\n2. That" * (place == 3)),
+                    "options": options,
+                    "answer": "ABCD"[(number + place) % 4],
+                }
+            )
+    return rows
+
+
+def v2_rows(videos: int = 800) -> list[dict[str, Any]]:
+    """Rows of the v2 table: a group of four questions a video, both types, all structures."""
+    structures = ("4", "[1,2,3,4]", "4", "[1,[2,3],4]", "4", "[[1,2],3,4]")
+    rows = []
+    for number in range(1, videos + 1):
+        structure = structures[number % 6]
+        for place in range(1, 5):
+            key = f"{number:03d}-{place}"
+            letters = "ABC" if number == 5 else "ABCDEFGH"
+            rows.append(
+                {
+                    "video_id": f"{number:03d}",
+                    "url": f"https://www.youtube.com/watch?v=made-up-{number:03d}",
+                    "group_type": "relevance" if structure == "4" else "logic",
+                    "group_structure": structure,
+                    "question_id": key,
+                    "question": f"What happens in {key}?",
+                    "options": "\n".join(f"{letter}. option of {key}." for letter in letters),
+                    "answer": letters[(number + place) % len(letters)],
+                    "level": str(place % 3 + 1),
+                    "second_head": "Order",
+                    "third_head": "Event Sequence Ordering",
+                }
+            )
+    return rows
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist([dict(row) for row in rows])
+
+
+def parquet_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table(rows), sink)
+    return sink.getvalue()
+
+
+def zip_bytes(members: Mapping[str, bytes], compression: int = ZIP_STORED) -> bytes:
+    sink = io.BytesIO()
+    with ZipFile(sink, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return sink.getvalue()
+
+
+def small_videos(folder: Path, kinds: int = 3) -> list[bytes]:
+    """A few real mp4 files of different length and content."""
+    return [
+        write_video(folder / f"{kind}.mp4", frames=4 + kind, width=64, height=48).read_bytes()
+        for kind in range(kinds)
+    ]
+
+
+def publish_v1(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[str, bytes]:
+    """Put v1 on the hub: 900 videos strewn over 20 archives, 744 with subtitles.
+
+    Returns the video files by YouTube id. One ends in `.MP4`, one in `.mkv`.
+    """
+    release = videomme.RELEASE
+    rows = v1_rows()
+    clips = small_videos(folder)
+    ids = list(dict.fromkeys(row["videoID"] for row in rows))
+    videos = {name: clips[place % len(clips)] for place, name in enumerate(ids)}
+    suffixes = {ids[1]: ".MP4", ids[2]: ".mkv"}
+    strewn = ids.copy()
+    random.Random(1).shuffle(strewn)
+    for place, archive in enumerate(release.archives):
+        members = {
+            f"data/{name}{suffixes.get(name, '.mp4')}": videos[name]
+            for name in strewn[place :: len(release.archives)]
+        }
+        hub.add(release.repository, revision, archive, zip_bytes(members))
+    subtitles = {
+        f"subtitle/{name}.srt": b"1\n00:00:01,000 --> 00:00:02,000\nhello\n" for name in ids[:744]
+    }
+    hub.add(release.repository, revision, release.subtitles, zip_bytes(subtitles, ZIP_DEFLATED))
+    hub.add(release.repository, revision, release.annotations, parquet_bytes(rows))
+    return videos
+
+
+def publish_v2(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[str, bytes]:
+    """Put v2 on the hub: 800 videos, twenty an archive by number. Returns them by video id."""
+    release = videomme_v2.RELEASE
+    clips = small_videos(folder)
+    videos = {f"{number:03d}": clips[number % len(clips)] for number in range(1, 801)}
+    ids = list(videos)
+    for place, archive in enumerate(release.archives):
+        members = {f"{name}.mp4": videos[name] for name in ids[place * 20 : place * 20 + 20]}
+        hub.add(release.repository, revision, archive, zip_bytes(members))
+    word = b'{"text": "hello", "start_time": 0.1, "end_time": 0.5}\n'
+    hub.add(
+        release.repository,
+        revision,
+        release.subtitles,
+        zip_bytes({f"subtitle/{name}.jsonl": word for name in ids}, ZIP_DEFLATED),
+    )
+    hub.add(release.repository, revision, release.annotations, parquet_bytes(v2_rows()))
+    return videos

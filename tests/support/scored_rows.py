@@ -1,0 +1,188 @@
+"""Made-up scored questions: rows with given outcomes, and whole evaluations from a seed."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
+from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+
+LETTER_OF = {Outcome.CORRECT: Letter.A, Outcome.INCORRECT: Letter.B}
+STRUCTURES = ("4", "[1,2,3,4]", "[1, [2, 3], 4]", "[[1,2],3,4]")
+
+
+def scored(
+    question_id: str = "001-1", outcome: Outcome = Outcome.CORRECT, **facts: Any
+) -> ScoredQuestion:
+    """One row whose right answer is A; `facts` replace its columns."""
+    failed = outcome is Outcome.FAILED
+    row = ScoredQuestion(
+        benchmark="videomme",
+        evaluation="made-up",
+        evaluation_fingerprint="f",
+        example_id=question_id,
+        question_id=question_id,
+        video_id=question_id.partition("-")[0],
+        sample=0,
+        duration=None,
+        domain=None,
+        sub_category=None,
+        task_type=None,
+        group_type=None,
+        group_structure=None,
+        level=None,
+        second_head=None,
+        third_head=None,
+        answer=Letter.A,
+        raw_output=None if failed else LETTER_OF.get(outcome, "hm"),
+        extracted_answer=LETTER_OF.get(outcome),
+        rule=None if failed else "rule",
+        span_start=None,
+        span_end=None,
+        outcome=outcome,
+        is_correct=outcome is Outcome.CORRECT,
+        error="no answer" if failed else None,
+        num_frames=8,
+        reader="strict",
+        model="made-up-model",
+        sampling="uniform_n-8",
+        track="without_subtitles",
+    )
+    return replace(row, **facts)
+
+
+def v1_evaluation(
+    seed: int, *, videos: int = 30, accuracy: float = 0.6, **facts: Any
+) -> list[ScoredQuestion]:
+    """Three questions a video over all labels; 3 % unreadable, 2 % failed."""
+    chance = random.Random(seed)
+    weights = (accuracy, 0.95 - accuracy, 0.03, 0.02)
+    return [
+        scored(
+            f"{video + 1:03d}-{number + 1}",
+            chance.choices(list(Outcome), weights)[0],
+            **{
+                "duration": list(Duration)[video % 3],
+                "domain": DOMAINS[video % len(DOMAINS)],
+                "sub_category": SUB_CATEGORIES[video % len(SUB_CATEGORIES)],
+                "task_type": TASK_TYPES[(3 * video + number) % len(TASK_TYPES)],
+                "prompt_tokens": 1_000,
+                "completion_tokens": 3,
+                "cost_dollars": 0.001,
+                "latency_seconds": chance.random(),
+                "attempts": 1,
+                "answered_at": datetime(2026, 1, 1, tzinfo=UTC),
+            }
+            | facts,
+        )
+        for video in range(videos)
+        for number in range(3)
+    ]
+
+
+def v2_evaluation(seed: int, *, groups: int = 20, **facts: Any) -> list[ScoredQuestion]:
+    """Groups of four over all structures; level and heads on the last question alone."""
+    chance = random.Random(seed)
+    rows = []
+    for group in range(groups):
+        structure = STRUCTURES[group % len(STRUCTURES)]
+        for number in range(4):
+            labels: dict[str, Any] = {}
+            if number == 3:
+                labels = {
+                    "level": group % 3 + 1,
+                    "second_head": f"head {group % 5}",
+                    "third_head": f"third {group % 7}",
+                }
+            rows.append(
+                scored(
+                    f"{group + 1:03d}-{number + 1}",
+                    chance.choices(list(Outcome), (0.6, 0.3, 0.06, 0.04))[0],
+                    **{
+                        "benchmark": "videomme_v2",
+                        "group_type": GroupType.RELEVANCE if structure == "4" else GroupType.LOGIC,
+                        "group_structure": structure,
+                    }
+                    | labels
+                    | facts,
+                )
+            )
+    return rows
+
+
+def group_of(
+    outcomes: Sequence[Outcome], structure: str = "[1,2,3,4]", video_id: str = "001", **facts: Any
+) -> list[ScoredQuestion]:
+    """The four rows of one v2 group."""
+    group_type = GroupType.RELEVANCE if structure == "4" else GroupType.LOGIC
+    return [
+        scored(
+            f"{video_id}-{number}",
+            outcome,
+            benchmark="videomme_v2",
+            group_type=group_type,
+            group_structure=structure,
+            **facts,
+        )
+        for number, outcome in enumerate(outcomes, start=1)
+    ]
+
+
+def questions_of(rows: Iterable[ScoredQuestion]) -> list[Question]:
+    """The questions that `rows` answer, with made-up texts."""
+    return [
+        Question(
+            benchmark=row.benchmark,
+            question_id=row.question_id,
+            video_id=row.video_id,
+            youtube_id=f"youtube{row.video_id}",
+            url=None,
+            question=f"What happens in {row.question_id},\nand why?",
+            options=("A. Apples.", 'B. "Bees"', "C. Cats, dogs", "D. Dots"),
+            answer=row.answer,
+            duration=row.duration,
+            domain=row.domain,
+            sub_category=row.sub_category,
+            task_type=row.task_type,
+            group_type=row.group_type,
+            group_structure=row.group_structure,
+            level=row.level,
+            second_head=row.second_head,
+            third_head=row.third_head,
+        )
+        for row in rows
+    ]
+
+
+def response_to(question: Question, raw_output: str | None, **facts: Any) -> Response:
+    """A response to `question`; None is a failed request."""
+    response = Response(
+        benchmark=question.benchmark,
+        evaluation="made-up",
+        video_id=question.video_id,
+        question_id=question.question_id,
+        sample=0,
+        request_fingerprint="f",
+        model="made-up-model",
+        num_frames=8,
+        raw_output=raw_output,
+        reasoning=None,
+        finish_reason="stop" if raw_output else None,
+        error=None if raw_output else "the endpoint was down",
+        reported_model=None,
+        system_fingerprint=None,
+        prompt_tokens=10,
+        completion_tokens=1,
+        cached_tokens=None,
+        reasoning_tokens=None,
+        usage_json=None,
+        cost_dollars=0.5,
+        latency_seconds=2.0,
+        attempts=3,
+        answered_at=None,
+    )
+    return replace(response, **facts)

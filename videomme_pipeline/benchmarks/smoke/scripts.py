@@ -1,0 +1,262 @@
+"""The scripts of the smoke videos: what happens in which scene, from a seed.
+
+A script is the one source of truth: `smoke_drawing` draws the pictures and subtitles from it,
+`smoke_questions` asks about it. No picture is drawn and no question is worded here.
+"""
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+from videomme_pipeline.benchmarks.question import Duration
+
+SEED = 20261
+
+
+class Shape(StrEnum):
+    CIRCLE = "circles"
+    SQUARE = "squares"
+    TRIANGLE = "triangles"
+    STAR = "stars"
+    DIAMOND = "diamonds"
+    HEXAGON = "hexagons"
+    CROSS = "crosses"
+    RING = "rings"
+
+
+class Colour(StrEnum):
+    RED = "red"
+    ORANGE = "orange"
+    YELLOW = "yellow"
+    GREEN = "green"
+    BLUE = "blue"
+    PURPLE = "purple"
+    WHITE = "white"
+    BLACK = "black"
+
+
+class Motion(StrEnum):
+    """How the shapes of a scene move, all of them together."""
+
+    TO_THE_RIGHT = "They drift to the right"
+    TO_THE_LEFT = "They drift to the left"
+    UPWARDS = "They climb upwards"
+    DOWNWARDS = "They sink downwards"
+    UP_AND_DOWN = "They bob up and down"
+    SIDE_TO_SIDE = "They sway side to side"
+    IN_A_CIRCLE = "They move in a circle"
+    STILL = "They do not move at all"
+
+
+class Corner(StrEnum):
+    TOP_LEFT = "The top left"
+    TOP_RIGHT = "The top right"
+    BOTTOM_LEFT = "The bottom left"
+    BOTTOM_RIGHT = "The bottom right"
+
+
+MIN_COUNT, MAX_COUNT = 2, 9
+
+SIGNS = (
+    "AMBER", "BIRCH", "COBALT", "DRAGON", "EAGLE", "FALCON", "GINGER", "HAZEL", "INDIGO", "JASPER",
+    "KODIAK", "LOTUS", "MAPLE", "NECTAR", "OSPREY", "PEPPER", "QUARTZ", "RAVEN", "SIERRA", "TOPAZ",
+)  # fmt: skip
+PEOPLE = (
+    "Anna", "Bruno", "Clara", "David", "Elena", "Felix", "Grace", "Henry", "Irene", "Jonas",
+    "Karin", "Lucas", "Maria", "Nadia", "Oscar", "Paula",
+)  # fmt: skip
+ITEMS = (
+    "ladder", "lantern", "compass", "blanket", "hammer", "camera", "bucket", "whistle", "mirror",
+    "notebook", "helmet", "basket", "scissors", "umbrella", "magnet", "thermos",
+)  # fmt: skip
+REASONS = (
+    "the floor is wet", "the gate is locked", "the lamp is broken", "the guide is late",
+    "the wind is strong", "the map is missing", "the battery is empty", "the road is closed",
+    "the crowd is large", "the phone is ringing", "the paint is fresh", "the music is loud",
+    "the water is cold", "the ticket is lost", "the bell is silent", "the wheel is loose",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One scene, start included, end excluded; what is on screen and what is said.
+
+    `code` is a label in `corner`; `left_sign` and `right_sign` stand at the picture's edges.
+    The narrator says that `person` asks for `item`, and stops because of `reason`.
+    """
+
+    start_seconds: int
+    end_seconds: int
+    heading: str
+    shape: Shape
+    colour: Colour
+    count: int
+    motion: Motion
+    code: str
+    corner: Corner
+    left_sign: str
+    right_sign: str
+    person: str
+    item: str
+    reason: str
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is said, over and over, while the scene lasts."""
+        return (
+            f"At the {self.heading.lower()}, {self.person} asks for the {self.item}.",
+            f"{self.person} stops at the {self.heading.lower()} because {self.reason}.",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One drawn video. `narrated` says whether it has subtitles.
+
+    `headings` are all that its scenes could have had; those not used are good wrong answers.
+    """
+
+    video_id: str
+    title: str
+    topic: str
+    domain: str
+    sub_category: str
+    duration: Duration
+    width: int
+    height: int
+    frames_per_second: int
+    narrated: bool
+    headings: tuple[str, ...]
+    scenes: tuple[Scene, ...]
+
+    @property
+    def length_seconds(self) -> int:
+        return self.scenes[-1].end_seconds
+
+    def scene_at(self, seconds: float) -> Scene:
+        """The scene on screen at `seconds`; the last one from the end on."""
+        return next((it for it in self.scenes if seconds < it.end_seconds), self.scenes[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Theme:
+    domain: str
+    sub_category: str
+    title: str
+    topic: str
+    headings: str
+    """Blank-separated words, at least as many as any script has scenes."""
+    duration: Duration = Duration.SHORT
+    narrated: bool = True
+
+
+_THEMES = (
+    _Theme("Knowledge", "Astronomy", "Night Sky", "finding planets in the night sky",
+           "OBSERVATORY DOME TELESCOPE CRATER COMET ORBIT SUNRISE ECLIPSE", Duration.MEDIUM),
+    _Theme("Knowledge", "Geography", "River Atlas", "following a river to the sea",
+           "SPRING GORGE WATERFALL CANYON VALLEY MEADOW ESTUARY COAST"),
+    _Theme("Knowledge", "Humanity & History", "Old Town", "the history of an old town",
+           "CASTLE TOWER CHAPEL ARCHIVE TAVERN GARRISON HARBOUR MINT", Duration.LONG),
+    _Theme("Knowledge", "Technology", "Robot Lab", "building a robot in a laboratory",
+           "WORKBENCH SENSOR MOTOR BATTERY ARENA CIRCUIT DISPLAY CHARGER"),
+    _Theme("Film & Television", "Animation", "Paper Fox", "a paper fox that looks for its home",
+           "FOREST CAVE LAKE ISLAND VILLAGE ORCHARD MILL DESERT"),
+    _Theme("Film & Television", "News Report", "City News", "the evening news of a small city",
+           "STUDIO COUNCIL HOSPITAL AIRPORT STATION WEATHER STADIUM SCHOOL", Duration.MEDIUM),
+    _Theme("Film & Television", "Documentary", "Deep Water", "divers who explore a sunken ship",
+           "PIER ANCHOR REEF WRECK CABIN TUNNEL LAGOON BEACH"),
+    _Theme("Sports Competition", "Athletics", "Track Day", "a day at an athletics meeting",
+           "SPRINT HURDLES JAVELIN DISCUS RELAY MARATHON PODIUM WARMUP"),
+    _Theme("Sports Competition", "Basketball", "Hoop Finals", "the finals of a basketball cup",
+           "TIPOFF DEFENCE TIMEOUT REBOUND FREETHROW BUZZER LOCKER BENCH", narrated=False),
+    _Theme("Sports Competition", "Other Sports", "Sail Cup", "a regatta around three islands",
+           "MARINA STARTLINE BUOY HEADLAND LIGHTHOUSE STRAIT FINISH CLUBHOUSE", Duration.MEDIUM),
+    _Theme("Sports Competition", "Football", "Cup Match", "a football match in the rain",
+           "KICKOFF MIDFIELD THROWIN PENALTY HALFTIME GOALPOST TRIBUNE WHISTLE"),
+    _Theme("Artistic Performance", "Magic Show", "Grand Illusion", "a magician and his tricks",
+           "CURTAIN CABINET CARDS DOVES MIRROR CHAINS VANISH APPLAUSE"),
+    _Theme("Artistic Performance", "Stage Play", "Winter Play", "a stage play about a winter inn",
+           "OVERTURE KITCHEN STAIRWAY CELLAR BALCONY FIREPLACE FINALE LOBBY", Duration.MEDIUM),
+    _Theme("Artistic Performance", "Acrobatics", "Sky Circus", "acrobats under a circus roof",
+           "TRAPEZE TIGHTROPE JUGGLER UNICYCLE CANNON PYRAMID HOOPS PARADE"),
+    _Theme("Life Record", "Food", "Bread Diary", "baking bread from grain to loaf",
+           "FLOUR YEAST DOUGH OVEN CRUST TOASTER PANTRY TABLE"),
+    _Theme("Life Record", "Travel", "Island Tour", "a bicycle tour across an island",
+           "FERRY MARKET BRIDGE VINEYARD TEMPLE CAMPSITE SUMMIT GARDEN", Duration.LONG),
+    _Theme("Life Record", "Pet & Animal", "Farm Friends", "the animals of a small farm",
+           "STABLE POND KENNEL PADDOCK BARN HENHOUSE PASTURE SHED", narrated=False),
+    _Theme("Life Record", "Handicraft", "Wood Shop", "making a chair out of oak",
+           "SAWMILL BLUEPRINT LATHE SANDING VARNISH CLAMPS DRILL SHOWROOM"),
+    _Theme("Multilingual", "Multilingual", "Bonjour Paris", "learning French on a walk in Paris",
+           "MARCHE JARDIN GARE EGLISE PONT MUSEE LIBRAIRIE BOULANGERIE"),
+    _Theme("Multilingual", "Multilingual", "Hola Sevilla", "learning Spanish at a fair in Seville",
+           "PLAZA MERCADO PUENTE ESTACION IGLESIA PLAYA COCINA TEATRO", Duration.MEDIUM),
+    _Theme("Multilingual", "Multilingual", "Guten Tag", "learning German in an alpine village",
+           "BAHNHOF KIRCHE RATHAUS BRUNNEN SCHLOSS BERGHAUS GARTEN SEEUFER"),
+)  # fmt: skip
+
+_SCENES = {Duration.SHORT: 5, Duration.MEDIUM: 6, Duration.LONG: 8}
+_SCENE_SECONDS = {Duration.SHORT: (4, 10), Duration.MEDIUM: (40, 50), Duration.LONG: (225, 225)}
+_SIZE = {Duration.SHORT: (640, 360), Duration.MEDIUM: (480, 270), Duration.LONG: (320, 180)}
+
+
+@cache
+def scripts(seed: int = SEED) -> tuple[Script, ...]:
+    """The drawn videos, ids "001" and on; another seed gives other scenes, not other themes."""
+    return tuple(
+        _script(theme, f"{number:03d}", random.Random(f"{seed}/{number}"))
+        for number, theme in enumerate(_THEMES, start=1)
+    )
+
+
+def _script(theme: _Theme, video_id: str, draw: random.Random) -> Script:
+    width, height = _SIZE[theme.duration]
+    return Script(
+        video_id=video_id,
+        title=theme.title,
+        topic=theme.topic,
+        domain=theme.domain,
+        sub_category=theme.sub_category,
+        duration=theme.duration,
+        width=width,
+        height=height,
+        frames_per_second=draw.choice((24, 25, 30)) if theme.duration is Duration.SHORT else 24,
+        narrated=theme.narrated,
+        headings=tuple(theme.headings.split()),
+        scenes=_scenes(theme, draw),
+    )
+
+
+def _scenes(theme: _Theme, draw: random.Random) -> tuple[Scene, ...]:
+    """Scenes in which everything that can be asked for is different from scene to scene."""
+    count = _SCENES[theme.duration]
+    headings = draw.sample(theme.headings.split(), count)
+    shapes, colours = draw.sample(list(Shape), count), draw.sample(list(Colour), count)
+    counts = draw.sample(range(MIN_COUNT, MAX_COUNT + 1), count)
+    motions = draw.sample(list(Motion), count)
+    signs = draw.sample(SIGNS, 2 * count)
+    people, items = draw.sample(PEOPLE, count), draw.sample(ITEMS, count)
+    reasons = draw.sample(REASONS, count)
+    scenes: list[Scene] = []
+    for place in range(count):
+        start = scenes[-1].end_seconds if scenes else 0
+        scenes.append(
+            Scene(
+                start_seconds=start,
+                end_seconds=start + draw.randint(*_SCENE_SECONDS[theme.duration]),
+                heading=headings[place],
+                shape=shapes[place],
+                colour=colours[place],
+                count=counts[place],
+                motion=motions[place],
+                code=f"{draw.choice('HKMTWX')}{draw.randint(1000, 9999)}",
+                corner=draw.choice(list(Corner)),
+                left_sign=signs[2 * place],
+                right_sign=signs[2 * place + 1],
+                person=people[place],
+                item=items[place],
+                reason=reasons[place],
+            )
+        )
+    return tuple(scenes)

@@ -1,0 +1,137 @@
+"""An annotation table as published: its columns, cells and counts, checked with clear errors.
+
+What a cell means belongs to the benchmark's own reader.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from videomme_pipeline.benchmarks.question import Letter, Question, videos_of
+from videomme_pipeline.benchmarks.release import Release
+from videomme_pipeline.errors import AnnotationError
+
+# Ids become file names and partition keys, so nothing that could leave a folder may be one.
+# A leading hyphen is fine (several YouTube ids have it), a leading dot or a slash is not.
+_FILE_STEM = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationTable:
+    """The rows of one annotation file, and how to say what is wrong with one."""
+
+    name: str
+    release: Release
+    rows: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def read(cls, source: Path | pa.Table, release: Release, columns: Sequence[str]) -> Self:
+        """The rows of `source` (a Parquet file or a table), which must have all `columns`.
+
+        Raises:
+            AnnotationError: when the file is missing, is not Parquet or lacks columns.
+        """
+        name = str(source) if isinstance(source, Path) else "the annotation table"
+        table = cls(name, release, ())
+        held = table._open(source) if isinstance(source, Path) else source
+        missing = [column for column in columns if column not in held.column_names]
+        if missing:
+            raise table.error(
+                None,
+                f"columns missing: {', '.join(missing)} (found {', '.join(held.column_names)})",
+            )
+        return cls(name, release, held.select(list(columns)).to_pylist())
+
+    def _open(self, path: Path) -> pa.Table:
+        try:
+            return pq.read_table(path)
+        except FileNotFoundError:
+            raise AnnotationError(f"{path}: no such file") from None
+        except (pa.ArrowInvalid, OSError) as error:
+            raise self.error(None, f"not readable as Parquet ({error})") from error
+
+    def error(self, row: Mapping[str, Any] | None, found: str) -> AnnotationError:
+        """An error about one row, or about the whole table, that says which revision is right."""
+        item = f"{self.name}, question {row['question_id']}" if row else self.name
+        return AnnotationError(
+            f"{item}: {found}. This is not the published {self.release.annotations} of "
+            f"{self.release.repository}; other revisions have other rows and columns. Use "
+            f"revision {self.release.revision}."
+        )
+
+    def text(self, row: Mapping[str, Any], column: str) -> str:
+        """A cell that must hold text, exactly as published: prompts are compared to the letter."""
+        value = row[column]
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(row, f"`{column}` must be a text, found {value!r}")
+        return value
+
+    def text_or_none(self, row: Mapping[str, Any], column: str) -> str | None:
+        """A cell that may be empty: null, NaN and blank text are all None."""
+        value = row[column]
+        text = "" if value is None else str(value).strip()
+        return text if text and text.lower() not in ("nan", "none") else None
+
+    def file_stem(self, row: Mapping[str, Any], column: str) -> str:
+        """An id that files are named after."""
+        value = self.text(row, column).strip()
+        if not _FILE_STEM.fullmatch(value):
+            raise self.error(row, f"`{column}` cannot name a file: {value!r}")
+        return value
+
+    def one_of(self, row: Mapping[str, Any], column: str, known: Sequence[str]) -> str:
+        """A cell of a closed set."""
+        value = self.text(row, column).strip()
+        if value not in known:
+            raise self.error(row, f"`{column}` is {value!r}, not one of {', '.join(known)}")
+        return value
+
+    def answer(self, row: Mapping[str, Any], option_count: int) -> Letter:
+        """The right letter, which must be one that the question offers."""
+        value = self.text(row, "answer").strip().upper()
+        offered = tuple(Letter)[:option_count]
+        if value not in offered:
+            raise self.error(row, f"`answer` is {value!r}, the options are {', '.join(offered)}")
+        return Letter(value)
+
+    def check_counts(self, questions: Sequence[Question], videos: int | None) -> None:
+        """Row counts, unique ids and complete sets of questions.
+
+        Raises:
+            AnnotationError: naming the counts, or the first ids, that are not as published.
+        """
+        references = videos_of(questions)
+        by_video = Counter(question.video_id for question in questions)
+        per_video = self.release.questions_per_video
+        if videos is not None and (len(by_video), len(questions)) != (videos, videos * per_video):
+            raise self.error(
+                None,
+                f"{len(questions):,} questions on {len(by_video):,} videos, "
+                f"expected {videos * per_video:,} on {videos:,}",
+            )
+        repeated = _repeated(question.question_id for question in questions)
+        if repeated:
+            raise self.error(None, f"question ids that stand twice: {_listed(repeated)}")
+        uneven = [video_id for video_id, count in by_video.items() if count != per_video]
+        if uneven:
+            raise self.error(None, f"videos without {per_video} questions: {_listed(uneven)}")
+        unclear = _repeated(reference.video_id for reference in references) or _repeated(
+            reference.file_stem for reference in references
+        )
+        if unclear:
+            raise self.error(None, f"ids that stand for more than one video: {_listed(unclear)}")
+
+
+def _repeated(values: Iterable[str]) -> list[str]:
+    return [value for value, count in Counter(values).items() if count > 1]
+
+
+def _listed(values: Sequence[str], shown: int = 10) -> str:
+    rest = f" and {len(values) - shown} more" if len(values) > shown else ""
+    return ", ".join(values[:shown]) + rest

@@ -1,0 +1,151 @@
+"""Video-MME (v1): where it is published and how its annotation table becomes questions.
+
+900 videos with three questions of four options each. Nothing is downloaded here.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from videomme_pipeline.benchmarks.question import Duration, Question
+from videomme_pipeline.benchmarks.release import Release
+from videomme_pipeline.benchmarks.table import AnnotationTable
+
+RELEASE = Release(
+    benchmark="videomme",
+    repository="lmms-eval/Video-MME",  # published as lmms-lab/Video-MME, later renamed
+    revision="ead1408f75b618502df9a1d8e0950166bf0a2a0b",
+    annotations="videomme/test-00000-of-00001.parquet",
+    subtitles="subtitle.zip",
+    archives=tuple(f"videos_chunked_{number:02d}.zip" for number in range(1, 21)),
+    sha256={
+        "videomme/test-00000-of-00001.parquet": (
+            "7fffab8ed38ecc2f9f0eca4c44d8a11636f0ee96116ede83580c8b9ae0faf986"
+        ),
+        "subtitle.zip": "a2ee50c5912d23301ddf2c5036c19c4ac4eb2116cd9874aeecd026c4eff45a34",
+    },
+    videos=900,
+    questions_per_video=3,
+    videos_per_archive=None,
+    video_folder="data",
+    subtitle_folder="subtitle",
+    subtitle_suffix=".srt",
+)
+
+COLUMNS = (
+    "video_id",
+    "duration",
+    "domain",
+    "sub_category",
+    "url",
+    "videoID",
+    "question_id",
+    "task_type",
+    "question",
+    "options",
+    "answer",
+)
+
+# The closed sets of the benchmark (paper, table of the official report; lmms-eval stops on any
+# other value, so the published table holds no other).
+DOMAINS = (
+    "Knowledge",
+    "Film & Television",
+    "Sports Competition",
+    "Artistic Performance",
+    "Life Record",
+    "Multilingual",
+)
+SUB_CATEGORIES = (
+    "Humanity & History",
+    "Literature & Art",
+    "Biology & Medicine",
+    "Finance & Commerce",
+    "Astronomy",
+    "Geography",
+    "Law",
+    "Life Tip",
+    "Technology",
+    "Animation",
+    "Movie & TV Show",
+    "Documentary",
+    "News Report",
+    "Esports",
+    "Basketball",
+    "Football",
+    "Athletics",
+    "Other Sports",
+    "Stage Play",
+    "Magic Show",
+    "Variety Show",
+    "Acrobatics",
+    "Handicraft",
+    "Food",
+    "Fashion",
+    "Daily Life",
+    "Travel",
+    "Pet & Animal",
+    "Exercise",
+    "Multilingual",
+)
+TASK_TYPES = (
+    "Temporal Perception",
+    "Spatial Perception",
+    "Attribute Perception",
+    "Action Recognition",
+    "Object Recognition",
+    "OCR Problems",
+    "Counting Problem",
+    "Temporal Reasoning",
+    "Spatial Reasoning",
+    "Action Reasoning",
+    "Object Reasoning",
+    "Information Synopsis",
+)
+
+
+def read_questions(
+    source: Path | pa.Table,
+    *,
+    benchmark: str = RELEASE.benchmark,
+    videos: int | None = RELEASE.videos,
+) -> tuple[Question, ...]:
+    """The questions in a v1 annotation table (a Parquet file, or the table itself), in its order.
+
+    `videos` is how many videos the table must hold; None takes any number. Questions and
+    options keep their newlines; duplicate options stay (ten published questions have them).
+
+    Raises:
+        AnnotationError: when columns, counts, ids, answers or closed sets are not those of the
+            pinned release; the message names what was found.
+    """
+    table = AnnotationTable.read(source, RELEASE, COLUMNS)
+    questions = tuple(_question(table, row, benchmark) for row in table.rows)
+    table.check_counts(questions, videos)
+    return questions
+
+
+def _question(table: AnnotationTable, row: Mapping[str, Any], benchmark: str) -> Question:
+    options = row["options"]
+    if not isinstance(options, list) or len(options) != 4 or not all(map(_is_text, options)):
+        raise table.error(row, f"`options` must be four texts, found {options!r}")
+    return Question(
+        benchmark=benchmark,
+        question_id=table.text(row, "question_id").strip(),
+        video_id=table.file_stem(row, "video_id"),
+        youtube_id=table.file_stem(row, "videoID"),
+        url=table.text_or_none(row, "url"),
+        question=table.text(row, "question"),
+        options=tuple(options),
+        answer=table.answer(row, option_count=4),
+        duration=Duration(table.one_of(row, "duration", tuple(Duration))),
+        domain=table.one_of(row, "domain", DOMAINS),
+        sub_category=table.one_of(row, "sub_category", SUB_CATEGORIES),
+        task_type=table.one_of(row, "task_type", TASK_TYPES),
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())

@@ -1,0 +1,145 @@
+"""Video-MME-v2: where it is published and how its annotation table becomes questions.
+
+800 videos with one group of four questions each, up to eight options a question. Nothing is
+downloaded here, and no group is scored.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from videomme_pipeline.benchmarks.question import GroupType, Letter, Question
+from videomme_pipeline.benchmarks.release import Release
+from videomme_pipeline.benchmarks.table import AnnotationTable
+
+RELEASE = Release(
+    benchmark="videomme_v2",
+    repository="MME-Benchmarks/Video-MME-v2",
+    revision="6e4bebb03202e1ddbf3d37703e560e51c5aa2d64",
+    annotations="test.parquet",
+    subtitles="subtitle.zip",
+    archives=tuple(f"videos/{number:03d}.zip" for number in range(1, 41)),
+    sha256={
+        "test.parquet": "8dc7f8c8830aa49dd08a82592f8276899472a145155dde3bea5dd6914a65a9b4",
+        "subtitle.zip": "adbd3cfd98bd03756398d1c8b63c7bcddf0e5c2494b6a0736ed890456021c287",
+    },
+    videos=800,
+    questions_per_video=4,
+    videos_per_archive=20,
+    video_folder="videos",
+    subtitle_folder="subtitle",
+    subtitle_suffix=".jsonl",
+)
+
+COLUMNS = (
+    "video_id",
+    "url",
+    "group_type",
+    "group_structure",
+    "question_id",
+    "question",
+    "options",
+    "answer",
+    "level",
+    "second_head",
+    "third_head",
+)
+
+LOGIC_STRUCTURES = ("[1,2,3,4]", "[1,[2,3],4]", "[[1,2],3,4]")
+
+_LEVEL = re.compile(r"(?:level[\s_-]*)?([123])(?:\.0)?", re.IGNORECASE)
+
+
+def read_questions(
+    source: Path | pa.Table,
+    *,
+    benchmark: str = RELEASE.benchmark,
+    videos: int | None = RELEASE.videos,
+) -> tuple[Question, ...]:
+    """The questions in a v2 annotation table (a Parquet file, or the table itself), in its order.
+
+    `videos` is how many videos the table must hold; None takes any number. `level` and the heads
+    are those of the question's own row: the first release has them only on a group's last row
+    (None elsewhere), the pinned one on every row, where they may differ within a group.
+
+    Raises:
+        AnnotationError: when columns, counts, ids, answers, options or group structures are not
+            those of the pinned release; the message names what was found.
+    """
+    table = AnnotationTable.read(source, RELEASE, COLUMNS)
+    questions = tuple(_question(table, row, benchmark) for row in table.rows)
+    table.check_counts(questions, videos)
+    return questions
+
+
+def split_options(text: str) -> tuple[str, ...]:
+    """Options published as one text, "A. …" to at most "H. …", each beginning on a line.
+
+    A line begins the next option only when it starts with the next letter in order, so an option
+    may itself hold newlines. Joined by newlines, the options are the text again. Empty when the
+    text does not begin with option A.
+    """
+    options: list[str] = []
+    for line in text.lstrip("\n").split("\n"):
+        if len(options) < len(Letter) and re.match(rf"\s*{_letter(len(options))}\s*[.):]", line):
+            options.append(line)
+        elif options:
+            options[-1] += "\n" + line
+        else:
+            return ()
+    return tuple(options)
+
+
+def _letter(place: int) -> Letter:
+    return tuple(Letter)[place]
+
+
+def _question(table: AnnotationTable, row: Mapping[str, Any], benchmark: str) -> Question:
+    options = split_options(table.text(row, "options"))
+    if len(options) < 2:
+        raise table.error(
+            row, f"`options` must be one text of lines A., B. and on, found {row['options']!r}"
+        )
+    group_type = GroupType(table.one_of(row, "group_type", tuple(GroupType)))
+    return Question(
+        benchmark=benchmark,
+        question_id=table.text(row, "question_id").strip(),
+        video_id=table.file_stem(row, "video_id"),
+        youtube_id=None,
+        url=table.text_or_none(row, "url"),
+        question=table.text(row, "question"),
+        options=options,
+        answer=table.answer(row, option_count=len(options)),
+        group_type=group_type,
+        group_structure=_group_structure(table, row, group_type),
+        level=_level(table, row),
+        second_head=table.text_or_none(row, "second_head"),
+        third_head=table.text_or_none(row, "third_head"),
+    )
+
+
+def _group_structure(
+    table: AnnotationTable, row: Mapping[str, Any], group_type: GroupType
+) -> str | None:
+    text = table.text_or_none(row, "group_structure")
+    structure = "".join(text.split()) if text else None
+    if group_type is GroupType.LOGIC and structure not in LOGIC_STRUCTURES:
+        raise table.error(
+            row,
+            f"`group_structure` of a logic group must be one of {', '.join(LOGIC_STRUCTURES)}, "
+            f"found {row['group_structure']!r}",
+        )
+    return structure
+
+
+def _level(table: AnnotationTable, row: Mapping[str, Any]) -> int | None:
+    text = table.text_or_none(row, "level")
+    if text is None:
+        return None
+    match = _LEVEL.fullmatch(text)
+    if match is None:
+        raise table.error(row, f"`level` must be 1, 2 or 3, found {row['level']!r}")
+    return int(match.group(1))

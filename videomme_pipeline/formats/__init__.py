@@ -1,0 +1,1 @@
+"""Formats: each module reads and writes the results files of one evaluator."""

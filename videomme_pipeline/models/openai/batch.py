@@ -1,0 +1,273 @@
+"""The same model at batch prices: questions wait until there are enough for a file.
+
+OpenAI's Batch API answers within a day for half the price. Behind the protocol nothing changes:
+`respond` returns when the batch that holds the question is done. The endpoint itself remembers
+what was submitted: a batch carries the fingerprints of its requests in its metadata, so that a
+run that was killed finds its batches again and pays for nothing twice.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import openai
+import orjson
+from openai.types import Batch
+
+from videomme_pipeline.errors import ModelError, VideoMMEError
+from videomme_pipeline.models.catalog import ModelSpec
+from videomme_pipeline.models.openai.client import (
+    RequestBody,
+    connect,
+    kind_of_status,
+    read_reply,
+    request_body,
+    status_failure,
+)
+from videomme_pipeline.models.openai.connections import Answer
+from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
+
+MAX_FILE_BYTES = 190_000_000
+"""Just below the 200 MB that OpenAI takes in one file."""
+MAX_REQUESTS = 300
+"""As many fingerprints as fit into the 16 × 512 characters of a batch's metadata."""
+RECALL_SECONDS = 48 * 3600
+"""Older batches are not looked at again."""
+
+_PER_KEY = 20
+_ENDED_BADLY = frozenset({"failed", "expired", "cancelled"})
+
+
+@dataclass
+class _Part:
+    """Questions that go into the next file. The bodies are on disk, not in memory."""
+
+    path: Path
+    fingerprints: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+class OpenAIBatchModel:
+    """A model of the catalog with `service_tier: batch`.
+
+    A file is submitted when it is full, or when no further question came for
+    `gather_seconds`; so as many questions share a file as are in flight.
+    """
+
+    needs_frames = True
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        *,
+        api_key: str | None = None,
+        poll_seconds: float = 30.0,
+        gather_seconds: float = 5.0,
+    ) -> None:
+        self.spec = spec
+        self._api_key = api_key
+        self._poll_seconds = poll_seconds
+        self._gather_seconds = gather_seconds
+        self._client: openai.AsyncOpenAI | None = None
+        self._recalled: asyncio.Task[None] | None = None
+        self._part: _Part | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return self.spec.identity
+
+    async def respond(self, request: Request) -> Reply:
+        """One answer, within a day.
+
+        Raises:
+            ResponseFailure: when the batch ended without it, or the answer is none.
+            ModelError: when the key is rejected or the endpoint knows no batches.
+        """
+        body = request_body(self.spec, request)
+        if self._recalled is None:
+            self._recalled = asyncio.create_task(self._recall())
+        await self._recalled
+        fingerprint = request.fingerprint
+        answer = self._answers.get(fingerprint)
+        if answer is None:
+            answer = self._answers[fingerprint] = asyncio.get_running_loop().create_future()
+            self._add(fingerprint, body)
+        try:
+            line = await asyncio.shield(answer)
+        finally:
+            if answer.done():
+                # Asked again, a question goes into a new batch.
+                self._answers.pop(fingerprint, None)
+        return _reply_of(line, self.spec, request)
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._part is not None:
+            self._part.path.unlink(missing_ok=True)
+        client, self._client = self._client, None
+        self._recalled, self._part = None, None
+        self._answers.clear()
+        if client is not None:
+            await client.close()
+
+    def _connected(self) -> openai.AsyncOpenAI:
+        if self._client is None:
+            self._client = connect(self.spec, self._api_key)
+        return self._client
+
+    async def _recall(self) -> None:
+        """Find the batches that earlier runs submitted, the newest first."""
+        try:
+            async for batch in await self._connected().batches.list():
+                if time.time() - batch.created_at > RECALL_SECONDS:
+                    return
+                wanted = [
+                    fingerprint
+                    for fingerprint in _fingerprints_in(batch)
+                    if fingerprint not in self._answers
+                ]
+                if wanted and batch.status not in _ENDED_BADLY:
+                    self._expect(wanted)
+                    self._start(self._watch(batch, wanted), wanted)
+        except openai.OpenAIError as error:
+            self._recalled = None
+            raise self._failure(error) from error
+
+    def _expect(self, fingerprints: Sequence[str]) -> None:
+        loop = asyncio.get_running_loop()
+        for fingerprint in fingerprints:
+            future: asyncio.Future[dict[str, Any]] = loop.create_future()
+            # Nobody may ever ask for an answer of an earlier run.
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._answers[fingerprint] = future
+
+    def _add(self, fingerprint: str, body: RequestBody) -> None:
+        head = {"custom_id": fingerprint, "method": "POST", "url": "/v1/chat/completions"}
+        line_bytes = body.size + len(orjson.dumps(head)) + len(b',"body":}\n')
+        if self._part is not None and self._part.size + line_bytes > MAX_FILE_BYTES:
+            self._submit()
+        if self._part is None:
+            with tempfile.NamedTemporaryFile(suffix=".jsonl", delete=False) as file:
+                self._part = _Part(Path(file.name))
+        part = self._part
+        with part.path.open("ab") as file:
+            file.write(orjson.dumps(head)[:-1] + b',"body":')
+            file.writelines(body.chunks())
+            file.write(b"}\n")
+        part.fingerprints.append(fingerprint)
+        part.size += line_bytes
+        if self._timer is not None:
+            self._timer.cancel()
+        if len(part.fingerprints) >= MAX_REQUESTS:
+            self._submit()
+        else:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._gather_seconds, self._submit)
+
+    def _submit(self) -> None:
+        part, self._part = self._part, None
+        if part is not None:
+            self._start(self._run(part), part.fingerprints)
+
+    def _start(self, work: Any, fingerprints: Sequence[str]) -> None:
+        """Run `work`; what it raises is raised to everyone who waits for `fingerprints`."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except (openai.OpenAIError, ResponseFailure, ModelError) as error:
+                failure = self._failure(error)
+                for fingerprint in fingerprints:
+                    answer = self._answers.get(fingerprint)
+                    if answer is not None and not answer.done():
+                        answer.set_exception(failure)
+
+        task = asyncio.create_task(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, part: _Part) -> None:
+        client = self._connected()
+        try:
+            uploaded = await client.files.create(file=part.path, purpose="batch")
+        finally:
+            part.path.unlink(missing_ok=True)
+        batch = await client.batches.create(
+            input_file_id=uploaded.id,
+            endpoint="/v1/chat/completions",
+            completion_window="24h",
+            metadata=dict(_metadata_of(part.fingerprints)),
+        )
+        await self._watch(batch, part.fingerprints)
+
+    async def _watch(self, batch: Batch, fingerprints: Sequence[str]) -> None:
+        """Wait for `batch` and hand out what it gives for `fingerprints`."""
+        client = self._connected()
+        while batch.status != "completed" and batch.status not in _ENDED_BADLY:
+            await asyncio.sleep(self._poll_seconds)
+            batch = await client.batches.retrieve(batch.id)
+        for file_id in (batch.output_file_id, batch.error_file_id):
+            if file_id is not None:
+                content = await client.files.content(file_id)
+                self._hand_out(content.content.splitlines(), set(fingerprints))
+        for fingerprint in fingerprints:
+            answer = self._answers.get(fingerprint)
+            if answer is not None and not answer.done():
+                answer.set_exception(
+                    ResponseFailure(
+                        FailureKind.SERVER_ERROR, f"batch {batch.id} {batch.status} without it"
+                    )
+                )
+
+    def _hand_out(self, lines: Sequence[bytes], wanted: set[str]) -> None:
+        for line in lines:
+            found = orjson.loads(line)
+            answer = self._answers.get(found["custom_id"])
+            if found["custom_id"] in wanted and answer is not None and not answer.done():
+                answer.set_result(found)
+
+    def _failure(self, error: openai.OpenAIError | VideoMMEError) -> VideoMMEError:
+        if isinstance(error, openai.APIStatusError):
+            response = error.response
+            answer = Answer(response.status_code, response.headers, response.content)
+            return status_failure(answer, self.spec)
+        if isinstance(error, openai.OpenAIError):
+            return ResponseFailure(FailureKind.CONNECTION, f"{type(error).__name__}: {error}")
+        return error
+
+
+def _reply_of(line: dict[str, Any], spec: ModelSpec, request: Request) -> Reply:
+    response = line.get("response") or {}
+    status = response.get("status_code")
+    if status == 200:
+        return read_reply(orjson.dumps(response.get("body")), spec, request)
+    error = line.get("error") or (response.get("body") or {}).get("error") or {}
+    code = error.get("code") if isinstance(error, dict) else None
+    kind = FailureKind.SERVER_ERROR if status is None else kind_of_status(status, code)
+    raise ResponseFailure(kind, f"in a batch: {error}", status=status)
+
+
+def _metadata_of(fingerprints: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for number, start in enumerate(range(0, len(fingerprints), _PER_KEY)):
+        yield f"videomme_{number:02d}", " ".join(fingerprints[start : start + _PER_KEY])
+
+
+def _fingerprints_in(batch: Batch) -> Iterator[str]:
+    for key, value in (batch.metadata or {}).items():
+        if key.startswith("videomme_"):
+            yield from value.split()

@@ -1,0 +1,1 @@
+"""Nightly runs: one scheduled re-evaluation compared with its baseline and its history."""

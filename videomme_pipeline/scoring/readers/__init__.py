@@ -1,0 +1,1 @@
+"""Answer readers: which letter a response gives, by which rule and from which characters."""

@@ -1,0 +1,378 @@
+"""An optional second reader: a model is asked about the responses that `strict` could not read.
+
+It is never asked about errors, refusals or what `strict` did read, and never sees the right
+answer. Its requests go through the journal like every other, so none is sent twice, and one
+that fails is a failure and no verdict. What it read carries the rule `judge`, so that a score
+with it and without it stand beside each other.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import field_validator
+
+from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.errors import ConfigurationError, VideoMMEError
+from videomme_pipeline.fingerprint import Spec, fingerprint
+from videomme_pipeline.frames.cache import NO_FRAMES
+from videomme_pipeline.models.catalog import Catalog, ModelKind, ModelSpec, build_model
+from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.responses.collect import (
+    Plan,
+    VideoRequests,
+    collect_now,
+    request_fingerprint,
+    video_fingerprint,
+)
+from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.readers.strict import read_strict
+from videomme_pipeline.scoring.score import outcome_of
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+
+TEMPLATE = """\
+Someone was asked a multiple-choice question and replied in their own words.
+
+Question: {question}
+Options:
+{options}
+
+Their reply, between the lines:
+-----
+{response}
+-----
+
+Which option does the reply choose? Do not answer the question yourself. Write the one letter of \
+that option, or the word NONE when the reply chooses no option, or more than one."""
+
+ASKED_ABOUT = frozenset(("no_letter", "several_letters"))
+"""The rules of `strict` after which a judge is asked."""
+JUDGE_VERSION = 1
+"""Part of the fingerprint of every judged score; raised when a judge is asked about other
+responses, shown more of them or read differently."""
+RULE = "judge"
+"""The rule of a letter that a judge read."""
+LONGEST_RESPONSE_SHOWN = 4_000
+"""Characters of the response that the judge sees, from its end."""
+
+
+class JudgeSpec(Spec):
+    """`judge:` of an evaluation file."""
+
+    model: str
+    """A name in models.yaml."""
+    decoding: Decoding = Decoding()
+
+    @field_validator("decoding")
+    @classmethod
+    def _can_say_none(cls, decoding: Decoding) -> Decoding:
+        if decoding.constrain_answer:
+            raise ValueError("a judge must be able to say NONE; leave `constrain_answer` out")
+        return decoding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """A model that reads answers. Part of what scores are made of, and of nothing before them."""
+
+    model: ModelSpec
+    decoding: Decoding
+
+    @classmethod
+    def of(cls, spec: JudgeSpec, catalog: Catalog) -> "Judge":
+        """The judge that `spec` names.
+
+        Raises:
+            ModelError: when there is no such model.
+            ConfigurationError: when it is none that can be asked in words.
+        """
+        model = catalog.find(spec.model)
+        if model.kind is not ModelKind.OPENAI_COMPATIBLE:
+            raise ConfigurationError(
+                f"judge {model.name}: answers only questions about videos; name an "
+                "OpenAI-compatible model of models.yaml"
+            )
+        return cls(model=model, decoding=spec.decoding)
+
+    @property
+    def specification(self) -> Mapping[str, Any]:
+        """Every named value of it that can change a score."""
+        return {
+            "model": dict(self.model.identity),
+            "template": TEMPLATE,
+            "decoding": self.decoding.model_dump(mode="json"),
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the model's identity, the prompt and the decoding."""
+        return fingerprint(self.model.fingerprint, JUDGE_VERSION, TEMPLATE, self.decoding)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a judge said about one response. `letter` is None where it says none, or none alone;
+    `error` is set, and `output` None, where it gave no answer. US dollars, None if unknown."""
+
+    letter: Letter | None
+    output: str | None
+    error: str | None
+    cost_dollars: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSummary:
+    """What a judge did to a score. `failed` requests gave no verdict and are asked again.
+
+    The accuracies are those of the same rows with the judge's letters left out.
+    """
+
+    judge: str
+    asked: int
+    letters: int
+    correct: int
+    failed: int
+    cost_dollars: float | None
+    accuracy_without_judge: float
+    accuracy_of_answered_without_judge: float | None
+
+
+AskJudge = Callable[[Sequence[tuple[Question, str]]], Sequence[Verdict]]
+"""From questions, each with a response to it, to a verdict on each."""
+
+AskModel = Callable[[ModelSpec, Sequence[VideoRequests], Journal, Plan], Iterable[Response]]
+"""Every response of a model to some requests, as `collect_now` gives and raises."""
+
+
+def ask_model(
+    spec: ModelSpec, requests: Sequence[VideoRequests], journal: Journal, plan: Plan
+) -> Iterator[Response]:
+    """The model's responses, within what the plan alone says of money and pace."""
+    return collect_now(requests, build_model(spec), journal, plan)
+
+
+def ask_judge(
+    judge: Judge,
+    journal: Path,
+    evaluation: str,
+    asked: Sequence[tuple[Question, str]],
+    ask: AskModel = ask_model,
+) -> list[Verdict]:
+    """A verdict on each response in `asked`, those that `journal` holds without a request.
+
+    Money is counted under `<evaluation>@judge`. Nothing is raised for requests that fail: their
+    verdicts say why, and a later call asks them again.
+
+    Raises:
+        ModelError: when the key of the model is not set.
+    """
+    if not asked:
+        return []
+    spec = judge.model
+    plan = Plan(evaluation=f"{evaluation}@{RULE}", decoding=judge.decoding, limits=spec.limits)
+    requests = judge_requests(judge, asked)
+    held: dict[str, Response] = {}
+    why_not = "never asked"
+    with Journal(journal, flushes_every_commit=spec.costs_money) as opened:
+        responses = ask(spec, list(dict(requests).values()), opened, plan)
+        try:
+            for response in responses:
+                held[response.request_fingerprint] = response
+        except VideoMMEError as error:
+            why_not = f"not asked: {error}"
+    return [
+        _verdict(held.get(key), question.letters, why_not)
+        for (key, _), (question, _) in zip(requests, asked, strict=True)
+    ]
+
+
+def is_left_to_judge(question: Question, response: str) -> bool:
+    """Whether a judge is asked about a response that was given to `question`."""
+    return read_strict(response, question.letters, question.options).rule in ASKED_ABOUT
+
+
+def judge_requests(
+    judge: Judge, asked: Sequence[tuple[Question, str]]
+) -> list[tuple[str, VideoRequests]]:
+    """What the judge is asked about each response, after what the journal knows it by.
+
+    Equal responses to a question are one request.
+    """
+    unnamed = Plan(evaluation="", decoding=judge.decoding)  # no fingerprint knows the name
+    nothing_shown = video_fingerprint(judge.model.identity, unnamed, ())
+    prompts = [(question, _prompt(question, response)) for question, response in asked]
+    return [
+        (
+            request_fingerprint(nothing_shown, *prompted, 0),
+            VideoRequests(
+                video_id=prompted[0].video_id,
+                questions=[prompted],
+                frame_digests=(),
+                load_frames=lambda: NO_FRAMES,
+            ),
+        )
+        for prompted in prompts
+    ]
+
+
+def judge_rows(
+    scored: Sequence[tuple[Question, ScoredQuestion]], judge: str, ask: AskJudge
+) -> list[ScoredQuestion]:
+    """The rows of `scored`, with the letters that the model called `judge` reads where
+    `strict` reads none."""
+    is_open = [row.rule in ASKED_ABOUT for _, row in scored]
+    verdicts = iter(
+        ask(
+            [
+                (question, row.raw_output or "")
+                for (question, row), unread in zip(scored, is_open, strict=True)
+                if unread
+            ]
+        )
+    )
+    return [
+        _judged(replace(row, judge=judge), next(verdicts)) if unread else replace(row, judge=judge)
+        for (_, row), unread in zip(scored, is_open, strict=True)
+    ]
+
+
+def judge_lines(
+    rows: Iterable[Mapping[str, Any]], letters: Sequence[Letter], ask: AskJudge
+) -> Iterator[dict[str, Any]]:
+    """The lines that `read_lines` gives, with the letters that a judge reads where `strict` reads
+    none, and what it said (`judge_output`) or why it did not (`judge_error`).
+
+    A line that the judge is to read needs its `options`, and should have its `question`.
+    """
+    held = [dict(row) for row in rows]
+    is_open = [row.get("rule") in ASKED_ABOUT and bool(row.get("options")) for row in held]
+    verdicts = iter(
+        ask(
+            [
+                (_question_of(row, letters), row["response"])
+                for row, unread in zip(held, is_open, strict=True)
+                if unread
+            ]
+        )
+    )
+    for row, unread in zip(held, is_open, strict=True):
+        if unread:
+            verdict = next(verdicts)
+            if verdict.letter:
+                row |= {"letter": verdict.letter.value, "rule": RULE, "span": None}
+            row |= {
+                "judge_output": verdict.output,
+                "judge_error": verdict.error,
+                "judge_cost_dollars": verdict.cost_dollars,
+            }
+        elif row.get("rule") in ASKED_ABOUT:
+            row["judge_error"] = 'not asked: the line has no "options"'
+        yield row
+
+
+def without_judge(row: ScoredQuestion) -> ScoredQuestion:
+    """`row` as it stands when no judge is asked."""
+    if row.rule != RULE:
+        return row
+    return replace(
+        row,
+        extracted_answer=None,
+        rule="no_letter",
+        outcome=Outcome.UNREADABLE,
+        is_correct=False,
+    )
+
+
+def summarize_judge(rows: Sequence[ScoredQuestion]) -> JudgeSummary | None:
+    """What the judge did to the rows of one evaluation; None where there is none."""
+    if not rows or rows[0].judge is None:
+        return None
+    letters = [row for row in rows if row.rule == RULE]
+    failed = sum(row.judge_error is not None for row in rows)
+    costs = [row.judge_cost_dollars for row in rows if row.judge_cost_dollars is not None]
+    outcomes = Counter(without_judge(row).outcome for row in rows)
+    correct = outcomes[Outcome.CORRECT]
+    answered = correct + outcomes[Outcome.INCORRECT]
+    return JudgeSummary(
+        judge=rows[0].judge,
+        asked=failed + sum(row.judge_output is not None for row in rows),
+        letters=len(letters),
+        correct=sum(row.is_correct for row in letters),
+        failed=failed,
+        cost_dollars=sum(costs) if costs else None,
+        accuracy_without_judge=correct / len(rows),
+        accuracy_of_answered_without_judge=correct / answered if answered else None,
+    )
+
+
+def _judged(row: ScoredQuestion, verdict: Verdict) -> ScoredQuestion:
+    row = replace(
+        row,
+        judge_output=verdict.output,
+        judge_error=verdict.error,
+        judge_cost_dollars=verdict.cost_dollars,
+    )
+    if verdict.letter is None:
+        return row
+    outcome = outcome_of(row.answer, verdict.letter)
+    return replace(
+        row,
+        extracted_answer=verdict.letter,
+        rule=RULE,
+        span_start=None,
+        span_end=None,
+        outcome=outcome,
+        is_correct=outcome is Outcome.CORRECT,
+    )
+
+
+def _verdict(response: Response | None, letters: Sequence[Letter], why_not: str) -> Verdict:
+    if response is None or response.raw_output is None:
+        error = response.error if response is not None else why_not
+        cost = response.cost_dollars if response is not None else None
+        return Verdict(letter=None, output=None, error=error, cost_dollars=cost)
+    return Verdict(
+        letter=read_strict(response.raw_output, letters, ()).letter,
+        output=response.raw_output,
+        error=None,
+        cost_dollars=response.cost_dollars,
+    )
+
+
+def _prompt(question: Question, response: str) -> Prompt:
+    return Prompt(
+        benchmark=question.benchmark,
+        question_id=question.question_id,
+        video_id=question.video_id,
+        template=RULE,
+        system=None,
+        text=TEMPLATE.format(
+            question=question.question or "(not given)",
+            options="\n".join(
+                f"{letter}. {question.option_text(letter)}" for letter in question.letters
+            ),
+            response=response[-LONGEST_RESPONSE_SHOWN:],
+        ),
+        after_frame=(),
+        num_frames=0,
+        subtitle_lines=0,
+    )
+
+
+def _question_of(row: Mapping[str, Any], letters: Sequence[Letter]) -> Question:
+    """A line as a question; its answer is not known, and not asked for."""
+    options = tuple(map(str, row["options"]))[: len(letters)]
+    return Question(
+        benchmark="lines",
+        question_id=str(row.get("question_id", "")),
+        video_id=str(row.get("video_id", "")),
+        youtube_id=None,
+        url=None,
+        question=str(row.get("question") or ""),
+        options=options,
+        answer=letters[0],
+    )

@@ -1,0 +1,245 @@
+"""The answer readers of the published evaluators, each with its quirks.
+
+They are here so that a number can be reproduced to the last question, not because they read
+well: what each one gets wrong, and how often, is measured in docs/readers.md. Nothing may be
+mended here. Only `official_v1` and `official_v2` define a published score.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reading
+
+_OFFICIAL_V1_PHRASES = (
+    "The best answer is",
+    "The correct answer is",
+    "The answer is",
+    "The answer",
+    "The best option isThe correct option is",
+    "Best answer:Best option:",
+    "Answer:",
+    "Option:",
+    "The correct answer",
+    "The correct option",
+)
+# The script's first release stopped here; "Answer:" and what follows came later.
+_FIRST_RELEASE_PHRASES = _OFFICIAL_V1_PHRASES[:6]
+_VLMEVALKIT_V1_PHRASES = _OFFICIAL_V1_PHRASES[:8]
+_V2_PHRASES = (
+    "Final Answer:",
+    "The best answer is",
+    "The correct answer is",
+    "The answer is",
+    "The answer",
+    "The best option is",
+    "The correct option is",
+    "Best answer:",
+    "Best option:",
+    "Answer:",
+    "Option:",
+)
+_V1_LETTERS = re.compile("[ABCD]")
+_V2_LETTERS = re.compile("[A-H]")
+
+
+def read_official_v1(
+    response: str, _letters: Sequence[Letter], _options: Sequence[str], /
+) -> Reading:
+    """The reader of the official Video-MME script, `eval_your_results.py` (thanku-all/parse_answer
+    at commit afd52cf): cut known phrases out, then take the first capital A, B, C or D.
+
+    Quirks, and what each does to a score:
+
+    - The first capital A–D *anywhere* counts, inside words too: "Dogs run" reads D, "I think a
+      dog. Because" reads B, "N/A" reads A, "Cannot be determined" reads C, and a refusal that
+      begins "As an AI" reads A. Errors and refusals become answers.
+    - "Final Answer: H. Chinese" reads C: no word boundary, and letters past D are passed over.
+    - Two commas are missing in the script's list, so that "The best option is", "The correct
+      option is", "Best answer:" and "Best option:" are never cut: "Best answer: D" reads B.
+    - "The answer" is cut everywhere; upper case ("THE ANSWER IS C" reads A) and
+      "Final answer is" are not.
+    - Lower-case and full-width letters are never read. A question so lost leaves the official
+      denominator (accuracy = correct / answered), which raises the score.
+    - Nothing is set aside: the first letter of a <think> block wins over the answer after it.
+    - The letters on offer are ignored: D is read for a question with three options.
+
+    The script's special case for long texts (more than ten words without a capital A–D) gives
+    what the general rule gives, nothing.
+    """
+    return _first_capital(response, _OFFICIAL_V1_PHRASES, _V1_LETTERS)
+
+
+def read_official_v1_first_release(
+    response: str, _letters: Sequence[Letter], _options: Sequence[str], /
+) -> Reading:
+    """The official v1 script as it was first released.
+
+    As `read_official_v1`, but "Answer:" and "Option:" are not cut: "Answer: C" reads A, so every
+    model that writes "Answer:" is read as choosing A. Older copies of lmms-eval read alike.
+    """
+    return _first_capital(response, _FIRST_RELEASE_PHRASES, _V1_LETTERS)
+
+
+def read_official_v2(
+    response: str, _letters: Sequence[Letter], _options: Sequence[str], /
+) -> Reading:
+    """The reader of the official Video-MME-v2 script (commit b24176a): cut known phrases out,
+    then take the first capital A to H.
+
+    Quirks beside those of v1 (capitals inside words, no lower case, nothing set aside, letters
+    beyond the question's options are read):
+
+    - With eight letters nearly every English sentence reads something: "Final answer: d" reads
+      F, "Frame 1 shows a dog. Answer: B" reads F, "Hello" reads H, "Error" reads E.
+    - "Final Answer:" is cut first; "**Final Answer:**" too, "Final answer:" and
+      "FINAL ANSWER:" are not.
+    - All four phrases that v1 loses to its missing commas are cut here.
+    """
+    return _first_capital(response, _V2_PHRASES, _V2_LETTERS)
+
+
+def read_vlmevalkit(
+    response: str, letters: Sequence[Letter], _options: Sequence[str], /
+) -> Reading:
+    """VLMEvalKit's rule (commit e8e78f0), v1 or v2 by the number of letters on offer.
+
+    v1 (four letters at most) is the official reader with the same two commas missing; "The
+    correct answer" and "The correct option" are not cut, which changes nothing, as neither
+    holds a capital A–D. v2 is `official_v2`.
+
+    VLMEvalKit sends what its rule could not read to a judge model when one is configured. With
+    its exact matching, which this is, it scores such a response as the letter Z, that is as
+    wrong. Here a rule that reads nothing gives no letter; `vlmevalkit_final` gives the Z.
+    """
+    if len(letters) > len("ABCD"):
+        return _first_capital(response, _V2_PHRASES, _V2_LETTERS)
+    return _first_capital(response, _VLMEVALKIT_V1_PHRASES, _V1_LETTERS)
+
+
+def vlmevalkit_final(reading: Reading) -> str:
+    """What VLMEvalKit's result file holds for a `reading` of its rule: the letter, or Z.
+
+    Z is never a right answer, so an unreadable response counts as wrong and stays in the
+    denominator (the official v1 script drops it).
+    """
+    return reading.letter.value if reading.letter else "Z"
+
+
+def read_lmms_eval(response: str, letters: Sequence[Letter], _options: Sequence[str], /) -> Reading:
+    """The reader lmms-eval shares between its multiple-choice tasks (commit 75571cf).
+
+    Every place where an offered letter stands in one of nine formats is a candidate; the format
+    of the highest rank wins, and among its candidates the one furthest to the right.
+
+    Quirks, and what each does to a score:
+
+    - Rank 10 is a capital that opens the response before anything but a letter: "A man is
+      riding" reads A, "A, C" reads A, "A: C" reads A; then (9) a capital that closes it after
+      anything but a letter: "◁think▷Consider A◁/think▷D" reads D.
+    - After a phrase such as "the answer is" (rank 7) the *first* D anywhere later beats the
+      first B before it: letters are compared by position, not by nearness to the phrase, and
+      capitals inside words count.
+    - Formats have no left boundary: "NBA." holds "A.", so it reads A.
+    - Without any format the last offered capital anywhere decides: "Best answer: H" reads B
+      for four options, '{"option": "D", "reason": "Both dogs bark"}' reads B.
+    - Lower-case and full-width letters are never read.
+    - Reasoning in <think> tags is taken out by lmms-eval's pipeline before this reader sees the
+      response, where a model's configuration says so. It is not taken out here.
+    """
+    shift, text = _trimmed(response)
+    places = list(_ranked_places(text, letters)) or [
+        (0, found, letter) for letter in letters if (found := text.rfind(letter)) >= 0
+    ]
+    if not places:
+        return NO_LETTER
+    rank, position, letter = max(places)
+    start = shift + position
+    return Reading(letter=letter, rule=_RANK_NAMES[rank], span=(start, start + 1))
+
+
+def _first_capital(response: str, phrases: Sequence[str], capitals: re.Pattern[str]) -> Reading:
+    left = _Cut(response)
+    for phrase in phrases:
+        left = left.without(phrase)
+    found = capitals.search(left.text)
+    if found is None:
+        return NO_LETTER
+    start = left.original_position(found.start())
+    return Reading(letter=Letter(found.group()), rule="first_capital", span=(start, start + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A text from which phrases were cut, and where they stood."""
+
+    text: str
+    cuts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Per phrase its length, and for each place the length of what was left before it."""
+
+    def without(self, phrase: str) -> "_Cut":
+        places = [match.start() for match in re.finditer(re.escape(phrase), self.text)]
+        if not places:
+            return self
+        kept_before = tuple(place - index * len(phrase) for index, place in enumerate(places))
+        return _Cut(self.text.replace(phrase, ""), (*self.cuts, (len(phrase), kept_before)))
+
+    def original_position(self, position: int) -> int:
+        for length, kept_before in reversed(self.cuts):
+            position += length * bisect_right(kept_before, position)
+        return position
+
+
+_RANK_NAMES = {
+    10: "start",
+    9: "end",
+    7: "phrase",
+    6: "parentheses",
+    5: "period",
+    4: "colon",
+    3: "right_parenthesis",
+    2: "space",
+    0: "last_capital",
+}
+_MARKS = ((6, "(", ")"), (5, "", "."), (4, "", ":"), (3, "", ")"), (2, "", " "))
+_NOUNS = {
+    "answer": ("", "the ", "correct ", "the correct ", "best ", "the best ", "my "),
+    "option": ("correct ", "the correct ", "best ", "the best "),
+    "choice": ("", "the ", "correct ", "the correct ", "my "),
+}
+_PHRASES = (
+    *(f"{before}{noun} is" for noun, befores in _NOUNS.items() for before in befores),
+    *("i choose", "i select", "i pick"),
+    *("옵션", "정답은", "답은", "답:", "答案是", "答案为", "选", "答えは"),
+)
+
+
+def _trimmed(response: str) -> tuple[int, str]:
+    """The response without outer spaces and marks, and how much went from its front."""
+    text = response.strip()
+    for mark in ",.!?;:'\"":
+        text = text.strip(mark)
+    text = text.strip()
+    return response.find(text), text
+
+
+def _ranked_places(text: str, letters: Sequence[Letter]) -> Iterator[tuple[int, int, Letter]]:
+    """Every candidate as (rank, position, letter)."""
+    lowered = text.lower()
+    after_phrases = [
+        found + len(phrase) for phrase in _PHRASES if (found := lowered.find(phrase)) >= 0
+    ]
+    ended = text + " "
+    for letter in letters:
+        if text.startswith(letter) and not text[1:2].isalpha():
+            yield 10, 0, letter
+        if text.endswith(letter) and not text[-2:-1].isalpha():
+            yield 9, len(text) - 1, letter
+        for after in after_phrases:
+            if (found := text.find(letter, after)) >= 0:
+                yield 7, found, letter
+        for rank, before, behind in _MARKS:
+            if (found := ended.rfind(f"{before}{letter}{behind}")) >= 0:
+                yield rank, found + len(before), letter

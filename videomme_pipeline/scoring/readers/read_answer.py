@@ -1,0 +1,122 @@
+"""Reading the answer's letter out of a response: every reader under its name.
+
+How a reader reads is in `strict_reader`, `published_readers` and `judge_reader`; what a letter
+is worth, in `score`.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.readers.published import (
+    read_lmms_eval,
+    read_official_v1,
+    read_official_v1_first_release,
+    read_official_v2,
+    read_vlmevalkit,
+)
+from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reader, Reading
+from videomme_pipeline.scoring.readers.strict import read_strict
+
+__all__ = [
+    "NO_LETTER",
+    "READERS",
+    "READER_VERSIONS",
+    "Reader",
+    "ReaderName",
+    "Reading",
+    "read_answer",
+    "read_lines",
+]
+
+
+class ReaderName(StrEnum):
+    """The reader of an evaluation: ours, or a published evaluator's with its quirks."""
+
+    STRICT = "strict"
+    OFFICIAL_V1 = "official_v1"
+    OFFICIAL_V1_FIRST_RELEASE = "official_v1_first_release"
+    OFFICIAL_V2 = "official_v2"
+    LMMS_EVAL = "lmms_eval"
+    VLMEVALKIT = "vlmevalkit"
+
+
+READERS: Mapping[ReaderName, Reader] = {
+    ReaderName.STRICT: read_strict,
+    ReaderName.OFFICIAL_V1: read_official_v1,
+    ReaderName.OFFICIAL_V1_FIRST_RELEASE: read_official_v1_first_release,
+    ReaderName.OFFICIAL_V2: read_official_v2,
+    ReaderName.LMMS_EVAL: read_lmms_eval,
+    ReaderName.VLMEVALKIT: read_vlmevalkit,
+}
+
+READER_VERSIONS: Mapping[ReaderName, str] = {
+    ReaderName.STRICT: "2",
+    ReaderName.OFFICIAL_V1: "1",
+    ReaderName.OFFICIAL_V1_FIRST_RELEASE: "1",
+    ReaderName.OFFICIAL_V2: "1",
+    ReaderName.LMMS_EVAL: "1",
+    ReaderName.VLMEVALKIT: "1",
+}
+"""Part of every fingerprint that a reading goes into. Raise a reader's version whenever it may
+read any response differently, so that what it read before goes stale."""
+
+
+def read_answer(
+    reader: ReaderName, response: str, *, letters: Sequence[Letter], options: Sequence[str] = ()
+) -> Reading:
+    """What `reader` reads in `response`.
+
+    Args:
+        letters: the letters that the question offers, in order.
+        options: the texts of the options in the same order, with or without their letter
+            ("A. Apples." or "Apples."). `strict` recognises an option that is repeated without
+            its letter by them; the published readers do not look at them.
+    """
+    return READERS[reader](response, letters, options)
+
+
+def read_lines(
+    lines: Iterable[str], reader: ReaderName, letters: Sequence[Letter]
+) -> Iterator[dict[str, Any]]:
+    """Each JSON line `{"response": …, "options": […]?, …}` with `letter`, `rule` and `span`.
+
+    All keys of a line come back. `letter` is "" where none was read, `span` is [start, end] or
+    None. A null response was never answered: it has rule "no_response" and no letter. A line
+    that cannot be used comes back as `{"line": number, "error": …}`, and the others go on. Blank
+    lines are skipped.
+    """
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            item, reading = _read_line(line, reader, letters)
+        except ScoringError as error:
+            yield {"line": number, "error": f"line {number}: {error}"}
+            continue
+        yield {
+            **item,
+            "letter": reading.letter.value if reading.letter else "",
+            "rule": reading.rule,
+            "span": list(reading.span) if reading.span else None,
+        }
+
+
+def _read_line(
+    line: str, reader: ReaderName, letters: Sequence[Letter]
+) -> tuple[dict[str, Any], Reading]:
+    try:
+        item = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ScoringError(f"is not JSON ({error}); one JSON object a line is read") from error
+    if not isinstance(item, dict) or not isinstance(item.get("response", 0), str | None):
+        raise ScoringError('needs an object with the text of a response: {"response": "B."}')
+    options = item.get("options") or ()
+    if not isinstance(options, list | tuple) or not all(isinstance(text, str) for text in options):
+        raise ScoringError('has options that are not a list of texts: {"options": ["Apples."]}')
+    if item["response"] is None:
+        return item, Reading(letter=None, rule="no_response", span=None)
+    return item, read_answer(reader, item["response"], letters=letters, options=options)

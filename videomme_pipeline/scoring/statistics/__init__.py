@@ -1,0 +1,1 @@
+"""Estimates, breakdowns, groups and comparisons of scored questions."""

@@ -1,0 +1,248 @@
+"""Two evaluations on the same questions: what changed, where, and whether it is real.
+
+v1 is compared by question, v2 by group; both clustered by video. Only what both sides answered
+is compared: an endpoint that was down has not become worse, and it is counted apart. Tests
+over nights, alarms and their budget are not here.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.estimates import (
+    Estimate,
+    PairedDifference,
+    benjamini_hochberg,
+    clustered_mean,
+    flip_rate,
+    mcnemar,
+    paired_difference,
+)
+from videomme_pipeline.scoring.statistics.groups import GroupScore, score_groups
+
+V1_MARGINALS = ("domain", "sub_category", "task_type", "duration")
+"""6 + 30 + 12 + 3 = 51 tests at most. Crossed cells are shown, never tested."""
+V2_MARGINALS = ("group_type", "level", "second_head", "third_head")
+
+_GROUP_UNIT = 100 / 240
+"""Every group score (100/16, 100/12 and 10 times whole numbers) is a whole multiple of it."""
+
+FALSE_DISCOVERY_RATE = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marginal:
+    """One cell of one breakdown. `significant` holds after Benjamini–Hochberg over all of them."""
+
+    column: str
+    value: str
+    accuracy_a: float
+    accuracy_b: float
+    difference: PairedDifference
+    adjusted_p_value: float
+    significant: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedSetting:
+    """One value of the specifications that is not the same on both sides; None: not there."""
+
+    key: str
+    a: str | None
+    b: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """`a` minus `b`, everywhere.
+
+    `accuracy` compares questions; `group_score` (v2 alone, in points of 100) compares groups,
+    and then the marginals do too. Question ids: `won` are right in `a` alone, `lost` in `b`
+    alone, `different` have another letter or outcome. `failed` has no answer on one side or
+    both and is in no difference; `only_a` and `only_b` have no counterpart. `p_value_mcnemar`
+    takes questions as independent and stands beside the clustered test for reference; None
+    where a question was asked more than once.
+    """
+
+    evaluation_a: str
+    evaluation_b: str
+    accuracy_a: Estimate
+    accuracy_b: Estimate
+    accuracy: PairedDifference
+    group_score: PairedDifference | None
+    p_value_mcnemar: float | None
+    flip_rate: Estimate
+    marginals: tuple[Marginal, ...]
+    won: tuple[str, ...]
+    lost: tuple[str, ...]
+    different: tuple[str, ...]
+    failed: tuple[str, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    changed_settings: tuple[ChangedSetting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What is compared: a question or a group, with the labels it has in the breakdowns."""
+
+    video_id: str
+    labels: Mapping[str, str | None]
+    a: float
+    b: float
+
+
+def compare(
+    rows_a: Sequence[ScoredQuestion],
+    rows_b: Sequence[ScoredQuestion],
+    *,
+    specification_a: Mapping[str, object] | None = None,
+    specification_b: Mapping[str, object] | None = None,
+) -> Comparison:
+    """Compare two evaluations, each given by its rows in any order.
+
+    Questions asked more than once are compared sample by sample.
+
+    Raises:
+        ScoringError: when no question was answered in both, or a side holds a row twice or
+            more than one evaluation.
+    """
+    held_a, held_b = _by_question(rows_a), _by_question(rows_b)
+    shared = [key for key in held_a if key in held_b]
+    pairs = [(held_a[key], held_b[key]) for key in shared]
+    answered = [pair for pair in pairs if Outcome.FAILED not in (pair[0].outcome, pair[1].outcome)]
+    if not answered:
+        raise ScoringError(
+            f"{rows_a[0].evaluation if rows_a else 'a'} and "
+            f"{rows_b[0].evaluation if rows_b else 'b'}: no question was answered in both "
+            f"({len(held_a)} and {len(held_b)} rows, {len(shared)} shared); compare evaluations "
+            "of the same benchmark that have answers"
+        )
+    videos = [a.video_id for a, _ in answered]
+    right_a = [float(a.is_correct) for a, _ in answered]
+    right_b = [float(b.is_correct) for _, b in answered]
+    won = _question_ids(pair for pair in answered if pair[0].is_correct and not pair[1].is_correct)
+    lost = _question_ids(pair for pair in answered if pair[1].is_correct and not pair[0].is_correct)
+    groups = _group_units(answered)
+    units = groups or [
+        _Unit(a.video_id, {name: getattr(a, name) for name in V1_MARGINALS}, one, other)
+        for (a, _), one, other in zip(answered, right_a, right_b, strict=True)
+    ]
+    asked_once = all(sample == 0 for _, sample in shared)
+    return Comparison(
+        evaluation_a=rows_a[0].evaluation,
+        evaluation_b=rows_b[0].evaluation,
+        accuracy_a=clustered_mean(right_a, videos),
+        accuracy_b=clustered_mean(right_b, videos),
+        accuracy=paired_difference(right_a, right_b, videos),
+        group_score=_difference(groups, _GROUP_UNIT) if groups else None,
+        p_value_mcnemar=mcnemar(len(won), len(lost)) if asked_once else None,
+        flip_rate=flip_rate(
+            [_answer(a) for a, _ in answered], [_answer(b) for _, b in answered], videos
+        ),
+        marginals=_marginals(units, _GROUP_UNIT if groups else 1.0),
+        won=won,
+        lost=lost,
+        different=_question_ids(pair for pair in pairs if _answer(pair[0]) != _answer(pair[1])),
+        failed=_question_ids(
+            pair for pair in pairs if Outcome.FAILED in (pair[0].outcome, pair[1].outcome)
+        ),
+        only_a=tuple(dict.fromkeys(key[0] for key in held_a if key not in held_b)),
+        only_b=tuple(dict.fromkeys(key[0] for key in held_b if key not in held_a)),
+        changed_settings=changed_settings(specification_a or {}, specification_b or {}),
+    )
+
+
+def changed_settings(
+    a: Mapping[str, object], b: Mapping[str, object]
+) -> tuple[ChangedSetting, ...]:
+    """The settings that differ, nested mappings by dotted keys, in order of first appearance."""
+    flat_a, flat_b = dict(_flat(a)), dict(_flat(b))
+    return tuple(
+        ChangedSetting(key=key, a=flat_a.get(key), b=flat_b.get(key))
+        for key in dict.fromkeys((*flat_a, *flat_b))
+        if flat_a.get(key) != flat_b.get(key)
+    )
+
+
+def _by_question(rows: Sequence[ScoredQuestion]) -> dict[tuple[str, int], ScoredQuestion]:
+    held = {(row.question_id, row.sample): row for row in rows}
+    evaluations = {(row.benchmark, row.evaluation) for row in rows}
+    if len(evaluations) > 1:
+        raise ScoringError(f"one side holds several evaluations: {sorted(evaluations)}")
+    if len(held) != len(rows):
+        twice = Counter((row.question_id, row.sample) for row in rows).most_common(1)[0][0]
+        raise ScoringError(f"question {twice[0]} (sample {twice[1]}) stands twice on one side")
+    return held
+
+
+def _group_units(pairs: Sequence[tuple[ScoredQuestion, ScoredQuestion]]) -> list[_Unit]:
+    """The v2 groups that are whole and answered on both sides."""
+    scored_a, _ = score_groups(a for a, _ in pairs)
+    scored_b, _ = score_groups(b for _, b in pairs)
+    others = {(group.video_id, group.sample): group for group in scored_b}
+    return [
+        _Unit(group.video_id, _group_labels(group), group.score, others[key].score)
+        for group in scored_a
+        if (key := (group.video_id, group.sample)) in others
+    ]
+
+
+def _group_labels(group: GroupScore) -> dict[str, str | None]:
+    return {
+        "group_type": group.group_type.value,
+        "level": None if group.level is None else str(group.level),
+        "second_head": group.second_head,
+        "third_head": group.third_head,
+    }
+
+
+def _marginals(units: Sequence[_Unit], unit: float) -> tuple[Marginal, ...]:
+    cells: dict[tuple[str, str], list[_Unit]] = defaultdict(list)
+    for held in units:
+        for column, value in held.labels.items():
+            if value is not None:
+                cells[column, value].append(held)
+    differences = [_difference(held, unit) for held in cells.values()]
+    found = benjamini_hochberg([held.p_value for held in differences], FALSE_DISCOVERY_RATE)
+    return tuple(
+        Marginal(
+            column=column,
+            value=value,
+            accuracy_a=sum(one.a for one in held) / len(held),
+            accuracy_b=sum(one.b for one in held) / len(held),
+            difference=difference,
+            adjusted_p_value=adjusted,
+            significant=rejected,
+        )
+        for ((column, value), held), difference, adjusted, rejected in zip(
+            cells.items(), differences, found.adjusted, found.rejected, strict=True
+        )
+    )
+
+
+def _difference(units: Sequence[_Unit], unit: float) -> PairedDifference:
+    return paired_difference(
+        [held.a for held in units],
+        [held.b for held in units],
+        [held.video_id for held in units],
+        unit=unit,
+    )
+
+
+def _answer(row: ScoredQuestion) -> Hashable:
+    return (row.outcome, row.extracted_answer)
+
+
+def _question_ids(pairs: Iterable[tuple[ScoredQuestion, ScoredQuestion]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(a.question_id for a, _ in pairs))
+
+
+def _flat(held: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str | None]]:
+    for key, value in held.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", None if value is None else str(value)

@@ -1,0 +1,256 @@
+"""Video-MME-v2 group scores: four questions on one video, scored together.
+
+Rules: the official script (MME-Benchmarks/Video-MME-v2, `evaluation/test_video_mme_v2.py`),
+with which VLMEvalKit and lmms-eval agree on all 64 right/wrong outcomes. Groups are put
+together by video id and ordered by question number, never by row position. A group that is
+not whole is reported and has no score. Intervals are not computed here.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import fmean
+from typing import TypeVar
+
+from videomme_pipeline.benchmarks.question import GroupType
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+
+Value = TypeVar("Value")
+
+GROUP_SIZE = 4
+"""Questions in a group."""
+
+_CHAIN_SCORES: dict[str, tuple[float, float, float, float, float]] = {
+    "[1,2,3,4]": (0.0, 100 / 16, 400 / 16, 900 / 16, 100.0),
+    "[1,[2,3],4]": (0.0, 100 / 12, 400 / 12, 700 / 12, 100.0),
+    "[[1,2],3,4]": (0.0, 10.0, 20.0, 50.0, 100.0),
+}
+"""Score of a logic group by how far the chain of right answers reaches, per structure."""
+
+_QUESTION_NUMBER = re.compile(r"(\d+)\D*$")
+
+
+class GroupRule(StrEnum):
+    """How an answer without a letter enters a group score."""
+
+    CORRECTED = "corrected"
+    """As a wrong answer, as in VLMEvalKit and lmms-eval."""
+    OFFICIAL = "official"
+    """As -1, as in the official script: it counts as right in a logic group and takes one right
+    answer away in a relevance group. A defect, kept under this name for comparison only."""
+
+
+class GroupStructure(StrEnum):
+    """Which questions of a logic group build on which."""
+
+    LINEAR = "[1,2,3,4]"
+    FORK = "[1,[2,3],4]"
+    """2 and 3 both build on 1 alone."""
+    JOIN = "[[1,2],3,4]"
+    """1 and 2 stand side by side; 3 builds on both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupScore:
+    """One whole group of one evaluation. `score` is 0 to 100.
+
+    `linear_score` is the plain share of right answers times 100; under the official rule it
+    can be negative. `level` and the heads are those of the group's last question that has one.
+    """
+
+    evaluation: str
+    sample: int
+    video_id: str
+    group_type: GroupType
+    group_structure: GroupStructure | None
+    level: int | None
+    second_head: str | None
+    third_head: str | None
+    outcomes: tuple[Outcome, ...]
+    score: float
+    linear_score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnscoredGroup:
+    """A group that cannot be scored, and why."""
+
+    evaluation: str
+    sample: int
+    video_id: str
+    question_ids: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating:
+    """Mean group scores (0 to 100) with the official file's keys.
+
+    `final_rating`: `level_1`…`level_3`, `relevance_score`, `relevance_linear_score`,
+    `logic_score`, `total`; a part that has no group is 0.0, as in the official file.
+    Heads are in order of first appearance.
+    """
+
+    final_rating: dict[str, float]
+    second_head_rating: dict[str, float]
+    third_head_rating: dict[str, float]
+
+
+def score_groups(
+    rows: Iterable[ScoredQuestion], rule: GroupRule = GroupRule.CORRECTED
+) -> tuple[list[GroupScore], list[UnscoredGroup]]:
+    """All groups in `rows` (any order, any number of evaluations and samples).
+
+    Rows without a group type (v1) are left out. Groups come in order of first appearance.
+    """
+    members: dict[tuple[str, int, str], list[ScoredQuestion]] = defaultdict(list)
+    for row in rows:
+        if row.group_type is not None:
+            members[row.evaluation, row.sample, row.video_id].append(row)
+    scored: list[GroupScore] = []
+    unscored: list[UnscoredGroup] = []
+    for (evaluation, sample, video_id), group in members.items():
+        group.sort(key=lambda row: question_order(row.question_id))
+        reason = _why_not_whole(group)
+        if reason is None:
+            scored.append(_score_group(group, rule))
+        else:
+            unscored.append(
+                UnscoredGroup(
+                    evaluation=evaluation,
+                    sample=sample,
+                    video_id=video_id,
+                    question_ids=tuple(row.question_id for row in group),
+                    reason=reason,
+                )
+            )
+    return scored, unscored
+
+
+def group_score(
+    group_type: GroupType,
+    structure: GroupStructure | None,
+    outcomes: Sequence[Outcome],
+    rule: GroupRule = GroupRule.CORRECTED,
+) -> float:
+    """The score (0 to 100) of one group of four outcomes in question order.
+
+    Relevance: the square of the share of right answers. Logic: by the number k of right answers
+    before the first wrong one; in a fork, k = 1 with question 3 right gives 2; in a join, k = 0
+    with question 2 right gives 1.
+
+    Raises:
+        ValueError: for another number of outcomes, or a logic group without structure.
+    """
+    marks = _marks(outcomes, rule)
+    if group_type is GroupType.RELEVANCE:
+        return (max(0, sum(marks)) / GROUP_SIZE) ** 2 * 100
+    if structure is None:
+        raise ValueError("a logic group needs a structure")
+    reached = next((place for place, mark in enumerate(marks) if mark == 0), GROUP_SIZE)
+    if structure is GroupStructure.FORK and reached == 1 and marks[2] != 0:
+        reached = 2
+    if structure is GroupStructure.JOIN and reached == 0 and marks[1] != 0:
+        reached = 1
+    return _CHAIN_SCORES[structure][reached]
+
+
+def linear_score(outcomes: Sequence[Outcome], rule: GroupRule = GroupRule.CORRECTED) -> float:
+    """The share of right answers times 100; below 0 is possible under the official rule."""
+    return sum(_marks(outcomes, rule)) / GROUP_SIZE * 100
+
+
+def rating(groups: Sequence[GroupScore]) -> Rating:
+    """Mean scores over `groups`, which must be of one evaluation and sample."""
+    relevance = [group for group in groups if group.group_type is GroupType.RELEVANCE]
+    logic = [group for group in groups if group.group_type is GroupType.LOGIC]
+    levels = {
+        f"level_{level}": _mean(group.score for group in groups if group.level == level)
+        for level in (1, 2, 3)
+    }
+    return Rating(
+        final_rating=levels
+        | {
+            "relevance_score": _mean(group.score for group in relevance),
+            "relevance_linear_score": _mean(group.linear_score for group in relevance),
+            "logic_score": _mean(group.score for group in logic),
+            "total": _mean(group.score for group in groups),
+        },
+        second_head_rating=_mean_by_head((group.second_head, group.score) for group in groups),
+        third_head_rating=_mean_by_head((group.third_head, group.score) for group in groups),
+    )
+
+
+def parse_structure(text: str | None) -> GroupStructure | None:
+    """The structure that `text` writes, with or without spaces; None for anything else."""
+    try:
+        return GroupStructure((text or "").replace(" ", ""))
+    except ValueError:
+        return None
+
+
+def question_order(question_id: str) -> tuple[int, str]:
+    """Sort key of a question within its video: the last number in its id ("001-3": 3)."""
+    match = _QUESTION_NUMBER.search(question_id)
+    return (int(match.group(1)) if match else 0, question_id)
+
+
+def _score_group(group: Sequence[ScoredQuestion], rule: GroupRule) -> GroupScore:
+    first = group[0]
+    assert first.group_type is not None
+    structure = parse_structure(_last(row.group_structure for row in group))
+    outcomes = tuple(row.outcome for row in group)
+    return GroupScore(
+        evaluation=first.evaluation,
+        sample=first.sample,
+        video_id=first.video_id,
+        group_type=first.group_type,
+        group_structure=structure,
+        level=_last(row.level for row in group),
+        second_head=_last(row.second_head for row in group),
+        third_head=_last(row.third_head for row in group),
+        outcomes=outcomes,
+        score=group_score(first.group_type, structure, outcomes, rule),
+        linear_score=linear_score(outcomes, rule),
+    )
+
+
+def _why_not_whole(group: Sequence[ScoredQuestion]) -> str | None:
+    if len(group) != GROUP_SIZE:
+        return f"{len(group)} questions where a group has {GROUP_SIZE}"
+    if len({row.question_id for row in group}) != GROUP_SIZE:
+        return "a question stands in it twice"
+    if len({row.group_type for row in group}) != 1:
+        return "its questions name different group types"
+    structures = {row.group_structure for row in group if row.group_structure}
+    known = {parse_structure(structure) for structure in structures}
+    if group[0].group_type is GroupType.LOGIC and (len(known) != 1 or None in known):
+        return f"no known logic structure: {' / '.join(sorted(structures)) or 'none given'}"
+    return None
+
+
+def _marks(outcomes: Sequence[Outcome], rule: GroupRule) -> list[int]:
+    if len(outcomes) != GROUP_SIZE:
+        raise ValueError(f"a group has {GROUP_SIZE} outcomes, not {len(outcomes)}")
+    unread = -1 if rule is GroupRule.OFFICIAL else 0
+    marks = {Outcome.CORRECT: 1, Outcome.INCORRECT: 0}
+    return [marks.get(outcome, unread) for outcome in outcomes]
+
+
+def _mean(scores: Iterable[float]) -> float:
+    held = list(scores)
+    return fmean(held) if held else 0.0
+
+
+def _mean_by_head(scores: Iterable[tuple[str | None, float]]) -> dict[str, float]:
+    by_head: dict[str, list[float]] = defaultdict(list)
+    for head, score in scores:
+        if head is not None:
+            by_head[head].append(score)
+    return {head: fmean(held) for head, held in by_head.items()}
+
+
+def _last(values: Iterable[Value | None]) -> Value | None:
+    return next((value for value in reversed(list(values)) if value is not None), None)
