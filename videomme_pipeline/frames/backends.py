@@ -17,7 +17,8 @@ import numpy as np
 
 from videomme_pipeline.frames.plan import Stretch, plan, start_earlier
 from videomme_pipeline.frames.sampling import Backend
-from videomme_pipeline.videos.packets import IndexSource, PacketIndex, libav_errors, open_video
+from videomme_pipeline.videos.container import libav_errors, open_video
+from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
 if TYPE_CHECKING:
     from av.container import InputContainer

@@ -14,7 +14,8 @@ from types import TracebackType
 from blake3 import blake3
 
 from videomme_pipeline.errors import VideoUnreadableError
-from videomme_pipeline.videos.packets import PacketIndex, index_packets, open_video
+from videomme_pipeline.videos.container import open_video
+from videomme_pipeline.videos.packets import PacketIndex, index_packets
 
 __all__ = ["HashCache", "PacketIndex", "Video", "content_hash", "probe_video"]
 

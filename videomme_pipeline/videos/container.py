@@ -1,0 +1,189 @@
+"""Opening a video file with libav: its video stream, its packets, and why it cannot be used.
+
+Everything that touches `av.open` outside the frame backends is here. What the packets mean
+belongs to `videos.packets`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from videomme_pipeline.errors import VideoUnreadableError
+from videomme_pipeline.videos.mp4 import (
+    has_encrypted_video,
+    read_moov_box,
+    top_boxes,
+    track_end_seconds,
+)
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
+
+_WITHOUT_PROBES = {
+    "options": {"probesize": "4096"},  # bytes
+    "stream_options": [{"skip_frame": "all"}] * 16,  # streams beyond these are probed anyway
+}
+
+
+@contextmanager
+def open_video(
+    path: Path, video_id: str | None = None, *, probes: bool = True
+) -> "Iterator[tuple[InputContainer, VideoStream]]":
+    """Open a video: the container and its best video stream, with all other streams discarded.
+
+    The decoder runs in one thread. With `probes=False` libav skips the megabytes that it reads
+    and the pictures that it decodes to find out about a stream (tens of milliseconds). The
+    header of an mp4 whose sample tables are readable contains all it needs.
+
+    Raises:
+        VideoUnreadableError: if the file is not a video that can be opened; the message says
+            what it is instead.
+    """
+    import av  # noqa: PLC0415
+
+    name = video_id or path.stem
+    options: dict[str, Any] = {} if probes else _WITHOUT_PROBES
+    try:
+        container = av.open(str(path), metadata_errors="replace", **options)
+    except FileNotFoundError as error:
+        raise VideoUnreadableError(name, f"{path}: no such file") from error
+    except (av.FFmpegError, OSError) as error:
+        found = diagnose(path) or "no video that can be opened"
+        raise VideoUnreadableError(
+            name, f"{path}: {found} ({error.strerror}); get it again"
+        ) from error
+    with container:
+        yield container, _video_stream(container, path, name)
+
+
+def _video_stream(container: "InputContainer", path: Path, video_id: str) -> "VideoStream":
+    from av.stream import Discard  # noqa: PLC0415
+
+    problem = diagnose(path)
+    stream = container.streams.best("video")
+    if problem or stream is None:
+        kinds = ", ".join(sorted({other.type for other in container.streams}))
+        message = problem or f"no video stream in it, only {kinds or 'nothing'}"
+        raise VideoUnreadableError(video_id, f"{path}: {message}; replace it with the video itself")
+    video: Any = stream
+    for other in container.streams:
+        if other.index != video.index:
+            other.discard = Discard.all
+    video.codec_context.thread_count = 1
+    video.codec_context.thread_type = "NONE"
+    return video  # type: ignore[no-any-return]
+
+
+def diagnose(path: Path) -> str | None:
+    """Why a file cannot be used as a video, by its first bytes and its boxes; None if unknown."""
+    size = path.stat().st_size
+    if size == 0:
+        return "the file is empty (0 bytes)"
+    with path.open("rb") as file:
+        head = file.read(512)
+    for magic, kind in _OTHER_FORMATS.items():
+        if head.lstrip().lower().startswith(magic):
+            return f"not a video but {kind}"
+    if head[4:8] != b"ftyp":
+        return None
+    boxes = top_boxes(path)
+    moov = read_moov_box(path, boxes)
+    if moov is None:
+        end = max((box.end for box in boxes), default=0)
+        cut = f": {size:,} of at least {end:,} bytes are there" if end > size else ""
+        return f"an mp4 without its table of contents (no 'moov' box), cut off{cut}"
+    if has_encrypted_video(moov):
+        return "the video track is encrypted (sample entry 'encv'); no key is known for it"
+    return None
+
+
+_OTHER_FORMATS = {
+    b"<!doctype html": "an HTML page",
+    b"<html": "an HTML page",
+    b"<?xml": "an XML document",
+    b"{": "a JSON or text document",
+    b"pk\x03\x04": "a ZIP archive",
+    b"\x1f\x8b": "a gzip archive",
+    b"%pdf": "a PDF document",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"\x89png": "a PNG picture",
+    b"version https://git-lfs": "a Git LFS pointer",
+}
+
+
+def readable_packets(container: "InputContainer", stream: "VideoStream") -> Iterator[Any]:
+    """Every packet of the stream up to its end, or up to where the file becomes unreadable."""
+    import av  # noqa: PLC0415
+
+    packets = container.demux(stream)
+    while True:
+        try:
+            packet = next(packets)
+        except (StopIteration, av.FFmpegError):
+            return
+        yield packet
+
+
+def whole_packets(container: "InputContainer", stream: "VideoStream") -> Iterator[tuple[Any, bool]]:
+    """The packets that are whole, each with a flag: the container is damaged right after it."""
+    previous, is_damaged = None, False
+    with libav_errors() as errors:
+        for packet in readable_packets(container, stream):
+            is_damaged = is_damaged or packet.is_corrupt or bool(errors)
+            errors.clear()
+            if packet.size and not packet.is_corrupt:
+                if previous is not None:
+                    yield previous, is_damaged
+                previous, is_damaged = packet, False
+        if previous is not None:
+            yield previous, is_damaged or bool(errors)
+
+
+@contextmanager
+def libav_errors() -> Iterator[list[Any]]:
+    """Collect what libav logs as an error in this thread without raising it.
+
+    Some demuxers resynchronize, and some decoders continue with a wrong picture; only the log
+    shows it.
+    """
+    import av.logging  # noqa: PLC0415
+
+    level, skips_repeated = av.logging.get_level(), av.logging.get_skip_repeated()
+    av.logging.set_level(av.logging.ERROR)
+    av.logging.set_skip_repeated(False)
+    try:
+        with av.logging.Capture() as errors:
+            yield errors
+    finally:
+        av.logging.set_level(level)
+        av.logging.set_skip_repeated(skips_repeated)
+
+
+def claimed_seconds(path: Path, stream: "VideoStream", first_pts: int) -> float | None:
+    """How long the video stream is according to the container, or None if it does not say.
+
+    The length of the whole file does not count, since a sound track may outlast the pictures.
+    An mp4 and a Matroska file store when the stream ends, so its start is subtracted.
+    """
+    time_base = stream.time_base
+    if time_base is None:
+        return None
+    tag = next((v for k, v in stream.metadata.items() if k.upper().startswith("DURATION")), None)
+    end = track_end_seconds(path)
+    if end is None and tag is not None:
+        end = _clock_seconds(tag)
+    if end is not None:
+        return end - float(first_pts * time_base)
+    is_mp4 = "mp4" in stream.container.format.name
+    return float(stream.duration * time_base) if stream.duration and not is_mp4 else None
+
+
+def _clock_seconds(text: str) -> float | None:
+    """Seconds of `HH:MM:SS.sss`, or None for other text."""
+    try:
+        hours, minutes, seconds = text.split(":")
+        return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+    except ValueError:
+        return None

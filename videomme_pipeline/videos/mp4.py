@@ -1,0 +1,287 @@
+"""The boxes of an mp4 file: its sample tables, edit list and encryption mark, read with numpy.
+
+Box names and layouts are those of ISO/IEC 14496-12. Nothing here opens a file with libav and
+nothing is decoded; the packet index that is built from the tables belongs to `videos.packets`.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """An outermost box. `start` is where its content begins; `end` may be beyond the file's end."""
+
+    kind: bytes
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SampleTables:
+    """What an mp4 says about the samples of its video track, edit list applied.
+
+    One entry per whole sample, in decoding order; `pts` and `dts` are in units of `time_base`.
+    Hidden samples come before the start of the edit. `claimed_seconds` includes samples that a
+    file that was cut off no longer contains.
+    """
+
+    pts: Integers
+    dts: Integers
+    sizes: Integers
+    is_keyframe: Flags
+    is_hidden: Flags
+    time_base: Fraction
+    last_duration: int
+    claimed_seconds: float
+
+
+def read_sample_tables(path: Path) -> SampleTables | None:
+    """The sample tables of an mp4, or None if they do not describe the video completely.
+
+    They do not for other containers, fragmented or encrypted files, several video tracks, and
+    edit lists with several segments, a start between two frames or an end before the last one.
+    Times and sizes equal what libav's demuxer reports.
+    """
+    try:
+        boxes = top_boxes(path)
+        moov = read_moov_box(path, boxes)
+        if moov is None or not any(box.kind == b"ftyp" for box in boxes[:2]):
+            return None
+        file_size = path.stat().st_size
+        return _read_movie(moov, file_size if boxes[-1].end > file_size else None)
+    except (struct.error, ValueError, IndexError, KeyError):
+        return None  # libav decides whether such a file can be used
+
+
+def top_boxes(path: Path) -> list[Box]:
+    """The outermost boxes of an mp4 in file order, up to the first that is malformed."""
+    boxes: list[Box] = []
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        position = 0
+        while position + 8 <= size:
+            file.seek(position)
+            length, kind = struct.unpack(">I4s", file.read(8))
+            header = 8
+            if length == 1:
+                extended = file.read(8)
+                if len(extended) < 8:
+                    break
+                length, header = struct.unpack(">Q", extended)[0], 16
+            elif length == 0:
+                length = size - position
+            if length < header or not kind.isascii():
+                break
+            boxes.append(Box(kind, position + header, position + length))
+            position += length
+    return boxes
+
+
+def read_moov_box(path: Path, boxes: Sequence[Box]) -> memoryview | None:
+    """The content of the `moov` box, or None if there is none."""
+    moov = next((box for box in boxes if box.kind == b"moov"), None)
+    if moov is None:
+        return None
+    with path.open("rb") as file:
+        file.seek(moov.start)
+        return memoryview(file.read(moov.end - moov.start))
+
+
+def has_encrypted_video(moov: memoryview) -> bool:
+    """Whether a video track is encrypted (ISO/IEC 23001-7)."""
+    return any(_is_encrypted(_sample_table_box(track)) for track in _video_tracks(moov))
+
+
+def track_end_seconds(path: Path) -> float | None:
+    """When the only video track ends by its header, edit list applied; None if not stated."""
+    moov = read_moov_box(path, top_boxes(path))
+    tracks = [] if moov is None else _video_tracks(moov)
+    if moov is None or len(tracks) != 1:
+        return None
+    header = _child(tracks[0], b"tkhd")
+    (units,) = struct.unpack_from(">Q" if header[0] == 1 else ">I", header, 28 if header[0] else 20)
+    return float(units / _timescale(_child(moov, b"mvhd"))) if units else None
+
+
+def _children(data: memoryview) -> Iterator[tuple[bytes, memoryview]]:
+    position = 0
+    while position + 8 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, position)
+        if length < 8:
+            return
+        yield kind, data[position + 8 : position + length]
+        position += length
+
+
+def _child(data: memoryview, *path: bytes) -> memoryview:
+    for kind in path:
+        data = next((body for name, body in _children(data) if name == kind), memoryview(b""))
+    return data
+
+
+def _video_tracks(moov: memoryview) -> list[memoryview]:
+    return [
+        body
+        for kind, body in _children(moov)
+        if kind == b"trak" and bytes(_child(body, b"mdia", b"hdlr")[8:12]) == b"vide"
+    ]
+
+
+def _sample_table_box(track: memoryview) -> memoryview:
+    return _child(track, b"mdia", b"minf", b"stbl")
+
+
+def _is_encrypted(tables: memoryview) -> bool:
+    return bytes(_child(tables, b"stsd")[12:16]) == b"encv"
+
+
+def _read_movie(moov: memoryview, available_bytes: int | None) -> SampleTables | None:
+    is_fragmented = any(kind == b"mvex" for kind, _ in _children(moov))
+    tracks = _video_tracks(moov)
+    if is_fragmented or len(tracks) != 1:
+        return None
+    return _read_track(tracks[0], _timescale(_child(moov, b"mvhd")), available_bytes)
+
+
+def _read_track(
+    track: memoryview, movie_timescale: int, available_bytes: int | None
+) -> SampleTables:
+    """The tables of one track; ValueError if they do not describe it completely.
+
+    `available_bytes` is the size of a file that is shorter than its boxes say, else None.
+    """
+    timescale = _timescale(_child(track, b"mdia", b"mdhd"))
+    tables = _sample_table_box(track)
+    if _is_encrypted(tables):
+        raise ValueError("encrypted")
+    sizes = _sample_sizes(_child(tables, b"stsz"))
+    count = len(sizes)
+    durations = _runs(_child(tables, b"stts"), count)
+    offsets = _runs(_child(tables, b"ctts"), count, missing=0)
+    if not count or len(durations) != count or len(offsets) != count:
+        raise ValueError("tables of different lengths")
+    delay, media_start, segment = _edit(_child(track, b"edts", b"elst"))
+    decode_time = np.cumsum(durations) - durations
+    cts = decode_time + offsets
+    if media_start not in cts:
+        raise ValueError("an edit that starts between two frames")
+    if segment and cts.max() >= media_start + segment * timescale // movie_timescale:
+        raise ValueError("an edit that ends before the last frame")
+    is_keyframe = _keyframes(_child(tables, b"stss"), count)
+    start = delay * timescale // movie_timescale - media_start
+    earlier = np.flatnonzero(is_keyframe & (cts <= media_start))
+    first = int(earlier[-1]) if len(earlier) else 0
+    kept = np.arange(count) >= first
+    if available_bytes is not None:
+        kept &= _sample_ends(tables, sizes) <= available_bytes
+    if not kept.any():
+        raise ValueError("no whole sample")
+    shown_cts = cts[first:][cts[first:] >= media_start]
+    last = int(np.argmax(np.where(kept & (cts >= media_start), cts, -1)))
+    claimed = int(shown_cts.max()) - int(shown_cts.min()) + int(durations[last])
+    return SampleTables(
+        pts=cts[kept] + start,
+        dts=(decode_time + min(0, int(offsets.min())))[kept] + start,
+        sizes=sizes[kept],
+        is_keyframe=is_keyframe[kept],
+        is_hidden=(cts < media_start)[kept],
+        time_base=Fraction(1, timescale),
+        last_duration=int(durations[last]),
+        claimed_seconds=claimed / timescale,
+    )
+
+
+def _timescale(header: memoryview) -> int:
+    """The units per second that an `mvhd` or `mdhd` box declares."""
+    (scale,) = struct.unpack_from(">I", header, 20 if header[0] == 1 else 12)
+    if not scale:
+        raise ValueError("a timescale of 0")
+    return int(scale)
+
+
+def _sample_sizes(stsz: memoryview) -> Integers:
+    common_size, count = struct.unpack_from(">II", stsz, 4)
+    if common_size:
+        return np.full(count, common_size, np.int64)
+    return np.frombuffer(stsz, ">u4", count, 12).astype(np.int64)
+
+
+def _runs(table: memoryview, count: int, missing: int | None = None) -> Integers:
+    """A run-length table (`stts`, `ctts`) as one value per sample.
+
+    Values of `ctts` are read as signed whatever its version says, as libav does.
+    """
+    if not len(table) and missing is not None:
+        return np.full(count, missing, np.int64)
+    (entries,) = struct.unpack_from(">I", table, 4)
+    pairs = np.frombuffer(table, ">i4", entries * 2, 8).astype(np.int64).reshape(-1, 2)
+    if entries == count and (pairs[:, 0] == 1).all():
+        return pairs[:, 1]
+    return np.repeat(pairs[:, 1], pairs[:, 0])
+
+
+def _keyframes(stss: memoryview, count: int) -> Flags:
+    """Flags of the sync samples; without the box all samples are sync samples."""
+    if not len(stss):
+        return np.ones(count, np.bool_)
+    (entries,) = struct.unpack_from(">I", stss, 4)
+    flags = np.zeros(count, np.bool_)
+    flags[np.frombuffer(stss, ">u4", entries, 8).astype(np.int64) - 1] = True
+    return flags
+
+
+def _edit(elst: memoryview) -> tuple[int, int, int]:
+    """Empty time before the track (movie units), start in the media, length (movie units).
+
+    Raises ValueError for an edit list with anything else in it.
+    """
+    if not len(elst):
+        return 0, 0, 0
+    wide = elst[0] == 1
+    (count,) = struct.unpack_from(">I", elst, 4)
+    layout, width = (">qqHH", 20) if wide else (">iiHH", 12)
+    entries = []
+    for number in range(count):
+        length, media_time, rate, fraction = struct.unpack_from(layout, elst, 8 + number * width)
+        if (rate, fraction) != (1, 0):
+            raise ValueError("an edit at another speed")
+        entries.append((length, media_time))
+    delay = 0
+    if entries and entries[0][1] == -1:
+        delay = entries.pop(0)[0]
+    if len(entries) != 1 or entries[0][1] < 0:
+        raise ValueError("an edit list of several segments")
+    return delay, entries[0][1], entries[0][0]
+
+
+def _sample_ends(tables: memoryview, sizes: Integers) -> Integers:
+    """The position in the file at which each sample ends."""
+    stco, co64 = _child(tables, b"stco"), _child(tables, b"co64")
+    if len(co64):
+        (chunks,) = struct.unpack_from(">I", co64, 4)
+        chunk_starts = np.frombuffer(co64, ">u8", chunks, 8).astype(np.int64)
+    else:
+        (chunks,) = struct.unpack_from(">I", stco, 4)
+        chunk_starts = np.frombuffer(stco, ">u4", chunks, 8).astype(np.int64)
+    stsc = _child(tables, b"stsc")
+    (entries,) = struct.unpack_from(">I", stsc, 4)
+    runs = np.frombuffer(stsc, ">u4", entries * 3, 8).astype(np.int64).reshape(-1, 3)
+    lengths = np.diff(np.append(runs[:, 0], chunks + 1))
+    per_chunk = np.repeat(runs[:, 1], lengths)
+    chunk_of = np.repeat(np.arange(chunks), per_chunk)[: len(sizes)]
+    if len(chunk_of) != len(sizes):
+        raise ValueError("the chunk table and the sample table disagree")
+    total = np.cumsum(sizes)
+    firsts = np.concatenate(([0], np.cumsum(per_chunk)[:-1]))
+    before = (total - sizes)[np.minimum(firsts, len(sizes) - 1)]
+    return np.asarray(chunk_starts[chunk_of] + total - before[chunk_of])
