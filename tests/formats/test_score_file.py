@@ -190,7 +190,7 @@ QUESTION = {
         ({"answer": "Z"}, "`answer` is 'Z'"),
         ({"options": None}, "no `options`"),
         ({"video_id": None}, "names no video"),
-        ({"options": "['A. 1"}, "`options` is no list"),
+        ({"options": "['A. 1"}, "`options` is not a list"),
         ({"answer": "F"}, "`answer` is F, and it has 4 options"),
         ({"duration": "tiny"}, "`duration` is 'tiny', not short, medium, long"),
         ({"level": "high"}, "`level` is 'high', not a number"),
@@ -214,7 +214,7 @@ def test_videos_without_questions_are_named(tmp_path: Path) -> None:
         ScoreOptions(),
     )
     assert len(report.rows) == 1
-    assert any("2 videos hold no list of `questions`: 002, 003" in note for note in report.notes)
+    assert any("2 videos have no list of `questions`: 002, 003" in note for note in report.notes)
     assert any("row 2 (no id) left out" in note for note in report.notes)
 
 
@@ -240,9 +240,9 @@ def test_lmms_evals_sample_lines(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("none.json", None, "no such file"),
-        ("empty.json", "[]", "holds no results"),
+        ("empty.json", "[]", "contains no results"),
         ("broken.json", "[{", "not readable as .json"),
-        ("blank.json", "", "holds no results"),
+        ("blank.json", "", "contains no results"),
         ("broken.jsonl", '{"video_id": "001"}\n{oops', "line 2"),
         (
             "groups.json",

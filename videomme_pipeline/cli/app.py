@@ -333,14 +333,16 @@ def export(
 ) -> None:
     """Write the responses of an evaluation as another evaluator's results file."""
     from videomme_pipeline.benchmarks.question import Question  # noqa: PLC0415
-    from videomme_pipeline.formats.export import ExportFormat  # noqa: PLC0415
-    from videomme_pipeline.formats.export import export as write  # noqa: PLC0415
+    from videomme_pipeline.configuration import nearest  # noqa: PLC0415
+    from videomme_pipeline.formats.registry import FORMATS, write_results  # noqa: PLC0415
     from videomme_pipeline.store import read_rows  # noqa: PLC0415
 
-    kind = _choice(ExportFormat, form, "format")
+    if form not in FORMATS:
+        raise ConfigurationError(f"no format `{form}`: {nearest(form, FORMATS)}")
     store = _project().store
     benchmark, rows = _scores(store, evaluation)
-    sys.stdout.write(write(read_rows(store.questions(benchmark), Question), rows, kind))
+    questions = read_rows(store.questions(benchmark), Question)
+    sys.stdout.write(write_results(questions, rows, FORMATS[form]))
 
 
 @app.command(epilog="Example: videomme compare smoke-embedded smoke-blind")

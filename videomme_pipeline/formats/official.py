@@ -1,21 +1,111 @@
-"""The official scripts' printed reports, byte for byte.
+"""The official evaluators' results files, and the reports that their scripts print.
 
-v1: `eval_your_results.py` of thanku-all/parse_answer at afd52cf. Its accuracy is correct /
-answered, where a response without a letter is not answered; an empty cell prints 0.0.
-v2: `evaluation/test_video_mme_v2.py` of MME-Benchmarks/Video-MME-v2 at b24176a, without the two
-lines that say where it saved its files.
+v1: the published template, a list of videos with their questions. Its report is that of
+`eval_your_results.py` (thanku-all/parse_answer at afd52cf), byte for byte: accuracy is
+correct / answered, where a response without a letter is not answered; an empty cell prints 0.0.
+v2: the dataset's rows with `prediction`. Its report is that of `evaluation/test_video_mme_v2.py`
+(MME-Benchmarks/Video-MME-v2 at b24176a), without the two lines that name the files it saved.
 """
 
-from collections import Counter
+import json
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from videomme_pipeline.benchmarks.question import Duration
+from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
+from videomme_pipeline.formats.dataset_rows import dataset_row, listed, raw_text
+from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import Rating
 
 _WIDE = "=" * 37
 _THIN = "-" * 37
+
+
+def _recognizes(_rows: Sequence[Row]) -> bool:
+    """True for any file: what no other format recognizes is read as dataset rows."""
+    return True
+
+
+def _read(rows: Sequence[Row], skip_missing: bool) -> DatasetRows:
+    if not any("questions" in row for row in rows):
+        return DatasetRows(rows=rows)
+    missing, empty, imported = list[str](), list[str](), list[Row]()
+    for video in rows:
+        questions = video.get("questions")
+        if skip_missing and video.get("missing") is True:
+            missing.append(str(video.get("video_id")))
+        elif not isinstance(questions, list) or not questions:
+            empty.append(str(video.get("video_id")))
+        else:
+            imported += _dataset_rows_of(video, questions)
+    notes = []
+    if empty:
+        notes.append(f"{len(empty)} videos have no list of `questions`: {listed(empty)}")
+    if missing:
+        notes.append(f"{len(missing)} videos are marked missing and left out: {listed(missing)}")
+    return DatasetRows(rows=imported, notes=notes)
+
+
+def _dataset_rows_of(video: Row, questions: Sequence[Any]) -> list[Row]:
+    """One row per question; an entry that is not an object gives a row that cannot be used."""
+    shared = {key: value for key, value in video.items() if key != "questions"}
+    return [
+        {**shared, **(question if isinstance(question, Mapping) else {})} for question in questions
+    ]
+
+
+def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> str:
+    is_v1 = questions[0].group_type is None
+    content = _template(questions, answers) if is_v1 else _rows(questions, answers)
+    return json.dumps(content, indent=4, ensure_ascii=False) + "\n"
+
+
+def _template(
+    questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]
+) -> list[dict[str, Any]]:
+    """The v1 template; a video without any answer is marked missing."""
+    by_video: dict[str, list[Question]] = defaultdict(list)
+    for question in questions:
+        by_video[question.video_id].append(question)
+    return [
+        {
+            "video_id": video_id,
+            "duration": of_video[0].duration,
+            "domain": of_video[0].domain,
+            "sub_category": of_video[0].sub_category,
+            "missing": not any(question.question_id in answers for question in of_video),
+            "questions": [
+                {
+                    "question_id": question.question_id,
+                    "task_type": question.task_type,
+                    "question": question.question,
+                    "options": list(question.options),
+                    "answer": question.answer,
+                    "response": raw_text(answers.get(question.question_id)),
+                }
+                for question in of_video
+            ],
+        }
+        for video_id, of_video in by_video.items()
+    ]
+
+
+def _rows(
+    questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]
+) -> list[dict[str, Any]]:
+    """The v2 dataset's rows with their predictions, those without an answer left out."""
+    return [
+        dataset_row(question) | {"prediction": raw_text(answers[question.question_id])}
+        for question in questions
+        if question.question_id in answers
+    ]
+
+
+FORMAT = ResultsFormat(
+    name="official", suffix=".json", recognizes=_recognizes, read=_read, write=_write
+)
 
 
 def official_report(
@@ -26,13 +116,13 @@ def official_report(
     return_sub_categories_accuracy: bool = False,
     return_task_types_accuracy: bool = False,
 ) -> str:
-    """What the official script prints for `rows`, with its flags under their own names.
+    """The text that the official script prints for `rows`; the flags have its names.
 
-    `durations` are printed in the order given, one as often as it is named; the last section
-    is over all of them.
+    There is one section per entry of `durations`, in their order and with repetitions. The last
+    section covers all of them.
     """
-    held = list(rows)
-    by_duration = [[row for row in held if row.duration is duration] for duration in durations]
+    rows = list(rows)
+    by_duration = [[row for row in rows if row.duration is duration] for duration in durations]
     tables: list[tuple[str, Sequence[str], Callable[[ScoredQuestion], str | None]]] = []
     if return_categories_accuracy:
         tables.append(("Video Categories", DOMAINS, lambda row: row.domain))
@@ -57,9 +147,9 @@ def official_report(
 
 
 def official_v2_report(rows: Iterable[ScoredQuestion], rating: Rating) -> str:
-    """What the official v2 script prints for `rows` and their `rating`.
+    """The text that the official v2 script prints for `rows` and their `rating`.
 
-    Its "simple accuracy" is over the responses that a letter was read from; with none it is 0.
+    Its "simple accuracy" is over the responses from which a letter was read, and 0 without any.
     """
     outcomes = Counter(row.outcome for row in rows)
     correct, answered = outcomes[Outcome.CORRECT], outcomes[Outcome.INCORRECT]
@@ -86,10 +176,10 @@ def _table(
     label_of: Callable[[ScoredQuestion], str | None],
     rows: Sequence[ScoredQuestion],
 ) -> list[str]:
-    held: dict[str | None, list[ScoredQuestion]] = {label: [] for label in labels}
+    by_label: dict[str | None, list[ScoredQuestion]] = {label: [] for label in labels}
     for row in rows:
-        held.setdefault(label_of(row), []).append(row)
-    return [_THIN, title, _THIN, *(f"{label}: {_percent(held[label])}" for label in labels)]
+        by_label.setdefault(label_of(row), []).append(row)
+    return [_THIN, title, _THIN, *(f"{label}: {_percent(by_label[label])}" for label in labels)]
 
 
 def _overall(rows: Sequence[ScoredQuestion]) -> list[str]:

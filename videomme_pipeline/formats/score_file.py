@@ -11,7 +11,7 @@ from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.formats.import_results import read_results
+from videomme_pipeline.formats.registry import read_results
 from videomme_pipeline.scoring.readers.judge import (
     AskJudge,
     JudgeSummary,
@@ -73,7 +73,7 @@ class ScoreReport:
 
 
 def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = None) -> ScoreReport:
-    """Score the results in `path`; see `import_results` for the forms it may have.
+    """Score the results in `path`; its format is recognized (`registry`).
 
     Args:
         ask_judge: asks the judge that `options` name, if they name one.

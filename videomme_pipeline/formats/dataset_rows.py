@@ -1,0 +1,175 @@
+"""Rows with the columns of the published datasets, converted to questions and back.
+
+All formats share these columns; only the names and the nesting differ.
+"""
+
+import ast
+import math
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.formats.results_format import Row
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+
+Member = TypeVar("Member", bound=StrEnum)
+
+_BLANK = {"", "none", "nan", "null"}
+_TEXT_COLUMNS = ("prediction", "response", "raw_output")
+
+
+def question_of(row: Row, benchmark: str, seen: Counter[str]) -> Question:
+    """The question in `row`.
+
+    `seen` counts the rows of each video and is updated. Without a `question_id`, a question is
+    numbered within its video.
+
+    Raises:
+        ValueError: if `row` has no usable video id, options or answer, or an unknown label.
+    """
+    video_id = text_of(row, "video_id")
+    if video_id is None:
+        raise ValueError("it names no video (`video_id`)")
+    seen[video_id] += 1
+    answer = (text_of(row, "answer") or "").strip()
+    if answer not in set(Letter):
+        raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to H")
+    options = _options(row)
+    if answer not in tuple(Letter)[: len(options)]:
+        raise ValueError(f"`answer` is {answer}, and it has {len(options)} options")
+    return Question(
+        benchmark=benchmark,
+        question_id=text_of(row, "question_id") or f"{video_id}-{seen[video_id]}",
+        video_id=video_id,
+        youtube_id=text_of(row, "videoID"),
+        url=text_of(row, "url"),
+        question=text_of(row, "question") or "",
+        options=options,
+        answer=Letter(answer),
+        duration=_member(Duration, row, "duration"),
+        domain=text_of(row, "domain"),
+        sub_category=text_of(row, "sub_category"),
+        task_type=text_of(row, "task_type"),
+        group_type=_member(GroupType, row, "group_type"),
+        group_structure=text_of(row, "group_structure"),
+        level=_level(row),
+        second_head=text_of(row, "second_head"),
+        third_head=text_of(row, "third_head"),
+    )
+
+
+def response_of(question: Question, row: Row, evaluation: str) -> Response:
+    """The response in `row`; null and NaN are a failed request."""
+    value = next((row[name] for name in _TEXT_COLUMNS if name in row), None)
+    absent = value is None or (isinstance(value, float) and math.isnan(value))
+    raw_output = None if absent else str(value)
+    return Response(
+        benchmark=question.benchmark,
+        evaluation=evaluation,
+        video_id=question.video_id,
+        question_id=question.question_id,
+        sample=0,
+        request_fingerprint=fingerprint(evaluation, question.question_id, raw_output),
+        model=evaluation,
+        num_frames=0,
+        raw_output=raw_output,
+        reasoning=None,
+        finish_reason=None,
+        error="no response in the results file" if absent else None,
+        reported_model=None,
+        system_fingerprint=None,
+        prompt_tokens=None,
+        completion_tokens=None,
+        cached_tokens=None,
+        reasoning_tokens=None,
+        usage_json=None,
+        cost_dollars=None,
+        latency_seconds=None,
+        attempts=1,
+        answered_at=None,
+    )
+
+
+def dataset_row(question: Question) -> dict[str, Any]:
+    """`question` with the columns of the v1 or the v2 dataset, in their order."""
+    if question.group_type is None:
+        return {
+            "video_id": question.video_id,
+            "duration": question.duration,
+            "domain": question.domain,
+            "sub_category": question.sub_category,
+            "videoID": question.youtube_id,
+            "question_id": question.question_id,
+            "task_type": question.task_type,
+            "question": question.question,
+            "options": list(question.options),
+            "answer": question.answer,
+        }
+    return {
+        "video_id": question.video_id,
+        "url": question.url,
+        "group_type": question.group_type,
+        "group_structure": question.group_structure,
+        "question_id": question.question_id,
+        "question": question.question,
+        "options": "\n".join(question.options),
+        "answer": question.answer,
+        "level": None if question.level is None else str(question.level),
+        "second_head": question.second_head,
+        "third_head": question.third_head,
+    }
+
+
+def raw_text(row: ScoredQuestion | None) -> str:
+    """The response in `row`, or an empty text if there is none."""
+    return "" if row is None or row.raw_output is None else row.raw_output
+
+
+def text_of(row: Row, column: str) -> str | None:
+    """The text in `column`; None for null, NaN and the words that tables write for them."""
+    value = row.get(column)
+    if value is None or str(value).strip().lower() in _BLANK:
+        return None
+    return str(value)
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """The first `most` of `names`, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _member(kind: type[Member], row: Row, column: str) -> Member | None:
+    text = text_of(row, column)
+    if not text:
+        return None
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"`{column}` is {text!r}, not {', '.join(kind)}") from None
+
+
+def _level(row: Row) -> int | None:
+    text = text_of(row, "level")
+    try:
+        return int(float(text)) if text else None
+    except ValueError:
+        raise ValueError(f"`level` is {text!r}, not a number") from None
+
+
+def _options(row: Row) -> tuple[str, ...]:
+    """The options from a list, a text with one per line (v2), or a list written as text."""
+    value = row.get("options")
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = ast.literal_eval(value)
+        except (SyntaxError, ValueError):
+            raise ValueError(f"`options` is not a list: {value[:60]!r}") from None
+    if isinstance(value, str):
+        value = [line for line in value.split("\n") if line.strip()]
+    if not isinstance(value, list) or not value:
+        raise ValueError("it has no `options`")
+    return tuple(str(option) for option in value)

@@ -1,0 +1,89 @@
+"""Rows of a results file as JSON, JSON lines, Parquet, TSV or CSV, whatever its format."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.formats.results_format import Row
+
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
+
+
+def read_rows_of(path: Path) -> Sequence[Row]:
+    """The objects in the file at `path`; the file ending selects the parser, JSON is the default.
+
+    TSV and CSV texts that pandas reads as missing ("NA", "nan", "" …) are missing here too,
+    as in the official v2 script, which writes and reads a CSV file before it scores.
+
+    Raises:
+        ScoringError: if the file is missing, unreadable or not a list of objects.
+    """
+    try:
+        rows = _PARSERS.get(path.suffix.lower(), _parse_json_file)(path)
+    except FileNotFoundError:
+        raise ScoringError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise ScoringError(f"{path}: not readable as {path.suffix or 'JSON'}: {error}") from error
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise ScoringError(f"{path}: expected a list of objects, one per video or question")
+    return rows
+
+
+def parse_json(text: str) -> Any:
+    """JSON that may have a comma before a closing bracket, as in the official template.
+
+    Raises:
+        json.JSONDecodeError: if it is not JSON without these commas either.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return json.loads(_TRAILING_COMMA.sub(lambda match: match.group(1) or "", text))
+
+
+def _parse_json_file(path: Path) -> list[Any]:
+    text = path.read_text(encoding="utf-8-sig")
+    try:
+        value = parse_json(text) if text.strip() else []
+    except json.JSONDecodeError:
+        with suppress(ValueError):
+            return _parse_json_lines(path)  # JSON lines in a file called .json
+        raise
+    return value if isinstance(value, list) else [value]
+
+
+def _parse_json_lines(path: Path) -> list[Any]:
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
+        if line.strip():
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number}: {error}") from error
+    return rows
+
+
+def _parse_parquet(path: Path) -> list[Any]:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - not needed for the other file types
+
+    rows: list[Any] = pq.read_table(path).to_pylist()
+    return rows
+
+
+def _parse_table(path: Path) -> list[Any]:
+    import pandas as pd  # noqa: PLC0415 - takes half a second to import
+
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    return pd.read_csv(path, sep=separator, dtype=str).to_dict("records")
+
+
+_PARSERS = {
+    ".jsonl": _parse_json_lines,
+    ".parquet": _parse_parquet,
+    ".tsv": _parse_table,
+    ".csv": _parse_table,
+}

@@ -1,0 +1,74 @@
+"""lmms-eval's samples file: one JSON line per question, with the dataset row under `doc`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text
+from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+
+
+def _recognizes(rows: Sequence[Row]) -> bool:
+    return any("doc" in row for row in rows)
+
+
+def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
+    return DatasetRows(rows=[_dataset_row_of(row) if "doc" in row else row for row in rows])
+
+
+def _dataset_row_of(sample: Row) -> Row:
+    """The row under `doc` with the first text of `resps`, which is nested in lists."""
+    prediction = sample.get("resps", sample.get("filtered_resps"))
+    while isinstance(prediction, list):
+        prediction = prediction[0] if prediction else None
+    doc = sample["doc"] if isinstance(sample["doc"], Mapping) else {}
+    return {**doc, "prediction": prediction}
+
+
+def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> str:
+    samples = (
+        _sample(question, answers[question.question_id])
+        for question in questions
+        if question.question_id in answers
+    )
+    return "".join(json.dumps(sample, ensure_ascii=False) + "\n" for sample in samples)
+
+
+def _sample(question: Question, row: ScoredQuestion) -> dict[str, Any]:
+    text = raw_text(row)
+    return {
+        "doc_id": question.question_id,
+        "doc": dataset_row(question),
+        "target": question.answer,
+        "resps": [[text]],
+        "filtered_resps": [text],
+    } | _metric(question, row)
+
+
+def _metric(question: Question, row: ScoredQuestion) -> dict[str, Any]:
+    """The metric entry of one question, with lmms-eval's own names for the breakdowns."""
+    scored = {
+        "question_id": question.question_id,
+        "pred_answer": row.extracted_answer or "",
+        "answer": question.answer,
+        "score": float(row.is_correct),
+    }
+    if question.group_type is None:
+        labels = {
+            "videoID": question.youtube_id,
+            "duration": question.duration,
+            "category": question.domain,
+            "sub_category": question.sub_category,
+            "task_category": question.task_type,
+        }
+        return {"videomme_perception_score": scored | labels}
+    columns = ("video_id", "group_type", "group_structure", "level", "second_head", "third_head")
+    doc = dataset_row(question)
+    return {"videomme_v2_overall_score": scored | {column: doc[column] for column in columns}}
+
+
+FORMAT = ResultsFormat(
+    name="lmms_eval", suffix=".jsonl", recognizes=_recognizes, read=_read, write=_write
+)

@@ -1,0 +1,89 @@
+"""All results-file formats by name, and reading and writing files in any of them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.formats import lmms_eval, official, vlmevalkit
+from videomme_pipeline.formats.dataset_rows import listed, question_of, response_of
+from videomme_pipeline.formats.files import read_rows_of
+from videomme_pipeline.formats.results_format import ResultsFormat
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+
+FORMATS: Mapping[str, ResultsFormat] = {
+    form.name: form for form in (lmms_eval.FORMAT, vlmevalkit.FORMAT, official.FORMAT)
+}
+"""Formats by name. A file is read by the first one that recognizes it, `official` last: it also
+reads plain dataset rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedResults:
+    """Pairs of question and response in the order of the file.
+
+    `notes` are sentences about rows and videos that were left out or look wrong.
+    """
+
+    pairs: tuple[tuple[Question, Response], ...]
+    notes: tuple[str, ...]
+
+
+def read_results(path: Path, benchmark: str, *, skip_missing: bool = True) -> ImportedResults:
+    """The results in `path`, in whichever registered format they are. Nothing is scored.
+
+    A row that cannot be used is left out and named in the notes. Videos that the official
+    template marks as `"missing": true` are left out, as in the official script with
+    `--skip_missing`, unless `skip_missing` is False.
+
+    Raises:
+        ScoringError: if the file is missing, empty or in no known format.
+    """
+    rows = read_rows_of(path)
+    if not rows:
+        raise ScoringError(f"{path}: contains no results")
+    form = next(form for form in FORMATS.values() if form.recognizes(rows))
+    imported = form.read(rows, skip_missing)
+    notes = list(imported.notes)
+    pairs: list[tuple[Question, Response]] = []
+    seen: Counter[str] = Counter()
+    for number, row in enumerate(imported.rows, start=1):
+        try:
+            question = question_of(row, benchmark, seen)
+        except ValueError as error:
+            notes.append(f"row {number} ({row.get('question_id', 'no id')}) left out: {error}")
+            continue
+        pairs.append((question, response_of(question, row, path.stem)))
+    if not pairs:
+        raise ScoringError(f"{path}: no row can be used; {notes[0] if notes else 'it is empty'}")
+    counts = Counter(question.question_id for question, _ in pairs)
+    repeated = [question_id for question_id, count in counts.items() if count > 1]
+    if repeated:
+        notes.append(
+            f"{len(repeated)} questions occur more than once and every occurrence counts: "
+            f"{listed(repeated)}"
+        )
+    return ImportedResults(pairs=tuple(pairs), notes=tuple(notes))
+
+
+def write_results(
+    questions: Sequence[Question], rows: Sequence[ScoredQuestion], form: ResultsFormat
+) -> str:
+    """The text of a results file with the answers of one evaluation.
+
+    Of a question that was asked several times, the first answer is written. A question without
+    a response gets an empty text, because the official script fails on null.
+
+    Raises:
+        ScoringError: if no row answers any of `questions`.
+    """
+    answers = {row.question_id: row for row in rows if row.sample == 0}
+    if not any(question.question_id in answers for question in questions):
+        raise ScoringError(
+            f"{len(rows)} scored rows belong to none of {len(questions)} questions; "
+            "export an evaluation with its own benchmark"
+        )
+    return form.write(questions, answers)

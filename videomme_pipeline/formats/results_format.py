@@ -1,0 +1,38 @@
+"""The interface of a results-file format."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+
+Row = Mapping[str, Any]
+"""One object of a results file: a question, or a video with its questions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetRows:
+    """Rows with the columns of the published dataset and the model's text (`prediction`).
+
+    `notes` are sentences about the parts of the file that were left out.
+    """
+
+    rows: Sequence[Row]
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsFormat:
+    """One format: its name on the command line, its usual file ending, and three functions.
+
+    `recognizes` returns True if the rows of a file are in this format. `read` converts them to
+    `DatasetRows`; its second argument is `skip_missing`. `write` returns the text of a file with
+    the answers to `questions`; `answers` are scored rows by question id, possibly not all.
+    """
+
+    name: str
+    suffix: str
+    recognizes: Callable[[Sequence[Row]], bool]
+    read: Callable[[Sequence[Row], bool], DatasetRows]
+    write: Callable[[Sequence[Question], Mapping[str, ScoredQuestion]], str]
