@@ -5,7 +5,9 @@ function breakdownsView({ benchmark, params }) {
   const shown = shownEvaluations(benchmark, params);
   const order = params.get("order") ?? "published";
   const sections = [
-    ...benchmark.breakdowns.map((breakdown) => breakdownSection(benchmark, breakdown, shown, order)),
+    ...benchmark.breakdowns.map((breakdown) =>
+      breakdownSection(benchmark, breakdown, shown, order),
+    ),
     trackSections(benchmark, shown),
     framesSection(benchmark),
     crossedSection(benchmark, params, shown),
@@ -14,13 +16,47 @@ function breakdownsView({ benchmark, params }) {
   return [
     h("ul", { class: "lead" }, weakSpots(benchmark, shown[0])),
     seriesPicker(benchmark, params, "breakdowns"),
-    h("div", { class: "controls" },
-      select("Order of rows", [["published", "As published"], ["worst", "Worst first"], ["score", "Best first"], ["size", "Most questions first"]], order,
-        (value) => go(link("breakdowns", { order: value === "published" ? null : value }, ["benchmark", "show", "cross"]))),
-      h("nav", { class: "jumps", "aria-label": "Parts of this page" }, sections.map((section) =>
-        h("button", { type: "button", class: "plain link", onclick: () => jumpTo(section) }, section.dataset.title)))),
+    h(
+      "div",
+      { class: "controls" },
+      select(
+        "Order of rows",
+        [
+          ["published", "As published"],
+          ["worst", "Worst first"],
+          ["score", "Best first"],
+          ["size", "Most questions first"],
+        ],
+        order,
+        (value) =>
+          go(
+            link("breakdowns", { order: value === "published" ? null : value }, [
+              "benchmark",
+              "show",
+              "cross",
+            ]),
+          ),
+      ),
+      h(
+        "nav",
+        { class: "jumps", "aria-label": "Parts of this page" },
+        sections.map((section) =>
+          h(
+            "button",
+            { type: "button", class: "plain link", onclick: () => jumpTo(section) },
+            section.dataset.title,
+          ),
+        ),
+      ),
+    ),
     sections,
-    h("p", { class: "soft" }, "All cells as one table: ", parquetButton(benchmark, "breakdowns"), "."),
+    h(
+      "p",
+      { class: "soft" },
+      "All cells as one table: ",
+      parquetButton(benchmark, "breakdowns"),
+      ".",
+    ),
   ];
 }
 
@@ -35,23 +71,54 @@ function jumpTo(section) {
 
 /** Where the first evaluation lies below its own average by more than the interval of the part. */
 function weakSpots(benchmark, evaluation) {
-  const cells = benchmark.breakdowns.flatMap((breakdown) => breakdown.rows.map((row) => ({ breakdown, row, cell: row.cells[evaluation.index] }))).filter(({ cell }) => known(cell?.value) && known(cell.low) && cell.videos > 1);
-  const average = (measure) => (measure === "accuracy" ? evaluation.accuracy : evaluation.group_score);
-  const weak = ordered(cells.filter(({ breakdown, cell }) => cell.high < average(breakdown.measure)), ({ cell }) => cell.value, false);
+  const cells = benchmark.breakdowns
+    .flatMap((breakdown) =>
+      breakdown.rows.map((row) => ({ breakdown, row, cell: row.cells[evaluation.index] })),
+    )
+    .filter(({ cell }) => known(cell?.value) && known(cell.low) && cell.videos > 1);
+  const average = (measure) =>
+    measure === "accuracy" ? evaluation.accuracy : evaluation.group_score;
+  const weak = ordered(
+    cells.filter(({ breakdown, cell }) => cell.high < average(breakdown.measure)),
+    ({ cell }) => cell.value,
+    false,
+  );
   const byChance = Math.max(1, Math.round(0.025 * cells.length));
-  const place = ({ breakdown, row, cell }) => [questionsOf(breakdown, row, evaluation, row.value), ` (${breakdown.title.toLowerCase()}, ${percent(cell.value)})`];
+  const place = ({ breakdown, row, cell }) => [
+    questionsOf(breakdown, row, evaluation, row.value),
+    ` (${breakdown.title.toLowerCase()}, ${percent(cell.value)})`,
+  ];
   return [
-    h("li", {}, weak.length
-      ? [h("strong", {}, evaluation.name), " is weak in ", weak.slice(0, 4).map((item, index) => [index ? ", " : "", place(item)]), weak.length > 4 ? ` and ${count(weak.length - 4)} more` : "", "."]
-      : [h("strong", {}, evaluation.name), ` has no part that lies clearly below its average of ${percent(mainScore(evaluation))}.`]),
-    h("li", { class: "soft" }, `A part is weak when its whole 95 % interval lies below the average. Of the ${plural(cells.length, "part")} of two videos or more, about ${count(byChance)} would by chance.`),
+    h(
+      "li",
+      {},
+      weak.length
+        ? [
+            h("strong", {}, evaluation.name),
+            " is weak in ",
+            weak.slice(0, 4).map((item, index) => [index ? ", " : "", place(item)]),
+            weak.length > 4 ? ` and ${count(weak.length - 4)} more` : "",
+            ".",
+          ]
+        : [
+            h("strong", {}, evaluation.name),
+            ` has no part that lies clearly below its average of ${percent(mainScore(evaluation))}.`,
+          ],
+    ),
+    h(
+      "li",
+      { class: "soft" },
+      `A part is weak when its whole 95 % interval lies below the average. Of the ${plural(cells.length, "part")} of two videos or more, about ${count(byChance)} would by chance.`,
+    ),
   ];
 }
 
 /** The way from a row of a breakdown to its questions; the wrong ones of `evaluation`, if named. */
 function questionsOf(breakdown, row, evaluation, text) {
   const value = breakdown.key === "level" ? row.value.replace("Level ", "") : row.value;
-  const changes = evaluation ? { [breakdown.key]: value, show: evaluation.name, of: evaluation.name, outcome: "incorrect" } : { [breakdown.key]: value };
+  const changes = evaluation
+    ? { [breakdown.key]: value, show: evaluation.name, of: evaluation.name, outcome: "incorrect" }
+    : { [breakdown.key]: value };
   return h("a", { href: link("questions", changes) }, text);
 }
 
@@ -59,36 +126,77 @@ function questionsOf(breakdown, row, evaluation, text) {
 function shownEvaluations(benchmark, params) {
   const wanted = params.get("show")?.split(",") ?? [];
   const chosen = benchmark.evaluations.filter((item) => wanted.includes(item.name));
-  const fallback = ordered(benchmark.evaluations.filter((item) => !item.baseline), mainScore, true);
-  const held = chosen.length ? chosen : (fallback.length ? fallback : benchmark.evaluations);
+  const fallback = ordered(
+    benchmark.evaluations.filter((item) => !item.baseline),
+    mainScore,
+    true,
+  );
+  const held = chosen.length ? chosen : fallback.length ? fallback : benchmark.evaluations;
   return held.slice(0, chosen.length ? MAX_SHOWN : 4);
 }
 
 function seriesPicker(benchmark, params, view, shown = shownEvaluations(benchmark, params)) {
   const names = shown.map((item) => item.name);
-  return h("fieldset", { class: "legend" },
-    h("legend", {}, benchmark.evaluations.length > 1 ? `Evaluations shown (up to ${MAX_SHOWN})` : "Evaluation shown"),
+  return h(
+    "fieldset",
+    { class: "legend" },
+    h(
+      "legend",
+      {},
+      benchmark.evaluations.length > 1
+        ? `Evaluations shown (up to ${MAX_SHOWN})`
+        : "Evaluation shown",
+    ),
     ordered(benchmark.evaluations, mainScore, true).map((item) => {
       const series = names.indexOf(item.name);
-      const control = h("input", { type: "checkbox", disabled: series < 0 && names.length >= MAX_SHOWN, onchange: (event) => {
-        const next = event.target.checked ? [...names, item.name] : names.filter((name) => name !== item.name);
-        go(link(view, { show: next.join(",") }, ["benchmark", ...params.keys()].filter((key) => key !== "show")));
-      } });
+      const control = h("input", {
+        type: "checkbox",
+        disabled: series < 0 && names.length >= MAX_SHOWN,
+        onchange: (event) => {
+          const next = event.target.checked
+            ? [...names, item.name]
+            : names.filter((name) => name !== item.name);
+          go(
+            link(
+              view,
+              { show: next.join(",") },
+              ["benchmark", ...params.keys()].filter((key) => key !== "show"),
+            ),
+          );
+        },
+      });
       control.checked = series >= 0;
       return h("label", {}, control, series >= 0 ? seriesKey(series) : null, item.name);
     }),
-    view === "breakdowns" ? guessingKeys(benchmark) : null);
+    view === "breakdowns" ? guessingKeys(benchmark) : null,
+  );
 }
 
 /** What guessing gets on average: the dashed line of a chart of `measure`. */
-const guessing = (benchmark, measure) => (measure === "accuracy" ? benchmark.chance : benchmark.chance_group_score);
+const guessing = (benchmark, measure) =>
+  measure === "accuracy" ? benchmark.chance : benchmark.chance_group_score;
 
 function guessingKeys(benchmark) {
-  const measures = [...new Set(benchmark.breakdowns.map((item) => item.measure))].filter((measure) => known(guessing(benchmark, measure)));
+  const measures = [...new Set(benchmark.breakdowns.map((item) => item.measure))].filter(
+    (measure) => known(guessing(benchmark, measure)),
+  );
   const blind = bestBaseline(benchmark);
   return [
-    measures.map((measure) => h("span", { class: "key" }, referenceKey("chance"), `guessing ${percent(guessing(benchmark, measure))}`)),
-    blind && h("span", { class: "key" }, referenceKey("blind"), `best baseline, ${blind.name}, in the same row`),
+    measures.map((measure) =>
+      h(
+        "span",
+        { class: "key" },
+        referenceKey("chance"),
+        `guessing ${percent(guessing(benchmark, measure))}`,
+      ),
+    ),
+    blind &&
+      h(
+        "span",
+        { class: "key" },
+        referenceKey("blind"),
+        `best baseline, ${blind.name}, in the same row`,
+      ),
   ];
 }
 
@@ -103,19 +211,57 @@ function breakdownSection(benchmark, breakdown, shown, order) {
     label: `${breakdown.measure === "accuracy" ? "Accuracy" : "Group score"} by ${breakdown.title.toLowerCase()}, with 95 % intervals clustered by video`,
     step: Infinity,
     columns: [
-      { key: "value", title: breakdown.title, class: "name", value: (row) => row.value, cell: (row) => questionsOf(breakdown, row, null, row.value) },
-      { key: "plot", title: "", class: "plot", head: () => axisHead(UNIT_AXIS), cell: (row) => intervalPlot(
-        shown.map((item, series) => cellMark(row.cells[item.index], series)), UNIT_AXIS, references(row)) },
-      { key: "n", title: breakdown.measure === "accuracy" ? "Questions" : "Groups", number: true, value: (row) => sizeOf(row), cell: (row) => count(sizeOf(row)) },
-      { key: "videos", title: "Videos", number: true, value: (row) => firstCell(row)?.videos, cell: (row) => count(firstCell(row)?.videos) },
+      {
+        key: "value",
+        title: breakdown.title,
+        class: "name",
+        value: (row) => row.value,
+        cell: (row) => questionsOf(breakdown, row, null, row.value),
+      },
+      {
+        key: "plot",
+        title: "",
+        class: "plot",
+        head: () => axisHead(UNIT_AXIS),
+        cell: (row) =>
+          intervalPlot(
+            shown.map((item, series) => cellMark(row.cells[item.index], series)),
+            UNIT_AXIS,
+            references(row),
+          ),
+      },
+      {
+        key: "n",
+        title: breakdown.measure === "accuracy" ? "Questions" : "Groups",
+        number: true,
+        value: (row) => sizeOf(row),
+        cell: (row) => count(sizeOf(row)),
+      },
+      {
+        key: "videos",
+        title: "Videos",
+        number: true,
+        value: (row) => firstCell(row)?.videos,
+        cell: (row) => count(firstCell(row)?.videos),
+      },
       ...shown.map((item, series) => ({
-        key: item.name, title: item.name, number: true, class: "values", headClass: "number own-name", mark: () => seriesKey(series),
+        key: item.name,
+        title: item.name,
+        number: true,
+        class: "values",
+        headClass: "number own-name",
+        mark: () => seriesKey(series),
         value: (row) => row.cells[item.index]?.value,
-        cell: (row) => scoreCell(row.cells[item.index]) })),
+        cell: (row) => scoreCell(row.cells[item.index]),
+      })),
     ],
     rows,
   });
-  return breakdownPart(breakdown.title, heading(breakdown.title, csvButton(`by-${breakdown.key}`, table)), table.element);
+  return breakdownPart(
+    breakdown.title,
+    heading(breakdown.title, csvButton(`by-${breakdown.key}`, table)),
+    table.element,
+  );
 }
 
 const firstCell = (row) => row.cells.find(Boolean);
@@ -139,39 +285,109 @@ function orderRows(rows, shown, order) {
 }
 
 function trackSections(benchmark, shown) {
-  const pairs = benchmark.tracks.filter((pair) => shown.some((item) => item.index === pair.with || item.index === pair.without));
+  const pairs = benchmark.tracks.filter((pair) =>
+    shown.some((item) => item.index === pair.with || item.index === pair.without),
+  );
   if (!pairs.length) return null;
-  return breakdownPart("Subtitles", pairs.map((pair) => {
-    const [held, without] = [benchmark.evaluations[pair.with], benchmark.evaluations[pair.without]];
-    const table = differenceTable({ label: `${held.name} minus ${without.name}, points of accuracy, paired by question`, rows: pair.rows, scale: differenceAxis(pair.rows) });
-    return [heading(`What subtitles bring: ${without.model}, ${without.sampling}`, csvButton(`subtitles-${without.name}`, table)), table.element];
-  }));
+  return breakdownPart(
+    "Subtitles",
+    pairs.map((pair) => {
+      const [held, without] = [
+        benchmark.evaluations[pair.with],
+        benchmark.evaluations[pair.without],
+      ];
+      const table = differenceTable({
+        label: `${held.name} minus ${without.name}, points of accuracy, paired by question`,
+        rows: pair.rows,
+        scale: differenceAxis(pair.rows),
+      });
+      return [
+        heading(
+          `What subtitles bring: ${without.model}, ${without.sampling}`,
+          csvButton(`subtitles-${without.name}`, table),
+        ),
+        table.element,
+      ];
+    }),
+  );
 }
 
 /** Differences {by, value, n, difference, low, high, p?, significant?} as a table with a plot. */
 function differenceTable({ label, rows, scale, marked = false, step = Infinity }) {
-  const direction = (row) => (!known(row.low) || !isReal(row, marked) ? "even" : row.difference > 0 ? "better" : "worse");
+  const direction = (row) =>
+    !known(row.low) || !isReal(row, marked) ? "even" : row.difference > 0 ? "better" : "worse";
   return dataTable({
-    label, step, rows,
+    label,
+    step,
+    rows,
     columns: [
-      { key: "value", title: "Questions", class: "name", value: (row) => (row.by ? `${row.by}: ${row.value}` : row.value), cell: (row) => [row.value, row.by ? h("small", {}, row.by) : null] },
-      { key: "plot", title: "", class: "plot", head: () => axisHead(scale, points0), cell: (row) => intervalPlot(
-        [{ value: row.difference, low: row.low, high: row.high, class: direction(row), series: 0 }], scale, [], 0) },
-      { key: "difference", title: "Difference", number: true, value: (row) => row.difference, cell: (row) => h("span", { class: direction(row) }, points(row.difference)) },
+      {
+        key: "value",
+        title: "Questions",
+        class: "name",
+        value: (row) => (row.by ? `${row.by}: ${row.value}` : row.value),
+        cell: (row) => [row.value, row.by ? h("small", {}, row.by) : null],
+      },
+      {
+        key: "plot",
+        title: "",
+        class: "plot",
+        head: () => axisHead(scale, points0),
+        cell: (row) =>
+          intervalPlot(
+            [
+              {
+                value: row.difference,
+                low: row.low,
+                high: row.high,
+                class: direction(row),
+                series: 0,
+              },
+            ],
+            scale,
+            [],
+            0,
+          ),
+      },
+      {
+        key: "difference",
+        title: "Difference",
+        number: true,
+        value: (row) => row.difference,
+        cell: (row) => h("span", { class: direction(row) }, points(row.difference)),
+      },
       { key: "interval", title: "95 % interval", number: true, cell: pointsInterval },
       { key: "n", title: "n", number: true, value: (row) => row.n, cell: (row) => count(row.n) },
-      rows.some((row) => known(row.p)) && { key: "p", title: marked ? "p, adjusted" : "p", number: true, value: (row) => row.p, cell: (row) => probability(row.p) },
-      marked && { key: "mark", title: "After Benjamini–Hochberg", value: (row) => (row.significant ? "real" : ""),
-        cell: (row) => (!known(row.significant) ? "" : row.significant ? h("strong", { class: "nowrap" }, "● real") : h("span", { class: "soft nowrap" }, "○ could be chance")) },
+      rows.some((row) => known(row.p)) && {
+        key: "p",
+        title: marked ? "p, adjusted" : "p",
+        number: true,
+        value: (row) => row.p,
+        cell: (row) => probability(row.p),
+      },
+      marked && {
+        key: "mark",
+        title: "After Benjamini–Hochberg",
+        value: (row) => (row.significant ? "real" : ""),
+        cell: (row) =>
+          !known(row.significant)
+            ? ""
+            : row.significant
+              ? h("strong", { class: "nowrap" }, "● real")
+              : h("span", { class: "soft nowrap" }, "○ could be chance"),
+      },
     ].filter(Boolean),
   });
 }
 
 const points0 = (value) => points(value).replace(/\.0$/, "");
-const pointsInterval = (row) => (known(row.low) ? `${points(row.low)} to ${points(row.high)}` : NONE);
+const pointsInterval = (row) =>
+  known(row.low) ? `${points(row.low)} to ${points(row.high)}` : NONE;
 
 function isReal(row, marked = false) {
-  return marked && known(row.significant) ? row.significant : known(row.low) && (row.low > 0 || row.high < 0);
+  return marked && known(row.significant)
+    ? row.significant
+    : known(row.low) && (row.low > 0 || row.high < 0);
 }
 
 /** Accuracy against the number of frames, where one model was asked with several samplings. */
@@ -181,84 +397,160 @@ function framesSection(benchmark) {
     if (item.baseline || !item.num_frames) continue;
     families.set(item.frames_family, [...(families.get(item.frames_family) ?? []), item]);
   }
-  const lines = [...families.values()].map((items) => ordered(items, (item) => item.num_frames, false))
-    .filter((items) => new Set(items.map((item) => item.num_frames)).size > 1).slice(0, MAX_SHOWN);
+  const lines = [...families.values()]
+    .map((items) => ordered(items, (item) => item.num_frames, false))
+    .filter((items) => new Set(items.map((item) => item.num_frames)).size > 1)
+    .slice(0, MAX_SHOWN);
   if (!lines.length) return null;
   const sizes = [...new Set(lines.flat().map((item) => item.num_frames))].sort((a, b) => a - b);
   const [first, last] = [Math.log2(sizes[0]), Math.log2(sizes.at(-1))];
   const x = (frames) => 0.05 + (0.9 * (Math.log2(frames) - first)) / (last - first);
   const title = (items) => `${items[0].model} ${items[0].subtitles ? "with" : "without"} subtitles`;
   const table = dataTable({
-    label: "Score against frames per question", step: Infinity, rows: lines.flatMap((items, series) => items.map((item) => ({ item, series, title: title(items) }))),
+    label: "Score against frames per question",
+    step: Infinity,
+    rows: lines.flatMap((items, series) =>
+      items.map((item) => ({ item, series, title: title(items) })),
+    ),
     columns: [
       { key: "name", title: "Evaluation", class: "name", value: (row) => row.item.name },
-      { key: "line", title: "Line", value: (row) => row.title, cell: (row) => h("span", { class: "key nowrap" }, seriesKey(row.series), row.title) },
-      { key: "frames", title: "Frames", number: true, value: (row) => row.item.num_frames, cell: (row) => count(row.item.num_frames) },
-      { key: "score", title: "Score", number: true, value: (row) => mainScore(row.item), cell: (row) => percent(mainScore(row.item)) },
-      { key: "interval", title: "95 % interval", number: true, cell: (row) => interval(...mainInterval(row.item).slice(1)) },
+      {
+        key: "line",
+        title: "Line",
+        value: (row) => row.title,
+        cell: (row) => h("span", { class: "key nowrap" }, seriesKey(row.series), row.title),
+      },
+      {
+        key: "frames",
+        title: "Frames",
+        number: true,
+        value: (row) => row.item.num_frames,
+        cell: (row) => count(row.item.num_frames),
+      },
+      {
+        key: "score",
+        title: "Score",
+        number: true,
+        value: (row) => mainScore(row.item),
+        cell: (row) => percent(mainScore(row.item)),
+      },
+      {
+        key: "interval",
+        title: "95 % interval",
+        number: true,
+        cell: (row) => interval(...mainInterval(row.item).slice(1)),
+      },
     ],
   });
-  return breakdownPart("Frames",
+  return breakdownPart(
+    "Frames",
     heading("Number of frames", csvButton("frames", table)),
     h("p", { class: "soft" }, "Score against frames per question, on a doubling scale."),
     lineChart({
       label: `Score against frames for ${lines.map(title).join(", ")}; the same numbers are in the table below`,
-      scale: UNIT_AXIS, ticks: sizes.map((size) => ({ x: x(size), text: String(size) })), references: referenceValues(benchmark),
-      lines: lines.map((items, series) => ({ series, points: items.map((item) => {
-        const [value, low, high] = mainInterval(item);
-        return { x: x(item.num_frames), value, low, high };
-      }) })),
+      scale: UNIT_AXIS,
+      ticks: sizes.map((size) => ({ x: x(size), text: String(size) })),
+      references: referenceValues(benchmark),
+      lines: lines.map((items, series) => ({
+        series,
+        points: items.map((item) => {
+          const [value, low, high] = mainInterval(item);
+          return { x: x(item.num_frames), value, low, high };
+        }),
+      })),
     }),
-    table.element);
+    table.element,
+  );
 }
 
 function crossedSection(benchmark, params, shown) {
   if (!benchmark.crossed.length) return null;
-  const chosen = benchmark.crossed.find((item) => item.key === params.get("cross")) ?? benchmark.crossed[0];
+  const chosen =
+    benchmark.crossed.find((item) => item.key === params.get("cross")) ?? benchmark.crossed[0];
   const scale = NARROW_AXIS;
   const references = [{ value: benchmark.chance, class: "chance" }];
   const values = [...new Set(chosen.rows.map((row) => row.second))];
   const firsts = [...new Set(chosen.rows.map((row) => row.first))];
-  const find = (first, second) => chosen.rows.find((row) => row.first === first && row.second === second);
+  const find = (first, second) =>
+    chosen.rows.find((row) => row.first === first && row.second === second);
   const table = dataTable({
-    label: `Accuracy by ${chosen.title.toLowerCase()}; under each plot n and the scores`, step: Infinity,
+    label: `Accuracy by ${chosen.title.toLowerCase()}; under each plot n and the scores`,
+    step: Infinity,
     columns: [
       { key: "value", title: chosen.second_title, class: "name", value: (row) => row.value },
       ...firsts.map((first) => ({
-        key: first, title: first, class: "plot narrow", head: () => axisHead(scale),
+        key: first,
+        title: first,
+        class: "plot narrow",
+        head: () => axisHead(scale),
         value: (row) => find(first, row.value)?.cells[shown[0]?.index]?.value,
         cell: (row) => {
           const held = find(first, row.value);
           if (!held) return NONE;
           return [
-            intervalPlot(shown.map((item, series) => cellMark(held.cells[item.index], series)), scale, references),
-            h("small", { class: "under-plot" }, `n ${count(sizeOf(held))}: `, shown.map((item, index) => [index ? " / " : "", h("span", { class: `series-${index}` }, percent(held.cells[item.index]?.value, 0))])),
+            intervalPlot(
+              shown.map((item, series) => cellMark(held.cells[item.index], series)),
+              scale,
+              references,
+            ),
+            h(
+              "small",
+              { class: "under-plot" },
+              `n ${count(sizeOf(held))}: `,
+              shown.map((item, index) => [
+                index ? " / " : "",
+                h("span", { class: `series-${index}` }, percent(held.cells[item.index]?.value, 0)),
+              ]),
+            ),
           ];
-        } })),
+        },
+      })),
     ],
     rows: values.map((value) => ({ value })),
   });
-  const control = select("Crossed", benchmark.crossed.map((item) => [item.key, item.title]), chosen.key,
-    (key) => go(link("breakdowns", { cross: key }, ["benchmark", "show", "order"])));
-  return breakdownPart("Two at a time", heading("Two at a time", csvButton(chosen.key, table)), h("div", { class: "controls" }, control), table.element);
+  const control = select(
+    "Crossed",
+    benchmark.crossed.map((item) => [item.key, item.title]),
+    chosen.key,
+    (key) => go(link("breakdowns", { cross: key }, ["benchmark", "show", "order"])),
+  );
+  return breakdownPart(
+    "Two at a time",
+    heading("Two at a time", csvButton(chosen.key, table)),
+    h("div", { class: "controls" }, control),
+    table.element,
+  );
 }
 
 /** Sub-category (v1) or third head (v2) × evaluation. */
 function heatSection(benchmark) {
-  const finest = benchmark.breakdowns.find((item) => item.key === "sub_category") ?? benchmark.breakdowns.find((item) => item.key === "third_head");
+  const finest =
+    benchmark.breakdowns.find((item) => item.key === "sub_category") ??
+    benchmark.breakdowns.find((item) => item.key === "third_head");
   if (!finest || benchmark.evaluations.length < 2) return null;
   const columns = ordered(benchmark.evaluations, mainScore, true);
   const shade = (value) => (known(value) ? Math.min(5, Math.floor(6 * value + 1e-4)) : 0);
   const table = dataTable({
-    label: `${finest.title} × evaluation: darker is better`, step: Infinity, sticky: true,
+    label: `${finest.title} × evaluation: darker is better`,
+    step: Infinity,
+    sticky: true,
     columns: [
       { key: "value", title: finest.title, class: "name", value: (row) => row.value },
       { key: "n", title: "n", number: true, value: sizeOf, cell: (row) => count(sizeOf(row)) },
       ...columns.map((item) => ({
-        key: item.name, title: item.name, headClass: "number own-name", value: (row) => row.cells[item.index]?.value,
-        class: (row) => `heat heat-${shade(row.cells[item.index]?.value)}`, cell: (row) => percent(row.cells[item.index]?.value, 0) })),
+        key: item.name,
+        title: item.name,
+        headClass: "number own-name",
+        value: (row) => row.cells[item.index]?.value,
+        class: (row) => `heat heat-${shade(row.cells[item.index]?.value)}`,
+        cell: (row) => percent(row.cells[item.index]?.value, 0),
+      })),
     ],
     rows: finest.rows,
   });
-  return breakdownPart("Heat map", heading("Heat map", csvButton(`heat-${finest.key}`, table)), table.element);
+  return breakdownPart(
+    "Heat map",
+    heading("Heat map", csvButton(`heat-${finest.key}`, table)),
+    table.element,
+  );
 }

@@ -26,15 +26,24 @@ function readAnswers(cell) {
 
 function outcomeMark(answer) {
   const spoken = answer.letter ? `${answer.name}, read ${answer.letter}` : answer.name;
-  return h("span", { class: `outcome ${answer.name}` },
+  return h(
+    "span",
+    { class: `outcome ${answer.name}` },
     h("span", { "aria-hidden": "true" }, answer.sign, answer.letter ? ` ${answer.letter}` : ""),
-    h("span", { class: "visually-hidden" }, spoken));
+    h("span", { class: "visually-hidden" }, spoken),
+  );
 }
 
 /** The columns a benchmark's questions have, in order, with their titles. */
 const FACETS = [
-  ["duration", "Duration"], ["domain", "Domain"], ["sub_category", "Sub-category"], ["task_type", "Task type"],
-  ["level", "Level"], ["second_head", "Second head"], ["third_head", "Third head"], ["group_type", "Group type"],
+  ["duration", "Duration"],
+  ["domain", "Domain"],
+  ["sub_category", "Sub-category"],
+  ["task_type", "Task type"],
+  ["level", "Level"],
+  ["second_head", "Second head"],
+  ["third_head", "Third head"],
+  ["group_type", "Group type"],
 ];
 
 function facetsOf(benchmark) {
@@ -49,7 +58,9 @@ function arrange(details, benchmarks) {
     if (!videos) continue;
     arranged[name] = {
       questions: questions.id.map((id, index) => videos[questions.video[index]].questions[id]),
-      inputs: Object.fromEntries(Object.entries(videos).map(([video, held]) => [video, held.inputs])),
+      inputs: Object.fromEntries(
+        Object.entries(videos).map(([video, held]) => [video, held.inputs]),
+      ),
       nights: details[name].nights,
     };
   }

@@ -6,7 +6,9 @@ const SVG_TAGS = new Set(["svg", "g", "line", "circle", "path", "polyline", "tex
 
 /** An element: `h("td", {class: "number", onclick: f}, "text", child, [children])`. */
 function h(tag, attributes = {}, ...children) {
-  const element = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  const element = SVG_TAGS.has(tag)
+    ? document.createElementNS(SVG, tag)
+    : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === "function") element.addEventListener(name.slice(2), value);
@@ -45,7 +47,10 @@ function select(label, options, chosen, onchange) {
 }
 
 function checkbox(label, checked, onchange) {
-  const control = h("input", { type: "checkbox", onchange: (event) => onchange(event.target.checked) });
+  const control = h("input", {
+    type: "checkbox",
+    onchange: (event) => onchange(event.target.checked),
+  });
   control.checked = checked;
   return h("label", { class: "check" }, control, label);
 }

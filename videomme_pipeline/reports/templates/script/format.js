@@ -2,15 +2,20 @@
 
 const NONE = "–";
 const numbers = new Intl.NumberFormat("en");
-const shortNumbers = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+const shortNumbers = new Intl.NumberFormat("en", {
+  notation: "compact",
+  maximumSignificantDigits: 3,
+});
 
 const known = (value) => value !== null && value !== undefined;
 const count = (value) => (known(value) ? numbers.format(value) : NONE);
 const compact = (value) => (known(value) ? shortNumbers.format(value) : NONE);
 const percent = (value, digits = 1) => (known(value) ? (100 * value).toFixed(digits) : NONE);
 const dollars = (value) => (known(value) ? `$${value.toFixed(value < 1 ? 4 : 2)}` : NONE);
-const seconds = (value) => (!known(value) ? NONE : value < 0.005 ? "< 0.01 s" : `${value.toFixed(value < 10 ? 2 : 1)} s`);
-const interval = (low, high) => (known(low) && known(high) ? `${percent(low)} to ${percent(high)}` : NONE);
+const seconds = (value) =>
+  !known(value) ? NONE : value < 0.005 ? "< 0.01 s" : `${value.toFixed(value < 10 ? 2 : 1)} s`;
+const interval = (low, high) =>
+  known(low) && known(high) ? `${percent(low)} to ${percent(high)}` : NONE;
 
 /** A difference in percentage points, with its sign: "+2.3". */
 function points(value) {
@@ -34,7 +39,14 @@ function clock(value) {
 }
 
 function day(iso) {
-  return iso ? new Date(iso).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" }) : NONE;
+  return iso
+    ? new Date(iso).toLocaleDateString("en-GB", {
+        day: "numeric",
+        month: "short",
+        year: "numeric",
+        timeZone: "UTC",
+      })
+    : NONE;
 }
 
 function plural(number, one, many = `${one}s`) {

@@ -4,9 +4,15 @@
 const FIRST_ROWS = 25;
 
 function leaderboardView({ benchmark, params }) {
-  const criteria = { q: params.get("q") ?? "", track: params.get("track") ?? "", published: params.get("published") ?? "" };
+  const criteria = {
+    q: params.get("q") ?? "",
+    track: params.get("track") ?? "",
+    published: params.get("published") ?? "",
+  };
   const tables = [leaderboardTable(benchmark, params), tracksTable(benchmark)].filter(Boolean);
-  const filter = () => { for (const table of tables) table.filter(criteria); };
+  const filter = () => {
+    for (const table of tables) table.filter(criteria);
+  };
   const refresh = (changes) => {
     Object.assign(criteria, changes);
     amend(changes);
@@ -15,34 +21,74 @@ function leaderboardView({ benchmark, params }) {
   filter();
   const [board, tracks] = tables;
   return [
-    h("ul", { class: "lead" }, verdict(benchmark).map((sentence) => h("li", {}, sentence))),
-    heading("Evaluations", csvButton("evaluations", board), parquetButton(benchmark, "leaderboard")),
+    h(
+      "ul",
+      { class: "lead" },
+      verdict(benchmark).map((sentence) => h("li", {}, sentence)),
+    ),
+    heading(
+      "Evaluations",
+      csvButton("evaluations", board),
+      parquetButton(benchmark, "leaderboard"),
+    ),
     leaderboardControls(benchmark, criteria, refresh),
     referenceLegend(benchmark),
     board.element,
     benchmark.published && publishedNote(benchmark.published),
-    tracks && [heading("Without and with subtitles", csvButton("without-and-with-subtitles", tracks)), tracks.element],
+    tracks && [
+      heading("Without and with subtitles", csvButton("without-and-with-subtitles", tracks)),
+      tracks.element,
+    ],
   ];
 }
 
 function leaderboardControls(benchmark, criteria, refresh) {
-  const search = h("input", { type: "search", value: criteria.q, autocomplete: "off", spellcheck: "false", oninput: (event) => refresh({ q: event.target.value }) });
+  const search = h("input", {
+    type: "search",
+    value: criteria.q,
+    autocomplete: "off",
+    spellcheck: "false",
+    oninput: (event) => refresh({ q: event.target.value }),
+  });
   const published = publishedRows(benchmark).length;
-  return h("div", { class: "controls" },
+  return h(
+    "div",
+    { class: "controls" },
     h("label", {}, "Filter", search),
-    select("Subtitles", [["", "With and without"], ["without", "Without"], ["with", "With"]], criteria.track, (track) => refresh({ track })),
-    published > 0 && checkbox(`Published results (${count(published)})`, criteria.published !== "hidden", (checked) => refresh({ published: checked ? "" : "hidden" })));
+    select(
+      "Subtitles",
+      [
+        ["", "With and without"],
+        ["without", "Without"],
+        ["with", "With"],
+      ],
+      criteria.track,
+      (track) => refresh({ track }),
+    ),
+    published > 0 &&
+      checkbox(
+        `Published results (${count(published)})`,
+        criteria.published !== "hidden",
+        (checked) => refresh({ published: checked ? "" : "hidden" }),
+      ),
+  );
 }
 
 /** The sentences that answer the reader's first questions. */
 function verdict(benchmark) {
-  const ranked = ordered(benchmark.evaluations.filter((item) => !item.baseline), mainScore, true);
+  const ranked = ordered(
+    benchmark.evaluations.filter((item) => !item.baseline),
+    mainScore,
+    true,
+  );
   if (!ranked.length) return ["Only baselines have been evaluated so far."];
   const [best, second] = ranked;
-  const sentences = [[
-    ranked.length === 1 ? h("strong", {}, best.name) : ["Best: ", h("strong", {}, best.name)],
-    ` with ${scoreText(best)}.`,
-  ]];
+  const sentences = [
+    [
+      ranked.length === 1 ? h("strong", {}, best.name) : ["Best: ", h("strong", {}, best.name)],
+      ` with ${scoreText(best)}.`,
+    ],
+  ];
   const difference = second && comparisonOf(benchmark, best.index, second.index);
   if (difference) sentences.push(leadSentence(benchmark, difference, second));
   const among = amongPublished(benchmark, best);
@@ -51,14 +97,21 @@ function verdict(benchmark) {
   if (night) sentences.push(h("span", { class: "soft" }, night));
   const broken = benchmark.evaluations.filter((item) => item.failed > 0);
   if (broken.length) {
-    sentences.push(`${plural(broken.reduce((sum, item) => sum + item.failed, 0), "question")} never answered in ${broken.map((item) => item.name).join(", ")}: not ready to be cited.`);
+    sentences.push(
+      `${plural(
+        broken.reduce((sum, item) => sum + item.failed, 0),
+        "question",
+      )} never answered in ${broken.map((item) => item.name).join(", ")}: not ready to be cited.`,
+    );
   }
   return sentences;
 }
 
 function scoreText(evaluation) {
   const [value, low, high] = mainInterval(evaluation);
-  const score = known(evaluation.group_score) ? `a group score of ${percent(value)}` : `${percent(value)} % accuracy`;
+  const score = known(evaluation.group_score)
+    ? `a group score of ${percent(value)}`
+    : `${percent(value)} % accuracy`;
   const spread = known(low) ? ` (95 % interval ${interval(low, high)})` : "";
   return `${score}${spread} on ${plural(evaluation.questions, "question")}`;
 }
@@ -68,7 +121,18 @@ function leadSentence(benchmark, { overall, a, b }, second) {
   return [
     `It leads ${second.name} by ${points(Math.abs(overall.difference)).replace("+", "")} points (${pointsInterval(overall)} paired): `,
     h("strong", {}, real ? "more than chance explains" : "not more than chance explains"),
-    ". ", h("a", { href: link("compare", { a: benchmark.evaluations[a].name, b: benchmark.evaluations[b].name }) }, "Compare the two"), ".",
+    ". ",
+    h(
+      "a",
+      {
+        href: link("compare", {
+          a: benchmark.evaluations[a].name,
+          b: benchmark.evaluations[b].name,
+        }),
+      },
+      "Compare the two",
+    ),
+    ".",
   ];
 }
 
@@ -95,75 +159,268 @@ function leaderboardTable(benchmark, params) {
   const scale = NARROW_AXIS;
   const references = referenceValues(benchmark);
   const small = (...content) => h("small", { class: "below" }, content);
-  const score = (key, low, high) => (row) => [h("span", { class: "strong" }, percent(row[key])), row.published ? null : small(interval(row[low], row[high]))];
+  const score = (key, low, high) => (row) => [
+    h("span", { class: "strong" }, percent(row[key])),
+    row.published ? null : small(interval(row[low], row[high])),
+  ];
   const columns = [
     { key: "name", title: "Evaluation", class: "name", value: (row) => row.name, cell: nameCell },
-    { key: "kind", title: "Kind", csvOnly: true, value: (row) => (row.published ? "published" : row.baseline ? "baseline" : "evaluation") },
+    {
+      key: "kind",
+      title: "Kind",
+      csvOnly: true,
+      value: (row) => (row.published ? "published" : row.baseline ? "baseline" : "evaluation"),
+    },
     { key: "track", title: "Subtitles", class: "nowrap", value: (row) => row.track },
-    grouped && { key: "group_score", title: "Group score", number: true, value: (row) => row.group_score, cell: score("group_score", "group_low", "group_high"),
-      hint: "Published score of the four questions of a video together, 0 to 100" },
-    { key: "accuracy", title: "Accuracy %", number: true, value: (row) => row.accuracy, cell: grouped ? (row) => percent(row.accuracy) : score("accuracy", "low", "high"),
-      hint: "Correct answers among all questions; an unreadable answer counts as wrong" },
-    { key: "low", title: "Low", csvOnly: true, value: (row) => (row.published ? null : mainInterval(row)[1]) },
-    { key: "high", title: "High", csvOnly: true, value: (row) => (row.published ? null : mainInterval(row)[2]) },
-    { key: "plot", title: "", class: "plot narrow", head: () => axisHead(scale), cell: (row) => {
-      const [value, low, high] = row.published ? [row.main] : mainInterval(row);
-      return intervalPlot([{ value, low, high, series: row.published ? 1 : 0, class: row.published ? "published" : "series-5" }], scale, references);
-    } },
-    ...["short", "medium", "long"].map((duration) => benchmark.evaluations.some((item) => known(item.durations?.[duration])) && {
-      key: duration, title: duration[0].toUpperCase() + duration.slice(1), number: true,
-      value: (row) => row.durations?.[duration], cell: (row) => percent(row.durations?.[duration]) }),
-    !grouped && { key: "accuracy_of_answered", title: "Of answered %", number: true, value: (row) => row.accuracy_of_answered, cell: (row) => percent(row.accuracy_of_answered),
-      hint: "Correct answers among the questions from which a letter was read: the official v1 denominator" },
-    { key: "outcomes", title: "Outcomes", value: (row) => (row.published ? null : row.unreadable + row.failed), cell: (row) => (row.published ? NONE : outcomeCell(row)) },
-    ...Object.values(OUTCOMES).map(({ name }) => ({ key: name, title: name, csvOnly: true, value: (row) => row[name] })),
-    { key: "num_frames", title: "Frames", number: true, value: (row) => row.num_frames, cell: (row) => (typeof row.num_frames === "string" ? row.num_frames : count(row.num_frames)) },
-    has("prompt_tokens") && { key: "tokens", title: "Tokens", number: true, value: (row) => row.prompt_tokens, hint: "Tokens sent; below: tokens answered, and the share of those sent that was read from a cache",
-      cell: (row) => (known(row.prompt_tokens) ? [compact(row.prompt_tokens), small(`${compact(row.completion_tokens)} out`), known(row.cached_tokens) ? small(`${percent(cachedShare(row), 0)} % cached`) : null] : NONE) },
-    has("completion_tokens") && { key: "completion_tokens", title: "Tokens out", csvOnly: true, value: (row) => row.completion_tokens },
-    has("cached_tokens") && { key: "cached", title: "Cached share", csvOnly: true, value: cachedShare },
-    has("cost_dollars") && { key: "cost", title: "Cost", number: true, value: (row) => row.cost_dollars, cell: (row) => [dollars(row.cost_dollars), known(row.cost_dollars) ? small(`${dollars(row.cost_dollars / row.responses)} each`) : null] },
-    has("latency_p50_seconds") && { key: "latency", title: "Latency", number: true, value: (row) => row.latency_p50_seconds, hint: "Median over questions; below: 95th percentile",
-      cell: (row) => [seconds(row.latency_p50_seconds), known(row.latency_p95_seconds) ? small(`p95 ${seconds(row.latency_p95_seconds)}`) : null] },
-    has("latency_p95_seconds") && { key: "latency_p95", title: "Latency p95", csvOnly: true, value: (row) => row.latency_p95_seconds },
-    { key: "date", title: "Date", class: "nowrap", value: (row) => row.date, cell: (row) => [day(row.date), row.fingerprint ? h("small", { class: "below", title: "Fingerprint of everything that can change the score" }, h("code", {}, row.fingerprint.slice(0, 8))) : null] },
+    grouped && {
+      key: "group_score",
+      title: "Group score",
+      number: true,
+      value: (row) => row.group_score,
+      cell: score("group_score", "group_low", "group_high"),
+      hint: "Published score of the four questions of a video together, 0 to 100",
+    },
+    {
+      key: "accuracy",
+      title: "Accuracy %",
+      number: true,
+      value: (row) => row.accuracy,
+      cell: grouped ? (row) => percent(row.accuracy) : score("accuracy", "low", "high"),
+      hint: "Correct answers among all questions; an unreadable answer counts as wrong",
+    },
+    {
+      key: "low",
+      title: "Low",
+      csvOnly: true,
+      value: (row) => (row.published ? null : mainInterval(row)[1]),
+    },
+    {
+      key: "high",
+      title: "High",
+      csvOnly: true,
+      value: (row) => (row.published ? null : mainInterval(row)[2]),
+    },
+    {
+      key: "plot",
+      title: "",
+      class: "plot narrow",
+      head: () => axisHead(scale),
+      cell: (row) => {
+        const [value, low, high] = row.published ? [row.main] : mainInterval(row);
+        return intervalPlot(
+          [
+            {
+              value,
+              low,
+              high,
+              series: row.published ? 1 : 0,
+              class: row.published ? "published" : "series-5",
+            },
+          ],
+          scale,
+          references,
+        );
+      },
+    },
+    ...["short", "medium", "long"].map(
+      (duration) =>
+        benchmark.evaluations.some((item) => known(item.durations?.[duration])) && {
+          key: duration,
+          title: duration[0].toUpperCase() + duration.slice(1),
+          number: true,
+          value: (row) => row.durations?.[duration],
+          cell: (row) => percent(row.durations?.[duration]),
+        },
+    ),
+    !grouped && {
+      key: "accuracy_of_answered",
+      title: "Of answered %",
+      number: true,
+      value: (row) => row.accuracy_of_answered,
+      cell: (row) => percent(row.accuracy_of_answered),
+      hint: "Correct answers among the questions from which a letter was read: the official v1 denominator",
+    },
+    {
+      key: "outcomes",
+      title: "Outcomes",
+      value: (row) => (row.published ? null : row.unreadable + row.failed),
+      cell: (row) => (row.published ? NONE : outcomeCell(row)),
+    },
+    ...Object.values(OUTCOMES).map(({ name }) => ({
+      key: name,
+      title: name,
+      csvOnly: true,
+      value: (row) => row[name],
+    })),
+    {
+      key: "num_frames",
+      title: "Frames",
+      number: true,
+      value: (row) => row.num_frames,
+      cell: (row) => (typeof row.num_frames === "string" ? row.num_frames : count(row.num_frames)),
+    },
+    has("prompt_tokens") && {
+      key: "tokens",
+      title: "Tokens",
+      number: true,
+      value: (row) => row.prompt_tokens,
+      hint: "Tokens sent; below: tokens answered, and the share of those sent that was read from a cache",
+      cell: (row) =>
+        known(row.prompt_tokens)
+          ? [
+              compact(row.prompt_tokens),
+              small(`${compact(row.completion_tokens)} out`),
+              known(row.cached_tokens) ? small(`${percent(cachedShare(row), 0)} % cached`) : null,
+            ]
+          : NONE,
+    },
+    has("completion_tokens") && {
+      key: "completion_tokens",
+      title: "Tokens out",
+      csvOnly: true,
+      value: (row) => row.completion_tokens,
+    },
+    has("cached_tokens") && {
+      key: "cached",
+      title: "Cached share",
+      csvOnly: true,
+      value: cachedShare,
+    },
+    has("cost_dollars") && {
+      key: "cost",
+      title: "Cost",
+      number: true,
+      value: (row) => row.cost_dollars,
+      cell: (row) => [
+        dollars(row.cost_dollars),
+        known(row.cost_dollars) ? small(`${dollars(row.cost_dollars / row.responses)} each`) : null,
+      ],
+    },
+    has("latency_p50_seconds") && {
+      key: "latency",
+      title: "Latency",
+      number: true,
+      value: (row) => row.latency_p50_seconds,
+      hint: "Median over questions; below: 95th percentile",
+      cell: (row) => [
+        seconds(row.latency_p50_seconds),
+        known(row.latency_p95_seconds) ? small(`p95 ${seconds(row.latency_p95_seconds)}`) : null,
+      ],
+    },
+    has("latency_p95_seconds") && {
+      key: "latency_p95",
+      title: "Latency p95",
+      csvOnly: true,
+      value: (row) => row.latency_p95_seconds,
+    },
+    {
+      key: "date",
+      title: "Date",
+      class: "nowrap",
+      value: (row) => row.date,
+      cell: (row) => [
+        day(row.date),
+        row.fingerprint
+          ? h(
+              "small",
+              { class: "below", title: "Fingerprint of everything that can change the score" },
+              h("code", {}, row.fingerprint.slice(0, 8)),
+            )
+          : null,
+      ],
+    },
     { key: "fingerprint", title: "Fingerprint", csvOnly: true, value: (row) => row.fingerprint },
   ].filter(Boolean);
   const rows = [...benchmark.evaluations, ...publishedRows(benchmark)];
   const table = dataTable({
-    label: "Evaluations", columns, sticky: true, rows, step: FIRST_ROWS,
-    groups: { of: (row) => Number(Boolean(row.published)), titles: [null, "Published results, not made here"] },
-    sort: params.get("sort") ?? (grouped ? "-group_score" : "-accuracy"), onSort: (sort) => amend({ sort }),
+    label: "Evaluations",
+    columns,
+    sticky: true,
+    rows,
+    step: FIRST_ROWS,
+    groups: {
+      of: (row) => Number(Boolean(row.published)),
+      titles: [null, "Published results, not made here"],
+    },
+    sort: params.get("sort") ?? (grouped ? "-group_score" : "-accuracy"),
+    onSort: (sort) => amend({ sort }),
     rowClass: (row) => (row.published ? "published" : row.baseline ? "reference" : null),
   });
   table.filter = (criteria) => {
-    const held = filtered(rows, criteria, evaluationWords, (row) => (row.published ? row.with_subtitles : row.subtitles));
+    const held = filtered(rows, criteria, evaluationWords, (row) =>
+      row.published ? row.with_subtitles : row.subtitles,
+    );
     const own = held.filter((row) => !row.published).length;
-    table.replace(held, `${plural(own, "evaluation")}${held.length > own ? ` and ${plural(held.length - own, "published result")}` : ""} of ${plural(benchmark.question_count, "question")} on ${plural(benchmark.video_count, "video")}, with 95 % intervals clustered by video`);
+    table.replace(
+      held,
+      `${plural(own, "evaluation")}${held.length > own ? ` and ${plural(held.length - own, "published result")}` : ""} of ${plural(benchmark.question_count, "question")} on ${plural(benchmark.video_count, "video")}, with 95 % intervals clustered by video`,
+    );
   };
   return table;
 }
 
 function nameCell(row) {
-  if (row.published) return [h("span", {}, row.name), h("small", {}, ["published", row.note].filter(Boolean).join(" · "))];
+  if (row.published)
+    return [
+      h("span", {}, row.name),
+      h("small", {}, ["published", row.note].filter(Boolean).join(" · ")),
+    ];
   return [
     h("a", { href: link("questions", { show: row.name, outcome: null }) }, row.name),
-    h("small", {}, row.model, " · ", row.sampling, row.baseline ? " · baseline" : "", row.complete ? "" : " · a part of the benchmark"),
-    row.judge ? h("small", {}, `judge ${row.judge} read ${plural(row.judge_letters, "letter")}; accuracy without them ${percent(row.accuracy_without_judge)}`) : null,
+    h(
+      "small",
+      {},
+      row.model,
+      " · ",
+      row.sampling,
+      row.baseline ? " · baseline" : "",
+      row.complete ? "" : " · a part of the benchmark",
+    ),
+    row.judge
+      ? h(
+          "small",
+          {},
+          `judge ${row.judge} read ${plural(row.judge_letters, "letter")}; accuracy without them ${percent(row.accuracy_without_judge)}`,
+        )
+      : null,
   ];
 }
 
 /** Counts by outcome, each a way to the questions it counts. */
 function outcomeCell(row) {
-  const parts = Object.values(OUTCOMES).filter(({ name }) => row[name]).map(({ name, sign }) =>
-    h("a", { class: `count ${name}`, title: `${row[name]} ${name}`, href: link("questions", { show: row.name, outcome: name, of: row.name }) },
-      h("span", { "aria-hidden": "true" }, sign), h("span", { class: "visually-hidden" }, name), ` ${count(row[name])}`));
+  const parts = Object.values(OUTCOMES)
+    .filter(({ name }) => row[name])
+    .map(({ name, sign }) =>
+      h(
+        "a",
+        {
+          class: `count ${name}`,
+          title: `${row[name]} ${name}`,
+          href: link("questions", { show: row.name, outcome: name, of: row.name }),
+        },
+        h("span", { "aria-hidden": "true" }, sign),
+        h("span", { class: "visually-hidden" }, name),
+        ` ${count(row[name])}`,
+      ),
+    );
   return [outcomeBar(row), h("small", { class: "counts" }, parts)];
 }
 
-const cachedShare = (row) => (row.prompt_tokens && known(row.cached_tokens) ? row.cached_tokens / row.prompt_tokens : null);
+const cachedShare = (row) =>
+  row.prompt_tokens && known(row.cached_tokens) ? row.cached_tokens / row.prompt_tokens : null;
 const isGrouped = (benchmark) => benchmark.evaluations.some((item) => known(item.group_score));
-const evaluationWords = (row) => [row.name, row.model, row.sampling, row.track, row.reader, row.template, row.fingerprint, row.note, row.published ? "published" : ""].join(" ");
+const evaluationWords = (row) =>
+  [
+    row.name,
+    row.model,
+    row.sampling,
+    row.track,
+    row.reader,
+    row.template,
+    row.fingerprint,
+    row.note,
+    row.published ? "published" : "",
+  ].join(" ");
 
 /** Rows that hold all the words, have the track, and are not published ones that are hidden. */
 function filtered(rows, { q, track, published }, words, hasSubtitles) {
@@ -179,19 +436,37 @@ function filtered(rows, { q, track, published }, words, hasSubtitles) {
 /** One row for each published score: a model without subtitles and with them are two. */
 function publishedRows(benchmark) {
   const grouped = isGrouped(benchmark);
-  return (benchmark.published?.rows ?? []).flatMap((row) => ["without", "with"].filter((track) => known(row.overall[track])).map((track) => ({
-    published: true, name: row.model, note: row.parameters ?? row.kind, track: track === "with" ? "with" : "none", with_subtitles: track === "with",
-    main: row.overall[track],
-    group_score: grouped ? row.overall[track] : null,
-    accuracy: grouped ? row.accuracy?.[track] : row.overall[track],
-    accuracy_of_answered: grouped ? null : row.overall[track],
-    durations: Object.fromEntries(["short", "medium", "long"].map((part) => [part, row[part]?.[track]])),
-    num_frames: /^\d+$/.test(row.frames ?? "") ? Number(row.frames) : row.frames, date: row.date,
-  })));
+  return (benchmark.published?.rows ?? []).flatMap((row) =>
+    ["without", "with"]
+      .filter((track) => known(row.overall[track]))
+      .map((track) => ({
+        published: true,
+        name: row.model,
+        note: row.parameters ?? row.kind,
+        track: track === "with" ? "with" : "none",
+        with_subtitles: track === "with",
+        main: row.overall[track],
+        group_score: grouped ? row.overall[track] : null,
+        accuracy: grouped ? row.accuracy?.[track] : row.overall[track],
+        accuracy_of_answered: grouped ? null : row.overall[track],
+        durations: Object.fromEntries(
+          ["short", "medium", "long"].map((part) => [part, row[part]?.[track]]),
+        ),
+        num_frames: /^\d+$/.test(row.frames ?? "") ? Number(row.frames) : row.frames,
+        date: row.date,
+      })),
+  );
 }
 
 function publishedNote(published) {
-  return h("p", { class: "soft" }, "Published rows stand apart and are never counted here. Source: ", published.source, ". ", published.note);
+  return h(
+    "p",
+    { class: "soft" },
+    "Published rows stand apart and are never counted here. Source: ",
+    published.source,
+    ". ",
+    published.note,
+  );
 }
 
 /** Chance and the best baseline: what is reached without looking. */
@@ -200,41 +475,112 @@ function referenceValues(benchmark) {
   const chance = isGrouped(benchmark) ? benchmark.chance_group_score : benchmark.chance;
   if (known(chance)) values.push({ name: "guessing", value: chance, class: "chance" });
   const blind = bestBaseline(benchmark);
-  if (blind) values.push({ name: `best baseline, ${blind.name}`, value: mainScore(blind), class: "blind" });
+  if (blind)
+    values.push({ name: `best baseline, ${blind.name}`, value: mainScore(blind), class: "blind" });
   return values;
 }
 
 /** The best evaluation that was made without a look at the videos. */
 function bestBaseline(benchmark) {
-  return ordered(benchmark.evaluations.filter((item) => item.baseline && known(mainScore(item))), mainScore, true)[0];
+  return ordered(
+    benchmark.evaluations.filter((item) => item.baseline && known(mainScore(item))),
+    mainScore,
+    true,
+  )[0];
 }
 
 function referenceLegend(benchmark) {
-  return h("p", { class: "legend" }, referenceValues(benchmark).map((item) => h("span", { class: "key" }, referenceKey(item.class), `${item.name} ${percent(item.value)}`)));
+  return h(
+    "p",
+    { class: "legend" },
+    referenceValues(benchmark).map((item) =>
+      h("span", { class: "key" }, referenceKey(item.class), `${item.name} ${percent(item.value)}`),
+    ),
+  );
 }
 
 /** Evaluations that differ in nothing but the track, and published models, side by side. */
 function tracksTable(benchmark) {
-  const pairs = trackPairs(benchmark).filter((row) => known(row.overall.without) && known(row.overall.with));
-  const published = (benchmark.published?.rows ?? []).filter((row) => known(row.overall.without) && known(row.overall.with));
+  const pairs = trackPairs(benchmark).filter(
+    (row) => known(row.overall.without) && known(row.overall.with),
+  );
+  const published = (benchmark.published?.rows ?? []).filter(
+    (row) => known(row.overall.without) && known(row.overall.with),
+  );
   if (!pairs.length && !published.length) return null;
   const rows = [...pairs, ...published];
-  const parts = benchmark.published?.parts ?? [["overall", "Overall"], ["short", "Short"], ["medium", "Medium"], ["long", "Long"]].filter(([key]) => pairs.some((row) => row[key]));
+  const parts =
+    benchmark.published?.parts ??
+    [
+      ["overall", "Overall"],
+      ["short", "Short"],
+      ["medium", "Medium"],
+      ["long", "Long"],
+    ].filter(([key]) => pairs.some((row) => row[key]));
   const column = (part, title, track, label) => ({
-    key: `${part}-${track}`, title: `${title}, ${label}`, number: true, value: (row) => row[part]?.[track], cell: (row) => percent(row[part]?.[track]) });
+    key: `${part}-${track}`,
+    title: `${title}, ${label}`,
+    number: true,
+    value: (row) => row[part]?.[track],
+    cell: (row) => percent(row[part]?.[track]),
+  });
   const table = dataTable({
-    label: "Without and with subtitles", rows, sticky: true, step: FIRST_ROWS, sort: "-overall-with",
-    groups: { of: (row) => Number(Boolean(row.published)), titles: [null, "Published results, not made here"] },
+    label: "Without and with subtitles",
+    rows,
+    sticky: true,
+    step: FIRST_ROWS,
+    sort: "-overall-with",
+    groups: {
+      of: (row) => Number(Boolean(row.published)),
+      titles: [null, "Published results, not made here"],
+    },
     rowClass: (row) => (row.published ? "published" : null),
     columns: [
-      { key: "model", title: "Evaluation", class: "name", value: (row) => row.model, cell: (row) => [h("span", {}, row.model), h("small", {}, row.published ? ["published", row.parameters ?? row.kind].filter(Boolean).join(" · ") : row.pair)] },
-      { key: "kind", title: "Kind", csvOnly: true, value: (row) => (row.published ? "published" : "evaluation") },
-      ...parts.flatMap(([part, title]) => [column(part, title, "without", "without"), column(part, title, "with", "with")]),
-      { key: "gain", title: "Gain", number: true, value: gain, cell: (row) => points(gain(row)), hint: "With minus without subtitles, overall, in points" },
+      {
+        key: "model",
+        title: "Evaluation",
+        class: "name",
+        value: (row) => row.model,
+        cell: (row) => [
+          h("span", {}, row.model),
+          h(
+            "small",
+            {},
+            row.published
+              ? ["published", row.parameters ?? row.kind].filter(Boolean).join(" · ")
+              : row.pair,
+          ),
+        ],
+      },
+      {
+        key: "kind",
+        title: "Kind",
+        csvOnly: true,
+        value: (row) => (row.published ? "published" : "evaluation"),
+      },
+      ...parts.flatMap(([part, title]) => [
+        column(part, title, "without", "without"),
+        column(part, title, "with", "with"),
+      ]),
+      {
+        key: "gain",
+        title: "Gain",
+        number: true,
+        value: gain,
+        cell: (row) => points(gain(row)),
+        hint: "With minus without subtitles, overall, in points",
+      },
     ],
   });
-  table.filter = (criteria) => table.replace(filtered(rows, { ...criteria, track: "" }, (row) => `${row.model} ${row.pair ?? ""} ${row.published ? "published" : ""} ${row.frames}`),
-    `${benchmark.published?.measure ?? "Accuracy %"}; whether a gain is real stands under Breakdowns`);
+  table.filter = (criteria) =>
+    table.replace(
+      filtered(
+        rows,
+        { ...criteria, track: "" },
+        (row) => `${row.model} ${row.pair ?? ""} ${row.published ? "published" : ""} ${row.frames}`,
+      ),
+      `${benchmark.published?.measure ?? "Accuracy %"}; whether a gain is real stands under Breakdowns`,
+    );
   return table;
 }
 

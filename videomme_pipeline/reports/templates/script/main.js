@@ -5,7 +5,11 @@ const VIEWS = {
   breakdowns: { title: "Breakdowns", draw: breakdownsView },
   questions: { title: "Questions", draw: questionsView },
   compare: { title: "Compare", draw: compareView },
-  history: { title: "History", draw: historyView, needs: (benchmark) => benchmark.history.length > 0 },
+  history: {
+    title: "History",
+    draw: historyView,
+    needs: (benchmark) => benchmark.history.length > 0,
+  },
   question: { title: "Question", draw: questionView, under: "questions" },
 };
 
@@ -31,21 +35,42 @@ function markReady(what) {
 
 function draw() {
   const { view: name, params } = readAddress();
-  const benchmark = page.benchmarks.find((item) => item.name === params.get("benchmark")) ?? page.benchmarks[0];
+  const benchmark =
+    page.benchmarks.find((item) => item.name === params.get("benchmark")) ?? page.benchmarks[0];
   const main = document.getElementById("main");
   if (!benchmark?.evaluations.length) {
-    main.replaceChildren(h("p", { class: "notice" }, "No evaluation has been scored yet. ", h("code", {}, "videomme run"), " asks the models and scores their answers; then make this page again."));
+    main.replaceChildren(
+      h(
+        "p",
+        { class: "notice" },
+        "No evaluation has been scored yet. ",
+        h("code", {}, "videomme run"),
+        " asks the models and scores their answers; then make this page again.",
+      ),
+    );
     return;
   }
-  const view = VIEWS[name] && (VIEWS[name].needs?.(benchmark) ?? true) ? VIEWS[name] : VIEWS.leaderboard;
+  const view =
+    VIEWS[name] && (VIEWS[name].needs?.(benchmark) ?? true) ? VIEWS[name] : VIEWS.leaderboard;
   drawNavigation(benchmark, view);
   document.getElementById("title").textContent = benchmark.title;
   document.getElementById("summary").textContent = benchmark.summary;
-  document.title = name === "question" ? `${params.get("id")} · ${benchmark.title}` : `${view.title} · ${benchmark.title}`;
-  const content = view.draw({ benchmark, params, details: texts?.[benchmark.name], share: page.share });
+  document.title =
+    name === "question"
+      ? `${params.get("id")} · ${benchmark.title}`
+      : `${view.title} · ${benchmark.title}`;
+  const content = view.draw({
+    benchmark,
+    params,
+    details: texts?.[benchmark.name],
+    share: page.share,
+  });
   main.replaceChildren(...append(h("div"), content).childNodes);
   const place = `${name}?${params.get("id") ?? ""}`;
-  if (lastDrawn && lastDrawn !== place) { main.focus({ preventScroll: true }); window.scrollTo(0, 0); }
+  if (lastDrawn && lastDrawn !== place) {
+    main.focus({ preventScroll: true });
+    window.scrollTo(0, 0);
+  }
   lastDrawn = place;
 }
 
@@ -58,9 +83,13 @@ function turn() {
 function drawNavigation(benchmark, current) {
   const active = current.under ? VIEWS[current.under] : current;
   const views = document.getElementById("views");
-  views.replaceChildren(...Object.entries(VIEWS)
-    .filter(([, view]) => !view.under && (view.needs?.(benchmark) ?? true))
-    .map(([name, view]) => h("a", { href: link(name), "aria-current": view === active ? "page" : null }, view.title)));
+  views.replaceChildren(
+    ...Object.entries(VIEWS)
+      .filter(([, view]) => !view.under && (view.needs?.(benchmark) ?? true))
+      .map(([name, view]) =>
+        h("a", { href: link(name), "aria-current": view === active ? "page" : null }, view.title),
+      ),
+  );
   const { offsetLeft, offsetWidth } = views.querySelector("[aria-current]");
   views.scrollLeft = offsetLeft + offsetWidth / 2 - views.offsetLeft - views.clientWidth / 2;
 }
@@ -69,13 +98,21 @@ function drawTools() {
   const tools = document.getElementById("tools");
   if (page.benchmarks.length > 1) {
     const { params } = readAddress();
-    tools.append(select("Benchmark", page.benchmarks.map((item) => [item.name, item.title]), params.get("benchmark") ?? page.benchmarks[0].name,
-      (name) => go(link("leaderboard", { benchmark: name, show: null }))));
+    tools.append(
+      select(
+        "Benchmark",
+        page.benchmarks.map((item) => [item.name, item.title]),
+        params.get("benchmark") ?? page.benchmarks[0].name,
+        (name) => go(link("leaderboard", { benchmark: name, show: null })),
+      ),
+    );
   }
   tools.append(h("button", { type: "button", id: "theme", onclick: turnTheme }, themeLabel()));
 }
 
-const isDark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+const isDark = () =>
+  (document.documentElement.dataset.theme ??
+    (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
 const themeLabel = () => (isDark() ? "Light" : "Dark");
 
 function turnTheme(event) {
@@ -84,11 +121,20 @@ function turnTheme(event) {
 }
 
 function onKey(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+  if (
+    event.ctrlKey ||
+    event.metaKey ||
+    event.altKey ||
+    event.target.closest("input, select, textarea")
+  )
+    return;
   const { view } = readAddress();
   if (event.key === "/") {
     const search = document.querySelector("main input[type=search]");
-    if (search) { event.preventDefault(); search.focus(); }
+    if (search) {
+      event.preventDefault();
+      search.focus();
+    }
   }
   if (view !== "question") return;
   const target = { ArrowLeft: "a[rel=prev]", ArrowRight: "a[rel=next]" }[event.key];

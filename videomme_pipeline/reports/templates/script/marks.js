@@ -19,8 +19,14 @@ function axis(low, high, most = 6) {
   const span = high - low;
   const step = [0.05, 0.1, 0.2, 0.25, 0.5].find((size) => span / size <= most) ?? 1;
   const ticks = [];
-  for (let tick = Math.ceil(low / step) * step; tick <= high + 1e-9; tick += step) ticks.push(Number(tick.toFixed(4)));
-  return { low, high, ticks, at: (value) => `${(100 * (Math.min(Math.max(value, low), high) - low)) / span}%` };
+  for (let tick = Math.ceil(low / step) * step; tick <= high + 1e-9; tick += step)
+    ticks.push(Number(tick.toFixed(4)));
+  return {
+    low,
+    high,
+    ticks,
+    at: (value) => `${(100 * (Math.min(Math.max(value, low), high) - low)) / span}%`,
+  };
 }
 
 const UNIT_AXIS = axis(0, 1);
@@ -28,7 +34,13 @@ const NARROW_AXIS = axis(0, 1, 2);
 
 /** A symmetric axis round zero that holds every interval in `rows`, rounded up to 5 points. */
 function differenceAxis(rows) {
-  const reach = Math.max(0.05, ...rows.flatMap((row) => [Math.abs(row.low ?? row.difference ?? 0), Math.abs(row.high ?? row.difference ?? 0)]));
+  const reach = Math.max(
+    0.05,
+    ...rows.flatMap((row) => [
+      Math.abs(row.low ?? row.difference ?? 0),
+      Math.abs(row.high ?? row.difference ?? 0),
+    ]),
+  );
   const limit = Math.min(1, Math.ceil(reach * 20) / 20);
   return axis(-limit, limit);
 }
@@ -41,18 +53,41 @@ function intervalPlot(marks, scale, references = [], zero = null) {
   const height = 2 * FIRST_LANE + (Math.max(1, marks.length) - 1) * LANE;
   const overshoot = { y1: -100, y2: height + 100 }; // the cell clips: lines run on from row to row
   const plot = h("svg", { height, "aria-hidden": "true", focusable: "false" });
-  for (const tick of scale.ticks) plot.append(h("line", { class: "grid", x1: scale.at(tick), x2: scale.at(tick), ...overshoot }));
-  if (known(zero)) plot.append(h("line", { class: "zero", x1: scale.at(zero), x2: scale.at(zero), ...overshoot }));
-  for (const { value, class: kind } of references.filter((item) => known(item.value))) plot.append(h("line", { class: `reference ${kind}`, x1: scale.at(value), x2: scale.at(value), ...overshoot }));
+  for (const tick of scale.ticks)
+    plot.append(h("line", { class: "grid", x1: scale.at(tick), x2: scale.at(tick), ...overshoot }));
+  if (known(zero))
+    plot.append(h("line", { class: "zero", x1: scale.at(zero), x2: scale.at(zero), ...overshoot }));
+  for (const { value, class: kind } of references.filter((item) => known(item.value)))
+    plot.append(
+      h("line", {
+        class: `reference ${kind}`,
+        x1: scale.at(value),
+        x2: scale.at(value),
+        ...overshoot,
+      }),
+    );
   marks.forEach((mark, lane) => {
     if (!known(mark?.value)) return;
     const y = FIRST_LANE + LANE * lane;
     const group = h("g", { class: mark.class ?? `series-${mark.series ?? 0}` });
     if (known(mark.low) && known(mark.high)) {
-      group.append(h("line", { class: "interval", x1: scale.at(mark.low), x2: scale.at(mark.high), y1: y, y2: y }));
+      group.append(
+        h("line", {
+          class: "interval",
+          x1: scale.at(mark.low),
+          x2: scale.at(mark.high),
+          y1: y,
+          y2: y,
+        }),
+      );
     }
-    group.append(h("svg", { x: scale.at(mark.value), y, overflow: "visible", width: 1, height: 1 },
-      h("path", { class: "mark", d: SHAPES[mark.series ?? 0] })));
+    group.append(
+      h(
+        "svg",
+        { x: scale.at(mark.value), y, overflow: "visible", width: 1, height: 1 },
+        h("path", { class: "mark", d: SHAPES[mark.series ?? 0] }),
+      ),
+    );
     plot.append(group);
   });
   return plot;
@@ -62,28 +97,46 @@ function intervalPlot(marks, scale, references = [], zero = null) {
 function axisHead(scale, label = percent) {
   const plot = h("svg", { height: 16, "aria-hidden": "true", focusable: "false" });
   scale.ticks.forEach((tick, index) => {
-    const anchor = index === 0 && tick === scale.low ? "start" : index === scale.ticks.length - 1 && tick === scale.high ? "end" : "middle";
+    const anchor =
+      index === 0 && tick === scale.low
+        ? "start"
+        : index === scale.ticks.length - 1 && tick === scale.high
+          ? "end"
+          : "middle";
     plot.append(h("text", { x: scale.at(tick), y: 13, "text-anchor": anchor }, label(tick, 0)));
   });
   return plot;
 }
 
 function seriesKey(series) {
-  return h("svg", { viewBox: "0 0 28 14", class: `series-${series}`, "aria-hidden": "true", focusable: "false" },
+  return h(
+    "svg",
+    { viewBox: "0 0 28 14", class: `series-${series}`, "aria-hidden": "true", focusable: "false" },
     h("line", { class: "interval", x1: 0, x2: 28, y1: 7, y2: 7 }),
-    h("svg", { x: 14, y: 7, overflow: "visible", width: 1, height: 1 }, h("path", { class: "mark", d: SHAPES[series] })));
+    h(
+      "svg",
+      { x: 14, y: 7, overflow: "visible", width: 1, height: 1 },
+      h("path", { class: "mark", d: SHAPES[series] }),
+    ),
+  );
 }
 
 function referenceKey(kind) {
-  return h("svg", { viewBox: "0 0 14 14", class: "narrow", "aria-hidden": "true", focusable: "false" },
-    h("line", { class: `reference ${kind}`, x1: 7, x2: 7, y1: 0, y2: 14 }));
+  return h(
+    "svg",
+    { viewBox: "0 0 14 14", class: "narrow", "aria-hidden": "true", focusable: "false" },
+    h("line", { class: `reference ${kind}`, x1: 7, x2: 7, y1: 0, y2: 14 }),
+  );
 }
 
 /** Correct, incorrect, unreadable and failed as one bar. */
 function outcomeBar(evaluation) {
   const bar = h("div", { class: "share-bar", "aria-hidden": "true" });
   for (const { name } of Object.values(OUTCOMES)) {
-    if (evaluation[name]) bar.append(h("i", { class: name, width: `${(100 * evaluation[name]) / evaluation.responses}%` }));
+    if (evaluation[name])
+      bar.append(
+        h("i", { class: name, width: `${(100 * evaluation[name]) / evaluation.responses}%` }),
+      );
   }
   return bar;
 }
@@ -97,24 +150,64 @@ function lineChart({ label, lines, scale, ticks, references = [] }) {
   const plot = h("svg", { role: "img", "aria-label": label });
   const left = 6;
   const x = (share) => `${left + share * (97 - left)}%`;
-  const y = (value) => `${92 - (90 * (Math.min(Math.max(value, scale.low), scale.high) - scale.low)) / (scale.high - scale.low)}%`;
+  const y = (value) =>
+    `${92 - (90 * (Math.min(Math.max(value, scale.low), scale.high) - scale.low)) / (scale.high - scale.low)}%`;
   for (const tick of scale.ticks) {
-    plot.append(h("line", { class: "grid", x1: x(0), x2: x(1), y1: y(tick), y2: y(tick) }),
-      h("text", { x: x(0), y: y(tick), dx: -8, dy: "0.35em", "text-anchor": "end" }, percent(tick, 0)));
+    plot.append(
+      h("line", { class: "grid", x1: x(0), x2: x(1), y1: y(tick), y2: y(tick) }),
+      h(
+        "text",
+        { x: x(0), y: y(tick), dx: -8, dy: "0.35em", "text-anchor": "end" },
+        percent(tick, 0),
+      ),
+    );
   }
-  for (const { value, class: kind } of references) plot.append(h("line", { class: `reference ${kind}`, x1: x(0), x2: x(1), y1: y(value), y2: y(value) }));
-  for (const tick of ticks) plot.append(h("text", { x: x(tick.x), y: "100%", dy: "-0.15em", "text-anchor": "middle" }, tick.text));
+  for (const { value, class: kind } of references)
+    plot.append(
+      h("line", { class: `reference ${kind}`, x1: x(0), x2: x(1), y1: y(value), y2: y(value) }),
+    );
+  for (const tick of ticks)
+    plot.append(
+      h("text", { x: x(tick.x), y: "100%", dy: "-0.15em", "text-anchor": "middle" }, tick.text),
+    );
   for (const line of lines) {
     const beside = DODGE * (line.series - (lines.length - 1) / 2); // intervals at one x stand apart
     const group = h("g", { class: `series-${line.series}`, transform: `translate(${beside})` });
     line.points.forEach((point, index) => {
       const before = line.points[index - 1];
-      if (before) group.append(h("line", { class: "path", x1: x(before.x), y1: y(before.value), x2: x(point.x), y2: y(point.value) }));
+      if (before)
+        group.append(
+          h("line", {
+            class: "path",
+            x1: x(before.x),
+            y1: y(before.value),
+            x2: x(point.x),
+            y2: y(point.value),
+          }),
+        );
     });
     for (const point of line.points) {
-      if (known(point.low)) group.append(h("line", { class: "interval", x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high) }));
-      if (point.alarm) group.append(h("circle", { class: `alarm ${point.alarm}`, cx: x(point.x), cy: y(point.value), r: 11 }));
-      group.append(h("svg", { x: x(point.x), y: y(point.value), overflow: "visible", width: 1, height: 1 }, h("path", { class: point.doubtful ? "mark hollow" : "mark", d: SHAPES[line.series] })));
+      if (known(point.low))
+        group.append(
+          h("line", {
+            class: "interval",
+            x1: x(point.x),
+            x2: x(point.x),
+            y1: y(point.low),
+            y2: y(point.high),
+          }),
+        );
+      if (point.alarm)
+        group.append(
+          h("circle", { class: `alarm ${point.alarm}`, cx: x(point.x), cy: y(point.value), r: 11 }),
+        );
+      group.append(
+        h(
+          "svg",
+          { x: x(point.x), y: y(point.value), overflow: "visible", width: 1, height: 1 },
+          h("path", { class: point.doubtful ? "mark hollow" : "mark", d: SHAPES[line.series] }),
+        ),
+      );
     }
     plot.append(group);
   }

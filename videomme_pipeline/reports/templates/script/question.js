@@ -2,38 +2,84 @@
 
 function questionView({ benchmark, params, details, share }) {
   const index = benchmark.questions.id.indexOf(params.get("id"));
-  if (index < 0) return [h("p", { class: "notice" }, `No question ${params.get("id") ?? ""} in ${benchmark.name}.`)];
+  if (index < 0)
+    return [
+      h("p", { class: "notice" }, `No question ${params.get("id") ?? ""} in ${benchmark.name}.`),
+    ];
   const shown = shownEvaluations(benchmark, params);
   const { questions } = benchmark;
   const held = details?.questions[index];
-  const facts = [["Video", questions.video[index]], ...facetsOf(benchmark).map(([key, title]) => [title, questions[key][index]]), ["Right answer", questions.answer[index]]];
+  const facts = [
+    ["Video", questions.video[index]],
+    ...facetsOf(benchmark).map(([key, title]) => [title, questions[key][index]]),
+    ["Right answer", questions.answer[index]],
+  ];
   return [
-    h("div", { class: "question-head" }, h("h2", {}, `Question ${questions.id[index]}`), neighbours(benchmark, index)),
+    h(
+      "div",
+      { class: "question-head" },
+      h("h2", {}, `Question ${questions.id[index]}`),
+      neighbours(benchmark, index),
+    ),
     factList(facts),
-    share ? h("p", { class: "notice" }, "This page was made to be shared: question, options, prompts, responses, subtitles and frames are left out.") : null,
+    share
+      ? h(
+          "p",
+          { class: "notice" },
+          "This page was made to be shared: question, options, prompts, responses, subtitles and frames are left out.",
+        )
+      : null,
     !share && !details ? h("p", { class: "notice" }, "Reading the texts …") : null,
     held?.question && h("p", { class: "question-text", dir: "auto" }, held.question),
     held?.options && optionList(benchmark, index, held, shown),
-    h("div", { class: "legend" }, benchmark.evaluations.length > shown.length ? seriesPicker(benchmark, params, "question") : null),
-    h("div", { class: "answers" }, shown.map((item) => answerCard(benchmark, item, index, details))),
+    h(
+      "div",
+      { class: "legend" },
+      benchmark.evaluations.length > shown.length
+        ? seriesPicker(benchmark, params, "question")
+        : null,
+    ),
+    h(
+      "div",
+      { class: "answers" },
+      shown.map((item) => answerCard(benchmark, item, index, details)),
+    ),
     held && sources(benchmark, details, index, shown),
   ];
 }
 
 function factList(facts) {
-  return h("dl", { class: "facts" }, facts.filter(([, value]) => known(value)).map(([name, value]) =>
-    h("div", {}, h("dt", {}, name), h("dd", {}, value instanceof Node ? value : String(value)))));
+  return h(
+    "dl",
+    { class: "facts" },
+    facts
+      .filter(([, value]) => known(value))
+      .map(([name, value]) =>
+        h("div", {}, h("dt", {}, name), h("dd", {}, value instanceof Node ? value : String(value))),
+      ),
+  );
 }
 
 function neighbours(benchmark, index) {
   const { id } = benchmark.questions;
-  const rows = listing?.benchmark === benchmark.name ? listing.rows().map((row) => row.index) : id.map((_, position) => position);
+  const rows =
+    listing?.benchmark === benchmark.name
+      ? listing.rows().map((row) => row.index)
+      : id.map((_, position) => position);
   const place = rows.indexOf(index);
-  const step = (position, text, rel) => (position >= 0 && position < rows.length
-    ? h("a", { href: link("question", { id: id[rows[position]] }), rel }, text) : h("span", { class: "soft" }, text));
-  return h("nav", { "aria-label": "Questions", class: "controls-line" },
-    h("button", { type: "button", class: "plain link", onclick: backToList }, "All questions"), " · ",
-    step(place < 0 ? -1 : place - 1, "← Previous", "prev"), " · ", step(place + 1, "Next →", "next"));
+  const step = (position, text, rel) =>
+    position >= 0 && position < rows.length
+      ? h("a", { href: link("question", { id: id[rows[position]] }), rel }, text)
+      : h("span", { class: "soft" }, text);
+  return h(
+    "nav",
+    { "aria-label": "Questions", class: "controls-line" },
+    h("button", { type: "button", class: "plain link", onclick: backToList }, "All questions"),
+    " · ",
+    step(place < 0 ? -1 : place - 1, "← Previous", "prev"),
+    " · ",
+    step(place + 1, "Next →", "next"),
+  );
 }
 
 function backToList() {
@@ -43,43 +89,101 @@ function backToList() {
 function optionList(benchmark, index, held, shown) {
   const answer = benchmark.questions.answer[index];
   const letters = "ABCDEFGH";
-  return h("ol", { class: "options" }, held.options.map((option, place) => {
-    const letter = letters[place];
-    const readers = shown.filter((item) => readAnswers(benchmark.results[item.index][index]).some((one) => one.letter === letter));
-    return h("li", { class: letter === answer ? "right" : null },
-      h("span", { dir: "auto" }, option),
-      h("span", { class: "readers" },
-        letter === answer ? h("span", { class: "outcome correct" }, h("span", { "aria-hidden": "true" }, "✓"), "right answer") : null,
-        readers.map((item) => h("span", { class: `outcome ${letter === answer ? "correct" : "incorrect"}` }, "read from ", item.name))));
-  }));
+  return h(
+    "ol",
+    { class: "options" },
+    held.options.map((option, place) => {
+      const letter = letters[place];
+      const readers = shown.filter((item) =>
+        readAnswers(benchmark.results[item.index][index]).some((one) => one.letter === letter),
+      );
+      return h(
+        "li",
+        { class: letter === answer ? "right" : null },
+        h("span", { dir: "auto" }, option),
+        h(
+          "span",
+          { class: "readers" },
+          letter === answer
+            ? h(
+                "span",
+                { class: "outcome correct" },
+                h("span", { "aria-hidden": "true" }, "✓"),
+                "right answer",
+              )
+            : null,
+          readers.map((item) =>
+            h(
+              "span",
+              { class: `outcome ${letter === answer ? "correct" : "incorrect"}` },
+              "read from ",
+              item.name,
+            ),
+          ),
+        ),
+      );
+    }),
+  );
 }
 
 function answerCard(benchmark, item, index, details) {
   const samples = readAnswers(benchmark.results[item.index][index]);
   const texts = details?.questions[index]?.answers?.[item.index] ?? [];
-  return h("article", { class: "answer" },
-    h("h3", {}, item.name, h("span", {}, samples.length ? samples.map(outcomeMark) : h("span", { class: "soft" }, "not asked"))),
+  return h(
+    "article",
+    { class: "answer" },
+    h(
+      "h3",
+      {},
+      item.name,
+      h(
+        "span",
+        {},
+        samples.length ? samples.map(outcomeMark) : h("span", { class: "soft" }, "not asked"),
+      ),
+    ),
     h("p", { class: "soft" }, item.model, " · ", item.sampling, " · ", item.track),
-    texts.map((text, sample) => sampleBlock(text, sample, texts.length)));
+    texts.map((text, sample) => sampleBlock(text, sample, texts.length)),
+  );
 }
 
 function sampleBlock(text, sample, total) {
-  return h("div", {},
+  return h(
+    "div",
+    {},
     total > 1 ? h("h4", {}, `Sample ${sample + 1} of ${total}`) : null,
     known(text.raw) ? [h("h4", {}, "Response"), said(text.raw, text.span)] : null,
-    text.error ? [h("h4", {}, "Error"), h("pre", { class: "said", dir: "auto" }, text.error)] : null,
+    text.error
+      ? [h("h4", {}, "Error"), h("pre", { class: "said", dir: "auto" }, text.error)]
+      : null,
     h("p", { class: "soft" }, howRead(text)),
     factList([
-      ["Frames", text.num_frames], ["Tokens in", text.prompt_tokens && count(text.prompt_tokens)], ["Tokens out", text.completion_tokens && count(text.completion_tokens)],
-      ["Cached tokens", text.cached_tokens && count(text.cached_tokens)], ["Reasoning tokens", text.reasoning_tokens && count(text.reasoning_tokens)],
-      ["Latency", known(text.latency_seconds) ? seconds(text.latency_seconds) : null], ["Attempts", text.attempts], ["Finished", text.finish_reason],
-      ["Cost", known(text.cost_dollars) ? dollars(text.cost_dollars) : null], ["Served by", text.reported_model],
+      ["Frames", text.num_frames],
+      ["Tokens in", text.prompt_tokens && count(text.prompt_tokens)],
+      ["Tokens out", text.completion_tokens && count(text.completion_tokens)],
+      ["Cached tokens", text.cached_tokens && count(text.cached_tokens)],
+      ["Reasoning tokens", text.reasoning_tokens && count(text.reasoning_tokens)],
+      ["Latency", known(text.latency_seconds) ? seconds(text.latency_seconds) : null],
+      ["Attempts", text.attempts],
+      ["Finished", text.finish_reason],
+      ["Cost", known(text.cost_dollars) ? dollars(text.cost_dollars) : null],
+      ["Served by", text.reported_model],
     ]),
     text.judge ? fold("What the judge said", said(text.judge)) : null,
     text.reasoning ? fold("Reasoning", said(text.reasoning)) : null,
     text.system ? fold("System message", said(text.system)) : null,
     text.prompt ? fold("Prompt, exactly as sent", said(text.prompt)) : null,
-    text.after_frame?.length ? fold("Texts between frames", h("ol", {}, text.after_frame.map((line) => h("li", { dir: "auto" }, line)))) : null);
+    text.after_frame?.length
+      ? fold(
+          "Texts between frames",
+          h(
+            "ol",
+            {},
+            text.after_frame.map((line) => h("li", { dir: "auto" }, line)),
+          ),
+        )
+      : null,
+  );
 }
 
 /** Which rule of which reader read the letter, or found none. */
@@ -98,10 +202,23 @@ function said(text, span) {
   const held = typeof text === "string" ? { parts: [{ start: 0, text }] } : text;
   const block = h("pre", { class: "said", dir: "auto", tabindex: 0 });
   for (const part of held.parts) {
-    if (known(part.cut)) { block.append(h("span", { class: "cut" }, ` … ${count(part.cut)} characters left out to keep this page small … `)); continue; }
+    if (known(part.cut)) {
+      block.append(
+        h(
+          "span",
+          { class: "cut" },
+          ` … ${count(part.cut)} characters left out to keep this page small … `,
+        ),
+      );
+      continue;
+    }
     const [from, to] = span ? [span[0] - part.start, span[1] - part.start] : [0, 0];
     if (span && to > 0 && from < part.text.length) {
-      block.append(part.text.slice(0, Math.max(0, from)), h("mark", {}, part.text.slice(Math.max(0, from), to)), part.text.slice(to));
+      block.append(
+        part.text.slice(0, Math.max(0, from)),
+        h("mark", {}, part.text.slice(Math.max(0, from), to)),
+        part.text.slice(to),
+      );
     } else block.append(part.text);
   }
   return block;
@@ -112,33 +229,91 @@ function sources(benchmark, details, index, shown) {
   const inputs = details.inputs?.[benchmark.questions.video[index]] ?? {};
   const held = shown.filter((item) => inputs[item.input_key]);
   const names = (items) => items.map((item) => item.name).join(", ");
-  return [...Map.groupBy(held, (item) => item.sampling)].filter(([, items]) => inputs[items[0].input_key].frames?.length || items.some((item) => item.subtitles)).map(([sampling, items]) => {
-    const { frames } = inputs[items[0].input_key];
-    return h("section", {},
-      h("h2", {}, frames?.length ? plural(frames.length, "frame") : "Frames", h("small", { class: "beside" }, `${sampling}, seen by ${names(items)}`)),
-      frames?.length ? frameList(frames) : h("p", { class: "soft" }, "No frame was sent, or none is stored any more."),
-      [...Map.groupBy(items.filter((item) => item.subtitles), (item) => item.input_key)].map(([key, readers]) => subtitleLines(inputs[key], names(readers))));
-  });
+  return [...Map.groupBy(held, (item) => item.sampling)]
+    .filter(
+      ([, items]) =>
+        inputs[items[0].input_key].frames?.length || items.some((item) => item.subtitles),
+    )
+    .map(([sampling, items]) => {
+      const { frames } = inputs[items[0].input_key];
+      return h(
+        "section",
+        {},
+        h(
+          "h2",
+          {},
+          frames?.length ? plural(frames.length, "frame") : "Frames",
+          h("small", { class: "beside" }, `${sampling}, seen by ${names(items)}`),
+        ),
+        frames?.length
+          ? frameList(frames)
+          : h("p", { class: "soft" }, "No frame was sent, or none is stored any more."),
+        [
+          ...Map.groupBy(
+            items.filter((item) => item.subtitles),
+            (item) => item.input_key,
+          ),
+        ].map(([key, readers]) => subtitleLines(inputs[key], names(readers))),
+      );
+    });
 }
 
 function subtitleLines({ lines, lines_cut: cut }, names) {
   return [
-    h("h3", {}, plural(lines.length + (cut ?? 0), "subtitle line"), h("small", { class: "beside" }, `sent to ${names}`)),
+    h(
+      "h3",
+      {},
+      plural(lines.length + (cut ?? 0), "subtitle line"),
+      h("small", { class: "beside" }, `sent to ${names}`),
+    ),
     lines.length ? lineList(lines) : null,
-    cut ? h("p", { class: "soft" }, `${plural(cut, "line")} left out to keep this page small.`) : null,
-    lines.length || cut ? null : h("p", { class: "soft" }, "This video has no subtitles, or none at these frames."),
+    cut
+      ? h("p", { class: "soft" }, `${plural(cut, "line")} left out to keep this page small.`)
+      : null,
+    lines.length || cut
+      ? null
+      : h("p", { class: "soft" }, "This video has no subtitles, or none at these frames."),
   ];
 }
 
 function frameList(frames) {
   const pictured = frames.some((frame) => frame.thumbnail);
-  return h("ol", { class: pictured ? "frames" : "frames times-only" }, frames.map((frame, place) => h("li", {},
-    frame.thumbnail ? h("img", { src: frame.thumbnail, alt: `Frame ${place + 1} at ${clock(frame.seconds)}`, loading: "lazy" }) : null,
-    clock(frame.seconds))));
+  return h(
+    "ol",
+    { class: pictured ? "frames" : "frames times-only" },
+    frames.map((frame, place) =>
+      h(
+        "li",
+        {},
+        frame.thumbnail
+          ? h("img", {
+              src: frame.thumbnail,
+              alt: `Frame ${place + 1} at ${clock(frame.seconds)}`,
+              loading: "lazy",
+            })
+          : null,
+        clock(frame.seconds),
+      ),
+    ),
+  );
 }
 
 function lineList(lines) {
-  return h("ol", { class: "lines" }, lines.map((line) => h("li", {},
-    h("span", { class: "times" }, `${clock(line.start_seconds)} to ${clock(line.end_seconds)}`, known(line.frame) ? ` · frame ${line.frame + 1}` : ""),
-    h("span", { dir: "auto" }, line.text))));
+  return h(
+    "ol",
+    { class: "lines" },
+    lines.map((line) =>
+      h(
+        "li",
+        {},
+        h(
+          "span",
+          { class: "times" },
+          `${clock(line.start_seconds)} to ${clock(line.end_seconds)}`,
+          known(line.frame) ? ` · frame ${line.frame + 1}` : "",
+        ),
+        h("span", { dir: "auto" }, line.text),
+      ),
+    ),
+  );
 }

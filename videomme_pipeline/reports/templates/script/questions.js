@@ -1,14 +1,32 @@
 // All questions in one table: filter, search, sort, walk with the keyboard, open one.
 
-const FILTERS = ["duration", "domain", "sub_category", "task_type", "level", "second_head", "third_head", "group_type"];
+const FILTERS = [
+  "duration",
+  "domain",
+  "sub_category",
+  "task_type",
+  "level",
+  "second_head",
+  "third_head",
+  "group_type",
+];
 
 function questionsView({ benchmark, params, details }) {
   const shown = shownEvaluations(benchmark, params);
-  const criteria = Object.fromEntries(["q", "outcome", "of", "different", ...FILTERS].map((key) => [key, params.get(key) ?? ""]));
+  const criteria = Object.fromEntries(
+    ["q", "outcome", "of", "different", ...FILTERS].map((key) => [key, params.get(key) ?? ""]),
+  );
   const rows = questionRows(benchmark, details);
   const table = dataTable({
-    label: "Questions", columns: questionColumns(benchmark, shown, details), rows: [], sticky: true,
-    sort: params.get("sort") ?? undefined, onSort: (sort) => { amend({ sort }); listing.address = location.hash; },
+    label: "Questions",
+    columns: questionColumns(benchmark, shown, details),
+    rows: [],
+    sticky: true,
+    sort: params.get("sort") ?? undefined,
+    onSort: (sort) => {
+      amend({ sort });
+      listing.address = location.hash;
+    },
   });
   const refresh = (changes = {}) => {
     Object.assign(criteria, changes);
@@ -21,12 +39,19 @@ function questionsView({ benchmark, params, details }) {
     announce(found);
   };
   table.element.addEventListener("keydown", walkRows);
-  const nothing = h("p", { class: "notice" }, "No question is left. ", h("a", { href: link("questions") }, "Take the filters away"), ".");
+  const nothing = h(
+    "p",
+    { class: "notice" },
+    "No question is left. ",
+    h("a", { href: link("questions") }, "Take the filters away"),
+    ".",
+  );
   const view = [
     benchmark.evaluations.length > 1 ? seriesPicker(benchmark, params, "questions") : null,
     questionControls(benchmark, shown, criteria, refresh),
     heading("Questions", csvButton("questions", table)),
-    table.element, nothing,
+    table.element,
+    nothing,
     h("p", { class: "soft keys" }, "Keys: / searches, ↑ and ↓ walk, Enter opens."),
   ];
   refresh();
@@ -39,9 +64,23 @@ let listing = null;
 function questionRows(benchmark, details) {
   const { questions, results } = benchmark;
   return questions.id.map((id, index) => {
-    const row = { id, index, video: questions.video[index], answer: questions.answer[index], answers: results.map((cells) => readAnswers(cells[index])) };
+    const row = {
+      id,
+      index,
+      video: questions.video[index],
+      answer: questions.answer[index],
+      answers: results.map((cells) => readAnswers(cells[index])),
+    };
     for (const [key] of facetsOf(benchmark)) row[key] = questions[key][index];
-    row.words = [id, row.video, ...facetsOf(benchmark).map(([key]) => row[key]), details?.questions[index]?.question ?? "", ...(details?.questions[index]?.options ?? [])].join(" ").toLowerCase();
+    row.words = [
+      id,
+      row.video,
+      ...facetsOf(benchmark).map(([key]) => row[key]),
+      details?.questions[index]?.question ?? "",
+      ...(details?.questions[index]?.options ?? []),
+    ]
+      .join(" ")
+      .toLowerCase();
     return row;
   });
 }
@@ -49,14 +88,35 @@ function questionRows(benchmark, details) {
 function questionColumns(benchmark, shown, details) {
   const texts = details?.questions.some((item) => item.question);
   return [
-    { key: "id", title: "Question", class: "id", value: (row) => row.id, cell: (row) => h("a", { href: link("question", { id: row.id }) }, row.id) },
-    texts && { key: "text", title: "Text", class: "text", value: (row) => details.questions[row.index].question, cell: (row) => h("span", { class: "clip", dir: "auto" }, details.questions[row.index].question) },
-    ...facetsOf(benchmark).filter(([key]) => key !== "domain").map(([key, title]) => ({ key, title, value: (row) => row[key] })),
+    {
+      key: "id",
+      title: "Question",
+      class: "id",
+      value: (row) => row.id,
+      cell: (row) => h("a", { href: link("question", { id: row.id }) }, row.id),
+    },
+    texts && {
+      key: "text",
+      title: "Text",
+      class: "text",
+      value: (row) => details.questions[row.index].question,
+      cell: (row) =>
+        h("span", { class: "clip", dir: "auto" }, details.questions[row.index].question),
+    },
+    ...facetsOf(benchmark)
+      .filter(([key]) => key !== "domain")
+      .map(([key, title]) => ({ key, title, value: (row) => row[key] })),
     { key: "answer", title: "Right", value: (row) => row.answer },
     ...shown.map((item) => ({
-      key: item.name, title: item.name, headClass: "own-name",
-      value: (row) => row.answers[item.index].map((answer) => `${answer.name}${answer.letter ? ` ${answer.letter}` : ""}`).join(" "),
-      cell: (row) => row.answers[item.index].map(outcomeMark) })),
+      key: item.name,
+      title: item.name,
+      headClass: "own-name",
+      value: (row) =>
+        row.answers[item.index]
+          .map((answer) => `${answer.name}${answer.letter ? ` ${answer.letter}` : ""}`)
+          .join(" "),
+      cell: (row) => row.answers[item.index].map(outcomeMark),
+    })),
   ].filter(Boolean);
 }
 
@@ -66,14 +126,22 @@ function selectQuestions(rows, criteria, shown) {
   return rows.filter((row) => {
     if (!wanted.every((word) => row.words.includes(word))) return false;
     if (FILTERS.some((key) => criteria[key] && String(row[key]) !== criteria[key])) return false;
-    if (criteria.outcome && !judged.some((item) => row.answers[item.index].some((answer) => answer.name === criteria.outcome))) return false;
+    if (
+      criteria.outcome &&
+      !judged.some((item) =>
+        row.answers[item.index].some((answer) => answer.name === criteria.outcome),
+      )
+    )
+      return false;
     return !criteria.different || isDifferent(row, shown);
   });
 }
 
 /** The words to be found, and what stands in double quotes as one. */
 function searchWords(text) {
-  return (text.toLowerCase().match(/"[^"]+"|\S+/g) ?? []).map((word) => word.replaceAll('"', "")).filter(Boolean);
+  return (text.toLowerCase().match(/"[^"]+"|\S+/g) ?? [])
+    .map((word) => word.replaceAll('"', ""))
+    .filter(Boolean);
 }
 
 /** Whether the shown evaluations do not all fare alike on this question. */
@@ -85,16 +153,42 @@ function isDifferent(row, shown) {
 function questionControls(benchmark, shown, criteria, refresh) {
   const outcomes = [["", "Any"], ...Object.values(OUTCOMES).map(({ name }) => [name, name])];
   const facet = ([key, title]) => {
-    const values = [...new Set(benchmark.questions[key].filter(known))].sort((a, b) => compareText(String(a), String(b)));
-    return select(title, [["", "All"], ...values.map((value) => [String(value), String(value)])], criteria[key], (value) => refresh({ [key]: value }));
+    const values = [...new Set(benchmark.questions[key].filter(known))].sort((a, b) =>
+      compareText(String(a), String(b)),
+    );
+    return select(
+      title,
+      [["", "All"], ...values.map((value) => [String(value), String(value)])],
+      criteria[key],
+      (value) => refresh({ [key]: value }),
+    );
   };
-  const search = h("input", { type: "search", id: "search", value: criteria.q, autocomplete: "off", spellcheck: "false", oninput: (event) => refresh({ q: event.target.value }) });
-  return h("div", { class: "controls" },
+  const search = h("input", {
+    type: "search",
+    id: "search",
+    value: criteria.q,
+    autocomplete: "off",
+    spellcheck: "false",
+    oninput: (event) => refresh({ q: event.target.value }),
+  });
+  return h(
+    "div",
+    { class: "controls" },
     h("label", {}, "Search", search),
     select("Outcome", outcomes, criteria.outcome, (value) => refresh({ outcome: value })),
-    shown.length > 1 && select("Of evaluation", [["", "Any shown"], ...shown.map((item) => [item.name, item.name])], criteria.of, (value) => refresh({ of: value })),
+    shown.length > 1 &&
+      select(
+        "Of evaluation",
+        [["", "Any shown"], ...shown.map((item) => [item.name, item.name])],
+        criteria.of,
+        (value) => refresh({ of: value }),
+      ),
     facetsOf(benchmark).map(facet),
-    shown.length > 1 && checkbox("Only where they differ", Boolean(criteria.different), (checked) => refresh({ different: checked ? "1" : "" })));
+    shown.length > 1 &&
+      checkbox("Only where they differ", Boolean(criteria.different), (checked) =>
+        refresh({ different: checked ? "1" : "" }),
+      ),
+  );
 }
 
 /** Up and down move through the links of the first column. */
@@ -102,7 +196,9 @@ function walkRows(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const row = event.target.closest("tbody tr");
   if (!step || !row) return;
-  const target = (step > 0 ? row.nextElementSibling : row.previousElementSibling)?.querySelector("a");
+  const target = (step > 0 ? row.nextElementSibling : row.previousElementSibling)?.querySelector(
+    "a",
+  );
   if (!target) return;
   event.preventDefault();
   target.focus();

@@ -8,7 +8,18 @@ const STEP = 100;
  * `groups` keep rows apart whatever the sorting: `of(row)` is the place of the row's group,
  * `titles[place]` the line above it, if any.
  */
-function dataTable({ label, caption = label, columns, rows, sort, rowClass, groups = null, sticky = false, onSort, step = STEP }) {
+function dataTable({
+  label,
+  caption = label,
+  columns,
+  rows,
+  sort,
+  rowClass,
+  groups = null,
+  sticky = false,
+  onSort,
+  step = STEP,
+}) {
   let [sortKey, descending] = parseSort(sort);
   let shown = step;
   let sorted = rows;
@@ -17,16 +28,44 @@ function dataTable({ label, caption = label, columns, rows, sort, rowClass, grou
   const captionText = h("span", { class: "caption" }, caption);
   const more = h("button", { type: "button", onclick: showMore }, "");
   const table = h("table", {}, h("caption", {}, captionText), h("thead", {}, h("tr", {}, heads)));
-  const frame = h("div", { class: sticky ? "table-frame sticky" : "table-frame", tabindex: 0, role: "region", "aria-label": label }, table);
+  const frame = h(
+    "div",
+    {
+      class: sticky ? "table-frame sticky" : "table-frame",
+      tabindex: 0,
+      role: "region",
+      "aria-label": label,
+    },
+    table,
+  );
   const element = h("div", {}, frame, h("p", { class: "more" }, more));
 
   function head(column) {
     const sign = h("span", { class: "sign-sort", "aria-hidden": "true" });
-    const title = column.value && column.title
-      ? h("button", { type: "button", class: "plain", onclick: () => sortBy(column.key) }, column.mark?.(), column.title, " ", sign)
-      : column.title;
-    const classes = [column.number && "number", column.headClass ?? (column.number || typeof column.class === "function" ? null : column.class)].filter(Boolean).join(" ");
-    return h("th", { scope: "col", class: classes || null, title: column.hint }, title, column.head?.());
+    const title =
+      column.value && column.title
+        ? h(
+            "button",
+            { type: "button", class: "plain", onclick: () => sortBy(column.key) },
+            column.mark?.(),
+            column.title,
+            " ",
+            sign,
+          )
+        : column.title;
+    const classes = [
+      column.number && "number",
+      column.headClass ??
+        (column.number || typeof column.class === "function" ? null : column.class),
+    ]
+      .filter(Boolean)
+      .join(" ");
+    return h(
+      "th",
+      { scope: "col", class: classes || null, title: column.hint },
+      title,
+      column.head?.(),
+    );
   }
 
   function sortBy(key) {
@@ -63,18 +102,37 @@ function dataTable({ label, caption = label, columns, rows, sort, rowClass, grou
 
   function drawBodies(visible) {
     if (!groups) return [h("tbody", {}, visible.map(drawRow))];
-    return [...new Set(visible.map(groups.of))].map((place) => h("tbody", {},
-      groups.titles[place] ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: drawn.length }, h("span", {}, groups.titles[place]))) : null,
-      visible.filter((row) => groups.of(row) === place).map(drawRow)));
+    return [...new Set(visible.map(groups.of))].map((place) =>
+      h(
+        "tbody",
+        {},
+        groups.titles[place]
+          ? h(
+              "tr",
+              { class: "group" },
+              h(
+                "th",
+                { scope: "rowgroup", colspan: drawn.length },
+                h("span", {}, groups.titles[place]),
+              ),
+            )
+          : null,
+        visible.filter((row) => groups.of(row) === place).map(drawRow),
+      ),
+    );
   }
 
   function drawRow(row) {
-    return h("tr", { class: rowClass?.(row) }, drawn.map((column, index) => {
-      const content = column.cell ? column.cell(row) : String(column.value(row) ?? NONE);
-      if (index === 0) return h("th", { scope: "row", class: column.class }, content);
-      const classes = typeof column.class === "function" ? column.class(row) : column.class;
-      return h("td", { class: column.number ? `number ${classes ?? ""}` : classes }, content);
-    }));
+    return h(
+      "tr",
+      { class: rowClass?.(row) },
+      drawn.map((column, index) => {
+        const content = column.cell ? column.cell(row) : String(column.value(row) ?? NONE);
+        if (index === 0) return h("th", { scope: "row", class: column.class }, content);
+        const classes = typeof column.class === "function" ? column.class(row) : column.class;
+        return h("td", { class: column.number ? `number ${classes ?? ""}` : classes }, content);
+      }),
+    );
   }
 
   function showMore() {
@@ -87,9 +145,18 @@ function dataTable({ label, caption = label, columns, rows, sort, rowClass, grou
   draw();
   return {
     element,
-    replace(next, words) { rows = next; shown = step; if (words) captionText.replaceChildren(words); draw(); },
+    replace(next, words) {
+      rows = next;
+      shown = step;
+      if (words) captionText.replaceChildren(words);
+      draw();
+    },
     sorted: () => sorted,
-    csv: () => csv(columns.filter((column) => column.value), sorted),
+    csv: () =>
+      csv(
+        columns.filter((column) => column.value),
+        sorted,
+      ),
   };
 }
 
@@ -103,7 +170,10 @@ function ordered(rows, value, descending) {
   const keyed = rows.map((row) => [value(row), row]);
   keyed.sort(([a], [b]) => {
     if (!known(a) || !known(b)) return Number(known(b)) - Number(known(a));
-    return sign * (typeof a === "number" && typeof b === "number" ? a - b : compareText(String(a), String(b)));
+    return (
+      sign *
+      (typeof a === "number" && typeof b === "number" ? a - b : compareText(String(a), String(b)))
+    );
   });
   return keyed.map(([, row]) => row);
 }
@@ -115,21 +185,43 @@ function csv(columns, rows) {
     if (typeof value === "string" && /^[=+\-@\t\r]/.test(text)) text = `'${text}`;
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
-  const lines = [columns.map((column) => field(column.title)), ...rows.map((row) => columns.map((column) => field(column.value(row))))];
+  const lines = [
+    columns.map((column) => field(column.title)),
+    ...rows.map((row) => columns.map((column) => field(column.value(row)))),
+  ];
   return `${lines.map((line) => line.join(",")).join("\r\n")}\r\n`;
 }
 
 function csvButton(name, table) {
-  return h("button", { type: "button", class: "plain link", onclick: () => download(`${name}.csv`, table.csv(), "text/csv") },
-    "CSV", h("span", { class: "visually-hidden" }, ` of ${name}`));
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "plain link",
+      onclick: () => download(`${name}.csv`, table.csv(), "text/csv"),
+    },
+    "CSV",
+    h("span", { class: "visually-hidden" }, ` of ${name}`),
+  );
 }
 
 /** The Parquet table of that name, which travels inside the page. */
 function parquetButton(benchmark, name) {
-  return h("button", { type: "button", class: "plain link", onclick: () => {
-    const bytes = Uint8Array.from(atob(benchmark.parquet[name]), (character) => character.charCodeAt(0));
-    download(`${benchmark.name}-${name}.parquet`, bytes, "application/vnd.apache.parquet");
-  } }, "Parquet", h("span", { class: "visually-hidden" }, ` of ${name}`));
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "plain link",
+      onclick: () => {
+        const bytes = Uint8Array.from(atob(benchmark.parquet[name]), (character) =>
+          character.charCodeAt(0),
+        );
+        download(`${benchmark.name}-${name}.parquet`, bytes, "application/vnd.apache.parquet");
+      },
+    },
+    "Parquet",
+    h("span", { class: "visually-hidden" }, ` of ${name}`),
+  );
 }
 
 /** A heading with its table's tools on the same line. */
