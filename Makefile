@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 DATA ?= data
+SCRIPTS := videomme_pipeline/reports/templates/script
 
 .PHONY: help demo test test-slow lint format ui bench lock clean
 
@@ -20,16 +21,19 @@ test: .venv/installed lint ## Lint, then the everyday tests with coverage
 test-slow: .venv/installed ## The tests that take longer than the everyday run allows
 	$(BIN)/pytest -m slow
 
-lint: .venv/installed ## Ruff, mypy, layers and the Dagster definitions
+lint: .venv/installed ## Ruff, oxlint, mypy, layers and the Dagster definitions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/oxlint $(SCRIPTS)
+	$(BIN)/oxfmt --check $(SCRIPTS)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/dagster definitions validate -w workspace.yaml --log-level warning
 
-format: .venv/installed ## Mend what ruff can mend
+format: .venv/installed ## Fix and format what ruff and oxfmt can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/oxfmt $(SCRIPTS)
 
 bench: .venv/installed ## List the performance scripts
 	@for script in perf/*.py; do $(BIN)/python -c 'import ast, sys; p = sys.argv[1]; d = ast.get_docstring(ast.parse(open(p).read())); d and print(f"{p:32} {d.splitlines()[0]}")' $$script; done

@@ -1,12 +1,13 @@
 """The page as one HTML document: template, style, script and packed data put together.
 
-Takes the numbers and texts as plain JSON values (`page_data` gathers them) and knows nothing
+Takes the numbers and texts as plain JSON values (`page` gathers them) and knows nothing
 of stores, tables or scores. The document needs no network: its policy allows this one style
 and this one script by hash, pictures beside it, and nothing else.
 """
 
 import gzip
 import json
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -23,7 +24,7 @@ SIZE_LIMIT_BYTES = 2_500_000
 TEXT_LIMITS: tuple[int | None, ...] = (None, 16_000, 6_000, 2_500, 1_000, 400, 150)
 """How many characters of one text are kept, tried in order until the file is small enough."""
 
-_SCRIPTS = (
+_SCRIPTS = (  # constants are defined before another script uses them
     "dom.js",
     "format.js",
     "data.js",
@@ -37,6 +38,11 @@ _SCRIPTS = (
     "compare.js",
     "history.js",
     "main.js",
+)
+
+# The scripts are ES modules for the linter and one inline script in the page.
+_MODULE_SYNTAX = re.compile(
+    r"^import [^;]*;\n|^export (?=async |const |function |let )", re.MULTILINE
 )
 
 _PICTURES_BESIDE = "file: http: https:"
@@ -169,7 +175,7 @@ def _style() -> str:
 
 @cache
 def _script() -> str:
-    parts = [_template_text("script", name) for name in _SCRIPTS]
+    parts = [_MODULE_SYNTAX.sub("", _template_text("script", name)) for name in _SCRIPTS]
     return '"use strict";\n{\n' + "\n".join(parts) + "}\n"
 
 

@@ -1,7 +1,7 @@
 // Where the reader is, in the part of the address after "#": "#questions?outcome=failed&q=cat".
 // A view reads its parameters from here and writes them back, so every state has a link.
 
-function readAddress() {
+export function readAddress() {
   const [view, query = ""] = decodeHash().split("?");
   return { view: view || "leaderboard", params: new URLSearchParams(query) };
 }
@@ -11,7 +11,7 @@ function decodeHash() {
 }
 
 /** The link to `view` with `changes` applied to what is chosen now; null removes a parameter. */
-function link(view, changes = {}, keep = ["benchmark", "show"]) {
+export function link(view, changes = {}, keep = ["benchmark", "show"]) {
   const { params } = readAddress();
   const next = new URLSearchParams();
   for (const key of keep) if (params.has(key)) next.set(key, params.get(key));
@@ -24,11 +24,11 @@ function link(view, changes = {}, keep = ["benchmark", "show"]) {
 }
 
 /** Change parameters of the view that is open, without a step in the browser's history. */
-function amend(changes) {
+export function amend(changes) {
   const { view, params } = readAddress();
   history.replaceState(null, "", link(view, changes, [...params.keys()]));
 }
 
-function go(target) {
+export function go(target) {
   location.hash = target;
 }

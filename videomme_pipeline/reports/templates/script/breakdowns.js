@@ -1,7 +1,24 @@
 // Where it is strong and weak: every marginal as dots with intervals beside their numbers and
 // n, two marginals crossed, a heat map, and what subtitles and more frames bring.
 
-function breakdownsView({ benchmark, params }) {
+import { go, link } from "./address.js";
+import { h, select } from "./dom.js";
+import { count, interval, known, NONE, percent, plural, points, probability } from "./format.js";
+import { bestBaseline, mainInterval, mainScore, referenceValues } from "./leaderboard.js";
+import {
+  axisHead,
+  differenceAxis,
+  intervalPlot,
+  lineChart,
+  MAX_SHOWN,
+  NARROW_AXIS,
+  referenceKey,
+  seriesKey,
+  UNIT_AXIS,
+} from "./marks.js";
+import { csvButton, dataTable, heading, ordered, parquetButton } from "./tables.js";
+
+export function breakdownsView({ benchmark, params }) {
   const shown = shownEvaluations(benchmark, params);
   const order = params.get("order") ?? "published";
   const sections = [
@@ -123,7 +140,7 @@ function questionsOf(breakdown, row, evaluation, text) {
 }
 
 /** The evaluations that charts and the question table show: chosen in the address, or the best. */
-function shownEvaluations(benchmark, params) {
+export function shownEvaluations(benchmark, params) {
   const wanted = params.get("show")?.split(",") ?? [];
   const chosen = benchmark.evaluations.filter((item) => wanted.includes(item.name));
   const fallback = ordered(
@@ -135,7 +152,7 @@ function shownEvaluations(benchmark, params) {
   return held.slice(0, chosen.length ? MAX_SHOWN : 4);
 }
 
-function seriesPicker(benchmark, params, view, shown = shownEvaluations(benchmark, params)) {
+export function seriesPicker(benchmark, params, view, shown = shownEvaluations(benchmark, params)) {
   const names = shown.map((item) => item.name);
   return h(
     "fieldset",
@@ -313,7 +330,7 @@ function trackSections(benchmark, shown) {
 }
 
 /** Differences {by, value, n, difference, low, high, p?, significant?} as a table with a plot. */
-function differenceTable({ label, rows, scale, marked = false, step = Infinity }) {
+export function differenceTable({ label, rows, scale, marked = false, step = Infinity }) {
   const direction = (row) =>
     !known(row.low) || !isReal(row, marked) ? "even" : row.difference > 0 ? "better" : "worse";
   return dataTable({
@@ -381,10 +398,10 @@ function differenceTable({ label, rows, scale, marked = false, step = Infinity }
 }
 
 const points0 = (value) => points(value).replace(/\.0$/, "");
-const pointsInterval = (row) =>
+export const pointsInterval = (row) =>
   known(row.low) ? `${points(row.low)} to ${points(row.high)}` : NONE;
 
-function isReal(row, marked = false) {
+export function isReal(row, marked = false) {
   return marked && known(row.significant)
     ? row.significant
     : known(row.low) && (row.low > 0 || row.high < 0);
@@ -402,7 +419,7 @@ function framesSection(benchmark) {
     .filter((items) => new Set(items.map((item) => item.num_frames)).size > 1)
     .slice(0, MAX_SHOWN);
   if (!lines.length) return null;
-  const sizes = [...new Set(lines.flat().map((item) => item.num_frames))].sort((a, b) => a - b);
+  const sizes = [...new Set(lines.flat().map((item) => item.num_frames))].toSorted((a, b) => a - b);
   const [first, last] = [Math.log2(sizes[0]), Math.log2(sizes.at(-1))];
   const x = (frames) => 0.05 + (0.9 * (Math.log2(frames) - first)) / (last - first);
   const title = (items) => `${items[0].model} ${items[0].subtitles ? "with" : "without"} subtitles`;

@@ -1,6 +1,16 @@
 // Two evaluations against each other, question by question: B minus A.
 
-function compareView({ benchmark, params, details }) {
+import { go, link } from "./address.js";
+import { differenceTable, isReal, pointsInterval } from "./breakdowns.js";
+import { outcomeMark } from "./data.js";
+import { h, select } from "./dom.js";
+import { count, known, NONE, percent, plural, points, probability } from "./format.js";
+import { mainScore } from "./leaderboard.js";
+import { differenceAxis } from "./marks.js";
+import { questionRows, rememberListing, walkRows } from "./questions.js";
+import { csvButton, dataTable, heading, ordered } from "./tables.js";
+
+export function compareView({ benchmark, params, details }) {
   if (benchmark.evaluations.length < 2)
     return [
       h(
@@ -59,7 +69,7 @@ function chosenPair(benchmark, params) {
 }
 
 /** The comparison of evaluations `from` and `to`, turned so that it is `to` minus `from`. */
-function comparisonOf(benchmark, to, from) {
+export function comparisonOf(benchmark, to, from) {
   const held = benchmark.comparisons.find(
     (item) => (item.a === from && item.b === to) || (item.a === to && item.b === from),
   );
@@ -189,7 +199,7 @@ const FLIPS = [
  * The questions that fared otherwise, side by side. `sides` says how to get at both: before(row)
  * and after(row) are answers, beforeText(row) and afterText(row) what was said.
  */
-function flipSections(benchmark, details, sides, wanted, onchange) {
+export function flipSections(benchmark, details, sides, wanted, onchange) {
   const rows = questionRows(benchmark, details)
     .map((row) => ({ ...row, flip: flipOf(sides.before(row), sides.after(row)) }))
     .filter((row) => row.flip);
@@ -248,11 +258,11 @@ function flipSections(benchmark, details, sides, wanted, onchange) {
     ].filter(Boolean),
   });
   table.element.addEventListener("keydown", walkRows);
-  listing = {
+  rememberListing({
     rows: table.sorted,
     benchmark: benchmark.name,
     address: location.hash || link("compare"),
-  };
+  });
   const control = select(
     "Show",
     FLIPS.filter(([key]) => tally[key] || key === chosen).map(([key, title]) => [

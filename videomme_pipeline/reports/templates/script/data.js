@@ -1,14 +1,16 @@
 // The data that travels inside the page: gzip in base64, in two parts. The summary holds all
 // numbers and opens the page; the details hold all texts and follow right after it.
 
-const OUTCOMES = {
+import { h } from "./dom.js";
+
+export const OUTCOMES = {
   c: { name: "correct", sign: "✓" },
   i: { name: "incorrect", sign: "✗" },
   u: { name: "unreadable", sign: "?" },
   f: { name: "failed", sign: "!" },
 };
 
-async function unpack(id) {
+export async function unpack(id) {
   const holder = document.getElementById(id);
   const text = holder.textContent.trim();
   holder.remove();
@@ -19,12 +21,12 @@ async function unpack(id) {
 }
 
 /** One answer cell, "cB" or "cB iA" when asked more than once, as [{outcome, letter}]. */
-function readAnswers(cell) {
+export function readAnswers(cell) {
   if (!cell) return [];
   return cell.split(" ").map((item) => ({ ...OUTCOMES[item[0]], letter: item.slice(1) }));
 }
 
-function outcomeMark(answer) {
+export function outcomeMark(answer) {
   const spoken = answer.letter ? `${answer.name}, read ${answer.letter}` : answer.name;
   return h(
     "span",
@@ -46,12 +48,12 @@ const FACETS = [
   ["group_type", "Group type"],
 ];
 
-function facetsOf(benchmark) {
+export function facetsOf(benchmark) {
   return FACETS.filter(([key]) => benchmark.questions[key]);
 }
 
 /** The texts by question in the order of the summary; they travel by video, which packs well. */
-function arrange(details, benchmarks) {
+export function arrange(details, benchmarks) {
   const arranged = {};
   for (const { name, questions } of benchmarks) {
     const videos = details[name]?.videos;

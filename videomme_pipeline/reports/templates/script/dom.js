@@ -5,7 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "g", "line", "circle", "path", "polyline", "text", "rect"]);
 
 /** An element: `h("td", {class: "number", onclick: f}, "text", child, [children])`. */
-function h(tag, attributes = {}, ...children) {
+export function h(tag, attributes = {}, ...children) {
   const element = SVG_TAGS.has(tag)
     ? document.createElementNS(SVG, tag)
     : document.createElement(tag);
@@ -19,7 +19,7 @@ function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-function append(element, children) {
+export function append(element, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
     element.append(child);
@@ -28,25 +28,25 @@ function append(element, children) {
 }
 
 /** Tell people who do not see the page what has changed. */
-function announce(text) {
+export function announce(text) {
   document.getElementById("announcer").textContent = text;
 }
 
 /** Offer `content` as a file. */
-function download(name, content, type) {
+export function download(name, content, type) {
   const url = URL.createObjectURL(new Blob([content], { type }));
   h("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-function select(label, options, chosen, onchange) {
+export function select(label, options, chosen, onchange) {
   const control = h("select", { onchange: (event) => onchange(event.target.value) });
   for (const [value, text] of options) control.append(h("option", { value }, text));
   control.value = chosen;
   return h("label", {}, label, control);
 }
 
-function checkbox(label, checked, onchange) {
+export function checkbox(label, checked, onchange) {
   const control = h("input", {
     type: "checkbox",
     onchange: (event) => onchange(event.target.checked),

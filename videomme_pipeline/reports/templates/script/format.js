@@ -1,36 +1,36 @@
 // Numbers and times as text. A missing value is an en dash, never a zero.
 
-const NONE = "–";
+export const NONE = "–";
 const numbers = new Intl.NumberFormat("en");
 const shortNumbers = new Intl.NumberFormat("en", {
   notation: "compact",
   maximumSignificantDigits: 3,
 });
 
-const known = (value) => value !== null && value !== undefined;
-const count = (value) => (known(value) ? numbers.format(value) : NONE);
-const compact = (value) => (known(value) ? shortNumbers.format(value) : NONE);
-const percent = (value, digits = 1) => (known(value) ? (100 * value).toFixed(digits) : NONE);
-const dollars = (value) => (known(value) ? `$${value.toFixed(value < 1 ? 4 : 2)}` : NONE);
-const seconds = (value) =>
+export const known = (value) => value !== null && value !== undefined;
+export const count = (value) => (known(value) ? numbers.format(value) : NONE);
+export const compact = (value) => (known(value) ? shortNumbers.format(value) : NONE);
+export const percent = (value, digits = 1) => (known(value) ? (100 * value).toFixed(digits) : NONE);
+export const dollars = (value) => (known(value) ? `$${value.toFixed(value < 1 ? 4 : 2)}` : NONE);
+export const seconds = (value) =>
   !known(value) ? NONE : value < 0.005 ? "< 0.01 s" : `${value.toFixed(value < 10 ? 2 : 1)} s`;
-const interval = (low, high) =>
+export const interval = (low, high) =>
   known(low) && known(high) ? `${percent(low)} to ${percent(high)}` : NONE;
 
 /** A difference in percentage points, with its sign: "+2.3". */
-function points(value) {
+export function points(value) {
   if (!known(value)) return NONE;
   const text = (100 * value).toFixed(1);
   return value > 0 && text !== "0.0" ? `+${text}` : text.replace("-", "−");
 }
 
-function probability(value) {
+export function probability(value) {
   if (!known(value)) return NONE;
   return value < 0.001 ? "< 0.001" : value.toFixed(3);
 }
 
 /** Video time: 75.5 as "1:15.5". */
-function clock(value) {
+export function clock(value) {
   if (!known(value)) return NONE;
   const tenths = Math.round(value * 10);
   const minutes = Math.floor(tenths / 600);
@@ -38,7 +38,7 @@ function clock(value) {
   return `${minutes}:${rest < 10 ? "0" : ""}${rest.toFixed(1)}`;
 }
 
-function day(iso) {
+export function day(iso) {
   return iso
     ? new Date(iso).toLocaleDateString("en-GB", {
         day: "numeric",
@@ -49,8 +49,8 @@ function day(iso) {
     : NONE;
 }
 
-function plural(number, one, many = `${one}s`) {
+export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
-const compareText = new Intl.Collator("en", { numeric: true }).compare;
+export const compareText = new Intl.Collator("en", { numeric: true }).compare;

@@ -1,8 +1,18 @@
 // The same evaluation asked again, night by night, and what changed in the last night.
 
+import { go, link } from "./address.js";
+import { isReal, pointsInterval, seriesPicker, shownEvaluations } from "./breakdowns.js";
+import { flipSections } from "./compare.js";
+import { readAnswers } from "./data.js";
+import { h, select } from "./dom.js";
+import { count, day, interval, known, percent, plural, points } from "./format.js";
+import { mainScore } from "./leaderboard.js";
+import { axis, lineChart, MAX_SHOWN } from "./marks.js";
+import { csvButton, dataTable, heading, ordered } from "./tables.js";
+
 const DOUBTFUL_SHARE = 0.01;
 
-function historyView({ benchmark, params, details }) {
+export function historyView({ benchmark, params, details }) {
   const observed = benchmark.evaluations.filter((item) =>
     benchmark.history.some((night) => night.evaluation === item.index),
   );
@@ -13,7 +23,7 @@ function historyView({ benchmark, params, details }) {
   const nights = benchmark.history.filter((night) =>
     held.some((item) => item.index === night.evaluation),
   );
-  const times = [...new Set(nights.map((night) => night.date))].sort();
+  const times = [...new Set(nights.map((night) => night.date))].toSorted();
   const [first, last] = [Date.parse(times[0]), Date.parse(times.at(-1))];
   const x = (date) =>
     last === first ? 0.5 : 0.04 + (0.92 * (Date.parse(date) - first)) / (last - first);
@@ -176,10 +186,10 @@ function lastNightSentence(benchmark, item) {
 }
 
 /** The same for the first view, which leads here. */
-function nightSentence(benchmark) {
+export function nightSentence(benchmark) {
   const last = benchmark.history
     .map((night) => night.date)
-    .sort()
+    .toSorted()
     .at(-1);
   if (!last) return null;
   const alarmed = benchmark.history

@@ -1,9 +1,32 @@
 // The first view: which evaluation is best, is that real, and how it compares with published
 // results.
 
+import { amend, link } from "./address.js";
+import { isReal, pointsInterval } from "./breakdowns.js";
+import { comparisonOf } from "./compare.js";
+import { OUTCOMES } from "./data.js";
+import { checkbox, h, select } from "./dom.js";
+import {
+  compact,
+  count,
+  day,
+  dollars,
+  interval,
+  known,
+  NONE,
+  percent,
+  plural,
+  points,
+  seconds,
+} from "./format.js";
+import { nightSentence } from "./history.js";
+import { axisHead, intervalPlot, NARROW_AXIS, outcomeBar, referenceKey } from "./marks.js";
+import { searchWords } from "./questions.js";
+import { csvButton, dataTable, heading, ordered, parquetButton } from "./tables.js";
+
 const FIRST_ROWS = 25;
 
-function leaderboardView({ benchmark, params }) {
+export function leaderboardView({ benchmark, params }) {
   const criteria = {
     q: params.get("q") ?? "",
     track: params.get("track") ?? "",
@@ -145,9 +168,9 @@ function amongPublished(benchmark, best) {
   return `Of ${count(rivals.length)} published results ${best.subtitles ? "with" : "without"} subtitles, ${count(above)} ${above === 1 ? "is" : "are"} above it.`;
 }
 
-const mainScore = (evaluation) => evaluation.group_score ?? evaluation.accuracy;
+export const mainScore = (evaluation) => evaluation.group_score ?? evaluation.accuracy;
 
-function mainInterval(evaluation) {
+export function mainInterval(evaluation) {
   return known(evaluation.group_score)
     ? [evaluation.group_score, evaluation.group_low, evaluation.group_high]
     : [evaluation.accuracy, evaluation.low, evaluation.high];
@@ -470,7 +493,7 @@ function publishedNote(published) {
 }
 
 /** Chance and the best baseline: what is reached without looking. */
-function referenceValues(benchmark) {
+export function referenceValues(benchmark) {
   const values = [];
   const chance = isGrouped(benchmark) ? benchmark.chance_group_score : benchmark.chance;
   if (known(chance)) values.push({ name: "guessing", value: chance, class: "chance" });
@@ -481,7 +504,7 @@ function referenceValues(benchmark) {
 }
 
 /** The best evaluation that was made without a look at the videos. */
-function bestBaseline(benchmark) {
+export function bestBaseline(benchmark) {
   return ordered(
     benchmark.evaluations.filter((item) => item.baseline && known(mainScore(item))),
     mainScore,

@@ -1,5 +1,15 @@
 // Opens the page: reads the numbers, draws the view that the address names, then the texts.
 
+import { go, link, readAddress } from "./address.js";
+import { breakdownsView } from "./breakdowns.js";
+import { compareView } from "./compare.js";
+import { arrange, unpack } from "./data.js";
+import { append, h, select } from "./dom.js";
+import { historyView } from "./history.js";
+import { leaderboardView } from "./leaderboard.js";
+import { backToList, questionView } from "./question.js";
+import { questionsView } from "./questions.js";
+
 const VIEWS = {
   leaderboard: { title: "Leaderboard", draw: leaderboardView },
   breakdowns: { title: "Breakdowns", draw: breakdownsView },

@@ -2,6 +2,10 @@
 // cell at any width. The numbers stand beside each plot as text; the drawings are decoration
 // for screen readers.
 
+import { OUTCOMES } from "./data.js";
+import { h } from "./dom.js";
+import { known, percent } from "./format.js";
+
 const LANE = 16;
 const FIRST_LANE = 17;
 const DODGE = 7;
@@ -13,9 +17,9 @@ const SHAPES = [
   "M0,5L5,-4H-5z",
   "M-5,-1.5H-1.5V-5H1.5V-1.5H5V1.5H1.5V5H-1.5V1.5H-5z",
 ];
-const MAX_SHOWN = SHAPES.length;
+export const MAX_SHOWN = SHAPES.length;
 
-function axis(low, high, most = 6) {
+export function axis(low, high, most = 6) {
   const span = high - low;
   const step = [0.05, 0.1, 0.2, 0.25, 0.5].find((size) => span / size <= most) ?? 1;
   const ticks = [];
@@ -29,11 +33,11 @@ function axis(low, high, most = 6) {
   };
 }
 
-const UNIT_AXIS = axis(0, 1);
-const NARROW_AXIS = axis(0, 1, 2);
+export const UNIT_AXIS = axis(0, 1);
+export const NARROW_AXIS = axis(0, 1, 2);
 
 /** A symmetric axis round zero that holds every interval in `rows`, rounded up to 5 points. */
-function differenceAxis(rows) {
+export function differenceAxis(rows) {
   const reach = Math.max(
     0.05,
     ...rows.flatMap((row) => [
@@ -49,7 +53,7 @@ function differenceAxis(rows) {
  * One lane per mark {value, low, high, series?, class?}, the first in line with the first line of
  * text beside it; `references` are dashed lines {value, class}.
  */
-function intervalPlot(marks, scale, references = [], zero = null) {
+export function intervalPlot(marks, scale, references = [], zero = null) {
   const height = 2 * FIRST_LANE + (Math.max(1, marks.length) - 1) * LANE;
   const overshoot = { y1: -100, y2: height + 100 }; // the cell clips: lines run on from row to row
   const plot = h("svg", { height, "aria-hidden": "true", focusable: "false" });
@@ -94,7 +98,7 @@ function intervalPlot(marks, scale, references = [], zero = null) {
 }
 
 /** The axis of a column of plots, for its head. */
-function axisHead(scale, label = percent) {
+export function axisHead(scale, label = percent) {
   const plot = h("svg", { height: 16, "aria-hidden": "true", focusable: "false" });
   scale.ticks.forEach((tick, index) => {
     const anchor =
@@ -108,7 +112,7 @@ function axisHead(scale, label = percent) {
   return plot;
 }
 
-function seriesKey(series) {
+export function seriesKey(series) {
   return h(
     "svg",
     { viewBox: "0 0 28 14", class: `series-${series}`, "aria-hidden": "true", focusable: "false" },
@@ -121,7 +125,7 @@ function seriesKey(series) {
   );
 }
 
-function referenceKey(kind) {
+export function referenceKey(kind) {
   return h(
     "svg",
     { viewBox: "0 0 14 14", class: "narrow", "aria-hidden": "true", focusable: "false" },
@@ -130,7 +134,7 @@ function referenceKey(kind) {
 }
 
 /** Correct, incorrect, unreadable and failed as one bar. */
-function outcomeBar(evaluation) {
+export function outcomeBar(evaluation) {
   const bar = h("div", { class: "share-bar", "aria-hidden": "true" });
   for (const { name } of Object.values(OUTCOMES)) {
     if (evaluation[name])
@@ -146,7 +150,7 @@ function outcomeBar(evaluation) {
  * {x, text}, references {value, class}. An alarm has a ring round its mark, a doubtful point is
  * hollow.
  */
-function lineChart({ label, lines, scale, ticks, references = [] }) {
+export function lineChart({ label, lines, scale, ticks, references = [] }) {
   const plot = h("svg", { role: "img", "aria-label": label });
   const left = 6;
   const x = (share) => `${left + share * (97 - left)}%`;

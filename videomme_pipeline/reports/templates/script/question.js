@@ -1,6 +1,13 @@
 // One question: what was asked, what each evaluation saw, what it said, and how that was read.
 
-function questionView({ benchmark, params, details, share }) {
+import { go, link } from "./address.js";
+import { seriesPicker, shownEvaluations } from "./breakdowns.js";
+import { facetsOf, outcomeMark, readAnswers } from "./data.js";
+import { h } from "./dom.js";
+import { clock, count, dollars, known, plural, seconds } from "./format.js";
+import { listing } from "./questions.js";
+
+export function questionView({ benchmark, params, details, share }) {
   const index = benchmark.questions.id.indexOf(params.get("id"));
   if (index < 0)
     return [
@@ -82,7 +89,7 @@ function neighbours(benchmark, index) {
   );
 }
 
-function backToList() {
+export function backToList() {
   go(listing?.address ?? link("questions"));
 }
 

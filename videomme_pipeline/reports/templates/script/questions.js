@@ -1,5 +1,12 @@
 // All questions in one table: filter, search, sort, walk with the keyboard, open one.
 
+import { amend, link } from "./address.js";
+import { seriesPicker, shownEvaluations } from "./breakdowns.js";
+import { facetsOf, outcomeMark, OUTCOMES, readAnswers } from "./data.js";
+import { announce, checkbox, h, select } from "./dom.js";
+import { compareText, count, known, plural } from "./format.js";
+import { csvButton, dataTable, heading } from "./tables.js";
+
 const FILTERS = [
   "duration",
   "domain",
@@ -11,7 +18,7 @@ const FILTERS = [
   "group_type",
 ];
 
-function questionsView({ benchmark, params, details }) {
+export function questionsView({ benchmark, params, details }) {
   const shown = shownEvaluations(benchmark, params);
   const criteria = Object.fromEntries(
     ["q", "outcome", "of", "different", ...FILTERS].map((key) => [key, params.get(key) ?? ""]),
@@ -35,7 +42,7 @@ function questionsView({ benchmark, params, details }) {
     const found = `${count(held.length)} of ${plural(rows.length, "question")}`;
     table.replace(held, found);
     nothing.hidden = held.length > 0;
-    listing = { rows: table.sorted, benchmark: benchmark.name, address: location.hash };
+    rememberListing({ rows: table.sorted, benchmark: benchmark.name, address: location.hash });
     announce(found);
   };
   table.element.addEventListener("keydown", walkRows);
@@ -59,9 +66,13 @@ function questionsView({ benchmark, params, details }) {
 }
 
 /** The rows last listed and where: previous, next and back of an open question follow them. */
-let listing = null;
+export let listing = null;
 
-function questionRows(benchmark, details) {
+export function rememberListing(rows) {
+  listing = rows;
+}
+
+export function questionRows(benchmark, details) {
   const { questions, results } = benchmark;
   return questions.id.map((id, index) => {
     const row = {
@@ -138,7 +149,7 @@ function selectQuestions(rows, criteria, shown) {
 }
 
 /** The words to be found, and what stands in double quotes as one. */
-function searchWords(text) {
+export function searchWords(text) {
   return (text.toLowerCase().match(/"[^"]+"|\S+/g) ?? [])
     .map((word) => word.replaceAll('"', ""))
     .filter(Boolean);
@@ -153,7 +164,7 @@ function isDifferent(row, shown) {
 function questionControls(benchmark, shown, criteria, refresh) {
   const outcomes = [["", "Any"], ...Object.values(OUTCOMES).map(({ name }) => [name, name])];
   const facet = ([key, title]) => {
-    const values = [...new Set(benchmark.questions[key].filter(known))].sort((a, b) =>
+    const values = [...new Set(benchmark.questions[key].filter(known))].toSorted((a, b) =>
       compareText(String(a), String(b)),
     );
     return select(
@@ -192,7 +203,7 @@ function questionControls(benchmark, shown, criteria, refresh) {
 }
 
 /** Up and down move through the links of the first column. */
-function walkRows(event) {
+export function walkRows(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const row = event.target.closest("tbody tr");
   if (!step || !row) return;

@@ -2,13 +2,16 @@
 // A column: {key, title, value(row), cell(row)?, number?, class?, head?, mark?}. `value` sorts and
 // goes into the CSV; `cell` draws; `csvOnly` columns are not drawn at all.
 
+import { announce, download, h } from "./dom.js";
+import { compareText, count, known, NONE } from "./format.js";
+
 const STEP = 100;
 
 /**
  * `groups` keep rows apart whatever the sorting: `of(row)` is the place of the row's group,
  * `titles[place]` the line above it, if any.
  */
-function dataTable({
+export function dataTable({
   label,
   caption = label,
   columns,
@@ -92,8 +95,7 @@ function dataTable({
       const sign = heads[index].querySelector(".sign-sort");
       if (sign) sign.textContent = direction ? (descending ? "↓" : "↑") : "";
     });
-    for (const body of [...table.tBodies]) body.remove();
-    table.append(...drawBodies(sorted.slice(0, shown)));
+    table.replaceChildren(table.caption, table.tHead, ...drawBodies(sorted.slice(0, shown)));
     table.setAttribute("aria-rowcount", sorted.length + 1);
     const left = sorted.length - shown;
     more.hidden = left <= 0;
@@ -165,7 +167,7 @@ function parseSort(sort) {
 }
 
 /** `rows` by `value`, missing values last whichever the direction. */
-function ordered(rows, value, descending) {
+export function ordered(rows, value, descending) {
   const sign = descending ? -1 : 1;
   const keyed = rows.map((row) => [value(row), row]);
   keyed.sort(([a], [b]) => {
@@ -192,7 +194,7 @@ function csv(columns, rows) {
   return `${lines.map((line) => line.join(",")).join("\r\n")}\r\n`;
 }
 
-function csvButton(name, table) {
+export function csvButton(name, table) {
   return h(
     "button",
     {
@@ -206,7 +208,7 @@ function csvButton(name, table) {
 }
 
 /** The Parquet table of that name, which travels inside the page. */
-function parquetButton(benchmark, name) {
+export function parquetButton(benchmark, name) {
   return h(
     "button",
     {
@@ -225,6 +227,6 @@ function parquetButton(benchmark, name) {
 }
 
 /** A heading with its table's tools on the same line. */
-function heading(title, ...tools) {
+export function heading(title, ...tools) {
   return h("div", { class: "toolbar" }, h("h2", {}, title), h("div", { class: "tools" }, tools));
 }
