@@ -1,6 +1,6 @@
 """Rows: what goes into a Parquet file comes out of it again."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videomme_pipeline.rows import arrow_schema, from_table, to_table
+from videomme_pipeline.rows import (
+    NOT_STORED,
+    arrow_schema,
+    from_table,
+    from_values,
+    to_table,
+    to_values,
+)
 
 
 class Colour(StrEnum):
@@ -81,3 +88,65 @@ def test_a_file_older_than_a_column_has_its_default() -> None:
         added: str | None = None
 
     assert from_table(pa.table({"name": ["x"]}), Grown) == [Grown(name="x")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    width: int
+    height: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    name: str
+    size: Size
+    colour: Colour | None = None
+
+
+PICTURES = [
+    Picture(name="a", size=Size(width=1, height=2), colour=Colour.RED),
+    Picture(name="b", size=Size(width=3)),
+]
+
+
+def test_a_nested_value_has_one_column_per_field_in_its_place() -> None:
+    table = to_table(PICTURES, Picture)
+    assert table.column_names == ["name", "width", "height", "colour"]
+    assert [column.nullable for column in table.schema] == [False, False, True, True]
+    assert from_table(table, Picture) == PICTURES
+
+
+def test_columns_of_a_nested_value_may_be_missing_if_they_have_defaults() -> None:
+    assert from_table(pa.table({"name": ["b"], "width": [3]}), Picture) == PICTURES[1:]
+    with pytest.raises(KeyError, match="width"):
+        from_table(pa.table({"name": ["b"]}), Picture)
+
+
+def test_a_nested_value_without_any_column_is_its_default() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Shape:
+        height: int | None = None
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Wall:
+        name: str
+        shape: Shape = Shape()
+
+    assert from_table(pa.table({"name": ["x", "y"]}), Wall) == [Wall(name="x"), Wall(name="y")]
+
+
+def test_a_table_leaves_out_the_columns_marked_as_not_stored() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Plank:
+        name: str
+        size: Size = field(metadata={NOT_STORED: ("height",)})
+
+    plank = Plank(name="a", size=Size(width=1, height=2))
+    assert to_values(plank) == {"name": "a", "width": 1}
+    assert from_table(to_table([plank], Plank), Plank) == [Plank(name="a", size=Size(width=1))]
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_a_row_is_restored_from_the_values_of_its_columns(picture: Picture) -> None:
+    assert from_values(to_values(picture), Picture) == picture
+    assert [*to_values(picture)] == arrow_schema(Picture).names
