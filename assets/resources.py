@@ -18,13 +18,14 @@ from assets.errors import NotReadyError
 from assets.failures import FailureLog
 from assets.partitions import Partitions
 from assets.versions import Versions
-from videomme_pipeline.benchmarks.question import Question, VideoReference
+from videomme_pipeline.benchmarks.media import Media, media_folder_name, open_media
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ConfigurationError, CostLimitError
 from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
+from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.models.catalog import ModelSpec
 from videomme_pipeline.store import RowFolder, Store, StoredRow, read_rows, stored_fingerprint
-from videomme_pipeline.videos.media import Media, media_folder_name, open_media
 from videomme_pipeline.videos.probe import HashCache, Video, content_hash
 
 CONFIGURATION_VARIABLE = "VIDEOMME_CONFIGURATION"

@@ -20,10 +20,10 @@ from unittest.mock import patch
 
 from tests.support.hub_server import HubServer, running_hub
 from tests.support.published_data import REVISION, zip_bytes
-from videomme_pipeline.benchmarks.question import VideoReference
 from videomme_pipeline.benchmarks.source import BenchmarkSpec
 from videomme_pipeline.benchmarks.videomme import RELEASE
 from videomme_pipeline.fetch import download
+from videomme_pipeline.fetch.release import VideoReference
 
 VIDEOS_PER_ARCHIVE = 12
 VIDEO_BYTES = 1 << 20

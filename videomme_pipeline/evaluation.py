@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import Field
 from upath import UPath
 
+from videomme_pipeline.benchmarks.media import BENCHMARKS
 from videomme_pipeline.benchmarks.source import BenchmarkSpec
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
@@ -32,7 +33,6 @@ from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.store import publish
 from videomme_pipeline.subtitles.align import Alignment, parse_alignment
-from videomme_pipeline.videos.media import BENCHMARKS
 
 NONE = "none"
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -7,9 +7,9 @@ import pytest
 from videomme_pipeline.benchmarks.question import (
     Letter,
     Question,
-    VideoReference,
     videos_of,
 )
+from videomme_pipeline.fetch.release import VideoReference
 
 QUESTION = Question(
     benchmark="videomme",

@@ -25,7 +25,6 @@ from tests.support.published_data import (
     zip_bytes,
 )
 from videomme_pipeline.benchmarks import videomme, videomme_v2
-from videomme_pipeline.benchmarks.question import VideoReference
 from videomme_pipeline.benchmarks.source import BenchmarkSpec, read_benchmark
 from videomme_pipeline.errors import (
     DownloadError,
@@ -38,6 +37,7 @@ from videomme_pipeline.fetch.download import (
     fetch_subtitles,
     fetch_videos,
 )
+from videomme_pipeline.fetch.release import VideoReference
 
 V1, V2 = videomme.RELEASE, videomme_v2.RELEASE
 ACCEPTED = BenchmarkSpec(accept_license=True, revision=REVISION)

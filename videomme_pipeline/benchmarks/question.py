@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from videomme_pipeline.fetch.release import VideoReference
+
 _OPTION = re.compile(r"^\s*\(?([A-H])\s*[.):：．、]\s*(.*)$", re.DOTALL)
 
 
@@ -82,19 +84,6 @@ class Question:
         option = self.options[self.letters.index(letter)]
         match = _OPTION.match(option)
         return match.group(2).strip() if match and match.group(1) == letter else option.strip()
-
-
-@dataclass(frozen=True, slots=True)
-class VideoReference:
-    """A video as the annotations name it, before anyone looked for its file."""
-
-    video_id: str
-    youtube_id: str | None
-
-    @property
-    def file_stem(self) -> str:
-        """What its video and subtitle files are called: the YouTube id in v1, the id in v2."""
-        return self.youtube_id or self.video_id
 
 
 def videos_of(questions: Iterable[Question]) -> tuple[VideoReference, ...]:

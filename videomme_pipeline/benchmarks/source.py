@@ -14,8 +14,8 @@ from pydantic import Field, model_validator
 
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.question import Question, videos_of
-from videomme_pipeline.benchmarks.release import Release
-from videomme_pipeline.errors import AnnotationError, ConfigurationError, LicenceNotAcceptedError
+from videomme_pipeline.errors import AnnotationError, ConfigurationError
+from videomme_pipeline.fetch.release import Release, hub_folder, require_licence
 from videomme_pipeline.fingerprint import Spec, fingerprint
 
 RELEASES: Mapping[str, Release] = {
@@ -75,16 +75,6 @@ class BenchmarkSpec(Spec):
         return fingerprint(revision=self.revision, videos=self.videos, limit=self.limit)
 
 
-def require_licence(release: Release, spec: BenchmarkSpec) -> None:
-    """Stop here unless the user accepted the licence.
-
-    Raises:
-        LicenceNotAcceptedError: naming the terms and the setting.
-    """
-    if not spec.accept_license:
-        raise LicenceNotAcceptedError(release.benchmark)
-
-
 def read_benchmark(release: Release, spec: BenchmarkSpec, annotations: Path) -> list[Question]:
     """The questions on the videos that `spec` asks for, read from an annotation file.
 
@@ -116,16 +106,6 @@ def select(questions: Iterable[Question], spec: BenchmarkSpec) -> list[Question]
         known = [video_id for video_id in known if video_id in set(spec.videos)]
     wanted = set(islice(known, spec.limit))
     return [question for question in held if question.video_id in wanted]
-
-
-def hub_revision(release: Release, spec: BenchmarkSpec) -> str:
-    """The commit that `spec` asks for: its own, or the pinned one."""
-    return spec.revision or release.revision
-
-
-def hub_folder(release: Release, spec: BenchmarkSpec, folder: Path) -> Path:
-    """Where files fetched into `folder` lie as they stand in the repository, by commit."""
-    return folder / ".hub" / hub_revision(release, spec)
 
 
 def annotations_at_hand(release: Release, spec: BenchmarkSpec, folder: Path) -> Path | None:

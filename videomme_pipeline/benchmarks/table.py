@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from videomme_pipeline.benchmarks.question import Letter, Question, videos_of
-from videomme_pipeline.benchmarks.release import Release
 from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.fetch.release import Release
 
 # Ids become file names and partition keys, so nothing that could leave a folder may be one.
 # A leading hyphen is fine (several YouTube ids have it), a leading dot or a slash is not.

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from videomme_pipeline.benchmarks.question import Duration, Question
-from videomme_pipeline.benchmarks.release import Release
 from videomme_pipeline.benchmarks.table import AnnotationTable
+from videomme_pipeline.fetch.release import Release
 
 RELEASE = Release(
     benchmark="videomme",
@@ -31,7 +31,6 @@ RELEASE = Release(
     videos_per_archive=None,
     video_folder="data",
     subtitle_folder="subtitle",
-    subtitle_suffix=".srt",
 )
 
 COLUMNS = (

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from videomme_pipeline.benchmarks.question import GroupType, Letter, Question
-from videomme_pipeline.benchmarks.release import Release
 from videomme_pipeline.benchmarks.table import AnnotationTable
+from videomme_pipeline.fetch.release import Release
 
 RELEASE = Release(
     benchmark="videomme_v2",
@@ -31,7 +31,6 @@ RELEASE = Release(
     videos_per_archive=20,
     video_folder="videos",
     subtitle_folder="subtitle",
-    subtitle_suffix=".jsonl",
 )
 
 COLUMNS = (

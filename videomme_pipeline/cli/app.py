@@ -283,6 +283,7 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Score a results file. The flags with underscores are the official script's own."""
+    from videomme_pipeline.benchmarks.media import BENCHMARKS  # noqa: PLC0415
     from videomme_pipeline.configuration import nearest  # noqa: PLC0415
     from videomme_pipeline.formats.score_file import (  # noqa: PLC0415
         ScoreOptions,
@@ -292,7 +293,6 @@ def score(
     from videomme_pipeline.reports.score_report import ReportKind, render  # noqa: PLC0415
     from videomme_pipeline.scoring.readers.read_answer import ReaderName  # noqa: PLC0415
     from videomme_pipeline.scoring.statistics.groups import GroupRule  # noqa: PLC0415
-    from videomme_pipeline.videos.media import BENCHMARKS  # noqa: PLC0415
 
     usual = "json" if as_json else "table" if out.is_terminal else "plain"
     kind = _choice(ReportKind, report or usual, "report")

@@ -22,12 +22,6 @@ from zipfile import ZipFile
 
 from filelock import FileLock
 
-from videomme_pipeline.benchmarks.question import VideoReference
-from videomme_pipeline.benchmarks.release import Release
-from videomme_pipeline.benchmarks.source import (
-    BenchmarkSpec,
-    require_licence,
-)
 from videomme_pipeline.errors import ArchiveError, DownloadError, StorageError
 from videomme_pipeline.fetch.archives import (
     BinaryFile,
@@ -38,6 +32,7 @@ from videomme_pipeline.fetch.archives import (
 )
 from videomme_pipeline.fetch.hub import HubFile, explained
 from videomme_pipeline.fetch.mirror import Mirror
+from videomme_pipeline.fetch.release import FetchSpec, Release, VideoReference, require_licence
 
 WHOLE_ARCHIVE_SHARE = 0.5
 """An archive is downloaded whole when more than this share of its bytes is wanted."""
@@ -65,7 +60,7 @@ class FetchedFile:
     problem: str | None = None
 
 
-def fetch_annotations(release: Release, spec: BenchmarkSpec, folder: Path) -> Path:
+def fetch_annotations(release: Release, spec: FetchSpec, folder: Path) -> Path:
     """The annotation file, downloaded under `folder` unless it is there already.
 
     Raises:
@@ -83,7 +78,7 @@ def fetch_annotations(release: Release, spec: BenchmarkSpec, folder: Path) -> Pa
 
 def fetch_subtitles(
     release: Release,
-    spec: BenchmarkSpec,
+    spec: FetchSpec,
     videos: Iterable[VideoReference],
     folder: Path,
 ) -> tuple[FetchedFile, ...]:
@@ -112,7 +107,7 @@ def fetch_subtitles(
 
 def fetch_videos(
     release: Release,
-    spec: BenchmarkSpec,
+    spec: FetchSpec,
     videos: Iterable[VideoReference],
     folder: Path,
     on_progress: Callable[[FetchProgress], None] = lambda _: None,

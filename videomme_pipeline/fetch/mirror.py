@@ -14,11 +14,10 @@ from typing import Self
 
 from upath import UPath
 
-from videomme_pipeline.benchmarks.release import Release
-from videomme_pipeline.benchmarks.source import BenchmarkSpec, hub_folder, hub_revision
 from videomme_pipeline.errors import ArchiveError, DownloadError
 from videomme_pipeline.fetch.archives import Member, read_directory
 from videomme_pipeline.fetch.hub import HubFile, HubRepository, explained
+from videomme_pipeline.fetch.release import FetchSpec, Release, hub_folder, hub_revision
 from videomme_pipeline.store import read_rows, write_rows
 
 _DIRECTORIES_AT_ONCE = 8
@@ -33,7 +32,7 @@ class Mirror:
     folder: Path
 
     @classmethod
-    def of(cls, release: Release, spec: BenchmarkSpec, folder: Path) -> Self:
+    def of(cls, release: Release, spec: FetchSpec, folder: Path) -> Self:
         """The mirror that lies in the media folder `folder`."""
         # huggingface_hub reads HF_ENDPOINT only once, when it is imported.
         endpoint = os.environ.get("HF_ENDPOINT") or None

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.question import VideoReference, videos_of
-from videomme_pipeline.benchmarks.release import Release
+from videomme_pipeline.benchmarks.locate import MediaIndex, index_media
+from videomme_pipeline.benchmarks.question import videos_of
 from videomme_pipeline.benchmarks.source import (
     BenchmarkSpec,
     SourceKind,
     annotations_at_hand,
     media_roots,
     read_benchmark,
-    require_licence,
 )
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.videos.locate import MediaIndex, index_media
+from videomme_pipeline.fetch.release import Release, VideoReference, require_licence
 
 
 class Verdict(StrEnum):

@@ -1,7 +1,7 @@
 """What a video file is: its content hash, and the facts that its streams declare.
 
 The packet index that comes with it is made in `videos.packets`; finding the file of a video
-belongs to `videos.locate`. Everything here reads, nothing decides what to sample.
+belongs to `benchmarks.locate`. Everything here reads, nothing decides what to sample.
 """
 
 import mmap

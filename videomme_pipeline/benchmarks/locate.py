@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.question import VideoReference
 from videomme_pipeline.errors import VideoMissingError
+from videomme_pipeline.fetch.release import VideoReference
 
 VIDEO_FOLDERS = ("data", "videos", "video", ".")
 SUBTITLE_FOLDERS = ("subtitle", "subtitles", "subtitle/subtitle", ".")

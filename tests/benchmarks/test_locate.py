@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from videomme_pipeline.benchmarks.question import VideoReference
+from videomme_pipeline.benchmarks.locate import index_media, locate_subtitle, locate_video
 from videomme_pipeline.errors import VideoMissingError
-from videomme_pipeline.videos.locate import index_media, locate_subtitle, locate_video
+from videomme_pipeline.fetch.release import VideoReference
 
 V1 = VideoReference("001", "-abcDEF_123")
 V2 = VideoReference("001", None)

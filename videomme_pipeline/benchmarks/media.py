@@ -14,7 +14,13 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from videomme_pipeline.benchmarks.question import Question, VideoReference
+from videomme_pipeline.benchmarks.locate import (
+    MediaIndex,
+    index_media,
+    locate_subtitle,
+    locate_video,
+)
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.source import (
     RELEASES,
     BenchmarkSpec,
@@ -25,8 +31,8 @@ from videomme_pipeline.benchmarks.source import (
     select,
 )
 from videomme_pipeline.errors import StorageError, VideoMMEError
+from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.videos.locate import MediaIndex, index_media, locate_subtitle, locate_video
 
 SMOKE_BENCHMARKS = ("smoke", "smoke_v2")
 BENCHMARKS = (*SMOKE_BENCHMARKS, *RELEASES)

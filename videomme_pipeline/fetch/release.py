@@ -1,0 +1,92 @@
+"""Facts about a published benchmark: its dataset repository on the Hugging Face Hub and its files.
+
+`download` fetches the files. The benchmark's own module reads them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from videomme_pipeline.errors import LicenceNotAcceptedError
+
+
+@dataclass(frozen=True, slots=True)
+class VideoReference:
+    """A video as the annotations name it. Its file may not exist yet."""
+
+    video_id: str
+    youtube_id: str | None
+
+    @property
+    def file_stem(self) -> str:
+        """Stem of its video and subtitle files: the YouTube id in v1, the video id in v2."""
+        return self.youtube_id or self.video_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One pinned revision of a dataset repository on the hub.
+
+    Paths are relative to the repository. `sha256` contains the published checksums of the files
+    that decide scores. They are verified even if the hub is a mirror.
+    """
+
+    benchmark: str
+    repository: str
+    revision: str
+    annotations: str
+    subtitles: str
+    archives: tuple[str, ...]
+    sha256: Mapping[str, str]
+    videos: int
+    questions_per_video: int
+    videos_per_archive: int | None
+    """Number of consecutive videos in each archive, or None if only the archives' directories
+    say which video is where."""
+    video_folder: str
+    """Folder that the archives are unzipped into."""
+    subtitle_folder: str
+
+    def archives_with(self, video_id: str) -> tuple[str, ...]:
+        """Archives that may contain a video, as far as its number determines them."""
+        if self.videos_per_archive is None or not video_id.isdecimal():
+            return self.archives
+        index = (int(video_id) - 1) // self.videos_per_archive
+        return self.archives[index : index + 1] if index >= 0 else ()
+
+
+class FetchSpec(Protocol):
+    """User settings that decide whether and what is fetched."""
+
+    @property
+    def accept_license(self) -> bool:
+        """True once the user has accepted the benchmark's terms."""
+
+    @property
+    def revision(self) -> str | None:
+        """Commit of the hub repository, or None for the pinned one."""
+
+    @property
+    def keep_archives(self) -> bool:
+        """True if archives stay on disk after they are unzipped."""
+
+
+def require_licence(release: Release, spec: FetchSpec) -> None:
+    """Raise unless the user has accepted the license.
+
+    Raises:
+        LicenceNotAcceptedError: with the terms and the setting that accepts them.
+    """
+    if not spec.accept_license:
+        raise LicenceNotAcceptedError(release.benchmark)
+
+
+def hub_revision(release: Release, spec: FetchSpec) -> str:
+    """Commit to fetch: the one in `spec`, or the pinned one."""
+    return spec.revision or release.revision
+
+
+def hub_folder(release: Release, spec: FetchSpec, folder: Path) -> Path:
+    """Folder for repository files of the requested commit, inside the media folder `folder`."""
+    return folder / ".hub" / hub_revision(release, spec)
