@@ -21,7 +21,7 @@ from typing import Any
 import altair
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.reports.conftest import CHROMIUM_FLAGS
+from tests.support.browser import CHROMIUM_FLAGS
 from tests.support.made_up_results import (
     MadeUpEvaluation,
     store_evaluation,

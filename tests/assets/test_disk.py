@@ -11,9 +11,9 @@ from assets.disk import DataFolder, Shelf, remove
 from assets.planning.freshness import Freshness
 from assets.resources import Project, open_project
 from assets.run import plan_project, refresh_project
-from tests.assets.conftest import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject
-from tests.cli.test_cli import use, videomme
 from tests.support.builders import write_video
+from tests.support.cli import use, videomme
+from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject
 from videomme_pipeline.errors import ConfigurationError
 
 FEW = {name: EVALUATIONS[name] for name in ("few", "few-subtitles", "blind")}

@@ -19,8 +19,8 @@ from assets.stages.base import Failed
 from assets.stages.prompts import Prompts
 from assets.stages.scores import Scores
 from assets.triggers.jobs import REFRESH_JOB, run_config
-from tests.assets.conftest import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject, stage
 from tests.support.builders import write_video
+from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject, stage
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine

@@ -13,9 +13,7 @@ import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -24,62 +22,17 @@ import typer
 import yaml
 from typer.core import TyperGroup
 
-from tests.assets.conftest import EVALUATIONS, Copy, write_project_in
+from tests.support.cli import Ended, use, videomme
 from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
-from videomme_pipeline.cli.app import app, main
+from tests.support.projects import EVALUATIONS, Copy, write_project_in
+from videomme_pipeline.cli.app import app
 
 GOLDEN_SCORES = GOLDEN / "scores"
 V1_RESPONSES = GOLDEN_SCORES / "v1_responses.json"
 V2_RESPONSES = GOLDEN_SCORES / "v2_responses.json"
 VIDEOMME = str(Path(sys.executable).with_name("videomme"))
 USED = ("few", "few-subtitles")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How a command ended."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def failed_with(self) -> str:
-        """The one paragraph of a command that failed on purpose, and nothing else."""
-        assert (self.status, self.out) == (1, ""), self
-        assert self.err.startswith("Error: ")
-        assert "Traceback" not in self.err
-        assert "\n\n" not in self.err
-        return self.err.removeprefix("Error: ").strip()
-
-
-def videomme(*arguments: str, stdin: str = "") -> Ended:
-    """Run a command in this process, as the entry point does."""
-    out, err, status = StringIO(), StringIO(), 0
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        redirect_stdout(out),
-        redirect_stderr(err),
-    ):
-        patch.setattr(sys, "argv", ["videomme", *arguments])
-        patch.setattr(sys, "stdin", StringIO(stdin))
-        try:
-            main()
-        except SystemExit as ended:
-            status = int(ended.code or 0)
-    return Ended(status=status, out=out.getvalue(), err=err.getvalue())
-
-
-def use(patch: pytest.MonkeyPatch, root: Path) -> None:
-    """Let commands work on the project in `root`."""
-    patch.setenv("VIDEOMME_CONFIGURATION", str(root / "configuration"))
-    patch.setenv("VIDEOMME_DATA", str(root / "data"))
-    patch.setenv("DAGSTER_HOME", str(root / "home"))
 
 
 def write_project(root: Path, evaluations: Mapping[str, Mapping[str, Any]]) -> None:

@@ -11,9 +11,9 @@ from assets.planning.costs import estimate_costs
 from assets.planning.freshness import Freshness
 from assets.resources import Project
 from assets.run import plan_project, refresh_project
-from tests.cli.test_cli import videomme
-from tests.end_to_end.conftest import WriteServed
+from tests.support.cli import videomme
 from tests.support.model_server import ModelServer
+from tests.support.projects import WriteServed
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.store import read_folder, read_rows

@@ -10,8 +10,8 @@ import pytest
 
 from assets.resources import Project
 from assets.run import refresh_project
-from tests.end_to_end.conftest import SERVED, WriteServed
 from tests.support.model_server import Fault, ModelServer, letter_of
+from tests.support.projects import SERVED, WriteServed
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract_here
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import Store, read_rows

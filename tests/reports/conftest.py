@@ -2,13 +2,17 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
+from tests.support.browser import CHROMIUM_FLAGS, Visit
 from tests.support.made_up_results import (
+    EVALUATIONS,
+    HOSTILE,
+    HOSTILE_NAMES,
     MadeUpEvaluation,
     store_evaluation,
     store_frames,
@@ -21,40 +25,7 @@ from videomme_pipeline.reports.history import NightFinding, findings_path
 from videomme_pipeline.reports.page import write_folder, write_page
 from videomme_pipeline.store import Store, write_rows
 
-CHROMIUM_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-EVALUATIONS = (
-    MadeUpEvaluation(name="model-a", skill=0.5),
-    MadeUpEvaluation(name="model-a-32", sampling="uniform_n-32", skill=0.55),
-    MadeUpEvaluation(name="model-a-subtitles", skill=0.6, subtitles="window"),
-    MadeUpEvaluation(name="model-b", model="model-b", skill=0.85, said={"002-1": None}),
-    MadeUpEvaluation(name="blind", sampling="none", skill=0.35),
-)
-
 NIGHTS = ("2026-11-18", "2026-11-19", "2026-11-20")
-
-HOSTILE = (
-    "<script>window.hacked = 1</script>",
-    "</script><script>window.hacked = 2</script>",
-    '<img src=x onerror="window.hacked = 3">',
-    '"><svg onload=window.hacked=4>',
-    "javascript:window.hacked=5",
-    "<!-- --><![CDATA[ ]]> &lt;b&gt; &amp; {{ 7 * 7 }} ${7 * 7}",
-    '=HYPERLINK("http://127.0.0.1/","open")',
-    "الإجابة الصحيحة هي ب \u202e txt.exe \u2066 מימין לשמאל",
-    "wwwwwwwwww" * 5_000,
-)
-
-HOSTILE_NAMES = ("<img src=x onerror=hacked=6>", "model-b \u202e\"'><script>window.hacked=7")
-"""Names of evaluations: what a file name may hold."""
 
 
 @pytest.fixture(scope="module")
@@ -67,39 +38,6 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
         yield browser
         browser.close()
-
-
-@dataclass
-class Visit:
-    """One open page and what went wrong in it."""
-
-    page: Page
-    problems: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def open(self, file: Path, address: str = "") -> Page:
-        """Open `file` at `#address` and wait until its texts are there."""
-        self.page.goto("about:blank")
-        self.page.goto(f"{file.as_uri()}#{address}" if address else file.as_uri())
-        self.page.wait_for_selector("html[data-ready=texts]", state="attached", timeout=10_000)
-        return self.page
-
-    def turn(self, address: str) -> Page:
-        """Follow a link within the page that is open.
-
-        Waits by a promise: Playwright's own waiting evaluates strings, which the policy forbids.
-        """
-        self.page.evaluate(
-            """address => new Promise((done, fail) => {
-                setTimeout(fail, 10_000, `#${address} was not drawn`);
-                location.hash = address;
-                const wait = () => document.documentElement.dataset.shown === location.hash
-                    ? done() : setTimeout(wait, 5);
-                wait();
-            })""",
-            address,
-        )
-        return self.page
 
 
 @pytest.fixture

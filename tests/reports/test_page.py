@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reports.conftest import EVALUATIONS
 from tests.support.made_up_results import (
+    EVALUATIONS,
     MadeUpEvaluation,
     store_evaluation,
     store_night,

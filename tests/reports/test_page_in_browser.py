@@ -9,8 +9,10 @@ import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, Page, expect
 
-from tests.reports.conftest import HOSTILE, HOSTILE_NAMES, Visit
+from tests.support.browser import Visit
 from tests.support.made_up_results import (
+    HOSTILE,
+    HOSTILE_NAMES,
     MadeUpEvaluation,
     store_evaluation,
     store_questions,

@@ -391,3 +391,28 @@ def _store_lines(
     track = f"{evaluation.sampling}.{parse_alignment(evaluation.subtitles).name}"
     path = store.subtitles(benchmark, track, video_id)
     write_rows(path, lines, AlignedLine, fingerprint="made-up")
+
+
+EVALUATIONS = (
+    MadeUpEvaluation(name="model-a", skill=0.5),
+    MadeUpEvaluation(name="model-a-32", sampling="uniform_n-32", skill=0.55),
+    MadeUpEvaluation(name="model-a-subtitles", skill=0.6, subtitles="window"),
+    MadeUpEvaluation(name="model-b", model="model-b", skill=0.85, said={"002-1": None}),
+    MadeUpEvaluation(name="blind", sampling="none", skill=0.35),
+)
+"""Evaluations of the made-up store."""
+
+HOSTILE = (
+    "<script>window.hacked = 1</script>",
+    "</script><script>window.hacked = 2</script>",
+    '<img src=x onerror="window.hacked = 3">',
+    '"><svg onload=window.hacked=4>',
+    "javascript:window.hacked=5",
+    "<!-- --><![CDATA[ ]]> &lt;b&gt; &amp; {{ 7 * 7 }} ${7 * 7}",
+    '=HYPERLINK("http://127.0.0.1/","open")',
+    "الإجابة الصحيحة هي ب \u202e txt.exe \u2066 מימין לשמאל",
+    "wwwwwwwwww" * 5_000,
+)
+
+HOSTILE_NAMES = ("<img src=x onerror=hacked=6>", "model-b \u202e\"'><script>window.hacked=7")
+"""Names of evaluations: what a file name may hold."""

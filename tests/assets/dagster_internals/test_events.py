@@ -13,8 +13,8 @@ from assets.instance import POSTGRES_VARIABLE, open_instance
 from assets.resources import Project
 from assets.run import refresh_project
 from assets.stages.base import DATA_VERSION_TAG
-from tests.assets.conftest import ALL, needs_postgres
 from tests.assets.test_refresh import EVERYTHING
+from tests.support.projects import ALL, needs_postgres
 
 KEY = dg.AssetKey(["made", "up"])
 

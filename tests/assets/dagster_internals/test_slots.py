@@ -29,9 +29,9 @@ from assets.instance import open_instance
 from assets.resources import Progress, Project, open_project
 from assets.run import refresh_project, run_night
 from assets.stages.base import SharedStage
-from tests.assets.conftest import EVALUATIONS, VIDEOS, WriteProject
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
+from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject
 from videomme_pipeline.models.catalog import ModelSpec
 
 NIGHT = "2026-11-20"

@@ -11,8 +11,8 @@ from assets.planning.explain import Cause, Explanation, matching
 from assets.resources import Project
 from assets.run import plan_project, refresh_project
 from assets.stages.prompts import Prompts
-from tests.assets.conftest import ALL, EVALUATIONS, Copy, WriteProject
 from tests.support.builders import write_video
+from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from videomme_pipeline.errors import ConfigurationError
 
 Why = Callable[..., list[str]]

@@ -9,8 +9,8 @@ import yaml
 from assets.planning.costs import estimate_costs
 from assets.planning.freshness import Freshness
 from assets.run import Refreshed, plan_project, refresh_project
-from tests.assets.conftest import WriteProject
 from tests.support.model_server import Fault, ModelServer
+from tests.support.projects import WriteProject
 from videomme_pipeline.reports.terminal import cost_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows

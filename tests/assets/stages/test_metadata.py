@@ -8,7 +8,7 @@ import dagster as dg
 
 from assets.resources import Project
 from assets.stages.metadata import LARGEST_PICTURE_BYTES, fenced, picture
-from tests.assets.conftest import stage
+from tests.support.projects import stage
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.store import read_rows, stored_recipe

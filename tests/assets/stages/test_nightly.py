@@ -18,9 +18,9 @@ from assets.resources import Project, open_project
 from assets.run import refresh_project
 from assets.stages.nightly import read_nightly, tracked_evaluations
 from assets.triggers.schedules import NIGHTLY_JOB
-from tests.assets.conftest import Copy, WriteProject
 from tests.support.builders import write_video
 from tests.support.model_server import Fault, ModelServer, always, no_faults
+from tests.support.projects import Copy, WriteProject
 from videomme_pipeline.cli.app import app
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.reports.alerts import URLS_VARIABLE

@@ -11,8 +11,8 @@ from assets.partitions import Cell
 from assets.resources import Project
 from assets.stages.base import Failed
 from assets.stages.responses import requests_of
-from tests.assets.conftest import EVALUATIONS, VIDEOS, WriteProject, stage
 from tests.support.model_server import ModelServer
+from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject, stage
 from videomme_pipeline.frames.cache import read_frames, write_frames
 from videomme_pipeline.frames.sampling import Choice
 from videomme_pipeline.models.openai.endpoints import FramesAs

@@ -6,8 +6,8 @@ from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 from assets.definitions import build_definitions
 from assets.resources import Project
 from assets.run import refresh_project
-from tests.assets.conftest import Copy, WriteProject
 from tests.support.builders import write_video
+from tests.support.projects import Copy, WriteProject
 
 FEW = {"few": {"benchmark": "videomme", "model": "constant-A", "sampling": "uniform_n-4"}}
 VIDEOS = dg.AssetKey(["videomme", "videos"])

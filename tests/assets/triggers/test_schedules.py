@@ -12,7 +12,7 @@ from assets.resources import Project, open_project
 from assets.run import refresh_project
 from assets.triggers.retention import remove_old_runs
 from assets.triggers.schedules import NIGHTLY_JOB, night_at
-from tests.assets.conftest import WriteProject
+from tests.support.projects import WriteProject
 
 
 @pytest.fixture

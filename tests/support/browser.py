@@ -1,0 +1,49 @@
+"""How tests and measurements start Chromium and open a page in it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@dataclass
+class Visit:
+    """One open page and what went wrong in it."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def open(self, file: Path, address: str = "") -> Page:
+        """Open `file` at `#address` and wait until its texts are there."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{file.as_uri()}#{address}" if address else file.as_uri())
+        self.page.wait_for_selector("html[data-ready=texts]", state="attached", timeout=10_000)
+        return self.page
+
+    def turn(self, address: str) -> Page:
+        """Follow a link within the page that is open.
+
+        Waits by a promise: Playwright's own waiting evaluates strings, which the policy forbids.
+        """
+        self.page.evaluate(
+            """address => new Promise((done, fail) => {
+                setTimeout(fail, 10_000, `#${address} was not drawn`);
+                location.hash = address;
+                const wait = () => document.documentElement.dataset.shown === location.hash
+                    ? done() : setTimeout(wait, 5);
+                wait();
+            })""",
+            address,
+        )
+        return self.page

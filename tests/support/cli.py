@@ -1,0 +1,59 @@
+"""Run `videomme` commands in the test process."""
+
+import json
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from videomme_pipeline.cli.app import main
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def failed_with(self) -> str:
+        """The one paragraph of a command that failed on purpose, and nothing else."""
+        assert (self.status, self.out) == (1, ""), self
+        assert self.err.startswith("Error: ")
+        assert "Traceback" not in self.err
+        assert "\n\n" not in self.err
+        return self.err.removeprefix("Error: ").strip()
+
+
+def videomme(*arguments: str, stdin: str = "") -> Ended:
+    """Run a command in this process, as the entry point does."""
+    out, err, status = StringIO(), StringIO(), 0
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", ["videomme", *arguments])
+        patch.setattr(sys, "stdin", StringIO(stdin))
+        try:
+            main()
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+    return Ended(status=status, out=out.getvalue(), err=err.getvalue())
+
+
+def use(patch: pytest.MonkeyPatch, root: Path) -> None:
+    """Let commands work on the project in `root`."""
+    patch.setenv("VIDEOMME_CONFIGURATION", str(root / "configuration"))
+    patch.setenv("VIDEOMME_DATA", str(root / "data"))
+    patch.setenv("DAGSTER_HOME", str(root / "home"))
