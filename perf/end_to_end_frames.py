@@ -30,7 +30,7 @@ import orjson
 from perf.recipe import clip
 from videomme_pipeline.frames.cache import frame_recipe_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, do_without_pandas, extract_here
-from videomme_pipeline.frames.sampling import parse_sampling
+from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.packets import index_packets
 from videomme_pipeline.videos.probe import HashCache, content_hash

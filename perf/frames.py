@@ -36,7 +36,8 @@ from videomme_pipeline.frames.cache import Frame, read_frames, write_frames
 from videomme_pipeline.frames.extract import FrameJob, extract, extract_here
 from videomme_pipeline.frames.jpeg import encode
 from videomme_pipeline.frames.plan import plan
-from videomme_pipeline.frames.sampling import PictureSpec, Sampling, parse_sampling
+from videomme_pipeline.frames.sampling import PictureSpec, Sampling
+from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.packets import demux_packets, index_packets
 from videomme_pipeline.videos.probe import content_hash

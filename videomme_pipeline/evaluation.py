@@ -20,12 +20,9 @@ from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.frames.sampling import (
-    FpsBased,
-    Keyframe,
     Sampling,
-    UniformN,
-    parse_sampling,
 )
+from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.catalog import Catalog, ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Template, TemplateName, load_template, parse_template
@@ -36,11 +33,6 @@ from videomme_pipeline.subtitles.align import Alignment, parse_alignment
 
 NONE = "none"
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_STRATEGIES: Mapping[str, type[Sampling]] = {
-    "uniform_n": UniformN,
-    "fps_based": FpsBased,
-    "keyframe": Keyframe,
-}
 
 
 class EvaluationFile(Spec):
@@ -219,7 +211,7 @@ def read_evaluation(
             name=path.stem,
             benchmark=file.benchmark,
             model=catalog.find(file.model),
-            sampling=None if file.sampling == NONE else _sampling(file.sampling),
+            sampling=None if file.sampling == NONE else parse_sampling(file.sampling),
             alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
             template=_template(file.prompt, path.parent),
             reader=file.reader,
@@ -259,22 +251,10 @@ def _read_samplings(path: Path) -> dict[str, tuple[Sampling, ...]]:
     """Samplings by benchmark; the file is optional."""
     if not path.exists():
         return {}
-    held = read_yaml(path)
     return {
-        name: tuple(_sampling(value) for value in values or ()) for name, values in held.items()
+        benchmark: tuple(parse_sampling(value) for value in values or ())
+        for benchmark, values in read_yaml(path).items()
     }
-
-
-def _sampling(value: str | Mapping[str, Any]) -> Sampling:
-    if isinstance(value, str):
-        return parse_sampling(value)
-    strategy = str(value.get("strategy"))
-    if strategy not in _STRATEGIES:
-        raise ConfigurationError(
-            f"sampling {dict(value)}: no strategy `{strategy}`, "
-            f"{nearest(strategy, list(_STRATEGIES))}"
-        )
-    return parse_spec(value, _STRATEGIES[strategy], f"sampling {dict(value)}")
 
 
 def _template(value: str, folder: Path) -> Template:

@@ -32,8 +32,8 @@ from videomme_pipeline.frames.sampling import (
     Limit,
     PictureSpec,
     UniformN,
-    parse_sampling,
 )
+from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.store import Store, stored_fingerprint
 
 SAMPLING = UniformN(frames=3)

@@ -21,7 +21,8 @@ from videomme_pipeline.frames import extract as decode
 from videomme_pipeline.frames.cache import FrameSet, frame_recipe_fingerprint, read_frames
 from videomme_pipeline.frames.children import run_in_children
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract, extract_here
-from videomme_pipeline.frames.sampling import Limit, Sampling, parse_sampling
+from videomme_pipeline.frames.sampling import Limit, Sampling
+from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.frames.show import show_frames
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.packets import index_packets

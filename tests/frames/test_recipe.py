@@ -10,7 +10,8 @@ from blake3 import blake3
 
 from perf.recipe import CLIPS, ENCODED_FRAMES, Clip, clip, facts
 from videomme_pipeline.frames.backends import Decoded, read, why_not
-from videomme_pipeline.frames.sampling import Backend, parse_sampling
+from videomme_pipeline.frames.sampling import Backend
+from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.videos.packets import index_packets
 
 pytestmark = pytest.mark.slow

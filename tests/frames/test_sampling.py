@@ -26,9 +26,9 @@ from videomme_pipeline.frames.sampling import (
     Resize,
     UniformN,
     on_screen,
-    parse_sampling,
     place,
 )
+from videomme_pipeline.frames.sampling_names import parse_sampling
 
 PUBLISHED: dict[str, list[Any]] = json.loads(
     (GOLDEN / "placements.json").read_text(encoding="utf-8")
@@ -210,7 +210,7 @@ def test_names_in_use(name: str) -> None:
         ("uniform-16", "uniform_n-16"),
         ("keyframes-all", "keyframe-all"),
         ("fps-1-max-512", "fps_based-1-max-512"),
-        ("uniform_n-16.webp", "no option"),
+        ("uniform_n-16.webp", "not an option"),
         ("uniform_n-0", "greater than 0"),
         ("fps_based-1-min-9-max-4", "above max_frames"),
         ("uniform_n-16.jpeg-95.png", "no meaning"),

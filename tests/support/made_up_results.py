@@ -15,7 +15,8 @@ from PIL import Image
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame, write_frames
-from videomme_pipeline.frames.sampling import Choice, parse_sampling
+from videomme_pipeline.frames.sampling import Choice
+from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.prompts.render import Prompt, parse_template, render
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.nightly.nights import ObservedQuestion

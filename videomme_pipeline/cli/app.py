@@ -404,7 +404,7 @@ def frames_show(
     output: Annotated[Path | None, typer.Option("--output", "-o", help=".jpg or .png")] = None,
 ) -> None:
     """Write the contact sheet of a video: the frames that a model would be sent."""
-    from videomme_pipeline.frames.sampling import parse_sampling  # noqa: PLC0415
+    from videomme_pipeline.frames.sampling_names import parse_sampling  # noqa: PLC0415
     from videomme_pipeline.frames.show import show_frames  # noqa: PLC0415
 
     project = _project()

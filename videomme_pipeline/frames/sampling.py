@@ -1,49 +1,39 @@
-"""Which pictures of a video to take: pure maths on a packet index, no decoding.
+"""Sampling strategies: which frames of a video to take. Pure maths on a packet index, no decoding.
 
-A strategy is one small class: its parameters are fields, `choose` is the rule. Named
-placements equal those of the published evaluators. A sampling also says what becomes of each
-picture (size, encoding) and of a damaged video, since all of it changes what a model sees;
-how pictures are decoded and drawn is said in `frames.decode` and `frames.jpeg`.
+A strategy is one class: its parameters are fields, `_choose` is its rule, and `name_pattern` is
+how it is written. It is registered by adding it to `Sampling`. Named placements equal those of
+the published evaluators. A sampling also contains what else changes the pictures that a model
+sees: their size and encoding, the backend, and what to do with a damaged video.
 
-A sampling has a name that is also how it is written (`uniform_n-16`,
-`fps_based-1-max-512.long_side-512.png`): the strategy, then, each after a point, what differs
-from the defaults.
+The grammar of names (`fps_based-1-max-512.long_side-512.png`) is read in `sampling_names`;
+decoding and encoding belong to `frames.backends` and `frames.jpeg`.
 """
 
-import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal, Protocol, Self
+from typing import Annotated, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import (
-    Field,
-    PositiveFloat,
-    PositiveInt,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fingerprint import Spec
 
 Integers = NDArray[np.int64]
 
 SAME_INSTANT_SECONDS = 1e-6
-"""Times closer than this are the same: pts are fractions, times are floats."""
+"""Times closer than this are equal: pts are fractions, seconds are floats."""
 
 
 class Timing(Protocol):
-    """What a strategy sees of a video (`videos.packets.PacketIndex` has it)."""
+    """What a strategy needs to know about a video (`videos.packets.PacketIndex` has it)."""
 
     @property
     def seconds(self) -> NDArray[np.float64]:
-        """When each frame is shown, from the first one, ascending."""
+        """The time of each frame in seconds from the first one, ascending."""
         ...
 
     @property
@@ -56,11 +46,11 @@ class Timing(Protocol):
 
 
 class Placement(StrEnum):
-    """Where `n` frames stand in a video.
+    """How `n` frames are placed in a video.
 
-    MIDPOINT cuts the video in n equal parts and takes the middle of each (video-slicer);
-    INTERIOR takes n points that cut it in n + 1 parts (VLMEvalKit and the official v2 script);
-    ENDPOINTS spreads them from the first frame to the last (lmms-eval).
+    MIDPOINT cuts the video into n equal parts and takes the middle of each (video-slicer).
+    INTERIOR takes the n points that cut it into n + 1 parts (VLMEvalKit, the official v2 script).
+    ENDPOINTS spaces them evenly from the first frame to the last (lmms-eval).
     """
 
     MIDPOINT = "midpoint"
@@ -69,20 +59,20 @@ class Placement(StrEnum):
 
 
 class Limit(StrEnum):
-    """Why a choice has another number of frames than the strategy asked for."""
+    """Why a choice has more or fewer frames than the strategy asked for."""
 
     ALL_THERE_ARE = "all_there_are"
-    """The video has fewer frames than asked (or shows one at several of the asked times)."""
+    """The video has fewer frames than asked, or one frame is on screen at several asked times."""
     MAXIMUM = "maximum"
     MINIMUM = "minimum"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The frames to take, by number and ascending, and when each was wanted.
+    """The chosen frames by number, ascending, and the time at which each was requested.
 
-    `asked` is how many the strategy wanted before any limit; `limit` is None when that is how
-    many there are.
+    `asked` is how many frames the strategy asked for before any limit. `limit` is None if the
+    choice has that many.
     """
 
     frames: tuple[int, ...]
@@ -92,11 +82,12 @@ class Choice:
 
     @property
     def given(self) -> int:
+        """The number of chosen frames."""
         return len(self.frames)
 
 
 class Resize(StrEnum):
-    """What `pixels` measures. A picture is made smaller to fit, never larger."""
+    """What `PictureSpec.pixels` measures. A picture is only ever made smaller."""
 
     NATIVE = "native"
     SHORT_SIDE = "short_side"
@@ -105,19 +96,21 @@ class Resize(StrEnum):
 
 
 class Encoding(StrEnum):
+    """How a picture is stored and sent."""
+
     JPEG = "jpeg"
     PNG = "png"
 
 
 class OnDamage(StrEnum):
-    """What to do with a video of which some wanted frames do not decode."""
+    """What to do with a video if some of the chosen frames do not decode."""
 
     FAIL = "fail"
     USE_WHAT_DECODES = "use_what_decodes"
 
 
 class Backend(StrEnum):
-    """Which decoder reads the pictures. Where one is not exact, PYAV is used and it is said."""
+    """The decoder to use. PYAV replaces another one on files that it does not decode exactly."""
 
     PYAV = "pyav"
     DECORD = "decord"
@@ -125,7 +118,7 @@ class Backend(StrEnum):
 
 
 class PictureSpec(Spec):
-    """The size and encoding of a picture. The default suits what vision models look at.
+    """The size and encoding of a picture. The defaults suit the input size of vision models.
 
     `pixels` is the length of a side, or the number of pixels for AREA; unused for NATIVE.
     """
@@ -136,7 +129,7 @@ class PictureSpec(Spec):
     jpeg_quality: Annotated[int, Field(ge=1, le=100)] = 85
 
     @model_validator(mode="after")
-    def _one_way_to_say_it(self) -> Self:
+    def _refuse_unused_values(self) -> Self:
         if self.resize is Resize.NATIVE and self.pixels != _default(PictureSpec, "pixels"):
             raise ValueError("`pixels` has no meaning with `resize: native`; leave it out")
         if self.encoding is Encoding.PNG and self.jpeg_quality != _default(
@@ -146,7 +139,7 @@ class PictureSpec(Spec):
         return self
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """Width and height of a picture of `width` by `height` after resizing."""
+        """Width and height after resizing a picture of `width` by `height`."""
         scale = {
             Resize.NATIVE: 1.0,
             Resize.SHORT_SIDE: self.pixels / min(width, height),
@@ -161,53 +154,87 @@ class PictureSpec(Spec):
     def media_type(self) -> str:
         return f"image/{self.encoding}"
 
+    @property
+    def name_parts(self) -> list[str]:
+        """What differs from the defaults, as it is written in a sampling's name."""
+        default = PictureSpec()
+        parts = []
+        if self.resize is Resize.NATIVE:
+            parts.append(self.resize.value)
+        elif (self.resize, self.pixels) != (default.resize, default.pixels):
+            parts.append(f"{self.resize}-{self.pixels}")
+        if self.encoding is Encoding.PNG:
+            parts.append(self.encoding.value)
+        elif self.jpeg_quality != default.jpeg_quality:
+            parts.append(f"jpeg-{self.jpeg_quality}")
+        return parts
+
 
 class Budgets(Spec):
-    """How many frames a video of each duration class gets; None leaves the strategy's own."""
+    """The number of frames for each duration class; None keeps the strategy's own."""
 
     short: PositiveInt | None = None
     medium: PositiveInt | None = None
     long: PositiveInt | None = None
 
     def for_duration(self, duration: Duration | None) -> int | None:
+        """The budget of a duration class, or None if it has none."""
         return None if duration is None else getattr(self, duration.value)
 
+    @property
+    def name_parts(self) -> list[str]:
+        """The budgets as they are written in a sampling's name; empty without any."""
+        counts = [self.for_duration(duration) for duration in Duration]
+        if not any(counts):
+            return []
+        return ["budgets-" + "-".join(str(count or "_") for count in counts)]
 
-class _Strategy(Spec):
-    """What all strategies have beside their rule."""
+
+class Strategy(Spec):
+    """The options that all strategies share, and what each strategy defines."""
 
     picture: PictureSpec = PictureSpec()
     on_damage: OnDamage = OnDamage.FAIL
     backend: Backend = Backend.PYAV
     budgets: Budgets = Budgets()
 
+    name_pattern: ClassVar[re.Pattern[str]]
+    """How the strategy is written. Its named groups are fields; the others keep their defaults."""
+    name_examples: ClassVar[tuple[str, ...]]
+    """Names that match the pattern, for error messages."""
     budgeted_field: ClassVar[str]
     """The field that a budget replaces."""
 
     @property
     def name(self) -> str:
         """How this sampling is written; also a partition key (`[A-Za-z0-9._-]`)."""
-        return ".".join([self._rule_name, *_option_names(self)])
+        parts = [self.strategy_name, *self.budgets.name_parts, *self.picture.name_parts]
+        if self.on_damage is not OnDamage.FAIL:
+            parts.append(self.on_damage.value)
+        if self.backend is not Backend.PYAV:
+            parts.append(self.backend.value)
+        return ".".join(parts)
 
     @property
-    def _rule_name(self) -> str:
+    def strategy_name(self) -> str:
+        """The strategy and its parameters, without the shared options."""
         raise NotImplementedError
 
     def for_duration(self, duration: Duration | None) -> Self:
-        """This sampling with the budget of a duration class put in, and no budgets left.
+        """This sampling with the budget of a duration class applied and all budgets removed.
 
-        Two videos of different classes have the same recipe when they get as many frames.
+        Two videos of different classes then have equal samplings if they get equal counts.
         """
         budget = self.budgets.for_duration(duration)
-        changed: dict[str, object] = {"budgets": Budgets()}
+        changes: dict[str, object] = {"budgets": Budgets()}
         if budget is not None:
-            changed[self.budgeted_field] = budget
-        return type(self).model_validate({**dict(self), **changed})
+            changes[self.budgeted_field] = budget
+        return type(self).model_validate({**dict(self), **changes})
 
     def choose(self, index: Timing, duration: Duration | None = None) -> Choice:
-        """The frames to take from a video; `duration` picks the budget.
+        """The frames to take from a video; `duration` selects the budget.
 
-        A video with fewer frames than asked gives all it has, and the choice says so.
+        If the video has fewer frames than asked, all of them, with `limit` set.
         """
         return self.for_duration(duration)._choose(index)
 
@@ -215,35 +242,43 @@ class _Strategy(Spec):
         raise NotImplementedError
 
 
-class UniformN(_Strategy):
-    """`frames` frames spread evenly over the video, by frame number.
+class UniformN(Strategy):
+    """`frames` frames spaced evenly over the video, by frame number.
 
-    The default placement is `midpoint`: every frame stands for an equal part of the video, and
-    the first and last frames, which are often black, are not taken.
+    With the default placement, `midpoint`, every frame represents an equal part of the video,
+    and the first and last frames, which are often black, are not taken.
     """
 
     strategy: Literal["uniform_n"] = "uniform_n"
     frames: PositiveInt
     placement: Placement = Placement.MIDPOINT
 
+    name_pattern: ClassVar[re.Pattern[str]] = re.compile(
+        rf"uniform_n-(?P<frames>\d+)(?:-(?P<placement>{'|'.join(Placement)}))?"
+    )
+    name_examples: ClassVar[tuple[str, ...]] = (
+        "uniform_n-16",
+        "uniform_n-16-interior",
+        "uniform_n-16-endpoints",
+    )
     budgeted_field: ClassVar[str] = "frames"
 
     @property
-    def _rule_name(self) -> str:
-        default = self.placement is Placement.MIDPOINT
-        return f"uniform_n-{self.frames}" + ("" if default else f"-{self.placement}")
+    def strategy_name(self) -> str:
+        is_default = self.placement is Placement.MIDPOINT
+        return f"uniform_n-{self.frames}" + ("" if is_default else f"-{self.placement}")
 
     def _choose(self, index: Timing) -> Choice:
         frames = place(len(index.seconds), self.frames, self.placement)
         return _choice(frames, index.seconds[frames], asked=self.frames)
 
 
-class FpsBased(_Strategy):
-    """A frame every 1/`fps` seconds from the first one: the one on screen at that time.
+class FpsBased(Strategy):
+    """The frame on screen every 1/`fps` seconds, starting with the first frame.
 
-    A video of d seconds asks for floor(d · fps) frames (as the official v2 script), and for one
-    at least. Beyond `max_frames`, or below `min_frames`, that many are spread over the video
-    in equal steps, again from the first frame.
+    A video of d seconds asks for floor(d · fps) frames, as in the official v2 script, and for
+    at least one. Above `max_frames`, or below `min_frames`, that many times are spaced evenly
+    over the video, also starting with the first frame.
     """
 
     strategy: Literal["fps_based"] = "fps_based"
@@ -251,6 +286,15 @@ class FpsBased(_Strategy):
     min_frames: PositiveInt | None = None
     max_frames: PositiveInt | None = None
 
+    name_pattern: ClassVar[re.Pattern[str]] = re.compile(
+        r"fps_based-(?P<fps>\d+(?:\.\d+)?)(?:-min-(?P<min_frames>\d+))?(?:-max-(?P<max_frames>\d+))?"
+    )
+    name_examples: ClassVar[tuple[str, ...]] = (
+        "fps_based-1",
+        "fps_based-1-min-4",
+        "fps_based-1-max-512",
+        "fps_based-0.5-min-4-max-64",
+    )
     budgeted_field: ClassVar[str] = "max_frames"
 
     @model_validator(mode="after")
@@ -262,13 +306,13 @@ class FpsBased(_Strategy):
         return self
 
     @property
-    def _rule_name(self) -> str:
-        least = f"-min-{self.min_frames}" if self.min_frames else ""
-        most = f"-max-{self.max_frames}" if self.max_frames else ""
-        return f"fps_based-{_number(self.fps)}{least}{most}"
+    def strategy_name(self) -> str:
+        minimum = f"-min-{self.min_frames}" if self.min_frames else ""
+        maximum = f"-max-{self.max_frames}" if self.max_frames else ""
+        return f"fps_based-{_decimal(self.fps)}{minimum}{maximum}"
 
     def for_duration(self, duration: Duration | None) -> Self:
-        """As for every strategy; a budget below `min_frames` wins over it."""
+        """As for every strategy; a budget below `min_frames` also lowers `min_frames`."""
         budget = self.budgets.for_duration(duration)
         if budget is None or self.min_frames is None or self.min_frames <= budget:
             return super().for_duration(duration)
@@ -279,27 +323,29 @@ class FpsBased(_Strategy):
     def _choose(self, index: Timing) -> Choice:
         length = index.duration_seconds
         asked = max(1, int(length * self.fps + SAME_INSTANT_SECONDS))
-        given, limit = asked, None
+        count, limit = asked, None
         if self.max_frames is not None and asked > self.max_frames:
-            given, limit = self.max_frames, Limit.MAXIMUM
+            count, limit = self.max_frames, Limit.MAXIMUM
         elif self.min_frames is not None and asked < self.min_frames:
-            given, limit = self.min_frames, Limit.MINIMUM
-        step = 1 / self.fps if limit is None else length / given
-        times = np.arange(given, dtype=np.float64) * step
+            count, limit = self.min_frames, Limit.MINIMUM
+        step = 1 / self.fps if limit is None else length / count
+        times = np.arange(count, dtype=np.float64) * step
         frames = on_screen(index.seconds, times)
         return _choice(frames, times, asked=asked, limit=limit)
 
 
-class Keyframe(_Strategy):
-    """The video's own keyframes: all of them, or `frames` spread over them by midpoint."""
+class Keyframe(Strategy):
+    """The video's own keyframes: all of them, or `frames` spaced evenly among them (midpoint)."""
 
     strategy: Literal["keyframe"] = "keyframe"
     frames: PositiveInt | None = None
 
+    name_pattern: ClassVar[re.Pattern[str]] = re.compile(r"keyframe-(?:(?P<frames>\d+)|all)")
+    name_examples: ClassVar[tuple[str, ...]] = ("keyframe-32", "keyframe-all")
     budgeted_field: ClassVar[str] = "frames"
 
     @property
-    def _rule_name(self) -> str:
+    def strategy_name(self) -> str:
         return f"keyframe-{self.frames or 'all'}"
 
     def _choose(self, index: Timing) -> Choice:
@@ -310,15 +356,19 @@ class Keyframe(_Strategy):
 
 
 Sampling = Annotated[UniformN | FpsBased | Keyframe, Field(discriminator="strategy")]
+"""The strategies there are. Everything else about them is derived from this union."""
 
-_SAMPLING: TypeAdapter[UniformN | FpsBased | Keyframe] = TypeAdapter(Sampling)
+STRATEGIES: Mapping[str, type[Sampling]] = {
+    strategy.model_fields["strategy"].default: strategy
+    for strategy in get_args(get_args(Sampling)[0])
+}
 
 
 def place(total: int, count: int, placement: Placement) -> Integers:
-    """`count` of the numbers 0 … `total` - 1 by a named rule; all of them when not more.
+    """`count` of the numbers 0 … `total` - 1 by a named rule; all of them if `count` ≥ `total`.
 
-    Equal, number for number, to the published evaluators as long as `count` < `total`; where
-    those repeat frames of a shorter video, this gives each once.
+    The numbers equal those of the published evaluators as long as `count` < `total`. For a
+    shorter video those repeat frames; this function returns each once.
     """
     if count >= total:
         return np.arange(total)
@@ -339,147 +389,10 @@ def on_screen(shown_seconds: NDArray[np.float64], times: NDArray[np.float64]) ->
     return np.asarray(np.maximum(numbers, 0))[: len(times) if len(shown_seconds) else 0]
 
 
-def parse_sampling(text: str) -> UniformN | FpsBased | Keyframe:
-    """The sampling that is written as `text`; the inverse of its `name`.
-
-    Raises:
-        ConfigurationError: naming the nearest form that would be read.
-    """
-    rule, *options = re.split(r"\.(?=[a-z])", text.strip())
-    try:
-        values = _read_rule(rule)
-        for option in options:
-            _read_option(option, values)
-        return _SAMPLING.validate_python(values)
-    except (_UnreadableError, ValidationError) as error:
-        reason = str(error)
-        if isinstance(error, ValidationError):
-            reason = "; ".join(str(item["msg"]) for item in error.errors())
-        near = _nearest(rule)
-        hint = "." if near == rule else f"; did you mean {near!r}?"
-        raise ConfigurationError(
-            f"sampling {text!r}: {reason}{hint} "
-            f"Written are {', '.join(_FORMS)}, each with any of {', '.join(_OPTION_FORMS)} "
-            "after a point"
-        ) from error
-
-
-class _UnreadableError(Exception):
-    pass
-
-
-_FORMS = (
-    "uniform_n-16",
-    "uniform_n-16-interior",
-    "uniform_n-16-endpoints",
-    "fps_based-1",
-    "fps_based-1-min-4",
-    "fps_based-1-max-512",
-    "fps_based-0.5-min-4-max-64",
-    "keyframe-32",
-    "keyframe-all",
-)
-_OPTION_FORMS = (
-    "short_side-336",
-    "long_side-512",
-    "area-200704",
-    "native",
-    "jpeg-95",
-    "png",
-    "use_what_decodes",
-    "decord",
-    "torchcodec",
-    "budgets-8-16-32",
-)
-
-_RULES: dict[re.Pattern[str], Callable[[Sequence[str | None]], dict[str, object]]] = {
-    re.compile(r"uniform_n-(\d+)(?:-(midpoint|interior|endpoints))?"): lambda found: {
-        "strategy": "uniform_n",
-        "frames": int(found[0] or 0),
-        "placement": found[1] or Placement.MIDPOINT,
-    },
-    re.compile(r"fps_based-(\d+(?:\.\d+)?)(?:-min-(\d+))?(?:-max-(\d+))?"): lambda found: {
-        "strategy": "fps_based",
-        "fps": float(found[0] or 0),
-        "min_frames": None if found[1] is None else int(found[1]),
-        "max_frames": None if found[2] is None else int(found[2]),
-    },
-    re.compile(r"keyframe-(\d+|all)"): lambda found: {
-        "strategy": "keyframe",
-        "frames": None if found[0] == "all" else int(found[0] or 0),
-    },
-}
-
-
-def _read_rule(text: str) -> dict[str, object]:
-    for pattern, read in _RULES.items():
-        found = pattern.fullmatch(text)
-        if found:
-            return {**read(found.groups()), "picture": {}}
-    raise _UnreadableError(f"{text!r} is no strategy with its parameters")
-
-
-def _read_option(text: str, values: dict[str, object]) -> None:
-    name, _, value = text.partition("-")
-    picture = values["picture"]
-    assert isinstance(picture, dict)
-    budgets = re.fullmatch(r"budgets-(\d+|_)-(\d+|_)-(\d+|_)", text)
-    if budgets:
-        counts = [None if count == "_" else int(count) for count in budgets.groups()]
-        values["budgets"] = dict(zip(Duration, counts, strict=True))
-    elif name in (Resize.SHORT_SIDE, Resize.LONG_SIDE, Resize.AREA) and value.isdecimal():
-        picture.update(resize=name, pixels=int(value))
-    elif text == Resize.NATIVE:
-        picture.update(resize=text)
-    elif name == Encoding.JPEG and value.isdecimal():
-        picture.update(jpeg_quality=int(value))
-    elif text == Encoding.PNG:
-        picture.update(encoding=text)
-    elif text == OnDamage.USE_WHAT_DECODES:
-        values["on_damage"] = text
-    elif text in (Backend.DECORD, Backend.TORCHCODEC):
-        values["backend"] = text
-    else:
-        near = difflib.get_close_matches(text, _OPTION_FORMS, n=1, cutoff=0.0)[0]
-        raise _UnreadableError(f"{text!r} is no option (the nearest is {near!r})")
-
-
-def _option_names(sampling: _Strategy) -> list[str]:
-    """What differs from the defaults, in the order in which it is always written."""
-    picture, default = sampling.picture, PictureSpec()
-    names = []
-    if any(sampling.budgets.for_duration(duration) is not None for duration in Duration):
-        counts = [sampling.budgets.for_duration(duration) or "_" for duration in Duration]
-        names.append("budgets-" + "-".join(map(str, counts)))
-    if picture.resize is Resize.NATIVE:
-        names.append(picture.resize.value)
-    elif (picture.resize, picture.pixels) != (default.resize, default.pixels):
-        names.append(f"{picture.resize}-{picture.pixels}")
-    if picture.encoding is Encoding.PNG:
-        names.append(picture.encoding.value)
-    elif picture.jpeg_quality != default.jpeg_quality:
-        names.append(f"jpeg-{picture.jpeg_quality}")
-    if sampling.on_damage is not OnDamage.FAIL:
-        names.append(sampling.on_damage.value)
-    if sampling.backend is not Backend.PYAV:
-        names.append(sampling.backend.value)
-    return names
-
-
-def _nearest(rule: str) -> str:
-    """The form nearest to what was written, with its own numbers where they fit."""
-    name, _, rest = rule.partition("-")
-    strategies = {form.partition("-")[0] for form in _FORMS}
-    near = difflib.get_close_matches(name, sorted(strategies), n=1, cutoff=0.4)
-    if near and any(pattern.fullmatch(f"{near[0]}-{rest}") for pattern in _RULES):
-        return f"{near[0]}-{rest}"
-    return difflib.get_close_matches(rule, _FORMS, n=1, cutoff=0.0)[0]
-
-
 def _choice(
     frames: Integers, times: NDArray[np.float64], *, asked: int, limit: Limit | None = None
 ) -> Choice:
-    """The choice of `frames` wanted at `times`, each frame once."""
+    """The choice of `frames` requested at `times`, each frame once."""
     distinct, firsts = np.unique(frames, return_index=True)
     if len(distinct) < (asked if limit is None else len(frames)):
         limit = Limit.ALL_THERE_ARE
@@ -491,8 +404,8 @@ def _choice(
     )
 
 
-def _number(value: float) -> str:
-    """A number as it is written: 1, 0.5, 29.97, never an exponent."""
+def _decimal(value: float) -> str:
+    """A number as it is written in a name: 1, 0.5, 29.97, never with an exponent."""
     return np.format_float_positional(value, trim="-")
 
 

@@ -1,0 +1,124 @@
+"""The grammar of sampling names: `uniform_n-16`, `fps_based-1-max-512.long_side-512.png`.
+
+A name is a strategy with its parameters, followed by the options that differ from the defaults,
+each after a dot. Reading is here; a sampling writes its own name (`Strategy.name`).
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from videomme_pipeline.benchmarks.question import Duration
+from videomme_pipeline.configuration import nearest, parse_spec
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.frames.sampling import (
+    STRATEGIES,
+    Backend,
+    Encoding,
+    OnDamage,
+    Resize,
+    Sampling,
+)
+
+_OPTION_EXAMPLES = (
+    "short_side-336",
+    "long_side-512",
+    "area-200704",
+    "native",
+    "jpeg-95",
+    "png",
+    "use_what_decodes",
+    "decord",
+    "torchcodec",
+    "budgets-8-16-32",
+)
+_BUDGETS = re.compile(r"budgets-(\d+|_)-(\d+|_)-(\d+|_)")
+
+
+class _UnknownNameError(Exception):
+    pass
+
+
+def parse_sampling(value: str | Mapping[str, Any]) -> Sampling:
+    """The sampling with the name `value`, or with the fields in the mapping `value`.
+
+    Raises:
+        ConfigurationError: if there is no such sampling; the message names the nearest one.
+    """
+    if not isinstance(value, str):
+        return _from_mapping(value)
+    strategy_name, *options = re.split(r"\.(?=[a-z])", value.strip())
+    try:
+        strategy, fields = _read_strategy(strategy_name)
+        fields["picture"] = {}
+        for option in options:
+            _read_option(option, fields)
+        return strategy.model_validate(fields)
+    except (_UnknownNameError, ValidationError) as error:
+        reason = str(error)
+        if isinstance(error, ValidationError):
+            reason = "; ".join(str(item["msg"]) for item in error.errors())
+        near = _nearest(strategy_name)
+        hint = "." if near == strategy_name else f"; did you mean {near!r}?"
+        raise ConfigurationError(
+            f"sampling {value!r}: {reason}{hint} A sampling is one of "
+            f"{', '.join(_strategy_examples())}, followed by any of "
+            f"{', '.join(_OPTION_EXAMPLES)}, each after a dot"
+        ) from error
+
+
+def _from_mapping(value: Mapping[str, Any]) -> Sampling:
+    strategy, where = str(value.get("strategy")), f"sampling {dict(value)}"
+    if strategy not in STRATEGIES:
+        raise ConfigurationError(
+            f"{where}: no strategy `{strategy}`, {nearest(strategy, list(STRATEGIES))}"
+        )
+    return parse_spec(value, STRATEGIES[strategy], where)
+
+
+def _read_strategy(text: str) -> tuple[type[Sampling], dict[str, Any]]:
+    for strategy in STRATEGIES.values():
+        match = strategy.name_pattern.fullmatch(text)
+        if match:
+            return strategy, {k: v for k, v in match.groupdict().items() if v is not None}
+    raise _UnknownNameError(f"{text!r} is not a strategy with its parameters")
+
+
+def _read_option(text: str, fields: dict[str, Any]) -> None:
+    """Set the field of the sampling, or of its picture, that the option changes."""
+    name, _, value = text.partition("-")
+    picture = fields["picture"]
+    if match := _BUDGETS.fullmatch(text):
+        counts = [None if count == "_" else int(count) for count in match.groups()]
+        fields["budgets"] = dict(zip(Duration, counts, strict=True))
+    elif name in (Resize.SHORT_SIDE, Resize.LONG_SIDE, Resize.AREA) and value.isdecimal():
+        picture.update(resize=name, pixels=int(value))
+    elif text == Resize.NATIVE:
+        picture.update(resize=text)
+    elif name == Encoding.JPEG and value.isdecimal():
+        picture.update(jpeg_quality=int(value))
+    elif text == Encoding.PNG:
+        picture.update(encoding=text)
+    elif text == OnDamage.USE_WHAT_DECODES:
+        fields["on_damage"] = text
+    elif text in (Backend.DECORD, Backend.TORCHCODEC):
+        fields["backend"] = text
+    else:
+        near = difflib.get_close_matches(text, _OPTION_EXAMPLES, n=1, cutoff=0.0)[0]
+        raise _UnknownNameError(f"{text!r} is not an option (the nearest is {near!r})")
+
+
+def _strategy_examples() -> list[str]:
+    return [example for strategy in STRATEGIES.values() for example in strategy.name_examples]
+
+
+def _nearest(text: str) -> str:
+    """The nearest strategy name, with the parameters that were written if they fit it."""
+    name, _, parameters = text.partition("-")
+    near = difflib.get_close_matches(name, list(STRATEGIES), n=1, cutoff=0.4)
+    if near and STRATEGIES[near[0]].name_pattern.fullmatch(f"{near[0]}-{parameters}"):
+        return f"{near[0]}-{parameters}"
+    return difflib.get_close_matches(text, _strategy_examples(), n=1, cutoff=0.0)[0]
