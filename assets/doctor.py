@@ -10,12 +10,11 @@ from assets.instance import open_instance
 from assets.resources import Benchmark, Project
 from videomme_pipeline.benchmarks.source import RELEASES
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.models.catalog import ModelKind, ModelSpec
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "pandas", "av", "decord", "pysrt", "openai")
 FREE_BYTES_WANTED = 5 << 30
-ENDPOINT_SECONDS = 5.0
 
 
 def examine(project: Project) -> Iterator[Finding]:
@@ -30,7 +29,7 @@ def examine(project: Project) -> Iterator[Finding]:
         yield from _data(benchmark)
     used = {e.model.name: e.model for e in project.configuration.evaluations.values()}
     for model in used.values():
-        if model.kind is ModelKind.OPENAI_COMPATIBLE:
+        if model.is_remote:
             yield _endpoint(model)
 
 
@@ -119,31 +118,17 @@ def _data(benchmark: Benchmark) -> Iterator[Finding]:
 
 
 def _endpoint(model: ModelSpec) -> Finding:
-    """Whether the key is set and the endpoint lists its models."""
-    import openai  # noqa: PLC0415 - loaded when there is an endpoint to ask
-
+    """Whether the key is set and the endpoint serves the model."""
     check = f"model {model.name}"
     try:
-        key = model.api_key(os.environ)
+        served = model.served_models()
     except VideoMMEError as error:
         return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
-    client = openai.OpenAI(
-        base_url=model.base_url, api_key=key or "none", timeout=ENDPOINT_SECONDS, max_retries=0
-    )
-    try:
-        served = [item.id for item in client.models.list()]
-    except openai.OpenAIError as error:
-        return Finding(
-            check=check,
-            verdict=Verdict.FAILED,
-            message=f"{client.base_url} does not list its models ({error}); is the server up, "
-            "and does base_url end in /v1?",
-        )
-    wanted = model.model or model.name
-    if wanted not in served:
+    wanted = model.served_name
+    if served is not None and wanted not in served:
         return Finding(
             check=check,
             verdict=Verdict.WARNING,
-            message=f"{client.base_url} serves {', '.join(served[:5])}, not {wanted}",
+            message=f"{model.endpoint} serves {', '.join(served[:5])}, not {wanted}",
         )
-    return Finding(check=check, verdict=Verdict.OK, message=f"{client.base_url} serves {wanted}")
+    return Finding(check=check, verdict=Verdict.OK, message=f"{model.endpoint} serves {wanted}")

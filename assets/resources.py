@@ -24,7 +24,7 @@ from videomme_pipeline.errors import ConfigurationError, CostLimitError
 from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.frames.sampling import Sampling
-from videomme_pipeline.models.catalog import ModelSpec
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.store import RowFolder, Store, StoredRow, read_rows, stored_fingerprint
 from videomme_pipeline.videos.probe import HashCache, Video, content_hash
 

@@ -33,8 +33,9 @@ from PIL import Image
 from perf.endpoint import endpoint
 from tests.support.builders import draw_frame
 from tests.support.made_up_requests import frame_set, prompt, question
-from videomme_pipeline.models.catalog import ModelSpec
-from videomme_pipeline.models.openai.client import CHUNK_BYTES, OpenAICompatibleModel
+from videomme_pipeline.models.openai.body import CHUNK_BYTES
+from videomme_pipeline.models.openai.client import OpenAICompatibleModel
+from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import Decoding, Request
 
 FRAMES = 64
@@ -168,7 +169,7 @@ def _peak_bytes() -> int:
 
 def _way(way: str, base_url: str) -> tuple[Ask, Callable[[], Awaitable[None]]]:
     if way == "ours":
-        model = OpenAICompatibleModel(ModelSpec(name="m", base_url=base_url), api_key="key")
+        model = OpenAICompatibleModel(EndpointSpec(name="m", base_url=base_url), api_key="key")
         return model.respond, model.close
     if way == "socket":
         body = orjson.dumps(create_body(_first_request()))

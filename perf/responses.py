@@ -27,8 +27,9 @@ import orjson
 from perf.endpoint import endpoint
 from perf.requests import create_body, write_bytes
 from tests.support.made_up_requests import frame_set, videos
-from videomme_pipeline.models.catalog import Limits, ModelSpec
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
+from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import Decoding, Request
 from videomme_pipeline.responses.collect import Plan, VideoRequests, collect_now
 from videomme_pipeline.responses.journal import Journal
@@ -113,7 +114,7 @@ async def _bodies_per_second(video: VideoRequests, base_url: str, count: int) ->
 
 def _collect(journal_path: Path, asked: Sequence[VideoRequests], base_url: str) -> float:
     """Seconds for one collection."""
-    model = OpenAICompatibleModel(ModelSpec(name="m", base_url=base_url), api_key="key")
+    model = OpenAICompatibleModel(EndpointSpec(name="m", base_url=base_url), api_key="key")
     plan = Plan(evaluation="measured", limits=Limits(concurrency=IN_FLIGHT))
     began = time.perf_counter()
     with Journal(journal_path) as journal:

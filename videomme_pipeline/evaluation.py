@@ -23,7 +23,8 @@ from videomme_pipeline.frames.sampling import (
     Sampling,
 )
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.models.catalog import Catalog, ModelSpec
+from videomme_pipeline.models.catalog import Catalog
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Template, TemplateName, load_template, parse_template
 from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec

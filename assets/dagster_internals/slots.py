@@ -20,7 +20,7 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventL
 from sqlalchemy import text
 
 from assets.dagster_internals.processes import end_dead_runs
-from videomme_pipeline.models.catalog import ModelKind, ModelSpec
+from videomme_pipeline.models.spec import ModelSpec
 
 LOOKS_EVERY_SECONDS = 1.0
 
@@ -35,7 +35,7 @@ def endpoint_pool(model: ModelSpec) -> str | None:
 
     None for a model that is asked in this process.
     """
-    if model.kind is not ModelKind.OPENAI_COMPATIBLE:
+    if model.endpoint is None:
         return None
     address = model.endpoint.partition("//")[2]
     return _word(address)

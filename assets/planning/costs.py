@@ -16,7 +16,6 @@ from assets.stages.scores import Scores
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
-from videomme_pipeline.models.catalog import ModelKind
 from videomme_pipeline.responses.collect import VideoRequests
 from videomme_pipeline.responses.estimate import (
     CHARACTERS_PER_TOKEN,
@@ -78,7 +77,7 @@ def estimate_costs(states: Iterable[PartitionState]) -> list[CostEstimate]:
         *(
             _estimate(stage.benchmark, stage.benchmark.evaluations[name], videos)
             for (stage, name), videos in behind.items()
-            if stage.benchmark.evaluations[name].model.kind is ModelKind.OPENAI_COMPATIBLE
+            if stage.benchmark.evaluations[name].model.is_remote
         ),
         *(
             _estimate_judge(benchmark, evaluation, evaluation.judge)

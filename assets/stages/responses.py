@@ -17,7 +17,8 @@ from assets.stages.frames import load_frames, shown_frames
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.models.catalog import ModelSpec, build_model
+from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses import collect
@@ -169,7 +170,7 @@ def plan_of(evaluation: Evaluation, observation: str | None = None) -> Plan:
         evaluation=evaluation.name,
         decoding=evaluation.decoding,
         samples=evaluation.samples,
-        schedule=evaluation.model.asks_in_order,
+        schedule=evaluation.model.request_schedule,
         observation=observation,
         limits=evaluation.model.limits,
     )

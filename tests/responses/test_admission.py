@@ -6,7 +6,7 @@ import time
 import pytest
 
 from videomme_pipeline.errors import CostLimitError
-from videomme_pipeline.models.catalog import Limits
+from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.responses.admission import (
     FIRST_CONCURRENCY,
     Budget,

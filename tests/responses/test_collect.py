@@ -21,10 +21,11 @@ from tests.support.model_server import (
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import CostLimitError, ModelError, VideoMissingError
 from videomme_pipeline.frames.cache import FrameSet
-from videomme_pipeline.models.catalog import Limits, ModelSpec
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
-from videomme_pipeline.models.openai.endpoints import Profile, Schedule
+from videomme_pipeline.models.openai.endpoints import Profile
+from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.pricing import Prices
+from videomme_pipeline.models.spec import Limits, Schedule
 from videomme_pipeline.models.video_llm import Decoding, FailureKind, Reply, Request
 from videomme_pipeline.responses.collect import (
     Plan,
@@ -43,7 +44,7 @@ FAST = Limits(concurrency=16, deadline_seconds=60)
 
 def model_at(server: ModelServer, **changes: object) -> OpenAICompatibleModel:
     values = {"name": "served", "base_url": server.base_url, "profile": Profile.VLLM, **changes}
-    return OpenAICompatibleModel(ModelSpec.model_validate(values), api_key="key")
+    return OpenAICompatibleModel(EndpointSpec.model_validate(values), api_key="key")
 
 
 def ask(

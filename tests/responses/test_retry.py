@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videomme_pipeline.models.catalog import Limits
+from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 from videomme_pipeline.responses.retry import LONGEST_BACKOFF_SECONDS, retry_delay_seconds
 

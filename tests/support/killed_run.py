@@ -4,14 +4,15 @@ import sys
 from pathlib import Path
 
 from tests.support.made_up_requests import videos
-from videomme_pipeline.models.catalog import Limits, ModelSpec
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
+from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.responses.collect import Plan, collect_now
 from videomme_pipeline.responses.journal import Journal
 
 
 def main(base_url: str, journal_path: str, count: str) -> None:
-    model = OpenAICompatibleModel(ModelSpec(name="served", base_url=base_url), api_key="key")
+    model = OpenAICompatibleModel(EndpointSpec(name="served", base_url=base_url), api_key="key")
     plan = Plan(evaluation="test", limits=Limits(concurrency=8))
     with Journal(Path(journal_path)) as journal:
         for response in collect_now(videos(int(count)), model, journal, plan):

@@ -1,21 +1,55 @@
-"""Baselines: models that never look, so that a score has something to stand beside.
+"""Baselines: models that ignore the video, as a reference for scores.
 
-Each answers from the question's form alone. A model asked without frames (`blind`) is a way of
-evaluating, not a model, and is not here.
+Each answers from the form of the question alone. A model asked without frames (`blind`) is an
+option of an evaluation, not a baseline.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from blake3 import blake3
 
 from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Reply, Request
+
+
+class RandomSpec(ModelSpec):
+    """Settings of `RandomBaseline`."""
+
+    kind: Literal["random"] = "random"
+    seed: int = 0
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return {"kind": self.kind, "seed": self.seed}
+
+
+class ConstantSpec(ModelSpec):
+    """Settings of `ConstantBaseline`."""
+
+    kind: Literal["constant"] = "constant"
+    letter: Letter
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return {"kind": self.kind, "letter": self.letter}
+
+
+class LongestOptionSpec(ModelSpec):
+    """Settings of `LongestOptionBaseline`."""
+
+    kind: Literal["longest_option"] = "longest_option"
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return {"kind": self.kind}
 
 
 @dataclass(frozen=True, slots=True)
 class RandomBaseline:
-    """A letter drawn evenly from those offered, from a hash of seed, question and sample.
+    """A letter drawn uniformly from those offered, by a hash of seed, question and repeat.
 
     The same seed gives the same letters in every process, on every machine and in any order.
     """
@@ -41,12 +75,12 @@ class RandomBaseline:
         return Reply(text=letters[int.from_bytes(digest, "big") % len(letters)])
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantBaseline:
-    """Always the same letter, also where a question does not offer it (that answer is wrong)."""
+    """Always the same letter, even if a question does not offer it (the answer is then wrong)."""
 
     letter: Letter
 
@@ -62,16 +96,16 @@ class ConstantBaseline:
     def needs_frames(self) -> bool:
         return False
 
-    async def respond(self, request: Request) -> Reply:  # noqa: ARG002  the protocol's parameter
+    async def respond(self, request: Request) -> Reply:  # noqa: ARG002 - the protocol's parameter
         return Reply(text=self.letter)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""
 
 
 @dataclass(frozen=True, slots=True)
 class LongestOptionBaseline:
-    """The option with the most characters, the first of equals: the commonest giveaway."""
+    """The option with the most characters, which is often right; the first of several equals."""
 
     @property
     def name(self) -> str:
@@ -87,7 +121,8 @@ class LongestOptionBaseline:
 
     async def respond(self, request: Request) -> Reply:
         question = request.question
-        return Reply(text=max(question.letters, key=lambda it: len(question.option_text(it))))
+        longest = max(question.letters, key=lambda letter: len(question.option_text(letter)))
+        return Reply(text=longest)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""

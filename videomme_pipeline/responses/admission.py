@@ -13,7 +13,7 @@ from itertools import count
 from aiolimiter import AsyncLimiter
 
 from videomme_pipeline.errors import CostLimitError, ModelError
-from videomme_pipeline.models.catalog import Limits
+from videomme_pipeline.models.spec import Limits
 
 Clock = Callable[[], float]
 

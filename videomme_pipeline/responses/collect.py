@@ -17,8 +17,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import EndpointDownError, StorageError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
-from videomme_pipeline.models.catalog import Limits
-from videomme_pipeline.models.openai.endpoints import Schedule
+from videomme_pipeline.models.spec import Limits, Schedule
 from videomme_pipeline.models.video_llm import (
     Decoding,
     FailureKind,

@@ -6,8 +6,8 @@ Nothing is sent and no frame is read. What a request took in the end stands in `
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from videomme_pipeline.models.catalog import ModelSpec
 from videomme_pipeline.models.pricing import VideoTokens
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.responses.collect import (
     Plan,

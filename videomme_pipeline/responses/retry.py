@@ -1,6 +1,6 @@
 """Whether and when a failed question is asked again. Pure: clocks and chance come in."""
 
-from videomme_pipeline.models.catalog import Limits
+from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import ResponseFailure
 
 FIRST_BACKOFF_SECONDS = 0.5

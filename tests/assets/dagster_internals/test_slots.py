@@ -32,7 +32,7 @@ from assets.stages.base import SharedStage
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject
-from videomme_pipeline.models.catalog import ModelSpec
+from videomme_pipeline.models.openai.spec import EndpointSpec
 
 NIGHT = "2026-11-20"
 WAITS_SECONDS = 60.0
@@ -151,7 +151,7 @@ def refresh(project: Project, *evaluations: str) -> list[str]:
     [("http://localhost:8000/v1", "localhost_8000_v1"), (None, "api_openai_com_v1")],
 )
 def test_a_pool_is_named_after_the_address(url: str | None, word: str) -> None:
-    assert endpoint_pool(ModelSpec(name="served", model="served", base_url=url)) == word
+    assert endpoint_pool(EndpointSpec(name="served", model="served", base_url=url)) == word
 
 
 def test_runs_against_one_endpoint_take_turns(

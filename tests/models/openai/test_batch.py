@@ -16,8 +16,10 @@ import pytest
 from tests.support.made_up_requests import letters, videos
 from tests.support.model_server import letter_of
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.catalog import Limits, ModelSpec, build_model
+from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.openai.batch import OpenAIBatchModel
+from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.responses.collect import Plan, collect_now
 from videomme_pipeline.responses.journal import Journal
@@ -141,7 +143,7 @@ def batches() -> Iterator[Batches]:
 
 
 def model_at(batches: Batches) -> OpenAIBatchModel:
-    spec = ModelSpec.model_validate(
+    spec = EndpointSpec.model_validate(
         {"name": "served", "base_url": batches.url, "profile": "openai", "service_tier": "batch"}
     )
     return OpenAIBatchModel(spec, api_key="key", poll_seconds=0.05, gather_seconds=0.2)
@@ -205,7 +207,7 @@ def test_a_rejected_key_stops_the_evaluation(tmp_path: Path, batches: Batches) -
 
 
 def test_the_catalog_builds_it_from_the_service_tier() -> None:
-    spec = ModelSpec.model_validate({"name": "m", "profile": "openai", "service_tier": "batch"})
+    spec = EndpointSpec.model_validate({"name": "m", "profile": "openai", "service_tier": "batch"})
     assert isinstance(build_model(spec, {"OPENAI_API_KEY": "key"}), OpenAIBatchModel)
 
 

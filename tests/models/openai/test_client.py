@@ -17,25 +17,24 @@ from hypothesis import strategies as st
 from tests.support.made_up_requests import frame_set, request
 from tests.support.model_server import Fault, ModelServer, always
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.catalog import ModelSpec
-from videomme_pipeline.models.openai.client import (
-    CHUNK_BYTES,
-    OpenAICompatibleModel,
+from videomme_pipeline.models.openai.body import CHUNK_BYTES, request_body
+from videomme_pipeline.models.openai.client import OpenAICompatibleModel
+from videomme_pipeline.models.openai.reply import (
     read_reply,
-    request_body,
     retry_after_seconds,
     split_reasoning,
 )
+from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 
-SPEC = ModelSpec(name="served")
+SPEC = EndpointSpec(name="served")
 
 
-def spec(**values: object) -> ModelSpec:
-    return ModelSpec.model_validate({"name": "served", **values})
+def spec(**values: object) -> EndpointSpec:
+    return EndpointSpec.model_validate({"name": "served", **values})
 
 
-def sent(model: ModelSpec, asked: Request) -> dict[str, Any]:
+def sent(model: EndpointSpec, asked: Request) -> dict[str, Any]:
     """The body as the endpoint parses it."""
     body = b"".join(request_body(model, asked).chunks())
     return dict(json.loads(body))

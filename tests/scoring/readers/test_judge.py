@@ -11,8 +11,10 @@ from tests.support.model_server import Fault, ModelServer, always
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file
-from videomme_pipeline.models.catalog import Catalog, Limits, ModelSpec
+from videomme_pipeline.models.catalog import Catalog
+from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.pricing import Prices
+from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.reports.score_report import ReportKind, as_json, render
 from videomme_pipeline.scoring.readers.judge import (
     Judge,
@@ -46,7 +48,7 @@ def question(number: int = 1) -> Question:
 
 def judge(server: ModelServer) -> Judge:
     prices = Prices(input=1.0, output=2.0)
-    spec = ModelSpec(
+    spec = EndpointSpec(
         name="small", base_url=server.base_url, prices=prices, limits=Limits(max_attempts=1)
     )
     return Judge.of(JudgeSpec(model="small"), Catalog(models=(spec,)))
@@ -174,7 +176,7 @@ def test_lines_say_what_the_judge_said(tmp_path: Path) -> None:
 
 
 def test_another_judge_or_decoding_is_another_result() -> None:
-    small, large = (ModelSpec(name=name) for name in ("small", "large"))
+    small, large = (EndpointSpec(name=name) for name in ("small", "large"))
     catalog = Catalog(models=(small, large))
     specs = [
         {"model": "small"},

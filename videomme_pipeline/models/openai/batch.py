@@ -19,16 +19,10 @@ import orjson
 from openai.types import Batch
 
 from videomme_pipeline.errors import ModelError, VideoMMEError
-from videomme_pipeline.models.catalog import ModelSpec
-from videomme_pipeline.models.openai.client import (
-    RequestBody,
-    connect,
-    kind_of_status,
-    read_reply,
-    request_body,
-    status_failure,
-)
-from videomme_pipeline.models.openai.connections import Answer
+from videomme_pipeline.models.openai.body import RequestBody, request_body
+from videomme_pipeline.models.openai.reply import kind_of_status, read_reply, status_failure
+from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.openai.transport import Answer, connect
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 
 MAX_FILE_BYTES = 190_000_000
@@ -62,7 +56,7 @@ class OpenAIBatchModel:
 
     def __init__(
         self,
-        spec: ModelSpec,
+        spec: EndpointSpec,
         *,
         api_key: str | None = None,
         poll_seconds: float = 30.0,
@@ -251,7 +245,7 @@ class OpenAIBatchModel:
         return error
 
 
-def _reply_of(line: dict[str, Any], spec: ModelSpec, request: Request) -> Reply:
+def _reply_of(line: dict[str, Any], spec: EndpointSpec, request: Request) -> Reply:
     response = line.get("response") or {}
     status = response.get("status_code")
     if status == 200:

@@ -14,6 +14,8 @@ from enum import StrEnum
 from math import ceil
 from typing import Any
 
+from videomme_pipeline.models.spec import Schedule
+
 MEBIBYTE = 2**20
 
 
@@ -39,15 +41,6 @@ class FramesAs(StrEnum):
     """One `video_url` part: JPEG frames in one data URL, with their real times beside it."""
     FILES = "files"
     """One `image_url` part a frame, a `file://` path on a disk that the endpoint shares."""
-
-
-class Schedule(StrEnum):
-    """In which order the questions of one video are asked; the video is the unit."""
-
-    TOGETHER = "together"
-    """All at once: the engine shares the prefix of requests that it holds at the same time."""
-    LEADER_FOLLOWER = "leader_follower"
-    """The first alone, to fill the prefix cache; the rest when its answer has come."""
 
 
 class AnswerConstraint(StrEnum):
@@ -83,7 +76,6 @@ class EndpointProfile:
         ("usage", "prompt_tokens_details", "cached_tokens"),
     )
     schedule: Schedule = Schedule.TOGETHER
-    takes_image_detail: bool = False
     takes_prompt_cache_key: bool = False
     is_paid: bool = False
 
@@ -98,7 +90,6 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
             token_limit_parameter="max_completion_tokens",
             answer_constraint=AnswerConstraint.JSON_SCHEMA,
             schedule=Schedule.LEADER_FOLLOWER,
-            takes_image_detail=True,
             takes_prompt_cache_key=True,
             is_paid=True,
         ),
@@ -109,7 +100,6 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
             token_limit_parameter="max_completion_tokens",
             answer_constraint=AnswerConstraint.JSON_SCHEMA,
             schedule=Schedule.LEADER_FOLLOWER,
-            takes_image_detail=True,
             takes_prompt_cache_key=True,
             is_paid=True,
         ),

@@ -18,7 +18,8 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES
-from videomme_pipeline.models.catalog import Catalog, ModelKind, ModelSpec, build_model
+from videomme_pipeline.models.catalog import Catalog, build_model
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import (
@@ -91,10 +92,10 @@ class Judge:
             ConfigurationError: when it is none that can be asked in words.
         """
         model = catalog.find(spec.model)
-        if model.kind is not ModelKind.OPENAI_COMPATIBLE:
+        if not model.is_remote:
             raise ConfigurationError(
-                f"judge {model.name}: answers only questions about videos; name an "
-                "OpenAI-compatible model of models.yaml"
+                f"judge {model.name}: answers only questions about videos; name a model of "
+                "models.yaml that is behind an endpoint"
             )
         return cls(model=model, decoding=spec.decoding)
 

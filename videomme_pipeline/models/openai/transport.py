@@ -15,11 +15,15 @@ import httpcore2
 import httpx2
 import openai
 
+from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.streams import AsyncioBackend
 
 CONNECT_SECONDS = 30.0
 _KEPT_IDLE_SECONDS = 5.0
 """Servers close an idle connection after some time; the usual least is 5 s."""
+
+
+_UNSENT_KEY = "not-needed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,20 @@ class Connections:
                 return connection
             await connection.aclose()
         return self._maker.create_connection(self._url.origin)
+
+
+def connect(spec: EndpointSpec, api_key: str | None) -> openai.AsyncOpenAI:
+    """A client for the endpoint of `spec` that retries nothing by itself and keeps as many
+    connections as there are requests."""
+    return openai.AsyncOpenAI(
+        api_key=api_key or _UNSENT_KEY,
+        base_url=spec.base_url,
+        max_retries=0,
+        timeout=spec.limits.request_timeout_seconds,
+        http_client=openai.DefaultAsyncHttpxClient(
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=1024)
+        ),
+    )
 
 
 def _proxy_to(url: httpx2.URL) -> httpcore2.Proxy | None:

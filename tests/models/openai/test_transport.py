@@ -11,18 +11,13 @@ import pytest
 
 from tests.support.made_up_requests import request
 from tests.support.model_server import ModelServer
-from videomme_pipeline.models.catalog import ModelSpec
-from videomme_pipeline.models.openai.client import (
-    ENCODED_BYTES_KEPT,
-    OpenAICompatibleModel,
-    RecentFrames,
-    connect,
-    request_body,
-)
-from videomme_pipeline.models.openai.connections import Connections
+from videomme_pipeline.models.openai.body import ENCODED_BYTES_KEPT, RecentFrames, request_body
+from videomme_pipeline.models.openai.client import OpenAICompatibleModel
+from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.openai.transport import Connections, connect
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 
-SPEC = ModelSpec(name="served")
+SPEC = EndpointSpec(name="served")
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +27,8 @@ def no_proxy_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-def spec(base_url: str) -> ModelSpec:
-    return ModelSpec(name="served", base_url=base_url)
+def spec(base_url: str) -> EndpointSpec:
+    return EndpointSpec(name="served", base_url=base_url)
 
 
 async def test_requests_one_after_the_other_share_a_connection() -> None:
@@ -204,7 +199,7 @@ def test_questions_of_one_video_share_its_encoded_frames() -> None:
 
 
 def test_only_so_many_encoded_frames_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videomme_pipeline.models.openai.client.ENCODED_BYTES_KEPT", 10_000)
+    monkeypatch.setattr("videomme_pipeline.models.openai.body.ENCODED_BYTES_KEPT", 10_000)
     assert ENCODED_BYTES_KEPT > 10_000
     recent = RecentFrames(SPEC)
     asked = [request(video, frames=4) for video in range(10)]

@@ -13,8 +13,9 @@ from videomme_pipeline.benchmarks.smoke import benchmark as smoke
 from videomme_pipeline.benchmarks.smoke.drawing import draw_scene, draw_shapes
 from videomme_pipeline.benchmarks.smoke.scripts import Colour, Scene, Script, scripts
 from videomme_pipeline.frames.cache import Frame, FrameSet
-from videomme_pipeline.models import embedded
-from videomme_pipeline.models.embedded import (
+from videomme_pipeline.models.embedded.model import (
+    MAX_PICTURES,
+    WEIGHTS,
     EmbeddedModel,
     PictureFacts,
     PictureReader,
@@ -109,7 +110,7 @@ def test_equal_frames_are_read_once_and_different_ones_in_order() -> None:
     first, second = (frame_of(picture_of(script, it)) for it in script.scenes[:2])
     assert distinct([first, first, second, second]) == [first, second]
     scenes = [frame_of(picture_of(it, scene)) for it in scripts()[:3] for scene in it.scenes]
-    assert len(distinct(scenes)) == embedded.MAX_PICTURES
+    assert len(distinct(scenes)) == MAX_PICTURES
 
 
 @pytest.mark.parametrize("script", scripts()[:6], ids=lambda it: it.title)
@@ -167,7 +168,7 @@ def test_without_shared_words_there_is_the_title_and_without_anything_nothing() 
 
 def test_identity_names_weights_and_versions() -> None:
     identity = EmbeddedModel().identity
-    assert identity["weights"] == embedded.WEIGHTS.member_sha256
+    assert identity["weights"] == WEIGHTS.member_sha256
     assert {"model", "version", "ocr", "engine"} <= set(identity)
 
 

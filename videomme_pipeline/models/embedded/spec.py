@@ -1,0 +1,75 @@
+"""What the embedded model is, without loading it: its settings, versions and weights.
+
+The packages that it runs on are the optional extra `demo`. This module works without them, so
+that partitions of the embedded model can be listed and checked for staleness anywhere.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal
+
+from videomme_pipeline.models.spec import Limits, ModelSpec
+
+EMBEDDED_VERSION = 1
+"""Raised when our code gives another answer to the same request."""
+WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+"""Digest of the language model's weights file (SmolLM2-135M-Instruct, Q4_1)."""
+
+_REFERENCE_RUNTIME = "1.31.1"
+_NOT_INSTALLED = "not installed"
+_PACKAGES = ("xllamacpp", "rapidocr", "onnxruntime")
+
+
+class EmbeddedSpec(ModelSpec):
+    """OCR and SmolLM2-135M in this process."""
+
+    kind: Literal["embedded"] = "embedded"
+    # The model answers on one thread, so more requests in flight would only add latency.
+    limits: Limits = Limits(concurrency=1)
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return {"kind": self.kind, **embedded_identity()}
+
+    @property
+    def sees_frame_times(self) -> bool:
+        return True
+
+
+def embedded_identity(weights_sha256: str = WEIGHTS_SHA256) -> dict[str, object]:
+    """Every version that an answer of the embedded model depends on.
+
+    Loads none of the packages; one that is not installed has the version "not installed".
+    """
+    return {
+        "model": "embedded",
+        "version": EMBEDDED_VERSION,
+        "weights": weights_sha256,
+        "ocr": f"rapidocr {ocr_version()}",
+        "engine": f"xllamacpp {package_version('xllamacpp')}",
+    }
+
+
+def ocr_version() -> str:
+    """Version of rapidocr and, unless it is the reference version, of the runtime under it.
+
+    The fingerprints of stored answers do not name the reference version.
+    """
+    runtime = package_version("onnxruntime")
+    suffix = "" if runtime == _REFERENCE_RUNTIME else f", onnxruntime {runtime}"
+    return f"{package_version('rapidocr')}{suffix}"
+
+
+def missing_packages() -> list[str]:
+    """The packages of the extra `demo` that the model needs and that are not installed."""
+    return [package for package in _PACKAGES if package_version(package) == _NOT_INSTALLED]
+
+
+@cache
+def package_version(package: str) -> str:
+    """Version of an installed package, or "not installed"."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return _NOT_INSTALLED

@@ -1,0 +1,269 @@
+"""The JSON body of a chat completion: parameters, frames, question.
+
+A request of 64 frames is megabytes of JSON, and only its last few hundred bytes differ between
+the questions of one video. So the body is built here as chunks of bytes, and the encoded frames
+are shared between questions.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import orjson
+import pybase64
+from upath import UPath
+
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.frames.cache import FrameSet
+from videomme_pipeline.models.openai.endpoints import (
+    MEBIBYTE,
+    EndpointProfile,
+    FramesAs,
+    constrained_to,
+    video_sampling,
+)
+from videomme_pipeline.models.openai.spec import EndpointSpec, ServiceTier
+from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
+from videomme_pipeline.store import publish
+
+CHUNK_BYTES = 512 * 1024
+"""Bytes handed to the socket at once. Smaller chunks cost more calls, larger ones more memory."""
+
+ENCODED_BYTES_KEPT = 64 * MEBIBYTE
+"""Encoded frames that are kept for the next question of their video."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that goes into a body as base64."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        return 4 * ((len(self.data) + 2) // 3)
+
+
+class FramePart:
+    """The frames of a video as they stand in a body, the same for all of its questions."""
+
+    def __init__(
+        self, frames: FrameSet, after_frame: Sequence[str], pieces: Iterable[bytes | Picture]
+    ) -> None:
+        self.frames = frames
+        self.after_frame = after_frame
+        self._pieces = tuple(pieces)
+        sizes = (piece.size if isinstance(piece, Picture) else len(piece) for piece in self._pieces)
+        self.size = sum(sizes)
+
+    @cached_property
+    def chunks(self) -> tuple[bytes, ...]:
+        """The encoded bytes in order, in chunks of about `CHUNK_BYTES`; made when first sent."""
+        chunks: list[bytes] = []
+        held: list[bytes] = []
+        held_bytes = 0
+        for piece in self._pieces:
+            data = pybase64.b64encode(piece.data) if isinstance(piece, Picture) else piece
+            held.append(data)
+            held_bytes += len(data)
+            if held_bytes >= CHUNK_BYTES:
+                chunks.append(b"".join(held))
+                held, held_bytes = [], 0
+        return (*chunks, b"".join(held))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """A request body, which can be sent any number of times."""
+
+    head: bytes
+    frames: FramePart
+    tail: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.head) + self.frames.size + len(self.tail)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body in order."""
+        yield self.head
+        yield from self.frames.chunks
+        yield self.tail
+
+    async def sent(self, uploads: asyncio.Semaphore) -> AsyncIterator[bytes]:
+        """The body as it is uploaded, in one of the places that `uploads` has."""
+        async with uploads:
+            for chunk in self.chunks():
+                yield chunk
+
+
+class RecentFrames:
+    """The frames of the videos that were asked last, up to `ENCODED_BYTES_KEPT`, so that each is
+    encoded once for all questions of its video that go out at about the same time."""
+
+    def __init__(self, spec: EndpointSpec) -> None:
+        self._spec = spec
+        self._held: dict[int, FramePart] = {}
+
+    def part_of(self, request: Request) -> FramePart:
+        key = id(request.frames)
+        part = self._held.pop(key, None)
+        after_frame = request.prompt.after_frame
+        if part is None or part.frames is not request.frames or part.after_frame != after_frame:
+            part = frame_part(self._spec, request)
+        self._held[key] = part
+        while len(self._held) > 1 and self.bytes > ENCODED_BYTES_KEPT:
+            del self._held[next(iter(self._held))]
+        return part
+
+    @property
+    def bytes(self) -> int:
+        return sum(part.size for part in self._held.values())
+
+
+def request_body(
+    spec: EndpointSpec, request: Request, frames: FramePart | None = None
+) -> RequestBody:
+    """The JSON body of one question: parameters, system message, frames, question.
+
+    The messages of the questions of one video are equal byte for byte up to the question, so
+    that an endpoint's prefix cache holds the frames. `frames` is the part of an earlier question
+    of the same video, where there was one.
+
+    Raises:
+        ResponseFailure: when it is more than the endpoint takes.
+        ModelError: when the prompt cannot be sent the way the model wants its frames.
+    """
+    profile = spec.endpoint_profile
+    head = orjson.dumps(_parameters(spec, profile, request))[:-1] + b',"messages":['
+    if request.prompt.system is not None:
+        head += orjson.dumps({"role": "system", "content": request.prompt.system}) + b","
+    body = RequestBody(
+        head + b'{"role":"user","content":[',
+        frames or frame_part(spec, request),
+        _text_part(request.prompt.text) + b"]}]}",
+    )
+    _check_limits(spec, profile, request, body)
+    return body
+
+
+def frame_part(spec: EndpointSpec, request: Request) -> FramePart:
+    """The frames of `request`, each followed by the text that the prompt puts after it."""
+    after_frame = request.prompt.after_frame
+    return FramePart(request.frames, after_frame, _frame_pieces(spec, request))
+
+
+def share_frames(frames: FrameSet, folder: UPath) -> None:
+    """Put the pictures of `frames` where an endpoint on the same disk reads them, once."""
+    for number, frame in enumerate(frames.frames):
+        path = _shared_path(frames, folder, number)
+        if not path.exists():
+            publish(path, frame.picture)
+
+
+def _shared_path(frames: FrameSet, folder: UPath, number: int) -> UPath:
+    return folder / f"{frames.video_hash}-{frames.fingerprint}" / f"{number:05d}.jpg"
+
+
+def _parameters(spec: EndpointSpec, profile: EndpointProfile, request: Request) -> dict[str, Any]:
+    decoding = request.decoding
+    seed = None if decoding.seed is None else decoding.seed + request.sample
+    optional = {
+        "temperature": decoding.temperature,
+        "top_p": decoding.top_p,
+        profile.token_limit_parameter: decoding.max_tokens,
+        "seed": seed,
+        "reasoning_effort": decoding.reasoning_effort,
+        "service_tier": "flex" if spec.service_tier is ServiceTier.FLEX else None,
+    }
+    fields: dict[str, Any] = {"model": spec.model or spec.name}
+    fields |= {name: value for name, value in optional.items() if value is not None}
+    if profile.takes_prompt_cache_key and request.frames.frames:
+        fields["prompt_cache_key"] = (
+            f"{request.frames.video_hash[:24]}-{request.frames.fingerprint}"
+        )
+    if spec.cache_breakpoint:
+        fields["prompt_cache_options"] = {"mode": "explicit"}
+    if decoding.constrain_answer:
+        if profile.answer_constraint is None:
+            raise ModelError(
+                f"model {spec.name}: profile {spec.profile.value} has no way to constrain the "
+                "answer; name the endpoint's own profile or set `constrain_answer: false`"
+            )
+        letters = [letter.value for letter in request.question.letters]
+        fields |= constrained_to(profile.answer_constraint, letters)
+    if spec.sends_frames_as is FramesAs.VIDEO and request.frames.frames:
+        frames = request.frames.frames
+        fields |= video_sampling(
+            [frame.pts_seconds for frame in frames], [frame.index for frame in frames]
+        )
+    return fields | spec.extra_body
+
+
+def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Picture]:
+    frames, after_frame = request.frames.frames, request.prompt.after_frame
+    if not frames:
+        return
+    if spec.sends_frames_as is FramesAs.VIDEO:
+        if any(after_frame):
+            raise ModelError(
+                f"model {spec.name}: prompt {request.prompt.template} says something after each "
+                "frame, which frames sent as one video have no place for; set `frames_as: images`"
+            )
+        yield from _video_pieces(request.frames, spec.cache_breakpoint)
+        return
+    detail = f',"detail":"{spec.image_detail.value}"' if spec.image_detail else ""
+    begins = b'{"type":"image_url","image_url":{"url":"'
+    ends = f'"{detail}}}'.encode()
+    data_url = f"data:{request.frames.media_type};base64,".encode()
+    for number, frame in enumerate(frames):
+        if spec.sends_frames_as is FramesAs.FILES and spec.shared_folder is not None:
+            path = _shared_path(request.frames, UPath(spec.shared_folder), number)
+            yield begins + orjson.dumps(f"file://{path}")[1:-1]
+        else:
+            yield begins + data_url
+            yield Picture(frame.picture)
+        is_last = number == len(frames) - 1
+        yield ends + _breakpoint(is_last and spec.cache_breakpoint) + b"},"
+        if after_frame and after_frame[number]:
+            yield _text_part(after_frame[number]) + b","
+
+
+def _video_pieces(frames: FrameSet, breaks: bool) -> Iterator[bytes | Picture]:
+    yield b'{"type":"video_url","video_url":{"url":"data:video/jpeg;base64,'
+    for number, frame in enumerate(frames.frames):
+        if number:
+            yield b","
+        yield Picture(frame.picture)
+    yield b'"}' + _breakpoint(breaks) + b"},"
+
+
+def _breakpoint(stands_here: bool) -> bytes:
+    return b',"prompt_cache_breakpoint":{"mode":"explicit"}' if stands_here else b""
+
+
+def _text_part(text: str) -> bytes:
+    return orjson.dumps({"type": "text", "text": text})
+
+
+def _check_limits(
+    spec: EndpointSpec, profile: EndpointProfile, request: Request, body: RequestBody
+) -> None:
+    max_images = spec.max_images or profile.max_images
+    sent = len(request.frames.frames)
+    if max_images is not None and sent > max_images:
+        raise ResponseFailure(
+            FailureKind.TOO_LARGE,
+            f"question {request.question.question_id} has {sent} frames and {spec.name} takes "
+            f"{max_images} a request; choose a sampling with fewer frames",
+        )
+    max_bytes = spec.max_body_bytes or profile.max_body_bytes
+    if max_bytes is not None and body.size > max_bytes:
+        raise ResponseFailure(
+            FailureKind.TOO_LARGE,
+            f"question {request.question.question_id} makes a body of {body.size:,} bytes and "
+            f"{spec.name} takes {max_bytes:,}; choose fewer or smaller frames, or a lower JPEG "
+            "quality",
+        )

@@ -1,0 +1,185 @@
+"""What `models.yaml` says about a model behind an OpenAI-compatible endpoint."""
+
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.openai.endpoints import (
+    PROFILES,
+    EndpointProfile,
+    FramesAs,
+    Profile,
+    frame_tokens,
+)
+from videomme_pipeline.models.openai.served import served_models
+from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
+from videomme_pipeline.models.spec import ModelSpec, Schedule
+
+
+class ImageDetail(StrEnum):
+    """Resolution at which OpenAI models see a picture; other endpoints ignore it."""
+
+    AUTO = "auto"
+    LOW = "low"
+    HIGH = "high"
+    ORIGINAL = "original"
+
+
+class ServiceTier(StrEnum):
+    """Cheaper ways to be served: `flex` answers more slowly, `batch` within a day."""
+
+    FLEX = "flex"
+    BATCH = "batch"
+
+
+class EndpointSpec(ModelSpec):
+    """A model behind an endpoint that speaks OpenAI's chat completions."""
+
+    kind: Literal["openai_compatible"] = "openai_compatible"
+    model: str | None = None
+    """The endpoint's name for the model. Default: `name`."""
+    base_url: str | None = None
+    """URL of the endpoint, including `/v1`. Default: OpenAI's."""
+    profile: Profile = Profile.GENERIC
+    api_key_env: str | None = None
+    """Environment variable that contains the key. Keys are never written in a file."""
+    revision: str | None = None
+    """Your own label for weights or quantization, so that a changed server is a new model."""
+    frames_as: FramesAs | None = None
+    """How frames are sent. Default: the first way that the profile lists."""
+    image_detail: ImageDetail | None = None
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of the request body, sent unchanged."""
+    shared_folder: Path | None = None
+    """With `frames_as: files`: a folder that the endpoint can read too."""
+    schedule: Schedule | None = None
+    """Order of the questions of one video. Default: the profile's."""
+    service_tier: ServiceTier | None = None
+    cache_breakpoint: bool = False
+    """Mark the end of the frames as the end of the cacheable prefix (GPT-5.6 and later)."""
+    max_images: int | None = Field(default=None, ge=1)
+    max_body_bytes: int | None = Field(default=None, ge=1)
+    tokens_per_frame: int | None = Field(default=None, ge=1)
+    """Prompt tokens of one frame, for models without a published rule. Detects dropped frames."""
+    prices: Prices | None = None
+    """Override the list prices."""
+    is_paid: bool | None = None
+    """True if lost answers cost money (every answer is then flushed to disk). Default: True with
+    `prices`, else the profile's."""
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
+            raise ValueError(f"base_url {self.base_url!r}: put http:// or https:// before it")
+        if self.frames_as is not None and self.frames_as not in self.endpoint_profile.frames_as:
+            known = ", ".join(way.value for way in self.endpoint_profile.frames_as)
+            raise ValueError(
+                f"profile {self.profile.value} does not take frames as {self.frames_as.value}; "
+                f"it takes: {known}"
+            )
+        if self.frames_as is FramesAs.FILES and self.shared_folder is None:
+            raise ValueError("`frames_as: files` needs a `shared_folder`")
+        return self
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """The values that can change an answer.
+
+        `name` is one of them: two entries for one model at two endpoints are two models.
+        """
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "model": self.served_name,
+            "revision": self.revision,
+            "profile": self.profile.value,
+            "frames_as": self.sends_frames_as.value,
+            "image_detail": self.image_detail,
+            "extra_body": self.extra_body,
+        }
+
+    @property
+    def endpoint(self) -> str:
+        return self.base_url or OPENAI_URL
+
+    @property
+    def served_name(self) -> str:
+        return self.model or self.name
+
+    @property
+    def endpoint_profile(self) -> EndpointProfile:
+        """What the endpoint's family accepts and reports."""
+        return PROFILES[self.profile]
+
+    @property
+    def sends_frames_as(self) -> FramesAs:
+        """`frames_as`, or the profile's default."""
+        return self.frames_as or self.endpoint_profile.frames_as[0]
+
+    @property
+    def sees_frame_times(self) -> bool:
+        return self.sends_frames_as is FramesAs.VIDEO
+
+    @property
+    def request_schedule(self) -> Schedule:
+        if self.service_tier is ServiceTier.BATCH:
+            return Schedule.TOGETHER
+        return self.schedule or self.endpoint_profile.schedule
+
+    @property
+    def costs_money(self) -> bool:
+        if self.is_paid is not None:
+            return self.is_paid
+        return self.prices is not None or self.endpoint_profile.is_paid
+
+    @property
+    def tariff(self) -> Tariff:
+        return Tariff(
+            model=self.served_name,
+            base_url=self.base_url,
+            prices=self.prices,
+            service_tier=None if self.service_tier is None else self.service_tier.value,
+        )
+
+    def frame_tokens(self, size: tuple[int, int]) -> int | None:
+        """`tokens_per_frame`, else the published rule of the model's family, else None."""
+        if self.tokens_per_frame is not None:
+            return self.tokens_per_frame
+        return frame_tokens(
+            self.profile,
+            self.served_name,
+            size,
+            image_detail=self.image_detail,
+            frames_as=self.sends_frames_as,
+        )
+
+    def served_models(self, environment: Mapping[str, str] = os.environ) -> list[str]:
+        key = self.api_key(environment)
+        try:
+            return served_models(self.endpoint, key)
+        except ModelError as error:
+            raise ModelError(f"model {self.name}: {error}") from error
+
+    def api_key(self, environment: Mapping[str, str]) -> str | None:
+        """The endpoint's key, or None if the entry names no variable.
+
+        Raises:
+            ModelError: if the variable is not set.
+        """
+        variable = self.api_key_env
+        if variable is None and self.base_url is None:
+            variable = "OPENAI_API_KEY"
+        if variable is None:
+            return None
+        key = environment.get(variable)
+        if not key:
+            raise ModelError(
+                f"model {self.name}: the environment variable {variable} is not set; "
+                f"set it to the endpoint's key (`export {variable}=…`) and run again"
+            )
+        return key

@@ -1,0 +1,140 @@
+"""What every kind of model has in common: the base class of an entry in `models.yaml`.
+
+Each kind is one subclass of `ModelSpec` and one `Provider`, which `catalog` finds by the `kind`
+of an entry. Callers use only the properties defined here and never ask for the kind.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from pydantic import Field
+
+from videomme_pipeline.fingerprint import Spec, fingerprint
+from videomme_pipeline.models.pricing import Tariff
+from videomme_pipeline.models.video_llm import VideoLLM
+
+
+class Schedule(StrEnum):
+    """The order in which the questions of one video are asked."""
+
+    TOGETHER = "together"
+    """All at once: the engine shares the prefix of concurrent requests."""
+    LEADER_FOLLOWER = "leader_follower"
+    """The first alone, to fill the prefix cache; the rest once it is answered."""
+
+
+class Limits(Spec):
+    """How fast a model may be asked, and how much it may cost. No answer depends on them."""
+
+    concurrency: int | None = Field(default=None, ge=1)
+    """Fixed number of requests in flight. None adapts it to what the endpoint accepts."""
+    max_concurrency: int = Field(default=64, ge=1)
+    """Upper bound of the adaptive mode."""
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    tokens_per_minute: float | None = Field(default=None, gt=0)
+    deadline_seconds: float = Field(default=900.0, gt=0)
+    """A question fails if it has no answer this long after its first request was sent."""
+    request_timeout_seconds: float = Field(default=600.0, gt=0)
+    max_attempts: int = Field(default=12, ge=1)
+    max_attempts_generated: int = Field(default=3, ge=1)
+    """For empty and truncated completions, which cost money."""
+    max_cost_dollars: float | None = Field(default=None, gt=0)
+    """Budget of the whole evaluation, earlier runs included. Asking stops before it is exceeded."""
+
+
+class ModelSpec(Spec, ABC):
+    """One model that an evaluation can name.
+
+    A subclass declares `kind` as a `Literal` with a default, adds the keys that users may set,
+    and implements `identity`. It overrides the other properties where the defaults, which
+    describe a free model in this process, do not fit.
+    """
+
+    name: str
+    """The name in evaluations, tables and reports."""
+    kind: str
+    limits: Limits = Limits()
+
+    @property
+    @abstractmethod
+    def identity(self) -> Mapping[str, object]:
+        """Every value of the model that can change an answer.
+
+        URLs, limits and prices are not included. A remote model has the same `identity` as its
+        spec.
+        """
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of `identity` alone."""
+        return fingerprint(self.identity)
+
+    @property
+    def endpoint(self) -> str | None:
+        """URL of the server that answers, or None for a model in this process."""
+        return None
+
+    @property
+    def is_remote(self) -> bool:
+        """True if a server answers. Only such a model can be a judge."""
+        return self.endpoint is not None
+
+    @property
+    def served_name(self) -> str:
+        """The name that the endpoint uses for the model."""
+        return self.name
+
+    @property
+    def sees_frame_times(self) -> bool:
+        """True if the model gets the time of each frame in addition to the prompt."""
+        return False
+
+    @property
+    def request_schedule(self) -> Schedule:
+        """The order in which the questions of one video are asked."""
+        return Schedule.TOGETHER
+
+    @property
+    def costs_money(self) -> bool:
+        """True if a lost answer costs money."""
+        return False
+
+    @property
+    def tariff(self) -> Tariff:
+        """What the model charges."""
+        return Tariff(model=self.served_name)
+
+    def frame_tokens(self, size: tuple[int, int]) -> int | None:  # noqa: ARG002 - for subclasses
+        """Prompt tokens of one frame of `size` (width, height), or None if unknown."""
+        return None
+
+    def served_models(
+        self,
+        environment: Mapping[str, str] = os.environ,  # noqa: ARG002 - for subclasses
+    ) -> list[str] | None:
+        """Sorted names of the models that the endpoint serves now, or None if it has no list.
+
+        Raises:
+            ModelError: if the key is not in `environment` or the endpoint does not answer.
+        """
+        return None
+
+
+AnyModelSpec = TypeVar("AnyModelSpec", bound=ModelSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class Provider(Generic[AnyModelSpec]):
+    """One kind of model: the class of its entries and a function that builds the model.
+
+    `build` gets the spec and the environment variables, and loads and connects nothing yet. It
+    imports what only this kind needs, so that reading `models.yaml` stays cheap. It raises
+    ModelError if a key is not set or an optional package is not installed.
+    """
+
+    spec: type[AnyModelSpec]
+    build: Callable[[AnyModelSpec, Mapping[str, str]], VideoLLM]
