@@ -16,7 +16,7 @@ from assets.stages.nightly import NIGHTLY_FILE, tracked_evaluations
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from assets.triggers.schedules import NIGHTLY_JOB
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.scoring.nightly.nights import NightReport
+from videomme_pipeline.scoring.nightly.assess import Assessment
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -88,7 +88,7 @@ def made_by(instance: dg.DagsterInstance, run_id: str) -> Counter[str]:
 
 def run_night(
     project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str], night: str
-) -> list[NightReport]:
+) -> list[Assessment]:
     """Ask a night of these tracked evaluations (none named: all), and bring the results up to date.
 
     Raises:
@@ -116,7 +116,7 @@ def run_night(
         asset_selection=[held.asset_key for held in chosen],
         run_config=QUIET,
     )
-    reports = [held.judge(night) for held in chosen]
+    reports = [held.assess(night) for held in chosen]
     refresh_project(project, instance, [held.evaluation.name for held in chosen])
     return reports
 

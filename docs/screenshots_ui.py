@@ -121,7 +121,7 @@ def take_pictures(page: Page, url: str, root: Path, folder: Path) -> None:
         page.screenshot(path=folder / f"{name}.png")
 
     nights = f"{url}/assets/smoke/nights/{EVALUATION}"
-    wait_for(page, f"{nights}?view=checks&checkDetail=accuracy", "This is real")
+    wait_for(page, f"{nights}?view=checks&checkDetail=accuracy", "This is a real change")
     shot("nightly-check")
     page.goto(f"{url}/locations/videomme/schedules/nightly")
     expect(page.get_by_text("1 run requested").first).to_be_visible(timeout=60_000)

@@ -2,7 +2,7 @@
 
 One asset a tracked evaluation with one partition a day, so that the plots of the Dagster UI show
 its accuracy by night and its checks are its own. Each night is kept as a file of its own and
-never asked twice. What a night means is decided in `scoring.nights`.
+never asked twice. What a night means is decided in `scoring.nightly`.
 """
 
 import os
@@ -30,16 +30,14 @@ from videomme_pipeline.reports.alerts import Alert, alert_urls, night_alert, sen
 from videomme_pipeline.reports.history import keep_findings
 from videomme_pipeline.responses.collect import VideoRequests
 from videomme_pipeline.responses.response import Response, never_answered
-from videomme_pipeline.scoring.nightly.nights import (
-    AlarmSpec,
-    Finding,
-    NightReport,
-    Observation,
-    ObservedQuestion,
-    Severity,
+from videomme_pipeline.scoring.nightly.assess import (
+    Assessment,
+    NightlyFinding,
+    assess,
     detectable_drop,
-    judge,
 )
+from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
+from videomme_pipeline.scoring.nightly.policy import AlarmSpec, Severity
 from videomme_pipeline.scoring.readers.judge import without_judge
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -159,7 +157,7 @@ class TrackedEvaluation:
         )
         return rows
 
-    def judge(self, night: str) -> NightReport:
+    def assess(self, night: str) -> Assessment:
         """What a stored night means beside the baseline and the nights between.
 
         Raises:
@@ -174,7 +172,7 @@ class TrackedEvaluation:
             if (held := read_rows(self.path(name), ObservedQuestion))
             and held[0].evaluation_fingerprint == rows[0].evaluation_fingerprint
         ]
-        return judge(
+        return assess(
             [baseline, *nights, Observation(name=night, rows=rows)],
             self.nightly.alarm,
             tracked=len(self.nightly.evaluations),
@@ -313,7 +311,7 @@ def night_asset(
         tracked.baseline()
         with tracked.benchmark.project.within(context, takes_machine=False):
             rows = tracked.observe(night)
-        report = tracked.judge(night)
+        report = tracked.assess(night)
         version = fingerprint(evaluation.fingerprint, night, len(rows))
         keep_findings(tracked.benchmark.store, tracked.benchmark.name, report, version)
         alert = night_alert(report, _link(key, night))
@@ -337,7 +335,9 @@ def night_asset(
     return nights
 
 
-def _check_result(key: dg.AssetKey, name: str, finding: Finding | None) -> dg.AssetCheckResult:
+def _check_result(
+    key: dg.AssetKey, name: str, finding: NightlyFinding | None
+) -> dg.AssetCheckResult:
     if finding is None:
         return dg.AssetCheckResult(
             passed=True,
@@ -355,7 +355,7 @@ def _check_result(key: dg.AssetKey, name: str, finding: Finding | None) -> dg.As
     )
 
 
-def _metadata(rows: Sequence[ObservedQuestion], report: NightReport) -> dict[str, Any]:
+def _metadata(rows: Sequence[ObservedQuestion], report: Assessment) -> dict[str, Any]:
     """The numbers of a night; numbers become plots over the nights in the UI."""
     outcomes = [row.outcome for row in rows]
     metadata: dict[str, Any] = {

@@ -39,7 +39,9 @@ from videomme_pipeline.reports.history import keep_findings
 from videomme_pipeline.reports.numbers import chance, chance_group_score
 from videomme_pipeline.reports.page import build_page, write_page
 from videomme_pipeline.reports.published import published_results
-from videomme_pipeline.scoring.nightly.nights import AlarmSpec, Observation, judge
+from videomme_pipeline.scoring.nightly.assess import assess
+from videomme_pipeline.scoring.nightly.observation import Observation
+from videomme_pipeline.scoring.nightly.policy import AlarmSpec
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.store import Store, read_rows
@@ -198,7 +200,7 @@ def test_a_night_shows_what_did_not_hold(tmp_path: Path) -> None:
         Observation(name=name, rows=rows)
         for name, rows in (("baseline", baseline), ("2026-11-20", night))
     ]
-    report = judge(observations, AlarmSpec())
+    report = assess(observations, AlarmSpec())
     keep_findings(store, "videomme", report, "made-up")
     [benchmark] = packed(build_page(store), "summary")["benchmarks"]
     [shown] = benchmark["history"]

@@ -19,7 +19,7 @@ from videomme_pipeline.frames.sampling import Choice
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.prompts.render import Prompt, parse_template, render
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.nightly.nights import ObservedQuestion
+from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion

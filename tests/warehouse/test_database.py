@@ -18,7 +18,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.responses.response import AttemptRow
-from videomme_pipeline.scoring.nightly.nights import ObservedQuestion
+from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import BREAKDOWNS, GROUP_BREAKDOWNS, breakdown
 from videomme_pipeline.scoring.statistics.compare import compare

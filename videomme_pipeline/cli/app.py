@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from assets.run import Refreshed
     from videomme_pipeline.evaluation import Configuration
     from videomme_pipeline.responses.estimate import CostEstimate
-    from videomme_pipeline.scoring.nightly.nights import NightReport
+    from videomme_pipeline.scoring.nightly.assess import Assessment
     from videomme_pipeline.scoring.readers.judge import AskJudge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -724,7 +724,7 @@ def _show_refreshed(refreshed: "Refreshed") -> None:
         err.print(f"… and {len(failed) - LISTED_FAILURES} more: videomme status --reasons")
 
 
-def _show_nights(reports: Sequence["NightReport"]) -> None:
+def _show_nights(reports: Sequence["Assessment"]) -> None:
     for report in reports:
         drop = report.detectable_drop
         detectable = "" if drop is None else f", detectable drop {drop:.1%}"

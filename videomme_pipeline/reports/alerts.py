@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from videomme_pipeline.errors import AlertError
-from videomme_pipeline.scoring.nightly.nights import NightReport
+from videomme_pipeline.scoring.nightly.assess import Assessment
 
 URLS_VARIABLE = "VIDEOMME_ALERT_URLS"
 
@@ -50,12 +50,12 @@ def send(alert: Alert, urls: Sequence[str]) -> None:
         )
 
 
-def night_alert(report: NightReport, link: str) -> Alert | None:
+def night_alert(report: Assessment, link: str) -> Alert | None:
     """What a night found that the night before had not; None where there is nothing new."""
-    if not report.news:
+    if not report.new_findings:
         return None
-    worst = report.news[0]
-    lines = [f"- {finding.check.value}: {finding.summary}" for finding in report.news]
+    worst = report.new_findings[0]
+    lines = [f"- {finding.check.value}: {finding.summary}" for finding in report.new_findings]
     return Alert(
         title=f"{report.evaluation}, {report.date}: {worst.check.value.replace('_', ' ')}",
         body="\n".join([*lines, "", link]),

@@ -1,7 +1,7 @@
 """The same evaluation asked again, night by night: its scores, what was found, what changed.
 
 Scores of v1 come from the view `accuracy_by_night`. Whether a night is an alarm is decided in
-`scoring.nights` and kept here as it was found; nothing is judged a second time.
+`scoring.nightly` and stored here; nothing is assessed a second time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from videomme_pipeline.reports.comparisons import overall_difference
 from videomme_pipeline.reports.document import shorten
 from videomme_pipeline.reports.numbers import answer_cells
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.nightly.nights import NightReport
+from videomme_pipeline.scoring.nightly.assess import Assessment
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
@@ -36,7 +36,7 @@ class NightFinding:
     summary: str
 
 
-def keep_findings(store: Store, benchmark: str, report: NightReport, fingerprint: str) -> None:
+def keep_findings(store: Store, benchmark: str, report: Assessment, fingerprint: str) -> None:
     """Store what was found on a night, for the history; `fingerprint` says from what.
 
     Raises:

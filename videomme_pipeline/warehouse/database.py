@@ -28,7 +28,7 @@ from videomme_pipeline.benchmarks.question import GroupType, Question
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.scoring.nightly.nights import ObservedQuestion
+from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import (
     GROUP_SIZE,

@@ -24,7 +24,7 @@ from tests.support.projects import Copy, WriteProject
 from videomme_pipeline.cli.app import app
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.reports.alerts import URLS_VARIABLE
-from videomme_pipeline.scoring.nightly.nights import ObservedQuestion
+from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.store import read_rows
 from videomme_pipeline.warehouse.database import connect, query
@@ -157,7 +157,7 @@ def test_a_regression_fails_the_check_and_is_told_once(
     assert len(told) == 1
     assert told[0]["title"] == "asked, 2026-11-04: accuracy"
     assert "points against the baseline" in told[0]["message"]
-    assert "This is real, since 2026-11-04" in told[0]["message"]
+    assert "This is a real change since 2026-11-04" in told[0]["message"]
     assert "/assets/videomme/nights/asked?partition=2026-11-04" in told[0]["message"]
 
     assert not run_night(opened, instance, "2026-11-05")["accuracy"].passed
@@ -230,7 +230,7 @@ def test_a_subset_is_fixed_and_a_night_can_be_the_baseline(
     pinned = project(evaluations={"asked": {"videos": 4, "baseline": "2026-11-02"}})
     (tracked,) = tracked_evaluations(pinned)
     assert tracked.baseline().name == "2026-11-02"
-    report = tracked.judge("2026-11-03")
+    report = tracked.assess("2026-11-03")
     assert report.against_baseline is not None
     assert report.against_baseline.accuracy.difference.mean == 0
     assert report.detectable_drop is not None

@@ -1,0 +1,190 @@
+"""Assessments of nightly runs: which checks fail, their summaries, the shared budget."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
+from tests.support.simulated_runs import (
+    SimulatedBenchmark,
+    draw_runs,
+    new_alarms,
+    simulate_checks,
+)
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.nightly.alarm import threshold_for
+from videomme_pipeline.scoring.nightly.assess import assess
+from videomme_pipeline.scoring.nightly.history import history_of
+from videomme_pipeline.scoring.nightly.marginals import marginal_tests
+from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
+from videomme_pipeline.scoring.nightly.policy import AlarmSpec, NightlyCheck, Severity
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+
+ONLY_ACCURACY = AlarmSpec(
+    severity=dict.fromkeys(NightlyCheck, Severity.OFF) | {NightlyCheck.ACCURACY: Severity.ERROR}
+)
+
+
+def runs_of(rows: Sequence[ScoredQuestion], count: int, seed: int) -> Iterator[Observation]:
+    """Runs in which each answer flips with a probability of 5%."""
+    for run in range(count):
+        chance = np.random.default_rng([seed, run])
+        flipped = [flip(row) if chance.random() < 0.05 else row for row in rows]
+        yield Observation(name=f"2026-11-{run + 1:02d}", rows=flipped)
+
+
+def flip(row: ScoredQuestion) -> ScoredQuestion:
+    if row.outcome is Outcome.CORRECT:
+        return wrong(row)
+    if row.outcome is Outcome.INCORRECT:
+        return replace(row, outcome=Outcome.CORRECT, is_correct=True, extracted_answer=row.answer)
+    return row
+
+
+def wrong(row: ScoredQuestion, letter: Letter = Letter.B) -> ScoredQuestion:
+    if row.outcome is not Outcome.CORRECT:
+        return row
+    return replace(row, outcome=Outcome.INCORRECT, is_correct=False, extracted_answer=letter)
+
+
+V1 = [row for row in v1_evaluation(1, videos=90) if row.outcome is not Outcome.FAILED]
+V2 = [
+    replace(row, outcome=Outcome.INCORRECT, extracted_answer=Letter.B)
+    if row.outcome is Outcome.FAILED
+    else row
+    for row in v2_evaluation(2, groups=60)
+]
+
+
+def test_a_run_like_the_others_fails_no_check() -> None:
+    report = assess(list(runs_of(V1, 6, seed=1)), AlarmSpec())
+    assert {finding.check for finding in report.findings} == set(NightlyCheck) - {
+        NightlyCheck.GROUP_SCORE
+    }
+    assert [finding for finding in report.findings if not finding.passed] == []
+    assert report.new_findings == []
+    assert report.against_last_night is not None
+
+
+def test_a_drop_in_one_task_type_is_named() -> None:
+    observations = list(runs_of(V1, 8, seed=2))
+    task = V1[0].task_type
+    broken = [wrong(row) if row.task_type == task else row for row in observations[-1].rows]
+    report = assess([*observations[:-1], Observation(name="tonight", rows=broken)], AlarmSpec())
+    found = {finding.check: finding for finding in report.findings}
+    assert not found[NightlyCheck.MARGINALS].passed
+    assert f"task_type {task}" in found[NightlyCheck.MARGINALS].summary
+    assert found[NightlyCheck.MARGINALS].is_new
+
+
+def test_group_scores_have_their_own_check() -> None:
+    observations = list(runs_of(V2, 6, seed=3))
+    firsts = [
+        wrong(row) if row.question_id.endswith("-1") else row for row in observations[-1].rows
+    ]
+    report = assess([*observations[:-1], Observation(name="tonight", rows=firsts)], AlarmSpec())
+    found = {finding.check: finding for finding in report.findings}
+    assert not found[NightlyCheck.GROUP_SCORE].passed
+    assert "points against the baseline" in found[NightlyCheck.GROUP_SCORE].summary
+
+
+def test_another_model_of_equal_accuracy_fails_the_flips_check() -> None:
+    observations = list(runs_of(V1, 8, seed=4))
+    other = [
+        replace(row, extracted_answer=Letter.C) if row.outcome is Outcome.INCORRECT else row
+        for row in observations[-1].rows
+    ]
+    report = assess([*observations[:-1], Observation(name="tonight", rows=other)], AlarmSpec())
+    found = {finding.check: finding for finding in report.findings}
+    assert found[NightlyCheck.ACCURACY].passed
+    assert not found[NightlyCheck.FLIPS].passed
+    assert found[NightlyCheck.FLIPS].severity is Severity.WARN
+
+
+def test_limits_apply_to_rates_and_ratios() -> None:
+    baseline = Observation(name="baseline", rows=V1)
+    slow = [
+        replace(row, latency_seconds=9.0, cost_dollars=0.01, outcome=Outcome.FAILED)
+        if number < 20
+        else replace(row, latency_seconds=9.0, cost_dollars=0.01)
+        for number, row in enumerate(V1)
+    ]
+    report = assess([baseline, Observation(name="tonight", rows=slow)], AlarmSpec())
+    failed = {finding.check for finding in report.findings if not finding.passed}
+    assert failed == {NightlyCheck.FAILED, NightlyCheck.LATENCY, NightlyCheck.COST}
+    again = assess(
+        [baseline, Observation(name="one", rows=slow), Observation(name="two", rows=slow)],
+        AlarmSpec(),
+    )
+    assert again.new_findings == [], "the run before had failed the same checks"
+
+
+def test_a_run_without_any_answer_is_no_regression() -> None:
+    down = [
+        replace(row, outcome=Outcome.FAILED, is_correct=False, extracted_answer=None) for row in V1
+    ]
+    report = assess(
+        [Observation(name="baseline", rows=V1), Observation(name="tonight", rows=down)],
+        AlarmSpec(),
+    )
+    assert report.against_baseline is None
+    assert [f.check for f in report.findings if not f.passed] == [NightlyCheck.FAILED]
+
+
+def test_checks_that_are_off_leave_their_budget_to_the_others() -> None:
+    observations = list(runs_of(V1, 3, seed=5))
+    (alone,) = assess(observations, ONLY_ACCURACY).findings
+    among = assess(observations, AlarmSpec()).findings[0]
+    assert alone.measures["alarm_at"] == pytest.approx(threshold_for(60))
+    assert among.measures["alarm_at"] == pytest.approx(threshold_for(4 * 60))
+    shared = assess(observations, ONLY_ACCURACY, tracked=3).findings[0]
+    assert shared.measures["alarm_at"] == pytest.approx(threshold_for(3 * 60))
+
+
+def test_every_value_of_every_facet_is_tested() -> None:
+    tests = marginal_tests(history_of([V1, V1]), [0], 1, 0.05)
+    columns = ("domain", "sub_category", "task_type", "duration")
+    assert len(tests) == len({(column, getattr(row, column)) for row in V1 for column in columns})
+    assert not any(test.significant for test in tests)
+
+
+def test_an_assessment_needs_a_baseline() -> None:
+    with pytest.raises(ScoringError, match="baseline"):
+        assess([Observation(name="tonight", rows=V1)], AlarmSpec())
+    with pytest.raises(ScoringError, match="baseline"):
+        assess([Observation(name="b", rows=[]), Observation(name="t", rows=V1)], AlarmSpec())
+
+
+def test_an_observed_question_is_the_scored_one_with_a_date() -> None:
+    row = scored()
+    observed_row = ObservedQuestion.of(row, "2026-11-21")
+    assert observed_row.observation == "2026-11-21"
+    assert observed_row.question_id == row.question_id
+
+
+def test_the_simulation_counts_what_assessments_report() -> None:
+    benchmark, spec = SimulatedBenchmark(videos=20), AlarmSpec()
+    observations = draw_runs(np.random.default_rng(5), benchmark, 8, v2=False)
+    for rows in observations[5:]:
+        for place, row in enumerate(rows):
+            if place % 2:
+                rows[place] = replace(row, outcome=Outcome.INCORRECT, extracted_answer=Letter.B)
+    counted = new_alarms(observations, spec)
+    assert any(counted["accuracy"])
+    named = [Observation(name=f"{n:02d}", rows=rows) for n, rows in enumerate(observations)]
+    for run in range(1, len(named)):
+        findings = assess(named[: run + 1], spec).findings
+        reported = {finding.check.value: finding.is_new for finding in findings}
+        assert {check: reported[check] for check in counted} == {
+            check: runs[run - 1] for check, runs in counted.items()
+        }
+
+
+def test_all_tests_together_keep_the_budget_while_nothing_changes() -> None:
+    found = simulate_checks(SimulatedBenchmark(videos=30), nights=60, histories=5, seed=6, v2=False)
+    assert set(found.by_test) == {"accuracy", "marginals", "flips", "unreadable"}
+    assert (found.nights, found.allowed) == (300, 5)
+    assert found.false_alarms <= 11, "more than 11 have a probability of 1 in 200"

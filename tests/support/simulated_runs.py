@@ -1,0 +1,253 @@
+"""Simulated nightly runs of a model that does not change, or that gets worse at some point.
+
+Every question has a probability of being answered correctly that is the same in every run. Most
+are nearly certain; the others flip between two runs of one model.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.support.scored_rows import scored
+from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter
+from videomme_pipeline.scoring.nightly.alarm import Counts, Measure, threshold_for, watch
+from videomme_pipeline.scoring.nightly.assess import runs_per_false_alarm, watch_check
+from videomme_pipeline.scoring.nightly.history import history_of
+from videomme_pipeline.scoring.nightly.marginals import worse_marginals
+from videomme_pipeline.scoring.nightly.policy import SHARING_THE_BUDGET, AlarmSpec, NightlyCheck
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.estimates import (
+    minimal_detectable_effect,
+    paired_difference,
+)
+
+UNCERTAIN = 0.2
+"""Share of the questions whose answer is a toss-up."""
+FLIPPED = 0.02
+"""Probability that one of the other answers is not the usual one."""
+VARIATION = 0.25
+"""Largest distance of a toss-up's probability from one half."""
+FAILED = 0.003
+UNREADABLE = 0.02
+"""Shares of answers that are missing or contain no letter, in any run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedBenchmark:
+    """A benchmark of `videos` with `per_video` questions each, as one model answers it."""
+
+    videos: int = 900
+    per_video: int = 3
+
+    def chances(self, generator: np.random.Generator) -> NDArray[np.float64]:
+        """The probability of a correct answer, shape (videos, per_video)."""
+        kinds = generator.random(self.videos * self.per_video)
+        spread = generator.uniform(-VARIATION, VARIATION, kinds.size)
+        certain = np.where(kinds < (1 + UNCERTAIN) / 2 + 0.1, 1 - FLIPPED, FLIPPED)
+        chances = np.where(kinds < UNCERTAIN, 0.5 + spread, certain)
+        return chances.reshape(self.videos, self.per_video)
+
+    @property
+    def discordance(self) -> float:
+        """The share of questions that exactly one of two runs answers correctly."""
+        toss_up = 0.5 - 2 * VARIATION**2 / 3
+        return UNCERTAIN * toss_up + (1 - UNCERTAIN) * 2 * FLIPPED * (1 - FLIPPED)
+
+    @property
+    def detectable_drop(self) -> float:
+        """The drop that one comparison of two runs detects with 80% power at a 5% level."""
+        return minimal_detectable_effect(
+            questions=self.videos * self.per_video,
+            videos=self.videos,
+            discordance=self.discordance,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedAlarms:
+    """Alarms of the accuracy test over some histories.
+
+    Delays count runs, 1 for the first run of the drop. `alarms_of_t_test` is the count without
+    the policy: a paired t-test of every run against the baseline at 5%.
+    """
+
+    nights: int
+    alarms: int
+    alarms_of_t_test: int
+    worst_history: int
+    worst_history_of_t_test: int
+    median_delay: float
+    mean_delay: float
+    missed: int
+
+
+def simulate_alarms(
+    benchmark: SimulatedBenchmark,
+    *,
+    drop: float,
+    changes_at: int,
+    nights: int,
+    histories: int,
+    budget: float,
+    seed: int,
+) -> SimulatedAlarms:
+    """Simulate a baseline and `nights` runs; from run `changes_at` on, accuracy is lower."""
+    threshold = threshold_for(budget)
+    alarms, alarms_of_t_test, delays = [], [], []
+    for number in range(histories):
+        generator = np.random.default_rng([seed, number])
+        chances = benchmark.chances(generator)
+        lower = chances * (1 - drop / chances.mean())
+        wrong = np.stack(
+            [
+                (generator.random(chances.shape) >= (chances if run < changes_at else lower))
+                .sum(axis=1)
+                .astype(np.int64)
+                for run in range(nights + 1)
+            ]
+        )
+        states = watch(_measure_of(wrong), np.ones_like(wrong, bool), threshold)
+        alarms.append(sum(state.is_new for state in states))
+        alarms_of_t_test.append(sum(_is_worse(wrong[0], run) for run in wrong[1:]))
+        in_alarm = [run for run, state in enumerate(states, start=1) if state.in_alarm]
+        after = [run - changes_at + 1 for run in in_alarm if run >= changes_at]
+        delays.append(after[0] if after else None)
+    reported = [delay for delay in delays if delay is not None]
+    return SimulatedAlarms(
+        nights=nights * histories,
+        alarms=sum(alarms),
+        alarms_of_t_test=sum(alarms_of_t_test),
+        worst_history=max(alarms),
+        worst_history_of_t_test=max(alarms_of_t_test),
+        median_delay=median(reported) if reported else float(nights),
+        mean_delay=sum(reported) / len(reported) if reported else float(nights),
+        missed=delays.count(None),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedChecks:
+    """Alarms of all tests of the default policy while nothing changes.
+
+    `false_alarms` counts runs in which any test failed anew; `by_test` counts each test.
+    """
+
+    nights: int
+    allowed: float
+    false_alarms: int
+    worst_history: int
+    by_test: dict[str, int]
+
+
+def simulate_checks(
+    benchmark: SimulatedBenchmark, *, nights: int, histories: int, seed: int, v2: bool
+) -> SimulatedChecks:
+    """Simulate a baseline and `nights` runs of an unchanged model under the default policy."""
+    spec = AlarmSpec()
+    by_test: Counter[str] = Counter()
+    alarms = []
+    for number in range(histories):
+        rows = draw_runs(np.random.default_rng([seed, number]), benchmark, nights, v2=v2)
+        alarms_by_test = new_alarms(rows, spec)
+        by_test.update({check: sum(runs) for check, runs in alarms_by_test.items()})
+        alarms.append(sum(any(run) for run in zip(*alarms_by_test.values(), strict=True)))
+    return SimulatedChecks(
+        nights=nights * histories,
+        allowed=nights * histories / spec.nights_per_false_alarm,
+        false_alarms=sum(alarms),
+        worst_history=max(alarms),
+        by_test=dict(by_test),
+    )
+
+
+def draw_runs(
+    generator: np.random.Generator, benchmark: SimulatedBenchmark, nights: int, *, v2: bool
+) -> list[list[ScoredQuestion]]:
+    """The rows of a baseline and of `nights` runs, a few of them unreadable or failed.
+
+    Wrong letters flip too. The labels have the shape of the real benchmarks'.
+    """
+    chances = benchmark.chances(generator)
+    runs = []
+    for _ in range(nights + 1):
+        right = generator.random(chances.shape) < chances
+        odd = generator.random(chances.shape)
+        letters = generator.integers(0, 3, chances.shape)
+        runs.append(
+            [
+                _row(video, place, bool(right[video, place]), odd[video, place], letters, v2=v2)
+                for video in range(benchmark.videos)
+                for place in range(benchmark.per_video)
+            ]
+        )
+    return runs
+
+
+def new_alarms(runs: Sequence[Sequence[ScoredQuestion]], spec: AlarmSpec) -> dict[str, list[bool]]:
+    """For every test that shares the budget: True for the runs in which it fails anew."""
+    history = history_of(runs)
+    budget = runs_per_false_alarm(spec, history)
+    accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budget)
+    alarms: dict[str, list[bool]] = {}
+    for check in SHARING_THE_BUDGET:
+        if check is NightlyCheck.GROUP_SCORE and not history.has_groups:
+            continue
+        if check is NightlyCheck.MARGINALS:
+            alarms[check.value] = [
+                worse_marginals(history, accuracy_states, run, budget)[1]
+                for run in range(1, len(runs))
+            ]
+        else:
+            states = watch_check(check, history, budget)
+            alarms[check.value] = [state.is_new for state in states]
+    return alarms
+
+
+def _row(
+    video: int, place: int, right: bool, odd: float, letters: Counts, *, v2: bool
+) -> ScoredQuestion:
+    outcome = Outcome.CORRECT if right else Outcome.INCORRECT
+    if odd < FAILED:
+        outcome = Outcome.FAILED
+    elif odd < FAILED + UNREADABLE:
+        outcome = Outcome.UNREADABLE
+    answered = outcome in (Outcome.CORRECT, Outcome.INCORRECT)
+    letter = Letter.A if right else list(Letter)[1 + int(letters[video, place])]
+    labels: dict[str, Any] = (
+        {
+            "group_type": (GroupType.RELEVANCE, GroupType.LOGIC)[video % 3 == 0],
+            "group_structure": "4" if video % 3 else "[1,2,3,4]",
+            "level": 1 + video % 3,
+            "second_head": f"head {video % 12}",
+            "third_head": f"head {video % 30}",
+        }
+        if v2
+        else {
+            "domain": f"domain {video % 6}",
+            "sub_category": f"category {video % 30}",
+            "task_type": f"task {(video + place) % 12}",
+            "duration": tuple(Duration)[video % 3],
+        }
+    )
+    return scored(
+        f"{video:03d}-{place + 1}",
+        outcome,
+        video_id=f"{video:03d}",
+        extracted_answer=letter if answered else None,
+        **labels,
+    )
+
+
+def _measure_of(wrong: Counts) -> Measure:
+    return lambda runs: wrong[list(runs)]
+
+
+def _is_worse(baseline: NDArray[np.int64], run: NDArray[np.int64]) -> bool:
+    """The decision of a two-sided test at 5%, as in `compare`, and only if the run is worse."""
+    found = paired_difference(run, baseline, list(range(baseline.size)))
+    return found.difference.mean > 0 and found.p_value <= 0.05

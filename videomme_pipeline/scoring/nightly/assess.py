@@ -1,0 +1,322 @@
+"""The assessment of a nightly run: every check that applies, with a summary for people.
+
+The statistics are in `alarm`, `marginals` and `compare`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.nightly.alarm import (
+    AlarmState,
+    Counts,
+    Mask,
+    Measure,
+    threshold_for,
+    watch,
+)
+from videomme_pipeline.scoring.nightly.history import GROUP_UNITS, History, history_of
+from videomme_pipeline.scoring.nightly.marginals import worse_marginals
+from videomme_pipeline.scoring.nightly.observation import Observation
+from videomme_pipeline.scoring.nightly.policy import (
+    SHARING_THE_BUDGET,
+    AlarmSpec,
+    NightlyCheck,
+    Severity,
+)
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.compare import Comparison, compare
+from videomme_pipeline.scoring.statistics.estimates import (
+    PairedDifference,
+    minimal_detectable_effect,
+)
+
+_DEFAULT_DISCORDANCE = 0.25
+_NAMED_MARGINALS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightlyFinding:
+    """The result of one check of one run. `is_new` marks the first run that failed it."""
+
+    check: NightlyCheck
+    severity: Severity
+    passed: bool
+    is_new: bool
+    summary: str
+    measures: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """The results of all checks of one nightly run.
+
+    The comparisons are this run minus the other one, or None if no question was answered in
+    both. `detectable_drop` is the drop that a comparison of two such runs detects with 80% power
+    at a 5% level.
+    """
+
+    evaluation: str
+    date: str
+    findings: tuple[NightlyFinding, ...]
+    against_baseline: Comparison | None
+    against_last_night: Comparison | None
+    detectable_drop: float | None
+
+    @property
+    def new_findings(self) -> list[NightlyFinding]:
+        """The failed checks that had not failed the run before."""
+        return [finding for finding in self.findings if finding.is_new]
+
+
+def assess(observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int = 1) -> Assessment:
+    """The assessment of the last of `observations`; the first one is the baseline.
+
+    `tracked` is the number of evaluations that share the budget of false alarms.
+
+    Raises:
+        ScoringError: if there is no baseline with rows, or no nightly run.
+    """
+    if len(observations) < 2:
+        raise ScoringError("a nightly run needs a baseline before it; run the evaluation first")
+    baseline, previous, tonight = observations[0], observations[-2], observations[-1]
+    history = history_of([observation.rows for observation in observations])
+    against_baseline = _compared(tonight, baseline)
+    budget = runs_per_false_alarm(spec, history, tracked)
+    dates = [observation.name for observation in observations]
+    accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budget)
+    findings: list[NightlyFinding] = []
+    for check in NightlyCheck:
+        if not _applies(check, spec, history):
+            continue
+        severity = spec.severity[check]
+        if check is NightlyCheck.MARGINALS:
+            findings.append(_marginals_finding(history, accuracy_states, budget, severity))
+        elif check in SHARING_THE_BUDGET:
+            states = (
+                accuracy_states
+                if check is NightlyCheck.ACCURACY
+                else watch_check(check, history, budget)
+            )
+            findings.append(
+                _test_finding(check, history, states, budget, dates, against_baseline, severity)
+            )
+        else:
+            findings.append(_limit_finding(check, observations, spec))
+    return Assessment(
+        evaluation=tonight.rows[0].evaluation if tonight.rows else baseline.rows[0].evaluation,
+        date=tonight.name,
+        findings=tuple(findings),
+        against_baseline=against_baseline,
+        against_last_night=None if len(observations) == 2 else _compared(tonight, previous),
+        detectable_drop=detectable_drop(tonight.rows, against_baseline),
+    )
+
+
+def detectable_drop(
+    rows: Sequence[ScoredQuestion], compared: Comparison | None = None
+) -> float | None:
+    """The drop that a comparison of two such runs detects, or None for a single video.
+
+    The share of answers that change between right and wrong is taken from `compared`; without
+    it, 0.25 is assumed.
+    """
+    videos = len({row.video_id for row in rows})
+    if videos < 2:
+        return None
+    discordance = _DEFAULT_DISCORDANCE
+    if compared is not None:
+        changed = len(compared.won) + len(compared.lost)
+        discordance = max(1, changed) / compared.accuracy.difference.values
+    return minimal_detectable_effect(questions=len(rows), videos=videos, discordance=discordance)
+
+
+def runs_per_false_alarm(spec: AlarmSpec, history: History, tracked: int = 1) -> float:
+    """The runs per false alarm allowed to each test so that all tests stay within the budget."""
+    tests = [check for check in SHARING_THE_BUDGET if _applies(check, spec, history)]
+    return spec.nights_per_false_alarm * max(1, len(tests)) * tracked
+
+
+def watch_check(check: NightlyCheck, history: History, budget: float) -> list[AlarmState]:
+    """The states of one test for every nightly run, with one false alarm in `budget` runs."""
+    return watch(*_measure(check, history), threshold_for(budget))
+
+
+def _applies(check: NightlyCheck, spec: AlarmSpec, history: History) -> bool:
+    if check is NightlyCheck.GROUP_SCORE and not history.has_groups:
+        return False
+    return spec.severity[check] is not Severity.OFF
+
+
+def _measure(check: NightlyCheck, history: History) -> tuple[Measure, Mask]:
+    measures: dict[NightlyCheck, Measure] = {
+        NightlyCheck.ACCURACY: history.wrong,
+        NightlyCheck.GROUP_SCORE: history.missed_points,
+        NightlyCheck.FLIPS: history.unusual,
+        NightlyCheck.UNREADABLE: history.unreadable,
+    }
+    is_group_score = check is NightlyCheck.GROUP_SCORE
+    return measures[check], history.whole_groups if is_group_score else history.complete
+
+
+def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
+    check: NightlyCheck,
+    history: History,
+    states: Sequence[AlarmState],
+    budget: float,
+    dates: Sequence[str],
+    compared: Comparison | None,
+    severity: Severity,
+) -> NightlyFinding:
+    state, run = states[-1], len(states)
+    measure, valid = _measure(check, history)
+    runs = [*state.reference, run]
+    tonight, before = _rates(measure(runs), valid[runs], history, check)
+    if state.in_alarm:
+        since = dates[run if state.since is None else state.since]
+        decision = (
+            f"This is a real change since {since}: noise alone raises this alarm once in "
+            f"{budget:,.0f} runs"
+        )
+    else:
+        decision = f"Within the noise (p = {state.p_value:.3f})"
+    return NightlyFinding(
+        check=check,
+        severity=severity,
+        passed=not state.in_alarm,
+        is_new=state.is_new,
+        summary=(
+            f"{_TITLES[check]} {tonight:.1%}, in earlier runs {before:.1%}"
+            f"{_difference_text(check, compared)}. {decision}"
+        ),
+        measures={
+            "tonight": tonight,
+            "before": before,
+            "p_value": state.p_value,
+            "evidence": state.evidence,
+            "alarm_at": threshold_for(budget),
+        },
+    )
+
+
+def _difference_text(check: NightlyCheck, compared: Comparison | None) -> str:
+    difference = _difference(check, compared)
+    if difference is None:
+        return ""
+    estimate, points = difference.difference, 100 if check is NightlyCheck.ACCURACY else 1
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return (
+        f"; {estimate.mean * points:+.1f} points against the baseline (95% CI "
+        f"{estimate.low * points:+.1f} to {estimate.high * points:+.1f}, clustered by video)"
+    )
+
+
+def _marginals_finding(
+    history: History, accuracy_states: Sequence[AlarmState], budget: float, severity: Severity
+) -> NightlyFinding:
+    worse, is_new = worse_marginals(history, accuracy_states, len(accuracy_states), budget)
+    named = ", ".join(
+        f"{test.column} {test.value} ({test.before:.1%} to {test.tonight:.1%})"
+        for test in worse[:_NAMED_MARGINALS]
+    )
+    more = f" and {len(worse) - _NAMED_MARGINALS} more" if len(worse) > _NAMED_MARGINALS else ""
+    return NightlyFinding(
+        check=NightlyCheck.MARGINALS,
+        severity=severity,
+        passed=not worse,
+        is_new=is_new,
+        summary=(
+            f"worse in {named}{more}. This is a real change: noise alone causes this once in "
+            f"{budget:,.0f} runs (Benjamini–Hochberg over all facets)"
+            if worse
+            else "no part of the benchmark is worse beyond the noise"
+        ),
+        measures={"worse_cells": float(len(worse))},
+    )
+
+
+def _limit_finding(
+    check: NightlyCheck, observations: Sequence[Observation], spec: AlarmSpec
+) -> NightlyFinding:
+    limits = {
+        NightlyCheck.FAILED: spec.max_failed_rate,
+        NightlyCheck.LATENCY: spec.max_latency_ratio,
+        NightlyCheck.COST: spec.max_cost_ratio,
+    }
+    limit, baseline = limits[check], observations[0].rows
+    tonight, previous = (_limited(check, observations[place].rows, baseline) for place in (-1, -2))
+    passed = tonight is None or tonight <= limit
+    if tonight is None:
+        summary = f"{_TITLES[check]} is unknown"
+    elif check is NightlyCheck.FAILED:
+        summary = f"{tonight:.1%} of the questions got no answer (limit {limit:.1%})"
+    else:
+        summary = f"{_TITLES[check]} is {tonight:.2f} times the baseline's (limit {limit:g})"
+    return NightlyFinding(
+        check=check,
+        severity=spec.severity[check],
+        passed=passed,
+        is_new=not passed and (previous is None or previous <= limit),
+        summary=summary,
+        measures={} if tonight is None else {"tonight": tonight, "limit": limit},
+    )
+
+
+def _limited(
+    check: NightlyCheck, rows: Sequence[ScoredQuestion], baseline: Sequence[ScoredQuestion]
+) -> float | None:
+    """The number that a limit applies to: the rate of failures, or a ratio to the baseline."""
+    if check is NightlyCheck.FAILED:
+        return fmean(row.outcome is Outcome.FAILED for row in rows) if rows else None
+    column = "latency_seconds" if check is NightlyCheck.LATENCY else "cost_dollars"
+    average = median if check is NightlyCheck.LATENCY else fmean
+    values, usual = (
+        [value for row in group if (value := getattr(row, column)) is not None]
+        for group in (rows, baseline)
+    )
+    if not values or not usual or not average(usual):
+        return None
+    return average(values) / average(usual)
+
+
+def _rates(
+    counts: Counts, valid: Mask, history: History, check: NightlyCheck
+) -> tuple[float, float]:
+    """The rates of the last run and of the runs before it, as fractions of 1."""
+    per_video = history.answers.shape[1] / history.missed.shape[1]
+    most = float(GROUP_UNITS) if check is NightlyCheck.GROUP_SCORE else per_video
+    tonight, before = (
+        float(counts[part][valid[part]].mean()) / most if valid[part].any() else 0.0
+        for part in (slice(-1, None), slice(None, -1))
+    )
+    if check in (NightlyCheck.ACCURACY, NightlyCheck.GROUP_SCORE):
+        return 1 - tonight, 1 - before
+    return tonight, before
+
+
+def _difference(check: NightlyCheck, compared: Comparison | None) -> PairedDifference | None:
+    if compared is None:
+        return None
+    if check is NightlyCheck.ACCURACY:
+        return compared.accuracy
+    return compared.group_score if check is NightlyCheck.GROUP_SCORE else None
+
+
+def _compared(tonight: Observation, other: Observation) -> Comparison | None:
+    try:
+        return compare(tonight.rows, other.rows)
+    except ScoringError:
+        return None
+
+
+_TITLES: Mapping[NightlyCheck, str] = {
+    NightlyCheck.ACCURACY: "accuracy",
+    NightlyCheck.GROUP_SCORE: "group score",
+    NightlyCheck.FLIPS: "unusual answers",
+    NightlyCheck.UNREADABLE: "unreadable answers",
+    NightlyCheck.FAILED: "the share of failed requests",
+    NightlyCheck.LATENCY: "the median latency",
+    NightlyCheck.COST: "the cost per question",
+}

@@ -1,0 +1,127 @@
+"""The runs of one evaluation as arrays: a row per run, the baseline first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.nightly.alarm import Counts, Mask
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.compare import V1_MARGINALS, V2_MARGINALS
+from videomme_pipeline.scoring.statistics.groups import score_groups
+
+GROUP_UNITS = 240
+"""Every group score is a whole multiple of 1/240 of the full score."""
+
+_OUTCOMES = list(Outcome)
+_LETTER_NAMES = list(Letter)
+_LETTERS = 1 + len(_LETTER_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Everything observed of one evaluation; rows are runs, the baseline first.
+
+    `answers` has a column per question and repeat ever asked and contains outcome and letter as
+    one number, or -1 if there was no answer. `videos` (video number) and `labels` (values by
+    facet) describe these columns. `missed` and `whole_groups` have a column per video: the 240ths
+    of the full score that its v2 group lacks, and whether the group was answered completely.
+    """
+
+    answers: Counts
+    videos: Counts
+    labels: dict[str, NDArray[np.str_]]
+    missed: Counts
+    whole_groups: Mask
+
+    @property
+    def complete(self) -> Mask:
+        """Videos of which every question was answered, by run."""
+        complete: Mask = self._by_video(self.answers < 0) == 0
+        return complete
+
+    @property
+    def has_groups(self) -> bool:
+        return bool(np.any(self.whole_groups))
+
+    def wrong(self, runs: Sequence[int], only: NDArray[np.bool_] | None = None) -> Counts:
+        """Answers per video that are not correct; with `only`, to these questions."""
+        wrong = self.answers[list(runs)] // _LETTERS != _OUTCOMES.index(Outcome.CORRECT)
+        return self._by_video(wrong if only is None else wrong & only)
+
+    def unreadable(self, runs: Sequence[int]) -> Counts:
+        """Answers per video without a letter."""
+        unreadable = _OUTCOMES.index(Outcome.UNREADABLE)
+        return self._by_video(self.answers[list(runs)] // _LETTERS == unreadable)
+
+    def unusual(self, runs: Sequence[int]) -> Counts:
+        """Answers per video that differ from the most frequent one in `runs`.
+
+        Two runs have no most frequent answer yet: how often an unchanged model flips is learned
+        from the runs themselves.
+        """
+        answers = self.answers[list(runs)]
+        codes = range(len(_OUTCOMES) * _LETTERS)
+        times = np.stack([(answers == code).sum(axis=0) for code in codes])
+        own = np.take_along_axis(times, np.maximum(answers, 0), axis=0)
+        return self._by_video((own < times.max(axis=0)) & (answers >= 0))
+
+    def missed_points(self, runs: Sequence[int]) -> Counts:
+        """What each group lacks of its full score, in 240ths."""
+        return self.missed[list(runs)]
+
+    def _by_video(self, marks: NDArray[np.bool_]) -> Counts:
+        # The questions of a video are adjacent columns.
+        starts = np.flatnonzero(np.diff(self.videos, prepend=-1))
+        return np.add.reduceat(marks.astype(np.int64), starts, axis=1)
+
+
+def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
+    """The history of one evaluation from the rows of its baseline and of each nightly run.
+
+    Raises:
+        ScoringError: if the baseline has no rows.
+    """
+    if not runs or not runs[0]:
+        raise ScoringError(
+            "a nightly run needs a baseline to be compared with; run the evaluation first"
+        )
+    asked = {_key(row): row for rows in runs for row in rows}
+    columns = {key: number for number, key in enumerate(sorted(asked))}
+    video_ids = sorted({video_id for video_id, _, _ in columns})
+    videos = {video_id: number for number, video_id in enumerate(video_ids)}
+    answers = np.full((len(runs), len(columns)), -1, dtype=np.int64)
+    missed = np.zeros((len(runs), len(videos)), dtype=np.int64)
+    groups = np.zeros((len(runs), len(videos)), dtype=np.int64)
+    for number, rows in enumerate(runs):
+        for row in rows:
+            if row.outcome is not Outcome.FAILED:
+                answers[number, columns[_key(row)]] = _answer(row)
+        for group in score_groups(rows)[0]:
+            video = videos[group.video_id]
+            missed[number, video] += round((100 - group.score) / 100 * GROUP_UNITS)
+            groups[number, video] += Outcome.FAILED not in group.outcomes
+    repeats = 1 + max(repeat for _, _, repeat in columns)
+    return History(
+        answers=answers,
+        videos=np.array([videos[video_id] for video_id, _, _ in columns], dtype=np.int64),
+        labels={
+            facet: np.array([str(getattr(asked[key], facet) or "") for key in columns])
+            for facet in (*V1_MARGINALS, *V2_MARGINALS)
+        },
+        missed=missed,
+        whole_groups=groups == repeats,
+    )
+
+
+def _key(row: ScoredQuestion) -> tuple[str, str, int]:
+    return (row.video_id, row.question_id, row.sample)
+
+
+def _answer(row: ScoredQuestion) -> int:
+    """Outcome and letter as one number."""
+    letter = 0 if row.extracted_answer is None else 1 + _LETTER_NAMES.index(row.extracted_answer)
+    return _OUTCOMES.index(row.outcome) * _LETTERS + letter

@@ -1,0 +1,102 @@
+"""The values of the facets that a nightly run scores worse on: a domain, a task type, a level."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from videomme_pipeline.scoring.nightly.alarm import (
+    AlarmState,
+    Counts,
+    Mask,
+    exchangeability_p_value,
+)
+from videomme_pipeline.scoring.nightly.history import GROUP_UNITS, History
+from videomme_pipeline.scoring.statistics.compare import V1_MARGINALS, V2_MARGINALS
+from videomme_pipeline.scoring.statistics.estimates import benjamini_hochberg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginalTest:
+    """The test of one value of one facet in one run.
+
+    `tonight` and `before` are scores as fractions of 1. `significant` is the decision after
+    Benjamini–Hochberg correction.
+    """
+
+    column: str
+    value: str
+    tonight: float
+    before: float
+    adjusted_p_value: float
+    significant: bool
+
+
+def marginal_tests(
+    history: History, reference: Sequence[int], run: int, rate: float
+) -> tuple[MarginalTest, ...]:
+    """One test per value of each facet: is `run` worse than the runs of `reference`?
+
+    The Benjamini–Hochberg correction covers all of them: as long as nothing changed, the chance
+    that a run has any significant one is at most `rate`. As in `compare`, questions are compared
+    for v1 and group scores for v2.
+    """
+    runs = [*reference, run]
+    cells = []
+    for column in V2_MARGINALS if history.has_groups else V1_MARGINALS:
+        labels = history.labels[column]
+        for value in sorted(set(labels.tolist()) - {""}):
+            selected = labels == value
+            videos = np.zeros(history.missed.shape[1], dtype=bool)
+            videos[history.videos[selected]] = True
+            if history.has_groups:
+                counts, valid = history.missed_points(runs), history.whole_groups[runs] & videos
+                most = float(GROUP_UNITS)
+            else:
+                counts, valid = history.wrong(runs, selected), history.complete[runs] & videos
+                most = float(selected.sum() / videos.sum())
+            cells.append((column, value, counts, valid, most))
+    p_values = [exchangeability_p_value(counts, valid) for *_, counts, valid, _ in cells]
+    corrected = benjamini_hochberg(p_values, rate)
+    return tuple(
+        MarginalTest(
+            column=column,
+            value=value,
+            tonight=_score(counts[-1:], valid[-1:], most),
+            before=_score(counts[:-1], valid[:-1], most),
+            adjusted_p_value=adjusted,
+            significant=significant,
+        )
+        for (column, value, counts, valid, most), adjusted, significant in zip(
+            cells, corrected.adjusted, corrected.rejected, strict=True
+        )
+        if valid[-1].any() and valid[:-1].any()
+    )
+
+
+def worse_marginals(
+    history: History, accuracy_states: Sequence[AlarmState], run: int, budget: float
+) -> tuple[list[MarginalTest], bool]:
+    """The significant tests of `run` by p-value, and True if any was not significant before.
+
+    "Before" is the run before. Each run is compared with the reference of the accuracy test
+    (`accuracy_states`). Noise alone causes a significant test once in `budget` runs.
+    """
+    worse = _significant(history, accuracy_states, run, budget)
+    known: set[tuple[str, str]] = set()
+    if worse and run > 1:
+        earlier = _significant(history, accuracy_states, run - 1, budget)
+        known = {(test.column, test.value) for test in earlier}
+    return worse, any((test.column, test.value) not in known for test in worse)
+
+
+def _significant(
+    history: History, accuracy_states: Sequence[AlarmState], run: int, budget: float
+) -> list[MarginalTest]:
+    tests = marginal_tests(history, accuracy_states[run - 1].reference, run, 1 / budget)
+    return sorted((t for t in tests if t.significant), key=lambda test: test.adjusted_p_value)
+
+
+def _score(counts: Counts, valid: Mask, most: float) -> float:
+    """The mean score of the valid videos as a fraction of 1; `most` is the worst count."""
+    return 1 - float(counts[valid].mean()) / most

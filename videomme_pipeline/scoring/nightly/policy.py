@@ -1,0 +1,65 @@
+"""What nightly runs are checked for, and how strictly."""
+
+from enum import StrEnum
+
+from pydantic import Field, field_validator
+
+from videomme_pipeline.fingerprint import Spec
+
+
+class NightlyCheck(StrEnum):
+    """A check of every nightly run."""
+
+    ACCURACY = "accuracy"
+    GROUP_SCORE = "group_score"
+    """Only for benchmarks with question groups."""
+    MARGINALS = "marginals"
+    """Every value of every facet, with Benjamini–Hochberg correction."""
+    FLIPS = "flips"
+    """Answers that differ from the usual ones, right or wrong: a sign of another model."""
+    UNREADABLE = "unreadable"
+    FAILED = "failed"
+    LATENCY = "latency"
+    COST = "cost"
+
+
+class Severity(StrEnum):
+    """The consequence of a check that fails."""
+
+    ERROR = "error"
+    WARN = "warn"
+    OFF = "off"
+
+
+SHARING_THE_BUDGET = (
+    NightlyCheck.ACCURACY,
+    NightlyCheck.GROUP_SCORE,
+    NightlyCheck.MARGINALS,
+    NightlyCheck.FLIPS,
+    NightlyCheck.UNREADABLE,
+)
+"""The statistical tests. The other checks compare a number with a fixed limit."""
+
+_DEFAULT_SEVERITY = dict.fromkeys(NightlyCheck, Severity.ERROR) | dict.fromkeys(
+    (NightlyCheck.FLIPS, NightlyCheck.LATENCY, NightlyCheck.COST), Severity.WARN
+)
+
+
+class AlarmSpec(Spec):
+    """`alarm:` in nightly.yaml."""
+
+    nights_per_false_alarm: float = Field(default=60.0, ge=2)
+    """The mean number of nightly runs between false alarms of all tests of all tracked
+    evaluations together, which share this budget evenly."""
+    severity: dict[NightlyCheck, Severity] = Field(default_factory=dict, validate_default=True)
+    """Severity by check. A check that is `off` leaves its share of the budget to the others."""
+    max_failed_rate: float = Field(default=0.02, ge=0, le=1)
+    max_latency_ratio: float = Field(default=2.0, gt=0)
+    """Limit of the median latency of a request, as a multiple of the baseline's."""
+    max_cost_ratio: float = Field(default=1.5, gt=0)
+    """Limit of the mean US dollars per question, as a multiple of the baseline's."""
+
+    @field_validator("severity")
+    @classmethod
+    def _complete(cls, severity: dict[NightlyCheck, Severity]) -> dict[NightlyCheck, Severity]:
+        return _DEFAULT_SEVERITY | severity
