@@ -16,7 +16,7 @@ from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.frames.cache import frame_recipe_fingerprint
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.prompts.render import RENDER_VERSION
-from videomme_pipeline.responses.response import RESPONSE_VERSION
+from videomme_pipeline.responses.requests import RESPONSE_VERSION
 from videomme_pipeline.scoring.readers.read_answer import READER_VERSIONS
 from videomme_pipeline.scoring.score import SCORE_VERSION
 from videomme_pipeline.subtitles.align import ALIGN_VERSION

@@ -31,8 +31,9 @@ from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import Decoding, Request
-from videomme_pipeline.responses.collect import Plan, VideoRequests, collect_now
+from videomme_pipeline.responses.collect import collect_now
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
 
 FRAMES = 32
 FRAME_BYTES = 40_000
@@ -115,7 +116,7 @@ async def _bodies_per_second(video: VideoRequests, base_url: str, count: int) ->
 def _collect(journal_path: Path, asked: Sequence[VideoRequests], base_url: str) -> float:
     """Seconds for one collection."""
     model = OpenAICompatibleModel(EndpointSpec(name="m", base_url=base_url), api_key="key")
-    plan = Plan(evaluation="measured", limits=Limits(concurrency=IN_FLIGHT))
+    plan = RequestPlan(evaluation="measured", limits=Limits(concurrency=IN_FLIGHT))
     began = time.perf_counter()
     with Journal(journal_path) as journal:
         answered = sum(1 for item in collect_now(asked, model, journal, plan) if not item.error)

@@ -16,7 +16,6 @@ from assets.stages.scores import Scores
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
-from videomme_pipeline.responses.collect import VideoRequests
 from videomme_pipeline.responses.estimate import (
     CHARACTERS_PER_TOKEN,
     LONGEST_ANSWER_TOKENS,
@@ -24,9 +23,9 @@ from videomme_pipeline.responses.estimate import (
     OpenVideo,
     between,
     estimate_cost,
-    request_fingerprints,
 )
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.requests import VideoRequests, planned_requests
 from videomme_pipeline.scoring.readers.judge import (
     RULE,
     Judge,
@@ -118,8 +117,8 @@ def _open_videos(
                 texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
                 frames = len(video.frame_digests)
                 if journal is not None:
-                    wanted = request_fingerprints(video, evaluation.model.identity, plan)
-                    requests -= len(journal.settled(wanted))
+                    wanted = planned_requests(video, evaluation.model.identity, plan)
+                    requests -= len(journal.settled(item.fingerprint for item in wanted))
             yield OpenVideo(
                 requests=requests,
                 text_characters=sum(map(len, texts)) // len(texts),

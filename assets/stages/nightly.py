@@ -28,7 +28,7 @@ from videomme_pipeline.evaluation import Configuration, Evaluation
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.reports.alerts import Alert, alert_urls, night_alert, send
 from videomme_pipeline.reports.history import keep_findings
-from videomme_pipeline.responses.collect import VideoRequests
+from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import Response, never_answered
 from videomme_pipeline.scoring.nightly.assess import (
     Assessment,

@@ -21,11 +21,10 @@ from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.prompts.render import Prompt
-from videomme_pipeline.responses import collect
-from videomme_pipeline.responses.collect import Plan, VideoRequests
+from videomme_pipeline.responses.collect import AskingProgress, collect_now
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.requests import RESPONSE_VERSION, RequestPlan, VideoRequests
 from videomme_pipeline.responses.response import (
-    RESPONSE_VERSION,
     AttemptRow,
     Response,
     never_answered,
@@ -164,12 +163,12 @@ def open_journal(benchmark: Benchmark, evaluation: Evaluation) -> Journal:
     return Journal(benchmark.store.journal, flushes_every_commit=evaluation.model.costs_money)
 
 
-def plan_of(evaluation: Evaluation, observation: str | None = None) -> Plan:
+def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPlan:
     """How an evaluation asks; an `observation` (a date) asks anew."""
-    return Plan(
+    return RequestPlan(
         evaluation=evaluation.name,
         decoding=evaluation.decoding,
-        samples=evaluation.samples,
+        repeats=evaluation.samples,
         schedule=evaluation.model.request_schedule,
         observation=observation,
         limits=evaluation.model.limits,
@@ -193,7 +192,7 @@ def ask_model(
     spec: ModelSpec,
     requests: Sequence[VideoRequests],
     journal: Journal,
-    plan: Plan,
+    plan: RequestPlan,
 ) -> Iterator[Response]:
     """Every response to `requests`, as it comes, within what the run may still spend.
 
@@ -205,13 +204,13 @@ def ask_model(
     if spec.costs_money:
         plan = replace(plan, max_cost_dollars=spending.left_dollars)
     what = f"{plan.evaluation}: responses"
-    total = sum(len(request.questions) for request in requests) * plan.samples
+    total = sum(len(request.questions) for request in requests) * plan.repeats
     spent_before = spending.spent_dollars
 
-    def spent(progress: collect.Progress) -> None:
+    def spent(progress: AskingProgress) -> None:
         spending.spent_dollars = spent_before + progress.cost_dollars
 
-    collected = collect.collect_now(requests, build_model(spec), journal, plan, on_progress=spent)
+    collected = collect_now(requests, build_model(spec), journal, plan, on_progress=spent)
     with project.asking(spec), closing(collected) as asked:
         try:
             for done, response in enumerate(asked, start=1):

@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.support.made_up_requests import frame_set, letters, prompt, question, videos
+from tests.support.made_up_requests import frame_set, letters, videos
 from tests.support.model_server import (
     ANSWERED,
     PASSING,
@@ -18,7 +18,6 @@ from tests.support.model_server import (
     letter_of,
     sometimes,
 )
-from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import CostLimitError, ModelError, VideoMissingError
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
@@ -27,16 +26,9 @@ from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.pricing import Prices
 from videomme_pipeline.models.spec import Limits, Schedule
 from videomme_pipeline.models.video_llm import Decoding, FailureKind, Reply, Request
-from videomme_pipeline.responses.collect import (
-    Plan,
-    Progress,
-    VideoRequests,
-    collect,
-    collect_now,
-    request_fingerprint,
-    video_fingerprint,
-)
+from videomme_pipeline.responses.collect import AskingProgress, collect, collect_now
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
 from videomme_pipeline.responses.response import Response
 
 FAST = Limits(concurrency=16, deadline_seconds=60)
@@ -51,11 +43,11 @@ def ask(
     journal_path: Path,
     asked: list[VideoRequests],
     model: OpenAICompatibleModel,
-    plan: Plan | None = None,
+    plan: RequestPlan | None = None,
 ) -> list[Response]:
     with Journal(journal_path) as journal:
         return list(
-            collect_now(asked, model, journal, plan or Plan(evaluation="test", limits=FAST))
+            collect_now(asked, model, journal, plan or RequestPlan(evaluation="test", limits=FAST))
         )
 
 
@@ -82,26 +74,26 @@ def test_what_was_answered_is_never_asked_again(tmp_path: Path) -> None:
     with ModelServer() as server:
         before = ask(tmp_path / "journal", videos(4), model_at(server))
         asked = server.request_count
-        seen: list[Progress] = []
+        seen: list[AskingProgress] = []
         with Journal(tmp_path / "journal") as journal:
             after = list(
                 collect_now(
                     videos(4, load=_no_frames),
                     model_at(server),
                     journal,
-                    Plan(evaluation="test", limits=FAST),
+                    RequestPlan(evaluation="test", limits=FAST),
                     on_progress=seen.append,
                 )
             )
     assert server.request_count == asked
     assert sorted(after, key=_id) == sorted(before, key=_id)
-    assert seen[-1] == Progress(answered=12, from_journal=12)
+    assert seen[-1] == AskingProgress(answered=12, from_journal=12)
 
 
 def test_an_observation_asks_an_unchanged_evaluation_anew(tmp_path: Path) -> None:
     with ModelServer() as server:
         ask(tmp_path / "journal", videos(1), model_at(server))
-        plan = Plan(evaluation="test", limits=FAST, observation="2026-11-21")
+        plan = RequestPlan(evaluation="test", limits=FAST, observation="2026-11-21")
         responses = ask(tmp_path / "journal", videos(1), model_at(server), plan)
         ask(tmp_path / "journal", videos(1), model_at(server), plan)
     assert server.request_count == 6
@@ -109,10 +101,10 @@ def test_an_observation_asks_an_unchanged_evaluation_anew(tmp_path: Path) -> Non
 
 
 def test_samples_repeat_each_question_with_other_seeds(tmp_path: Path) -> None:
-    plan = Plan(
+    plan = RequestPlan(
         evaluation="test",
         limits=FAST,
-        samples=3,
+        repeats=3,
         decoding=Decoding(seed=10, temperature=0.7),
     )
     with ModelServer() as server:
@@ -159,7 +151,7 @@ def test_a_refusal_is_recorded_and_final(tmp_path: Path, fault: Fault, kind: Fai
 
 def test_a_failed_question_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
     limits = Limits(concurrency=4, max_attempts=2, max_attempts_generated=1)
-    plan = Plan(evaluation="test", limits=limits)
+    plan = RequestPlan(evaluation="test", limits=limits)
     with ModelServer(faults=first_time(Fault.CUT_BY_LENGTH)) as server:
         failed = ask(tmp_path / "journal", videos(1, 1), model_at(server), plan)
         answered = ask(tmp_path / "journal", videos(1, 1), model_at(server), plan)
@@ -178,7 +170,7 @@ def test_retry_after_is_respected_to_the_second(tmp_path: Path) -> None:
 
 
 def test_the_deadline_of_a_question_includes_its_waits(tmp_path: Path) -> None:
-    plan = Plan(evaluation="test", limits=Limits(concurrency=4, deadline_seconds=2.0))
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4, deadline_seconds=2.0))
     started = time.monotonic()
     with ModelServer(faults=always(Fault.RATE_LIMITED), retry_after_seconds=30) as server:
         limited = ask(tmp_path / "limited", videos(1, 1), model_at(server), plan)
@@ -199,7 +191,7 @@ def test_what_no_question_survives_stops_the_evaluation_at_once(
     limits = Limits(concurrency=2)
     with ModelServer(faults=plan) as server, Journal(tmp_path / "journal") as journal:
         collected = collect_now(
-            videos(50), model_at(server), journal, Plan(evaluation="test", limits=limits)
+            videos(50), model_at(server), journal, RequestPlan(evaluation="test", limits=limits)
         )
         responses: list[Response] = []
         with pytest.raises(ModelError, match="served") as raised:
@@ -216,7 +208,7 @@ def test_an_endpoint_that_is_down_stops_the_evaluation(tmp_path: Path) -> None:
     with ModelServer() as server:
         model = model_at(server)
     with pytest.raises(ModelError, match="20 questions in a row"):
-        ask(tmp_path / "journal", videos(50), model, Plan(evaluation="test", limits=limits))
+        ask(tmp_path / "journal", videos(50), model, RequestPlan(evaluation="test", limits=limits))
 
 
 def test_one_unreadable_video_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -241,9 +233,9 @@ def test_money_stops_the_evaluation_and_more_money_resumes_it(tmp_path: Path) ->
         assert one.cost_dollars is not None
         most = one.cost_dollars * 7.5
 
-        def plan(dollars: float) -> Plan:
+        def plan(dollars: float) -> RequestPlan:
             limits = Limits(concurrency=8, max_cost_dollars=dollars)
-            return Plan(evaluation="test", limits=limits)
+            return RequestPlan(evaluation="test", limits=limits)
 
         with pytest.raises(CostLimitError, match="raise the limit"):
             ask(tmp_path / "journal", videos(4), model_at(server, prices=prices), plan(most))
@@ -258,7 +250,7 @@ def test_money_stops_the_evaluation_and_more_money_resumes_it(tmp_path: Path) ->
 
 
 def test_a_cost_limit_without_a_known_price_is_an_error(tmp_path: Path) -> None:
-    plan = Plan(evaluation="test", limits=Limits(concurrency=8, max_cost_dollars=1.0))
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=8, max_cost_dollars=1.0))
     with ModelServer() as server, pytest.raises(ModelError, match="Set `prices`"):
         ask(tmp_path / "journal", videos(4), model_at(server), plan)
     assert server.request_count == 1
@@ -273,7 +265,7 @@ def test_frames_are_loaded_when_their_turn_comes_and_dropped_after(tmp_path: Pat
 
     with ModelServer(delay_seconds=0.02) as server, Journal(tmp_path / "journal") as journal:
         ahead = []
-        plan = Plan(evaluation="test", limits=Limits(concurrency=3))
+        plan = RequestPlan(evaluation="test", limits=Limits(concurrency=3))
         for number, _ in enumerate(
             collect_now(videos(30, load=load), model_at(server), journal, plan)
         ):
@@ -296,14 +288,14 @@ def test_a_model_that_never_looks_gets_no_frames(tmp_path: Path) -> None:
             return
 
     with Journal(tmp_path / "journal") as journal:
-        plan = Plan(evaluation="test")
+        plan = RequestPlan(evaluation="test")
         responses = list(collect_now(videos(2, load=_no_frames), Blunt(), journal, plan))
     assert {item.raw_output for item in responses} == {"B"}
     assert {item.num_frames for item in responses} == {0}
 
 
 def test_leader_goes_first_and_its_followers_find_the_cache_filled(tmp_path: Path) -> None:
-    plan = Plan(evaluation="test", limits=FAST, schedule=Schedule.LEADER_FOLLOWER)
+    plan = RequestPlan(evaluation="test", limits=FAST, schedule=Schedule.LEADER_FOLLOWER)
     with ModelServer(caches_prefixes=True, delay_seconds=0.02) as server:
         responses = ask(tmp_path / "journal", videos(6), model_at(server), plan)
     cached = sum(item.cached_tokens or 0 for item in responses)
@@ -311,7 +303,7 @@ def test_leader_goes_first_and_its_followers_find_the_cache_filled(tmp_path: Pat
 
 
 def test_adaptive_concurrency_finds_what_the_endpoint_takes(tmp_path: Path) -> None:
-    plan = Plan(evaluation="test", limits=Limits(max_concurrency=64, deadline_seconds=60))
+    plan = RequestPlan(evaluation="test", limits=Limits(max_concurrency=64, deadline_seconds=60))
     # Slow enough that the client, not busy with sending, can have that many on their way.
     with ModelServer(max_in_flight=20, delay_seconds=0.25) as server:
         responses = ask(tmp_path / "journal", videos(100), model_at(server), plan)
@@ -320,7 +312,7 @@ def test_adaptive_concurrency_finds_what_the_endpoint_takes(tmp_path: Path) -> N
 
 
 def test_requests_a_minute_are_spread_evenly(tmp_path: Path) -> None:
-    plan = Plan(evaluation="test", limits=Limits(concurrency=8, requests_per_minute=600))
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=8, requests_per_minute=600))
     with ModelServer() as server:
         ask(tmp_path / "journal", videos(4), model_at(server), plan)
     times = sorted(item.at_seconds for item in server.requests)
@@ -330,7 +322,7 @@ def test_requests_a_minute_are_spread_evenly(tmp_path: Path) -> None:
 def test_two_processes_worth_of_collections_never_ask_twice(tmp_path: Path) -> None:
     async def both(server: ModelServer) -> list[list[Response]]:
         async def one() -> list[Response]:
-            plan = Plan(evaluation="test", limits=Limits(concurrency=4))
+            plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4))
             model = model_at(server)
             with Journal(tmp_path / "journal") as journal:
                 held = [item async for item in collect(videos(10), model, journal, plan)]
@@ -347,7 +339,7 @@ def test_two_processes_worth_of_collections_never_ask_twice(tmp_path: Path) -> N
 
 
 def test_leaving_early_keeps_what_was_answered(tmp_path: Path) -> None:
-    plan = Plan(evaluation="test", limits=Limits(concurrency=4))
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4))
     with ModelServer(delay_seconds=0.01) as server, Journal(tmp_path / "journal") as journal:
         collecting = collect_now(videos(20), model_at(server), journal, plan)
         left_with = [next(collecting) for _ in range(10)]
@@ -362,7 +354,7 @@ def test_leaving_early_keeps_what_was_answered(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_fifth_of_faults_of_every_kind_loses_and_repeats_nothing(tmp_path: Path) -> None:
     faults = sometimes(0.2, (*PASSING, *ANSWERED), seed=3)
-    plan = Plan(
+    plan = RequestPlan(
         evaluation="test", limits=Limits(max_concurrency=32), schedule=Schedule.LEADER_FOLLOWER
     )
     prices = Prices(input=1.0, output=2.0)
@@ -377,37 +369,6 @@ def test_a_fifth_of_faults_of_every_kind_loses_and_repeats_nothing(tmp_path: Pat
     assert len(attempts) == server.request_count == sum(item.attempts for item in responses)
     assert {item.fault for item in server.requests} == {None, *PASSING, *ANSWERED}
     assert spent == pytest.approx(sum(item.cost_dollars or 0 for item in responses))
-
-
-def test_a_change_of_anything_that_changes_an_answer_changes_the_fingerprint(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked = question(1, 1)
-    plan = Plan(evaluation="test")
-
-    def found(
-        name: str = "served",
-        plan: Plan = plan,
-        frames: Sequence[str] = ("a", "b"),
-        asked: Question = asked,
-        sample: int = 0,
-    ) -> str:
-        of_video = video_fingerprint({"name": name}, plan, frames)
-        return request_fingerprint(of_video, asked, prompt(question(1, 1)), sample)
-
-    changed = [
-        found(name="other"),
-        found(plan=Plan(evaluation="test", observation="2026-11-21")),
-        found(plan=Plan(evaluation="test", decoding=Decoding(seed=1))),
-        found(frames=["b", "a"]),
-        found(sample=1),
-        found(asked=question(1, 2)),
-    ]
-    assert len({found(), *changed}) == 7
-    before = found()
-    assert found(plan=Plan(evaluation="renamed", limits=Limits(concurrency=1))) == before
-    monkeypatch.setattr("videomme_pipeline.responses.collect.RESPONSE_VERSION", 99)
-    assert found() != before
 
 
 def _no_frames(video: int) -> FrameSet:

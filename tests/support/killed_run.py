@@ -7,13 +7,14 @@ from tests.support.made_up_requests import videos
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.responses.collect import Plan, collect_now
+from videomme_pipeline.responses.collect import collect_now
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.requests import RequestPlan
 
 
 def main(base_url: str, journal_path: str, count: str) -> None:
     model = OpenAICompatibleModel(EndpointSpec(name="served", base_url=base_url), api_key="key")
-    plan = Plan(evaluation="test", limits=Limits(concurrency=8))
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=8))
     with Journal(Path(journal_path)) as journal:
         for response in collect_now(videos(int(count)), model, journal, plan):
             # Acknowledged: whoever reads this line may rely on it.

@@ -8,7 +8,7 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame, FrameSet
 from videomme_pipeline.models.video_llm import Decoding, Request
 from videomme_pipeline.prompts.render import Prompt
-from videomme_pipeline.responses.collect import VideoRequests
+from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import Response
 
 

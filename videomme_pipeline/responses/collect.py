@@ -8,25 +8,21 @@ belongs to the model; how many go out at once belongs to `admission`.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import getLogger
 
-from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import EndpointDownError, StorageError, VideoMMEError
-from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
-from videomme_pipeline.models.spec import Limits, Schedule
+from videomme_pipeline.models.spec import Schedule
 from videomme_pipeline.models.video_llm import (
-    Decoding,
     FailureKind,
     Reply,
     Request,
     ResponseFailure,
     VideoLLM,
 )
-from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.admission import Budget, Pace, Permits, Priority
 from videomme_pipeline.responses.journal import (
     Attempt,
@@ -35,7 +31,13 @@ from videomme_pipeline.responses.journal import (
     recorded_failure,
     recorded_reply,
 )
-from videomme_pipeline.responses.response import RESPONSE_VERSION, Response
+from videomme_pipeline.responses.requests import (
+    PlannedRequest,
+    RequestPlan,
+    VideoRequests,
+    planned_requests,
+)
+from videomme_pipeline.responses.response import Response
 from videomme_pipeline.responses.retry import retry_delay_seconds
 
 LEASE_SECONDS = 60.0
@@ -50,22 +52,7 @@ _log = getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VideoRequests:
-    """Everything that one video is asked.
-
-    `frame_digests` stand for the frames in their order as the model sees them, so that it is known
-    whether a question was asked before without reading a picture; `load_frames` reads them and is
-    called at most once, in a thread, when a question has to be asked.
-    """
-
-    video_id: str
-    questions: Sequence[tuple[Question, Prompt]]
-    frame_digests: Sequence[str]
-    load_frames: Callable[[], FrameSet]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class AskingProgress:
     """How far a collection is. Tokens and dollars are those of this run's requests."""
 
     answered: int = 0
@@ -80,58 +67,13 @@ class Progress:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How one evaluation asks: everything about it that is not a question or a model.
-
-    `evaluation` is the name that responses carry and money is counted under. `samples` repeats
-    each question. `observation` (a date, say) asks an unchanged evaluation anew.
-    """
-
-    evaluation: str
-    decoding: Decoding = field(default_factory=Decoding)
-    samples: int = 1
-    schedule: Schedule = Schedule.TOGETHER
-    observation: str | None = None
-    limits: Limits = field(default_factory=Limits)
-    max_cost_dollars: float | None = None
-    """What this collection may cost, beside what `limits` say of the whole evaluation."""
-
-
-def video_fingerprint(
-    identity: Mapping[str, object], plan: Plan, frame_digests: Sequence[str]
-) -> str:
-    """What all answers about one video hang on: model, decoding, frames in their order."""
-    return fingerprint(
-        version=RESPONSE_VERSION,
-        model=identity,
-        decoding=plan.decoding,
-        observation=plan.observation,
-        frames=list(frame_digests),
-    )
-
-
-def request_fingerprint(of_video: str, question: Question, prompt: Prompt, sample: int) -> str:
-    """What one answer hangs on: the `video_fingerprint`, the question, the prompt, the repeat."""
-    return fingerprint(
-        of_video,
-        question.benchmark,
-        question.question_id,
-        question.options,
-        prompt.system,
-        prompt.text,
-        prompt.after_frame,
-        sample,
-    )
-
-
 async def collect(
     videos: Iterable[VideoRequests],
     model: VideoLLM,
     journal: Journal,
-    plan: Plan,
+    plan: RequestPlan,
     *,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[AskingProgress], None] | None = None,
 ) -> AsyncGenerator[Response, None]:
     """One response per question and sample of `videos`, in the order in which they come.
 
@@ -153,9 +95,9 @@ def collect_now(
     videos: Iterable[VideoRequests],
     model: VideoLLM,
     journal: Journal,
-    plan: Plan,
+    plan: RequestPlan,
     *,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[AskingProgress], None] | None = None,
 ) -> Generator[Response, None, None]:
     """`collect` for callers without an event loop, such as a step of a pipeline.
 
@@ -183,8 +125,8 @@ async def _collect_groups(
     videos: Iterable[VideoRequests],
     model: VideoLLM,
     journal: Journal,
-    plan: Plan,
-    on_progress: Callable[[Progress], None] | None,
+    plan: RequestPlan,
+    on_progress: Callable[[AskingProgress], None] | None,
 ) -> AsyncGenerator[list[Response], None]:
     """As `collect`, with all responses that have come since the last group; none is empty."""
     collection = _Collection(model, journal, plan, on_progress)
@@ -200,17 +142,6 @@ async def _collect_groups(
         raise collection.stopped_by
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Item:
-    """One question of one video, one sample of it."""
-
-    question: Question
-    prompt: Prompt
-    sample: int
-    fingerprint: str
-    num_frames: int
-
-
 class _Collection:
     """One run of `collect`: the state that its tasks share."""
 
@@ -218,8 +149,8 @@ class _Collection:
         self,
         model: VideoLLM,
         journal: Journal,
-        plan: Plan,
-        on_progress: Callable[[Progress], None] | None,
+        plan: RequestPlan,
+        on_progress: Callable[[AskingProgress], None] | None,
     ) -> None:
         self.stopped_by: VideoMMEError | None = None
         self._responses: list[Response] = []
@@ -229,7 +160,7 @@ class _Collection:
         self._journal = journal
         self._plan = plan
         self._on_progress = on_progress
-        self._progress = Progress()
+        self._progress = AskingProgress()
         self._clock = asyncio.get_running_loop().time
         self._permits = Permits(plan.limits, self._clock)
         self._pace = Pace(plan.limits)
@@ -286,22 +217,12 @@ class _Collection:
             except StorageError as error:
                 self._stop(error)
 
-    def _items_of(self, video: VideoRequests) -> list[_Item]:
-        digests = video.frame_digests if self._model.needs_frames else ()
-        of_video = video_fingerprint(self._model.identity, self._plan, digests)
-        return [
-            _Item(
-                question=question,
-                prompt=prompt,
-                sample=sample,
-                fingerprint=request_fingerprint(of_video, question, prompt, sample),
-                num_frames=len(digests),
-            )
-            for sample in range(self._plan.samples)
-            for question, prompt in video.questions
-        ]
+    def _items_of(self, video: VideoRequests) -> list[PlannedRequest]:
+        return planned_requests(
+            video, self._model.identity, self._plan, needs_frames=self._model.needs_frames
+        )
 
-    def _serve_settled(self, items: Sequence[_Item]) -> list[_Item]:
+    def _serve_settled(self, items: Sequence[PlannedRequest]) -> list[PlannedRequest]:
         """Give out what the journal holds; the items that are still open."""
         settled = self._journal.answered(item.fingerprint for item in items)
         open_items = []
@@ -312,7 +233,7 @@ class _Collection:
                 open_items.append(item)
         return open_items
 
-    async def _ask_video(self, video: VideoRequests, items: list[_Item]) -> None:
+    async def _ask_video(self, video: VideoRequests, items: list[PlannedRequest]) -> None:
         turn = _Turn(self._ahead)
         frames: FrameSet | None = None
         try:
@@ -341,7 +262,9 @@ class _Collection:
             turn.began()
             self._in_memory.release()
 
-    async def _frames_of(self, video: VideoRequests, items: Sequence[_Item]) -> FrameSet | None:
+    async def _frames_of(
+        self, video: VideoRequests, items: Sequence[PlannedRequest]
+    ) -> FrameSet | None:
         """The frames of a video; None when they cannot be read, after saying so."""
         if not self._model.needs_frames:
             return NO_FRAMES
@@ -356,7 +279,9 @@ class _Collection:
                 self._give_failure(item, failure, attempts=[], latency_seconds=None)
             return None
 
-    async def _ask_in_order(self, frames: FrameSet, items: Sequence[_Item], turn: "_Turn") -> None:
+    async def _ask_in_order(
+        self, frames: FrameSet, items: Sequence[PlannedRequest], turn: "_Turn"
+    ) -> None:
         rest = items
         if self._plan.schedule is Schedule.LEADER_FOLLOWER:
             await self._ask(items[0], frames, Priority.LEADER, turn)
@@ -367,7 +292,9 @@ class _Collection:
             for item in rest:
                 group.create_task(self._ask(item, frames, priority, turn))
 
-    async def _ask(self, item: _Item, frames: FrameSet, priority: Priority, turn: "_Turn") -> None:
+    async def _ask(
+        self, item: PlannedRequest, frames: FrameSet, priority: Priority, turn: "_Turn"
+    ) -> None:
         """Ask one question until it is settled or given up."""
         request = Request(
             question=item.question,
@@ -418,7 +345,7 @@ class _Collection:
 
     async def _attempt(
         self,
-        item: _Item,
+        item: PlannedRequest,
         request: Request,
         began: float | None,
         priority: Priority,
@@ -451,7 +378,9 @@ class _Collection:
             None if reply is None else reply.cost_dollars, was_sent=reply is not None
         )
 
-    async def _send(self, item: _Item, request: Request, began: float | None) -> "_Outcome":
+    async def _send(
+        self, item: PlannedRequest, request: Request, began: float | None
+    ) -> "_Outcome":
         started_at, sent = datetime.now(UTC), self._clock()
         deadline = (sent if began is None else began) + self._plan.limits.deadline_seconds
         reply, failure = await self._respond(request, deadline)
@@ -541,7 +470,7 @@ class _Collection:
         if self._on_progress is not None:
             self._on_progress(self._progress)
 
-    def _give(self, item: _Item, recorded: Recorded, *, from_journal: bool) -> None:
+    def _give(self, item: PlannedRequest, recorded: Recorded, *, from_journal: bool) -> None:
         self._report(
             answered=int(recorded.failure is None),
             failed=int(recorded.failure is not None),
@@ -552,7 +481,7 @@ class _Collection:
 
     def _give_failure(
         self,
-        item: _Item,
+        item: PlannedRequest,
         failure: ResponseFailure,
         *,
         attempts: Sequence[Attempt],
@@ -626,7 +555,9 @@ class _Outcome:
         return recorded_reply(fingerprint, reply, latency_seconds=seconds, now=now)
 
 
-def _response_of(item: _Item, recorded: Recorded, plan: Plan, model: str) -> Response:
+def _response_of(
+    item: PlannedRequest, recorded: Recorded, plan: RequestPlan, model: str
+) -> Response:
     question = item.question
     return Response(
         benchmark=question.benchmark,
@@ -658,7 +589,7 @@ def _response_of(item: _Item, recorded: Recorded, plan: Plan, model: str) -> Res
     )
 
 
-def _most_dollars(plan: Plan, spent_dollars: float) -> float | None:
+def _most_dollars(plan: RequestPlan, spent_dollars: float) -> float | None:
     """Where the evaluation stops: its own limit, or that of this collection if it is nearer."""
     limits = [] if plan.limits.max_cost_dollars is None else [plan.limits.max_cost_dollars]
     if plan.max_cost_dollars is not None:

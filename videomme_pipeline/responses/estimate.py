@@ -3,18 +3,12 @@
 Nothing is sent and no frame is read. What a request took in the end stands in `summary`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from videomme_pipeline.models.pricing import VideoTokens
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
-from videomme_pipeline.responses.collect import (
-    Plan,
-    VideoRequests,
-    request_fingerprint,
-    video_fingerprint,
-)
 
 CHARACTERS_PER_TOKEN = 4
 """Of English text, as OpenAI says of its tokenizers."""
@@ -60,18 +54,6 @@ class CostEstimate:
     completion_tokens_high: int
     dollars_low: float | None
     dollars_high: float | None
-
-
-def request_fingerprints(
-    video: VideoRequests, identity: Mapping[str, object], plan: Plan
-) -> list[str]:
-    """What the journal knows the requests about `video` by, for a model that needs frames."""
-    of_video = video_fingerprint(identity, plan, video.frame_digests)
-    return [
-        request_fingerprint(of_video, question, prompt, sample)
-        for sample in range(plan.samples)
-        for question, prompt in video.questions
-    ]
 
 
 def estimate_cost(

@@ -6,9 +6,6 @@ from datetime import datetime
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.models.video_llm import FailureKind
 
-RESPONSE_VERSION = 1
-"""Part of the fingerprint of every response; raised when the same request is put differently."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:

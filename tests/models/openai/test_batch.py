@@ -21,8 +21,9 @@ from videomme_pipeline.models.openai.batch import OpenAIBatchModel
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind
-from videomme_pipeline.responses.collect import Plan, collect_now
+from videomme_pipeline.responses.collect import collect_now
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.responses.response import Response
 
 
@@ -150,7 +151,7 @@ def model_at(batches: Batches) -> OpenAIBatchModel:
 
 
 def ask(path: Path, model: OpenAIBatchModel, count: int = 4) -> list[Response]:
-    plan = Plan(evaluation="test", limits=Limits(concurrency=300, max_attempts=3))
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=300, max_attempts=3))
     with Journal(path) as journal:
         return list(collect_now(videos(count), model, journal, plan))
 
@@ -169,7 +170,7 @@ def test_a_later_run_finds_the_batches_of_one_that_was_killed(
 ) -> None:
     batches.looks_needed = 1_000_000
     model = model_at(batches)
-    plan = Plan(evaluation="test", limits=Limits(concurrency=300, deadline_seconds=1.0))
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=300, deadline_seconds=1.0))
     with Journal(tmp_path / "journal") as journal:
         unanswered = list(collect_now(videos(4), model, journal, plan))
     assert {item.failure for item in unanswered} == {FailureKind.DEADLINE}

@@ -22,14 +22,9 @@ from videomme_pipeline.models.catalog import Catalog, build_model
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Prompt
-from videomme_pipeline.responses.collect import (
-    Plan,
-    VideoRequests,
-    collect_now,
-    request_fingerprint,
-    video_fingerprint,
-)
+from videomme_pipeline.responses.collect import collect_now
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.readers.strict import read_strict
 from videomme_pipeline.scoring.score import outcome_of
@@ -145,12 +140,12 @@ class JudgeSummary:
 AskJudge = Callable[[Sequence[tuple[Question, str]]], Sequence[Verdict]]
 """From questions, each with a response to it, to a verdict on each."""
 
-AskModel = Callable[[ModelSpec, Sequence[VideoRequests], Journal, Plan], Iterable[Response]]
+AskModel = Callable[[ModelSpec, Sequence[VideoRequests], Journal, RequestPlan], Iterable[Response]]
 """Every response of a model to some requests, as `collect_now` gives and raises."""
 
 
 def ask_model(
-    spec: ModelSpec, requests: Sequence[VideoRequests], journal: Journal, plan: Plan
+    spec: ModelSpec, requests: Sequence[VideoRequests], journal: Journal, plan: RequestPlan
 ) -> Iterator[Response]:
     """The model's responses, within what the plan alone says of money and pace."""
     return collect_now(requests, build_model(spec), journal, plan)
@@ -174,7 +169,9 @@ def ask_judge(
     if not asked:
         return []
     spec = judge.model
-    plan = Plan(evaluation=f"{evaluation}@{RULE}", decoding=judge.decoding, limits=spec.limits)
+    plan = RequestPlan(
+        evaluation=f"{evaluation}@{RULE}", decoding=judge.decoding, limits=spec.limits
+    )
     requests = judge_requests(judge, asked)
     held: dict[str, Response] = {}
     why_not = "never asked"
@@ -203,20 +200,20 @@ def judge_requests(
 
     Equal responses to a question are one request.
     """
-    unnamed = Plan(evaluation="", decoding=judge.decoding)  # no fingerprint knows the name
-    nothing_shown = video_fingerprint(judge.model.identity, unnamed, ())
-    prompts = [(question, _prompt(question, response)) for question, response in asked]
-    return [
-        (
-            request_fingerprint(nothing_shown, *prompted, 0),
-            VideoRequests(
-                video_id=prompted[0].video_id,
-                questions=[prompted],
-                frame_digests=(),
-                load_frames=lambda: NO_FRAMES,
-            ),
+    plan = RequestPlan(evaluation="", decoding=judge.decoding)  # the name is in no fingerprint
+    requests = [
+        VideoRequests(
+            video_id=question.video_id,
+            questions=[(question, _prompt(question, response))],
+            frame_digests=(),
+            load_frames=lambda: NO_FRAMES,
         )
-        for prompted in prompts
+        for question, response in asked
+    ]
+    return [
+        (planned.fingerprint, request)
+        for request in requests
+        for planned in planned_requests(request, judge.model.identity, plan)
     ]
 
 

@@ -1,0 +1,112 @@
+"""What a model is asked about one video, and the fingerprints that the journal knows it by.
+
+Nothing is sent here. Cost estimates and judges use these types without the scheduler, which is
+`collect`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.frames.cache import FrameSet
+from videomme_pipeline.models.spec import Limits, Schedule
+from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.prompts.render import Prompt
+
+RESPONSE_VERSION = 1
+"""Part of the fingerprint of every response. Raise it when the same request is sent differently."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoRequests:
+    """All questions about one video.
+
+    `frame_digests` identify the frames in the order sent, so the journal can be checked without
+    reading images. `load_frames` reads the frames. It is called at most once, in a thread, when a
+    question has to be asked.
+    """
+
+    video_id: str
+    questions: Sequence[tuple[Question, Prompt]]
+    frame_digests: Sequence[str]
+    load_frames: Callable[[], FrameSet]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestPlan:
+    """How one evaluation asks: all its settings except the questions and the model.
+
+    Responses carry the name `evaluation`, and costs are counted under it. Each question is asked
+    `repeats` times. A new `observation` (a date, for example) asks an unchanged evaluation again.
+    `max_cost_dollars` limits one collection; `limits` limit the whole evaluation.
+    """
+
+    evaluation: str
+    decoding: Decoding = field(default_factory=Decoding)
+    repeats: int = 1
+    schedule: Schedule = Schedule.TOGETHER
+    observation: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    max_cost_dollars: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRequest:
+    """One question to be asked once. `sample` counts repeats of the same question from 0."""
+
+    question: Question
+    prompt: Prompt
+    sample: int
+    fingerprint: str
+    num_frames: int
+
+
+def planned_requests(
+    video: VideoRequests,
+    identity: Mapping[str, object],
+    plan: RequestPlan,
+    *,
+    needs_frames: bool = True,
+) -> list[PlannedRequest]:
+    """Return one request per repeat and question of `video`, for the model with `identity`."""
+    digests = video.frame_digests if needs_frames else ()
+    of_video = video_fingerprint(identity, plan, digests)
+    return [
+        PlannedRequest(
+            question=question,
+            prompt=prompt,
+            sample=sample,
+            fingerprint=request_fingerprint(of_video, question, prompt, sample),
+            num_frames=len(digests),
+        )
+        for sample in range(plan.repeats)
+        for question, prompt in video.questions
+    ]
+
+
+def video_fingerprint(
+    identity: Mapping[str, object], plan: RequestPlan, frame_digests: Sequence[str]
+) -> str:
+    """Fingerprint of everything the answers about one video share: model, decoding, frames."""
+    return fingerprint(
+        version=RESPONSE_VERSION,
+        model=identity,
+        decoding=plan.decoding,
+        observation=plan.observation,
+        frames=list(frame_digests),
+    )
+
+
+def request_fingerprint(of_video: str, question: Question, prompt: Prompt, sample: int) -> str:
+    """Fingerprint of one request: the `video_fingerprint`, the question, the prompt, the repeat."""
+    return fingerprint(
+        of_video,
+        question.benchmark,
+        question.question_id,
+        question.options,
+        prompt.system,
+        prompt.text,
+        prompt.after_frame,
+        sample,
+    )
