@@ -15,7 +15,7 @@ from assets.stages.responses import ask_model, stored_responses
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
-from videomme_pipeline.reports.terminal import interval, percent
+from videomme_pipeline.reports.terminal.tables import interval, percent
 from videomme_pipeline.responses.response import Response, never_answered
 from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows, summarize_judge
 from videomme_pipeline.scoring.score import SCORE_VERSION, score_question

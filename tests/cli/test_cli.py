@@ -104,7 +104,7 @@ def test_without_a_command_the_commands_are_listed() -> None:
 def test_a_plan_makes_nothing(made: Made) -> None:
     assert made.planned.status == 0
     header, *lines = made.planned.out.splitlines()
-    assert header.split("\t") == ["asset", "make", "already_stored", "time", "disk"]
+    assert header.split("\t") == ["asset", "build", "already_stored", "time", "disk"]
     cells = [line.split("\t") for line in lines]
     assert cells[0] == ["videomme/questions", "1", "0", "unknown", "unknown"]
     assert cells[1][:2] == ["videomme/videos", "unknown"]
@@ -122,7 +122,7 @@ def test_a_run_says_what_it_made_and_shows_the_scores(made: Made) -> None:
 
 def test_a_second_run_says_that_everything_is_fresh(made: Made) -> None:
     assert made.second.status == 0
-    assert "Everything is fresh: no frame decoded, no model asked." in made.second.err
+    assert "Everything is fresh. No frame was extracted and no model was asked." in made.second.err
     assert made.second.out == made.first.out
 
 
@@ -178,7 +178,7 @@ def test_an_evaluation_file_with_a_typo_is_left_out_and_said(empty: Path) -> Non
     path = empty / "configuration" / "evaluations" / "typo.yaml"
     path.write_text(yaml.safe_dump(dict(EVALUATIONS["few"]) | {"samplng": "uniform_n-4"}))
     listed = videomme("status", "--json")
-    assert "Left out: " in listed.err
+    assert "Skipped: " in listed.err
     assert "did you mean `sampling`?" in listed.err
     assert videomme("run", "typo").status == 1
     assert videomme("doctor").status == 1
@@ -251,7 +251,7 @@ def test_a_contact_sheet_of_a_stored_video(made: Made, tmp_path: Path) -> None:
         *("frames", "show", "002", "--benchmark", "videomme"),
         *("--sampling", "uniform_n-4", "--output", str(sheet)),
     )
-    assert "4 frames of 4 asked" in ended.err
+    assert "4 of 4 requested frames" in ended.err
     assert sheet.read_bytes().startswith(b"\x89PNG")
 
 
@@ -370,11 +370,11 @@ def test_score_as_json_holds_every_breakdown(path: Path) -> None:
         (["run", "fwe"], "no evaluation `fwe`"),
         (["run", "--benchmark", "smokey"], "benchmark smokey is not set up"),
         (["status", "fwe"], "did you mean `few`?"),
-        (["export", "fwe"], "evaluation fwe has no scores, did you mean `few`?"),
+        (["export", "fwe"], "evaluation fwe has no scores: did you mean `few`?"),
         (["export", "few", "--format", "offical"], "no format `offical`: did you mean `official`?"),
         (["compare", "few", "fwe"], "evaluation fwe has no scores"),
         (["report", "fwe"], "fwe"),
-        (["report", "--folder", "--share"], "--folder holds frames"),
+        (["report", "--folder", "--share"], "the folder contains frames"),
         (["read", "--reader", "strct"], "no reader `strct`: did you mean `strict`?"),
         (["read", "--letters", "AXZ"], "only A to H are letters of options"),
         (["score", "gone.json"], "gone.json: no such file"),

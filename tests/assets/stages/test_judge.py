@@ -11,7 +11,7 @@ from assets.planning.freshness import Freshness
 from assets.run import Refreshed, plan_project, refresh_project
 from tests.support.model_server import Fault, ModelServer
 from tests.support.projects import WriteProject
-from videomme_pipeline.reports.terminal import cost_rows
+from videomme_pipeline.reports.terminal.runs import cost_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows
 from videomme_pipeline.warehouse.database import connect, query

@@ -1,4 +1,4 @@
-"""Tables for a terminal: what they say is what was computed, and in its unit."""
+"""`videomme compare` prints the numbers of the comparison, in the right unit."""
 
 import io
 
@@ -13,7 +13,7 @@ from tests.support.made_up_results import (
     v2_questions,
 )
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.reports.terminal import marginal_rows, show_comparison, show_rows
+from videomme_pipeline.reports.terminal.comparison import marginal_rows, show_comparison
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import Comparison, compare
 from videomme_pipeline.store import Store, read_rows
@@ -41,12 +41,12 @@ def printed(comparison: Comparison, *, terminal: bool) -> str:
     return sink.getvalue()
 
 
-def test_a_comparison_says_which_is_better_and_whether_that_is_real(v1: Comparison) -> None:
+def test_the_first_lines_have_the_difference_and_its_significance(v1: Comparison) -> None:
     mean = 100 * v1.accuracy.difference.mean
-    assert f"Accuracy A − B  {mean:+.1f} points, real" in printed(v1, terminal=False)
+    assert f"Accuracy A − B  {mean:+.1f} points, significant" in printed(v1, terminal=False)
 
 
-def test_parts_stand_breakdown_by_breakdown_with_the_largest_difference_first(
+def test_rows_are_ordered_by_breakdown_and_size_of_difference(
     v1: Comparison,
 ) -> None:
     rows = marginal_rows(v1)
@@ -56,11 +56,13 @@ def test_parts_stand_breakdown_by_breakdown_with_the_largest_difference_first(
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_group_scores_are_points_out_of_a_hundred(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_group_scores_are_in_points_from_0_to_100(tmp_path_factory: pytest.TempPathFactory) -> None:
     comparison = compared(Store.at(tmp_path_factory.mktemp("v2")), v2_questions(24))
-    held = {(m.column, m.value): m for m in comparison.marginals}
+    marginals = {(m.column, m.value): m for m in comparison.marginals}
     for row in marginal_rows(comparison):
-        assert float(row["a"]) == pytest.approx(held[row["by"], row["value"]].accuracy_a, abs=0.051)
+        assert float(row["a"]) == pytest.approx(
+            marginals[row["by"], row["value"]].accuracy_a, abs=0.051
+        )
         assert 0 <= float(row["a"]) <= 100
         assert abs(float(row["difference"])) <= 100
     assert comparison.group_score is not None
@@ -68,21 +70,9 @@ def test_group_scores_are_points_out_of_a_hundred(tmp_path_factory: pytest.TempP
     assert f"Group score A − B  {mean:+.1f} points" in printed(comparison, terminal=False)
 
 
-def test_a_pipe_gets_tabs_and_no_colour_a_terminal_gets_a_table(v1: Comparison) -> None:
+def test_output_is_tab_separated_in_a_pipe_and_a_table_on_a_terminal(v1: Comparison) -> None:
     piped, shown = printed(v1, terminal=False), printed(v1, terminal=True)
     assert "\x1b" not in piped
-    assert "by\tvalue\ta\tb\tdifference\tinterval\tn\tp_value\treal" in piped
+    assert "by\tvalue\ta\tb\tdifference\tinterval\tn\tp_value\tsignificant" in piped
     assert "\x1b[1m" in shown
     assert "\t" not in shown
-
-
-def test_numbers_stand_under_one_another() -> None:
-    sink = io.StringIO()
-    rows = [{"name": "a", "share": "5.0 %"}, {"name": "b", "share": "100.0 %"}]
-    show_rows(
-        Console(file=sink, force_terminal=True, width=80, no_color=True),
-        rows,
-        {"name": "name", "share": "share"},
-    )
-    lines = [line.rstrip() for line in sink.getvalue().splitlines()]
-    assert lines[1:] == ["a       5.0 %", "b     100.0 %"]

@@ -1,0 +1,75 @@
+"""Options that several commands have, and the checks of their values."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from videomme_pipeline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from videomme_pipeline.evaluation import Configuration
+
+Kind = TypeVar("Kind", bound=StrEnum)
+
+EvaluationNames = Annotated[
+    list[str] | None, typer.Argument(metavar="[EVALUATION]...", help="Names of evaluation files.")
+]
+BenchmarkNames = Annotated[
+    list[str] | None,
+    typer.Option("--benchmark", "-b", help="All evaluations of this benchmark. Repeatable."),
+]
+JudgeName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="Model in models.yaml that reads the responses the strict reader cannot read.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+
+
+def chosen_evaluations(
+    configuration: "Configuration",
+    evaluations: Sequence[str] | None,
+    benchmarks: Sequence[str] | None,
+) -> list[str]:
+    """Names of the evaluations that were asked for, or of all if neither option was given.
+
+    Raises:
+        ConfigurationError: if an evaluation or a benchmark does not exist.
+    """
+    unknown = [name for name in benchmarks or () if name not in configuration.benchmarks]
+    if unknown:
+        raise ConfigurationError(
+            f"benchmark {unknown[0]} is not set up; benchmarks.yaml has "
+            f"{', '.join(configuration.benchmarks)}"
+        )
+    if not evaluations and not benchmarks:
+        return list(configuration.evaluations)
+    names = [configuration.evaluation(name).name for name in evaluations or ()]
+    names += [e.name for b in benchmarks or () for e in configuration.evaluations_of(b)]
+    return list(dict.fromkeys(names))
+
+
+def choice(kinds: type[Kind], value: str, what: str) -> Kind:
+    """`value` as a member of `kinds`.
+
+    Raises:
+        ConfigurationError: if there is no such member; the message suggests the nearest one.
+    """
+    return kinds(known_name([kind.value for kind in kinds], value, what))
+
+
+def known_name(names: list[str], value: str, what: str) -> str:
+    """`value`, which must be one of `names`.
+
+    Raises:
+        ConfigurationError: if it is not; the message suggests the nearest name.
+    """
+    from videomme_pipeline.configuration import nearest
+
+    if value not in names:
+        raise ConfigurationError(f"no {what} `{value}`: {nearest(value, names)}")
+    return value

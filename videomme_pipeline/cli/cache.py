@@ -1,0 +1,68 @@
+"""Commands for stored data: cache ls, cache gc."""
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from videomme_pipeline.cli.arguments import AsJson
+from videomme_pipeline.cli.context import note, open_project, out, print_json
+
+commands = typer.Typer(no_args_is_help=True, help="List what is stored, and free disk space.")
+
+
+@commands.command("ls", epilog="Example: videomme cache ls")
+def cache_ls(as_json: AsJson = False) -> None:
+    """List what is stored, by sampling, track or evaluation, with the evaluations that use it."""
+    from assets.disk import DataFolder
+    from videomme_pipeline.reports.terminal.shelves import show_shelves
+
+    shelves = [asdict(shelf) for shelf in DataFolder(open_project()).shelves()]
+    if as_json:
+        print_json(shelves)
+    else:
+        show_shelves(out, shelves)
+
+
+@commands.command("gc", epilog="Example: videomme cache gc --dry-run")
+def cache_gc(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be freed. Remove nothing.")
+    ] = False,
+    sampling: Annotated[
+        list[str] | None,
+        typer.Option(help="Also remove all frames of this sampling, used or not. Repeatable."),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask for confirmation with --sampling.")
+    ] = False,
+) -> None:
+    """Remove frames, packet indexes, subtitles and prompts that nothing uses.
+
+    Keeps what evaluation files and samplings.yaml need, and all responses, scores and nightly
+    runs.
+    """
+    from rich.filesize import decimal
+
+    from assets.disk import DataFolder, remove
+
+    folder = DataFolder(open_project())
+    garbage = folder.garbage(sampling or ())
+    freed: Counter[str] = Counter()
+    for file in garbage:
+        freed[file.why] += file.bytes
+    files = Counter(file.why for file in garbage)
+    for why, size in freed.most_common():
+        note(f"{files[why]:,} files, {decimal(size)}: {why}")
+    for shelf in folder.shelves():
+        if shelf.kind == "frames" and shelf.name in (sampling or ()) and shelf.named_by:
+            users = ", ".join(shelf.named_by)
+            note(f"{shelf.name} is used by {users}; their frames will be extracted again")
+    if dry_run:
+        note(f"Would free {decimal(freed.total())}. Nothing was removed.")
+        return
+    if sampling and not yes:
+        typer.confirm(f"Remove {len(garbage):,} files?", abort=True, err=True)
+    remove(garbage)
+    note(f"Freed {decimal(freed.total())}.")

@@ -1,0 +1,53 @@
+"""What the commands share: the two consoles, JSON output, and the project they work on."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dagster import DagsterInstance
+
+    from assets.resources import Progress, Project
+
+out = Console()
+err = Console(stderr=True)
+
+
+def note(text: str) -> None:
+    """Print one unwrapped line of plain text on standard error."""
+    err.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Print `value` on standard output as indented JSON."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def open_project(on_progress: "Callable[[Progress], None] | None" = None) -> "Project":
+    """Open the project of the current folder, and report evaluation files that have mistakes."""
+    from assets.resources import no_progress, open_project
+
+    project = open_project(on_progress=on_progress or no_progress)
+    for problem in project.configuration.problems.values():
+        err.print(f"[yellow]Skipped:[/] {escape(str(problem))}", highlight=False, soft_wrap=True)
+    return project
+
+
+@contextmanager
+def open_for_run() -> Iterator[tuple["Project", "DagsterInstance"]]:
+    """Open the project, with progress on standard error, and the Dagster instance."""
+    from assets.instance import open_instance
+    from videomme_pipeline.reports.terminal.progress import ProgressLines
+
+    with ProgressLines(err) as lines, open_instance() as instance:
+        yield (
+            open_project(lambda progress: lines.show(progress.what, progress.done, progress.total)),
+            instance,
+        )

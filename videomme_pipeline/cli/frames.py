@@ -1,0 +1,47 @@
+"""Commands for frames: frames show."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from videomme_pipeline.cli.context import note, open_project
+from videomme_pipeline.errors import ConfigurationError
+
+commands = typer.Typer(no_args_is_help=True, help="Show the frames a model would be sent.")
+
+
+@commands.command("show", epilog="Example: videomme frames show clip.mp4 --sampling uniform_n-16")
+def frames_show(
+    video: Annotated[str, typer.Argument(help="A video file, or the id of a stored video.")],
+    sampling: Annotated[str, typer.Option(help="For example uniform_n-16 or fps_based-1-max-64.")],
+    benchmark: Annotated[
+        str, typer.Option("--benchmark", "-b", help="Benchmark of the stored video.")
+    ] = "smoke",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Image file, .jpg or .png.")
+    ] = None,
+) -> None:
+    """Write a contact sheet of the frames that a model would be sent."""
+    from videomme_pipeline.frames.sampling_names import parse_sampling
+    from videomme_pipeline.frames.show import show_frames
+
+    project = open_project()
+    path, duration = Path(video), None
+    if not path.is_file():
+        stored = project.benchmarks.get(benchmark)
+        if stored is None or video not in stored.videos:
+            raise ConfigurationError(
+                f"{video} is neither a file nor a stored video of {benchmark}; "
+                f"materialize {benchmark}/videos first, or give the path of a file"
+            )
+        path, duration = Path(stored.videos[video].path), stored.questions[video][0].duration
+    target = output or Path(f"{path.stem}.{sampling}.jpg")
+    frames = show_frames(
+        path, parse_sampling(sampling), target, store=project.store, duration=duration
+    )
+    limit = f", {frames.limit}" if frames.limit else ""
+    note(
+        f"Wrote {target}: {len(frames.frames):,} of {frames.asked:,} requested frames{limit}, "
+        f"{frames.bytes:,} bytes"
+    )

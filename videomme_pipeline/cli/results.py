@@ -1,0 +1,311 @@
+"""Commands that read results: score, read, compare, export, report, sql."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from videomme_pipeline.cli.arguments import (
+    AsJson,
+    EvaluationNames,
+    JudgeName,
+    choice,
+    known_name,
+)
+from videomme_pipeline.cli.context import note, open_project, out, print_json
+from videomme_pipeline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+    from videomme_pipeline.scoring.readers.judge import AskJudge
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion
+    from videomme_pipeline.store import Store
+
+commands = typer.Typer()
+
+
+@commands.command(epilog="Example: videomme report --share --output results.html")
+def report(
+    evaluations: EvaluationNames = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File, or folder with --folder.")
+    ] = None,
+    share: Annotated[
+        bool, typer.Option("--share", help="Leave out question text, responses and frames.")
+    ] = False,
+    folder: Annotated[
+        bool,
+        typer.Option("--folder", help="Write a folder with images of the frames. Do not share it."),
+    ] = False,
+) -> None:
+    """Write a results page that works offline.
+
+    Without names, the page shows all evaluations.
+    """
+    from videomme_pipeline.reports.page import write_folder, write_page
+
+    if folder and share:
+        raise ConfigurationError(
+            "--folder and --share exclude each other: the folder contains frames, "
+            "which must not be shared"
+        )
+    store = open_project().store
+    name = "share.html" if share else "pages" if folder else "report.html"
+    for evaluation in evaluations or ():
+        _scores_file(store, evaluation)
+    target = output or store.local("reports", name)
+    if folder:
+        path = write_folder(store, target, evaluations=evaluations or None)
+    else:
+        path = write_page(store, target, evaluations=evaluations or None, share=share)
+    note(f"Wrote {path.resolve()}")
+
+
+@commands.command(epilog="Example: videomme compare smoke-embedded smoke-blind")
+def compare(
+    evaluation_a: Annotated[str, typer.Argument(metavar="A", help="Name of an evaluation.")],
+    evaluation_b: Annotated[
+        str, typer.Argument(metavar="B", help="Another evaluation of the same benchmark.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Compare two evaluations question by question.
+
+    Shows A minus B, whether the difference is significant, and which settings differ.
+    """
+    from videomme_pipeline.reports.terminal.comparison import show_comparison
+    from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
+    from videomme_pipeline.store import stored_recipe
+
+    store = open_project().store
+    (benchmark_a, a), (benchmark_b, b) = _scores(store, evaluation_a), _scores(store, evaluation_b)
+    comparison = compare_rows(
+        a,
+        b,
+        specification_a=stored_recipe(store.scores(benchmark_a, evaluation_a)),
+        specification_b=stored_recipe(store.scores(benchmark_b, evaluation_b)),
+    )
+    if as_json:
+        print_json(asdict(comparison))
+    else:
+        show_comparison(out, comparison)
+
+
+@commands.command(epilog='Example: videomme sql "select * from by_task_type limit 5"')
+def sql(
+    select: Annotated[str, typer.Argument(metavar="SELECT", help="Any DuckDB query.")],
+    as_json: AsJson = False,
+) -> None:
+    """Query the tables and views of the DuckDB file.
+
+    `select view_name from duckdb_views() where not internal` lists the views. Any DuckDB client
+    can open the same file, `videomme.duckdb` in the data folder.
+    """
+    import duckdb
+
+    from videomme_pipeline.reports.terminal.tables import show_rows
+    from videomme_pipeline.warehouse.database import connect, query
+
+    with connect(open_project().store) as connection:
+        try:
+            rows = query(connection, select)
+        except duckdb.Error as error:
+            raise ConfigurationError(f"DuckDB: {error}") from error
+    if as_json:
+        print_json(rows)
+    else:
+        show_rows(out, rows, {name: name for name in (rows[0] if rows else ())})
+
+
+@commands.command(epilog="Example: videomme score results.json --report official")
+def score(
+    responses: Annotated[
+        Path,
+        typer.Argument(help="Results file of the official script, lmms-eval or VLMEvalKit."),
+    ],
+    benchmark: Annotated[
+        str, typer.Option("--benchmark", "-b", help="videomme or videomme_v2.")
+    ] = "videomme",
+    report: Annotated[
+        str | None,
+        typer.Option(
+            help="table, plain (tab-separated), json, markdown or official. Default: table on a "
+            "terminal, plain elsewhere."
+        ),
+    ] = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            help="Answer reader. Default: strict, or the official one for the official report."
+        ),
+    ] = None,
+    judge: JudgeName = None,
+    group_rule: Annotated[
+        str, typer.Option(help="Video-MME-v2: corrected or official.")
+    ] = "corrected",
+    video_duration_type: Annotated[
+        str,
+        typer.Option(
+            "--video_duration_type", help="Video-MME: durations to score, comma-separated."
+        ),
+    ] = "short,medium,long",
+    return_categories_accuracy: Annotated[
+        bool,
+        typer.Option("--return_categories_accuracy", help="Official report: also by domain."),
+    ] = False,
+    return_sub_categories_accuracy: Annotated[
+        bool,
+        typer.Option(
+            "--return_sub_categories_accuracy", help="Official report: also by sub-category."
+        ),
+    ] = False,
+    return_task_types_accuracy: Annotated[
+        bool,
+        typer.Option("--return_task_types_accuracy", help="Official report: also by task type."),
+    ] = False,
+    skip_missing: Annotated[
+        bool,
+        typer.Option("--skip_missing/--no-skip_missing", help="Leave out videos marked missing."),
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Score a results file.
+
+    Options with underscores have the names and meanings of the official script's.
+    """
+    from videomme_pipeline.benchmarks.media import BENCHMARKS
+    from videomme_pipeline.formats.score_file import ScoreOptions, parse_durations, score_file
+    from videomme_pipeline.reports.score_report import ReportKind, render
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName
+    from videomme_pipeline.scoring.statistics.groups import GroupRule
+
+    default = "json" if as_json else "table" if out.is_terminal else "plain"
+    kind = choice(ReportKind, report or default, "report")
+    if reader is None:
+        official = "official_v2" if benchmark == "videomme_v2" else "official_v1"
+        reader = official if kind is ReportKind.OFFICIAL else "strict"
+    options = ScoreOptions(
+        benchmark=known_name(list(BENCHMARKS), benchmark, "benchmark"),
+        reader=choice(ReaderName, reader, "reader"),
+        judge=judge,
+        group_rule=choice(GroupRule, group_rule, "group rule"),
+        durations=parse_durations(video_duration_type),
+        skip_missing=skip_missing,
+    )
+    ask_judge = _judge(judge, options.reader, responses.stem) if judge else None
+    scored = score_file(responses, options, ask_judge)
+    sys.stdout.write(
+        render(
+            scored,
+            kind,
+            return_categories_accuracy=return_categories_accuracy,
+            return_sub_categories_accuracy=return_sub_categories_accuracy,
+            return_task_types_accuracy=return_task_types_accuracy,
+        )
+    )
+    for text in scored.notes:
+        note(f"Note: {text}")
+
+
+@commands.command(epilog="Example: videomme read --reader strict --letters ABCD < responses.jsonl")
+def read(
+    reader: Annotated[
+        str, typer.Option(help="Answer reader, for example strict or official_v1.")
+    ] = "strict",
+    letters: Annotated[str, typer.Option(help="Letters of the options.")] = "ABCD",
+    judge: JudgeName = None,
+) -> None:
+    """Read the chosen letter from responses.
+
+    Standard input is JSON lines with `response`; standard output is the same lines with `letter`,
+    `rule` and `span`. Exits with status 1 if a line cannot be parsed or the judge fails.
+    """
+    from videomme_pipeline.benchmarks.question import Letter
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines
+
+    kind = choice(ReaderName, reader, "reader")
+    if set(letters) - set(Letter):
+        raise ConfigurationError(f"--letters {letters}: only A to H are letters of options")
+    offered = [Letter(letter) for letter in letters]
+    rows = read_lines(sys.stdin, kind, offered)
+    if judge is not None:
+        from videomme_pipeline.scoring.readers.judge import judge_lines
+
+        rows = judge_lines(rows, offered, _judge(judge, kind, "read"))
+    failed = False
+    for row in rows:
+        failed = failed or "error" in row or row.get("judge_error") is not None
+        sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+    if failed:
+        raise typer.Exit(1)
+
+
+@commands.command(epilog="Example: videomme export smoke-embedded --format official > results.json")
+def export(
+    evaluation: Annotated[str, typer.Argument(help="Name of an evaluation that has scores.")],
+    form: Annotated[
+        str, typer.Option("--format", help="official, lmms_eval or vlmevalkit.")
+    ] = "official",
+) -> None:
+    """Write the responses of an evaluation as a results file of another evaluator."""
+    from videomme_pipeline.benchmarks.question import Question
+    from videomme_pipeline.formats.registry import FORMATS, write_results
+    from videomme_pipeline.store import read_rows
+
+    written = FORMATS[known_name(list(FORMATS), form, "format")]
+    store = open_project().store
+    benchmark, rows = _scores(store, evaluation)
+    questions = read_rows(store.questions(benchmark), Question)
+    sys.stdout.write(write_results(questions, rows, written))
+
+
+def _judge(model: str, reader: "ReaderName", asked_for: str) -> "AskJudge":
+    """A function that asks `model` which option a response chooses. The journal keeps its answers.
+
+    Raises:
+        ConfigurationError: if `reader` is not strict, or models.yaml has no such model.
+    """
+    from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, ask_judge
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName
+
+    if reader is not ReaderName.STRICT:
+        raise ConfigurationError(
+            f"--judge {model}: a judge reads only what the strict reader cannot, but --reader is "
+            f"{reader}; leave out one of the two"
+        )
+    project = open_project()
+    judge = Judge.of(JudgeSpec(model=model), project.configuration.catalog)
+    return partial(ask_judge, judge, project.store.journal, asked_for)
+
+
+def _scores(store: "Store", evaluation: str) -> "tuple[str, Sequence[ScoredQuestion]]":
+    """Benchmark and scored questions of `evaluation`."""
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion
+    from videomme_pipeline.store import read_rows
+
+    path = _scores_file(store, evaluation)
+    return path.parent.parent.name, read_rows(path, ScoredQuestion)
+
+
+def _scores_file(store: "Store", evaluation: str) -> "UPath":
+    """The stored scores of `evaluation`.
+
+    Raises:
+        ConfigurationError: if it has none.
+    """
+    from videomme_pipeline.configuration import nearest
+
+    files = {path.stem: path for path in store.path().glob("*/scores/*.parquet")}
+    if evaluation not in files:
+        hint = nearest(evaluation, list(files)) if files else "nothing has been scored yet"
+        raise ConfigurationError(
+            f"evaluation {evaluation} has no scores: {hint} (videomme run {evaluation})"
+        )
+    return files[evaluation]

@@ -1,0 +1,195 @@
+"""Commands that build partitions or show their state: run, status, nightly."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from videomme_pipeline.cli.arguments import (
+    AsJson,
+    BenchmarkNames,
+    EvaluationNames,
+    chosen_evaluations,
+)
+from videomme_pipeline.cli.context import err, note, open_for_run, out, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from assets.resources import Project
+    from assets.run import Refreshed
+
+commands = typer.Typer()
+
+
+@commands.command(epilog="Example: videomme run smoke-embedded")
+def run(
+    evaluations: EvaluationNames = None,
+    benchmark: BenchmarkNames = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Show what would be built, with time, disk and cost. Build nothing."
+        ),
+    ] = False,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            "--max-cost",
+            metavar="USD",
+            min=0.0,
+            help="Stop sending requests once this run has spent this much. The next run resumes.",
+        ),
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Hash every video again, even if its file looks unchanged."),
+    ] = False,
+) -> None:
+    """Bring evaluations up to date and show their scores.
+
+    Builds only what is missing or stale. Without names, runs all evaluations. Exits with status 1
+    if a partition failed; the others are kept, and the next run builds only what is missing.
+    """
+    from assets.planning.costs import estimate_costs
+    from assets.planning.estimate import estimate
+    from assets.run import plan_project, refresh_project
+    from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
+
+    with open_for_run() as (project, instance):
+        names = chosen_evaluations(project.configuration, evaluations, benchmark)
+        if verify:
+            project.hashes.forget()
+        if dry_run:
+            states = plan_project(project, instance, names)
+            estimates = [asdict(one) for one in estimate(states, instance)]
+            if not estimates:
+                note("Everything is fresh. A run would build nothing.")
+                return
+            show_estimates(out, estimates)
+            show_costs(out, estimate_costs(states))
+            return
+        refreshed = refresh_project(project, instance, names, max_cost)
+        _report_run(refreshed)
+        _show_scores(project, names)
+        note(f"\nReport page  {project.store.local('reports', 'index.html').resolve()}")
+        note("Dagster UI   make ui  (then open http://localhost:3000)")
+        if refreshed.behind:
+            raise typer.Exit(1)
+
+
+@commands.command(epilog="Example: videomme status --explain smoke-embedded")
+def status(
+    evaluations: EvaluationNames = None,
+    benchmark: BenchmarkNames = None,
+    reasons: Annotated[
+        bool,
+        typer.Option("--reasons", help="List every partition that is not fresh, and the reasons."),
+    ] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Explain the state of a partition (smoke/frames uniform_n-8|001), or of every "
+            "partition of an asset, video, sampling, track or evaluation.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how many partitions of each asset are fresh, stale, missing or failed, and why."""
+    from assets.planning.explain import Explanation, matching
+    from assets.planning.freshness import Freshness, counts
+    from assets.run import plan_project
+    from videomme_pipeline.reports.terminal.runs import show_counts, show_reasons
+
+    with open_for_run() as (project, instance):
+        names = chosen_evaluations(project.configuration, evaluations, benchmark)
+        states = plan_project(project, instance, names)
+        explanation = Explanation(states, instance)
+        causes = explanation.causes() if explain is None else {}
+        if explain is not None:
+            shown = matching(states, explain)
+        else:
+            shown = [state for state in states if state.freshness is not Freshness.FRESH]
+        explained = [(state, explanation.reasons(state)) for state in shown]
+    if as_json:
+        listed = [
+            {
+                "partition": state.name,
+                "state": state.freshness,
+                "reasons": [asdict(reason) for reason in found],
+            }
+            for state, found in explained
+        ]
+        if explain is not None:
+            print_json(listed)
+        else:
+            print_json({"assets": counts(states), "causes": causes, "not_fresh": listed})
+        return
+    if explain is None:
+        show_counts(out, [state.value for state in Freshness], counts(states), causes)
+    if reasons or explain is not None:
+        for state, found in explained:
+            show_reasons(out, f"{state.name}: {state.freshness}", [str(one) for one in found])
+
+
+@commands.command(epilog="Example: videomme nightly smoke-embedded")
+def nightly(
+    evaluations: EvaluationNames = None,
+    date: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="Date of the nightly run, YYYY-MM-DD. Default: today."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run tracked evaluations again and compare them with their baselines.
+
+    Without names, runs every evaluation that nightly.yaml tracks. A nightly run that is already
+    stored is not repeated. Exits with status 1 if a check fails with severity `error`.
+    """
+    from assets.run import run_night
+    from assets.stages.nightly import read_nightly
+    from assets.triggers.schedules import night_at
+    from videomme_pipeline.reports.terminal.runs import show_nightly_runs
+
+    with open_for_run() as (project, instance):
+        timezone = read_nightly(project.configuration).timezone
+        night = date or night_at(datetime.now(UTC), timezone)
+        reports = run_night(project, instance, evaluations or [], night)
+    if as_json:
+        print_json([asdict(report) for report in reports])
+    else:
+        show_nightly_runs(out, reports)
+    if any(f.severity == "error" for report in reports for f in report.findings if not f.passed):
+        raise typer.Exit(1)
+
+
+def _report_run(refreshed: "Refreshed") -> None:
+    from assets.planning.freshness import Freshness
+    from videomme_pipeline.reports.terminal.runs import show_failed
+    from videomme_pipeline.reports.terminal.tables import show_line
+
+    if refreshed.run_id is None:
+        note("Everything is fresh. No frame was extracted and no model was asked.")
+        return
+    built = ", ".join(f"{count} {asset}" for asset, count in refreshed.made.items())
+    note(f"Built {built or 'nothing'}.")
+    if refreshed.stopped_by is not None:
+        show_line(err, refreshed.stopped_by, "Stopped", "bold yellow")
+    failed = [state for state in refreshed.behind if state.freshness is Freshness.FAILED]
+    show_failed(err, [(state.name, state.reason) for state in failed])
+
+
+def _show_scores(project: "Project", evaluations: "Sequence[str]") -> None:
+    from videomme_pipeline.reports.terminal.runs import show_scores
+    from videomme_pipeline.warehouse.database import connect, query
+
+    with connect(project.store) as connection:
+        rows = query(
+            connection,
+            "select * from leaderboard where list_contains(?, evaluation) "
+            "order by benchmark, accuracy desc",
+            [list(evaluations)],
+        )
+    show_scores(out, rows)

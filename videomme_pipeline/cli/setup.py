@@ -1,0 +1,78 @@
+"""Commands that prepare or show a project: init, doctor, ui."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from videomme_pipeline.cli.arguments import AsJson, chosen_evaluations
+from videomme_pipeline.cli.context import note, open_project, out, print_json
+
+commands = typer.Typer()
+
+
+@commands.command(epilog="Example: videomme init my-model --benchmark smoke")
+def init(
+    name: Annotated[str, typer.Argument(help="Name of the new evaluation.")],
+    benchmark: Annotated[
+        str, typer.Option("--benchmark", "-b", help="Benchmark to evaluate on.")
+    ] = "smoke",
+) -> None:
+    """Write a commented evaluation file to start from."""
+    from videomme_pipeline.evaluation import write_example
+
+    configuration = open_project().configuration
+    chosen_evaluations(configuration, None, [benchmark])
+    path = write_example(configuration.folder / "evaluations", name, benchmark)
+    note(f"Wrote {path}. Edit it, then: videomme run {name}")
+
+
+@commands.command(epilog="Example: videomme doctor")
+def doctor(as_json: AsJson = False) -> None:
+    """Check what a run needs: packages, disk, keys, endpoints, license flag, data and versions.
+
+    Exits with status 1 if a check fails.
+    """
+    from assets.doctor import examine
+    from videomme_pipeline.reports.terminal.runs import show_doctor
+
+    findings = list(examine(open_project()))
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        show_doctor(out, findings)
+    if any(finding.verdict == "failed" for finding in findings):
+        raise typer.Exit(1)
+
+
+@commands.command(epilog="Example: videomme ui --port 3000")
+def ui(
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 3000,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+) -> None:
+    """Start the Dagster UI with its schedules and sensors. Ctrl-C stops everything."""
+    from assets.dagster_internals.processes import end_dead_runs
+    from assets.instance import open_instance
+
+    with open_instance() as instance:
+        end_dead_runs(instance)
+    dagster = str(Path(sys.executable).with_name("dagster"))
+    command = [dagster, "dev", "-w", "workspace.yaml", "-p", str(port), "-h", host]
+    # Shells start background jobs with SIGINT ignored, and children inherit that: reset it first.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    # A separate process group can be stopped as a whole, so no daemon survives to launch runs.
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        raise typer.Exit(process.wait())
+    except KeyboardInterrupt:
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(timeout=30)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)

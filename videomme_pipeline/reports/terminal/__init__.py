@@ -1,0 +1,1 @@
+"""What the command line prints: tables and lines, from values that were computed elsewhere."""

@@ -1,0 +1,107 @@
+"""What `compare` prints."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from videomme_pipeline.reports.terminal.tables import percent, show_rows
+
+if TYPE_CHECKING:
+    from videomme_pipeline.scoring.statistics.compare import Comparison
+    from videomme_pipeline.scoring.statistics.estimates import Estimate, PairedDifference
+
+SIGNIFICANCE = 0.05
+
+MARGINAL_COLUMNS = {
+    "by": "by",
+    "value": "value",
+    "a": "A",
+    "b": "B",
+    "difference": "A − B",
+    "interval": "95% CI",
+    "n": "n",
+    "p_value": "adjusted p",
+    "significant": "significant",
+}
+SETTING_COLUMNS = {"setting": "setting", "a": "A", "b": "B"}
+_MARGINAL_ORDER = ("duration", "domain", "task_type", "sub_category", "group_type", "level")
+
+
+def show_comparison(console: Console, comparison: "Comparison") -> None:
+    """Print A minus B: overall, the settings that differ, and every breakdown.
+
+    Differences are in points of accuracy, or of the group score if the benchmark has groups.
+    """
+    difference, flips = comparison.accuracy.difference, comparison.flip_rate
+    lines = [
+        f"A  {comparison.evaluation_a}  {percent(comparison.accuracy_a.mean)}",
+        f"B  {comparison.evaluation_b}  {percent(comparison.accuracy_b.mean)}",
+        f"Accuracy A − B  {_conclusion(comparison.accuracy, 100)}",
+    ]
+    if comparison.group_score is not None:
+        lines.append(f"Group score A − B  {_conclusion(comparison.group_score, 1)}")
+    lines.append(
+        f"{difference.values:,} questions answered by both: {len(comparison.won):,} correct only "
+        f"in A, {len(comparison.lost):,} correct only in B, {percent(flips.mean)} with different "
+        f"letters; {len(comparison.failed):,} failed in A or B"
+    )
+    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+    settings = [
+        {"setting": one.key, "a": one.a or "–", "b": one.b or "–"}
+        for one in comparison.changed_settings
+    ]
+    _show_section(console, settings, SETTING_COLUMNS)
+    _show_section(console, marginal_rows(comparison), MARGINAL_COLUMNS)
+
+
+def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
+    """One row per value of each breakdown, the largest difference of a breakdown first."""
+    unit = 100 if comparison.group_score is None else 1
+    place = {column: number for number, column in enumerate(_MARGINAL_ORDER)}
+    ordered = sorted(
+        comparison.marginals,
+        key=lambda m: (
+            place.get(m.column, len(place)),
+            m.column,
+            -abs(m.difference.difference.mean),
+        ),
+    )
+    return [
+        {
+            "by": m.column,
+            "value": m.value,
+            "a": f"{unit * m.accuracy_a:.1f}",
+            "b": f"{unit * m.accuracy_b:.1f}",
+            "difference": f"{unit * m.difference.difference.mean:+.1f}",
+            "interval": _signed_interval(m.difference.difference, unit),
+            "n": m.difference.difference.values,
+            "p_value": f"{m.adjusted_p_value:.3f}",
+            "significant": "yes" if m.significant else "",
+        }
+        for m in ordered
+    ]
+
+
+def _show_section(console: Console, rows: list[dict[str, Any]], columns: Mapping[str, str]) -> None:
+    if rows:
+        console.print()
+        show_rows(console, rows, columns)
+
+
+def _conclusion(paired: "PairedDifference", unit: int) -> str:
+    """For example "+9.7 points, significant (p 0.0031, 95% CI +3.1 to +16.2, 90 videos)"."""
+    estimate = paired.difference
+    significant = "significant" if paired.p_value < SIGNIFICANCE else "not significant"
+    spread = _signed_interval(estimate, unit)
+    return (
+        f"{unit * estimate.mean:+.1f} points, {significant} (p {paired.p_value:.4f}, "
+        f"95% CI {spread or 'undefined'}, {estimate.clusters:,} videos)"
+    )
+
+
+def _signed_interval(estimate: "Estimate", unit: int) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    low, high = max(-100, unit * estimate.low), min(100, unit * estimate.high)
+    return f"{low:+.1f} to {high:+.1f}"

@@ -1,0 +1,210 @@
+"""What `run`, `status`, `nightly` and `doctor` print."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich import filesize
+from rich.console import Console
+from rich.markup import escape
+
+from videomme_pipeline.reports.terminal.tables import Row, interval, percent, show_line, show_rows
+
+if TYPE_CHECKING:
+    from videomme_pipeline.responses.estimate import CostEstimate
+    from videomme_pipeline.scoring.nightly.assess import Assessment
+    from videomme_pipeline.videos.integrity import Finding
+
+LISTED_FAILURES = 10
+
+SCORE_COLUMNS = {
+    "benchmark": "benchmark",
+    "evaluation": "evaluation",
+    "questions": "questions",
+    "accuracy": "accuracy",
+    "interval": "95% CI",
+    "accuracy_of_answered": "of answered",
+    "group_score": "group score",
+    "unreadable": "unreadable",
+    "failed": "failed",
+}
+COST_COLUMNS = {
+    "evaluation": "evaluation",
+    "model": "model",
+    "questions": "questions",
+    "requests": "requests",
+    "prompt_tokens": "prompt tokens",
+    "dollars": "US dollars",
+}
+ESTIMATE_COLUMNS = {
+    "asset": "asset",
+    "build": "to build",
+    "already_stored": "already stored",
+    "time": "time",
+    "disk": "disk",
+}
+
+_MARKS = {
+    "ok": ("ok     ", "green"),
+    "warning": ("warning", "yellow"),
+    "failed": ("failed ", "bold red"),
+}
+_MARK_OF_SEVERITY = {"error": "failed", "warn": "warning"}
+
+
+def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
+    """Print rows of the `leaderboard` view."""
+    rows = [
+        {
+            **{name: row[name] for name in ("benchmark", "evaluation", "questions")},
+            "accuracy": percent(row["accuracy"]),
+            "interval": interval(row["accuracy_low"], row["accuracy_high"]),
+            "accuracy_of_answered": percent(row["accuracy_of_answered"]),
+            "group_score": "" if row["group_score"] is None else f"{row['group_score']:.1f}",
+            "unreadable": row["unreadable"],
+            "failed": row["failed"],
+        }
+        for row in leaderboard
+    ]
+    show_rows(console, rows, SCORE_COLUMNS)
+
+
+def show_estimates(console: Console, estimates: Sequence[Row]) -> None:
+    """Print what a run would build of each asset, with the time and disk space it would need."""
+    show_rows(console, estimate_rows(estimates), ESTIMATE_COLUMNS)
+
+
+def estimate_rows(estimates: Sequence[Row]) -> list[dict[str, Any]]:
+    """One row for each asset, and a last row with the totals.
+
+    A total with unknown parts is shown as "more than" the known part.
+    """
+    rows = [
+        {
+            "asset": row["asset"],
+            "build": _known(row["partitions"], str),
+            "already_stored": row["already_stored"],
+            "time": _known(row["seconds"], time_span),
+            "disk": _known(row["bytes"], _disk),
+        }
+        for row in estimates
+    ]
+    return [
+        *rows,
+        {
+            "asset": "all",
+            "build": _total(estimates, "partitions", str),
+            "already_stored": sum(row["already_stored"] for row in estimates),
+            "time": _total(estimates, "seconds", time_span),
+            "disk": _total(estimates, "bytes", _disk),
+        },
+    ]
+
+
+def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
+    """Print the requests that each evaluation would send, and their cost."""
+    if estimates:
+        console.print()
+        show_rows(console, cost_rows(estimates), COST_COLUMNS)
+
+
+def cost_rows(estimates: Sequence["CostEstimate"]) -> list[dict[str, Any]]:
+    """One row for each evaluation."""
+    return [
+        {
+            "evaluation": estimate.evaluation,
+            "model": estimate.model,
+            "questions": estimate.questions,
+            "requests": _range(estimate.requests_low, estimate.requests),
+            "prompt_tokens": _known(estimate.prompt_tokens, lambda tokens: f"{tokens:,}"),
+            "dollars": _dollars(estimate),
+        }
+        for estimate in estimates
+    ]
+
+
+def show_counts(
+    console: Console,
+    states: Sequence[str],
+    counts: Mapping[str, Mapping[Any, int]],
+    causes: Mapping[str, Mapping[Any, int]],
+) -> None:
+    """Print how many partitions of each asset are in each of `states`, and the causes."""
+    rows = [
+        {
+            "asset": asset,
+            **{state: counted.get(state, 0) for state in states},
+            "because": _causes(causes.get(asset, {})),
+        }
+        for asset, counted in counts.items()
+    ]
+    show_rows(console, rows, {name: name for name in ("asset", *states, "because")})
+
+
+def show_reasons(console: Console, partition: str, reasons: Sequence[str]) -> None:
+    """Print one partition with its state, and the reasons on indented lines below it."""
+    console.print("\n  ".join([partition, *reasons]), markup=False, highlight=False, soft_wrap=True)
+
+
+def show_failed(console: Console, failed: Sequence[tuple[str, str]]) -> None:
+    """Print failed partitions with their reasons, at most `LISTED_FAILURES`."""
+    for partition, reason in failed[:LISTED_FAILURES]:
+        show_line(console, f"{partition}: {reason}", "Failed", "bold red")
+    if len(failed) > LISTED_FAILURES:
+        left = len(failed) - LISTED_FAILURES
+        show_line(console, f"… and {left:,} more: videomme status --reasons")
+
+
+def show_nightly_runs(console: Console, reports: Sequence["Assessment"]) -> None:
+    """Print the checks of each nightly run."""
+    for report in reports:
+        drop = report.detectable_drop
+        detectable = "" if drop is None else f", smallest detectable drop {percent(drop)}"
+        console.print(f"[bold]{escape(report.evaluation)}[/], {report.date}{detectable}")
+        for finding in report.findings:
+            mark = _MARKS["ok" if finding.passed else _MARK_OF_SEVERITY[finding.severity.value]]
+            show_line(console, f"{finding.check.value}: {finding.summary}", *mark)
+
+
+def show_doctor(console: Console, findings: Sequence["Finding"]) -> None:
+    """Print the checks of `videomme doctor`."""
+    for finding in findings:
+        show_line(console, f"{finding.check}: {finding.message}", *_MARKS[finding.verdict])
+
+
+def time_span(seconds: float) -> str:
+    """A duration in the largest unit of which it has at least two: "40 s", "12.5 min"."""
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 else "< 1 s"
+
+
+def _causes(counted: Mapping[Any, int]) -> str:
+    ordered = sorted(counted.items(), key=lambda item: item[1], reverse=True)
+    return ", ".join(f"{number} {cause}" for cause, number in ordered)
+
+
+def _range(low: int, high: int) -> str:
+    return f"{high:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _dollars(estimate: "CostEstimate") -> str:
+    if not estimate.costs_money:
+        return "free"
+    if estimate.dollars_low is None or estimate.dollars_high is None:
+        return "unknown" if estimate.prompt_tokens is None else "unknown price"
+    return f"{estimate.dollars_low:.2f} to {estimate.dollars_high:.2f}"
+
+
+def _disk(size: float) -> str:
+    return filesize.decimal(round(size))
+
+
+def _known(value: Any, formatted: Callable[[Any], str]) -> str:
+    return "unknown" if value is None else formatted(value)
+
+
+def _total(rows: Sequence[Row], column: str, formatted: Callable[[Any], str]) -> str:
+    known = [row[column] for row in rows if row[column] is not None]
+    text = formatted(sum(known))
+    return text if len(known) == len(rows) else f"more than {text}" if known else "unknown"

@@ -1,0 +1,33 @@
+"""What `cache ls` prints."""
+
+from collections.abc import Sequence
+
+from rich import filesize
+from rich.console import Console
+
+from videomme_pipeline.reports.terminal.tables import Row, show_rows
+
+SHELF_COLUMNS = {
+    "kind": "kind",
+    "name": "name",
+    "videos": "videos",
+    "files": "files",
+    "size": "size",
+    "used_by": "used by",
+}
+
+
+def show_shelves(console: Console, shelves: Sequence[Row]) -> None:
+    """Print the stored files of each kind and name, and a last row with the totals."""
+    rows = [
+        {
+            **{name: shelf[name] for name in ("kind", "name", "files")},
+            "videos": shelf["videos"] or "",
+            "size": filesize.decimal(shelf["bytes"]),
+            "used_by": ", ".join(shelf["named_by"]) or ("samplings.yaml" * shelf["offered"]),
+        }
+        for shelf in shelves
+    ]
+    files, size = (sum(shelf[column] for shelf in shelves) for column in ("files", "bytes"))
+    total = {"kind": "all", "files": files, "size": filesize.decimal(size)}
+    show_rows(console, [*rows, total], SHELF_COLUMNS)

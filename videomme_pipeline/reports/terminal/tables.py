@@ -1,0 +1,56 @@
+"""Rows as a table: aligned and colored on a terminal, tab-separated lines elsewhere."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+Row = Mapping[str, Any]
+
+_NUMBER = re.compile(r"|[+-]?[\d.,]+%?((–| to )[+-]?[\d.,]+)?")
+"""A cell that is right-aligned: nothing, a number, a percentage or an interval."""
+
+
+def show_rows(console: Console, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+    """Print `rows` with the keys of `columns`, in order; the values are the column titles.
+
+    Without a terminal: one line with the keys and one line per row, tab-separated, not shortened.
+    """
+    if not console.is_terminal:
+        # `console.print` would replace the tabs with spaces.
+        console.file.write("\t".join(columns) + "\n")
+        for row in rows:
+            console.file.write("\t".join(_text(row.get(name)) for name in columns) + "\n")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, title in columns.items():
+        numeric = all(_NUMBER.fullmatch(_text(row.get(name))) for row in rows)
+        table.add_column(title, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(_text(row.get(name))) for name in columns))
+    console.print(table)
+
+
+def show_line(console: Console, text: str, label: str = "", style: str = "") -> None:
+    """Print `label`, in `style`, and `text` on one line that is not wrapped."""
+    start = f"[{style}]{label}[/] " if label else ""
+    console.print(start + escape(text), highlight=False, soft_wrap=True)
+
+
+def percent(share: float | None) -> str:
+    """A share from 0 to 1 as "52.8%", or nothing for None."""
+    return "" if share is None else f"{100 * share:.1f}%"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Two shares as percentages, "41.2–64.4", or nothing if one is None."""
+    return "" if low is None or high is None else f"{100 * low:.1f}–{100 * high:.1f}"
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
