@@ -1,0 +1,105 @@
+"""Words that the project does not use, each with what to write instead.
+
+    python -m tests.support.word_list [PATH...]
+
+prints every place in source, configuration and documentation (or in the given files and folders)
+that uses one, and exits with 1 if there is any. CONTRIBUTING explains the words.
+"""
+
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+SUFFIXES = frozenset({".py", ".md", ".yaml", ".sql", ".js", ".html", ".toml"})
+IGNORED = ("tests/golden/", "tests/support/word_list.py", "tests/test_word_list.py")
+UNCHECKED: frozenset[str] = frozenset()
+"""Files that are still to be rewritten. Remove entries, add none."""
+
+WORDS = {
+    r"h[au]ngs? on": "depends on",
+    r"stands? in": "is in",
+    r"stands? (?:beside|behind|apart|where|there|alone)": "is",
+    r"goes by": "depends on",
+    r"whoever": "the caller, the user, …",
+    r"anew": "again",
+    r"mend(?:s|ed|ing)?": "fix",
+    r"for ever": "forever, without end",
+    r"at hand": "available",
+    r"in one go": "at once",
+    r"look(?:s|ed)?[ _]again": "invalidate",
+    r"stretch(?:es)?": "span",
+    r"behind": "downstream, after, stale",
+    r"(?:an?|the|this|one|these|those|which|its) nights?": "nightly run",
+    r"licences?": "license",
+    r"behaviours?": "behavior",
+    r"colours?": "color",
+}
+"""Regular expressions of whole words, and the replacement."""
+
+ALLOWED = re.compile(
+    r"behind (?:an?|the|its|one|another) (?:\w+ )?(?:proxy|endpoint|server|firewall|protocol|url)"
+    r"|align-items: stretch",
+    re.IGNORECASE,
+)
+"""Uses of these words that are plain English."""
+
+NAMES = frozenset({"held", "told", "anew", "behind", "look_again"})
+"""Identifiers that name nothing."""
+
+_FOUND = re.compile(rf"(?<![\w-])(?:{'|'.join(WORDS)})(?![\w-])", re.IGNORECASE)
+_REPLACEMENTS = tuple((re.compile(word, re.IGNORECASE), instead) for word, instead in WORDS.items())
+
+
+def offenders(name: str, text: str) -> Iterator[tuple[int, str]]:
+    """Line number and explanation of each unwanted word in the file `name`."""
+    names = set(_names(text)) if name.endswith(".py") else set()
+    for number, line in enumerate(text.splitlines(), start=1):
+        for found in _FOUND.finditer(ALLOWED.sub("", line)):
+            yield number, f"{found[0]!r} (say: {_replacement(found[0])})"
+    for number, identifier in sorted(names):
+        yield number, f"the name {identifier!r} (name the thing)"
+
+
+def _names(text: str) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME and token.string in NAMES:
+            yield token.start[0], token.string
+
+
+def _replacement(found: str) -> str:
+    return next(instead for word, instead in _REPLACEMENTS if word.search(found))
+
+
+def checked_files(root: Path) -> Iterator[str]:
+    """Paths of the files of the repository that are checked."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in listed.stdout.splitlines():
+        path = root / name
+        if path.suffix in SUFFIXES and path.is_file() and not name.startswith(IGNORED):
+            yield name
+
+
+def main() -> None:
+    root, given = Path(__file__).parents[2], sys.argv[1:]
+    found = [
+        f"{name}:{number}: {explanation}"
+        for name in checked_files(root)
+        if (name.startswith(tuple(given)) if given else name not in UNCHECKED)
+        for number, explanation in offenders(name, (root / name).read_text(encoding="utf-8"))
+    ]
+    print(*found, sep="\n", end="\n" if found else "")  # noqa: T201
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

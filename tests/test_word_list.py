@@ -1,0 +1,38 @@
+"""The word list of `make lint` finds what it is meant to find, and nothing else."""
+
+import pytest
+
+from tests.support.word_list import offenders
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "What all answers hang on",
+        "Every asset behind it is stale.",
+        "# Whoever asks is answered.",
+        "It is mended in one go.",
+        "the licence of a benchmark",
+        "The nights are compared.",
+    ],
+)
+def test_unwanted_words_are_found(line: str) -> None:
+    assert next(offenders("docs/page.md", f"fine\n{line}\n"))[0] == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "A model behind an endpoint.",
+        "The license is Apache-2.0, and we recommend reading it.",
+        "an alarm in 60 nights",
+        "select night from accuracy_by_night",
+    ],
+)
+def test_plain_english_is_left_alone(line: str) -> None:
+    assert list(offenders("docs/page.md", line)) == []
+
+
+def test_names_are_checked_in_code_but_not_in_text() -> None:
+    text = '"""The lock is held."""\n\nheld = 1\n'
+    assert list(offenders("module.py", text)) == [(3, "the name 'held' (name the thing)")]
