@@ -1,30 +1,63 @@
-"""The error tree: everything this project raises on purpose derives from `VideoMMEError`.
+"""The errors that this project raises on purpose.
 
-An error names the item, what was found and what to do next, in one paragraph.
-Errors that one stage alone raises still live here, so that a caller can read in one
-place what may go wrong. No recovery logic belongs in this module.
+    VideoMMEError
+    ├── AlertError
+    ├── AnnotationError
+    ├── ArchiveError
+    ├── ChildFailedError *
+    ├── ConfigurationError
+    │   ├── LicenseNotAcceptedError
+    │   └── MissingExtraError
+    ├── CostLimitError
+    ├── DownloadError
+    ├── FrameCacheError
+    ├── ModelError
+    │   └── EndpointDownError
+    ├── NotReadyError *
+    ├── PromptError
+    ├── ResponseFailure *
+    ├── ScoringError
+    ├── StorageError
+    ├── SubtitleError
+    └── VideoError
+        ├── VideoMissingError
+        └── VideoUnreadableError
+
+Classes marked with * carry values of one module and are defined there. A message names the item,
+what was found and what to do next. No recovery logic belongs in this module.
 """
 
 
 class VideoMMEError(Exception):
-    """Base of every error that this project raises on purpose."""
+    """Base class of every error that this project raises on purpose."""
 
 
 class ConfigurationError(VideoMMEError):
-    """A configuration file or option says something that cannot be carried out."""
+    """A configuration file or option has a value that cannot be used."""
 
 
-class LicenceNotAcceptedError(ConfigurationError):
-    """Video-MME data was asked for before its licence terms were accepted."""
+class LicenseNotAcceptedError(ConfigurationError):
+    """Video-MME data was requested before its license was accepted."""
 
     def __init__(self, benchmark: str) -> None:
         self.benchmark = benchmark
         super().__init__(
             f"{benchmark}: Video-MME is for academic research only; its videos, questions and "
-            "frames must not be used commercially, copied on or published (terms: "
+            "frames must not be used commercially, copied or published (terms: "
             "https://github.com/MME-Benchmarks/Video-MME#license). If you accept them, set "
-            "`accept_license: true` for this benchmark in benchmarks.yaml; nothing of it is "
-            "fetched or read before."
+            "`accept_license: true` for this benchmark in benchmarks.yaml. Until then none of its "
+            "data is fetched or read."
+        )
+
+
+class MissingExtraError(ConfigurationError):
+    """A feature needs packages of an extra that is not installed."""
+
+    def __init__(self, extra: str, purpose: str, module: str) -> None:
+        self.extra, self.module = extra, module
+        super().__init__(
+            f"{purpose}: the module `{module}` is not installed; "
+            f"run `pip install 'videomme-pipeline[{extra}]'`"
         )
 
 
@@ -33,7 +66,7 @@ class AnnotationError(VideoMMEError):
 
 
 class DownloadError(VideoMMEError):
-    """A file could not be fetched, or what came is not what was pinned."""
+    """A file could not be fetched, or differs from the pinned one."""
 
 
 class ArchiveError(VideoMMEError):
@@ -48,24 +81,24 @@ class VideoError(VideoMMEError):
         super().__init__(f"video {video_id}: {message}")
 
     def __reduce__(self) -> tuple[type["VideoError"], tuple[str, str]]:
-        """Errors travel from the child processes that decode."""
+        """Support pickling, because decoding child processes raise these errors."""
         return type(self), (self.video_id, self.message)
 
 
 class VideoMissingError(VideoError):
-    """The annotations name a video that is not on disk."""
+    """A video that the annotations name is not on disk."""
 
 
 class VideoUnreadableError(VideoError):
-    """The file of a video holds no picture that can be decoded."""
+    """A video file contains no picture that can be decoded."""
 
 
 class FrameCacheError(VideoMMEError):
-    """A cached frame file is not what was written (it is set aside and made again)."""
+    """A cached frame file is damaged. It is set aside and built again."""
 
 
 class SubtitleError(VideoMMEError):
-    """A subtitle file cannot be read at all (one bad cue is skipped and counted instead)."""
+    """A subtitle file cannot be read at all. (A single bad cue is skipped and counted instead.)"""
 
 
 class PromptError(VideoMMEError):
@@ -73,39 +106,39 @@ class PromptError(VideoMMEError):
 
 
 class ModelError(VideoMMEError):
-    """A model cannot be asked: unknown name, missing key, rejected credentials."""
+    """A model cannot be used: unknown name, missing key or rejected credentials."""
 
 
 class EndpointDownError(ModelError):
-    """One question after the other failed and none was answered: asking on is of no use."""
+    """Many requests in a row failed and none succeeded, so the run stops sending."""
 
     def __init__(self, model: str, failures: int, last: str) -> None:
         super().__init__(
             f"model {model}: {failures} questions in a row got no answer, the last because of "
-            f"{last}. Check that the endpoint is up and takes these requests, then run again: "
-            "everything answered so far is kept."
+            f"{last}. Check that the endpoint is up and accepts these requests, then run again: "
+            "everything answered so far is stored."
         )
 
 
 class CostLimitError(VideoMMEError):
-    """The next request could cost more than the evaluation may."""
+    """The next request could exceed the cost limit of the evaluation."""
 
     def __init__(self, most_dollars: float, spent_dollars: float) -> None:
         self.most_dollars, self.spent_dollars = most_dollars, spent_dollars
         super().__init__(
             f"stopped at ${spent_dollars:.4f} of ${most_dollars:.4f} (`--max-cost`, or "
-            "`max_cost_dollars` in models.yaml), since the next request might not fit. Everything "
-            "answered so far is kept: raise the limit and run again, and only the rest is asked."
+            "`max_cost_dollars` in models.yaml), because the next request might exceed the limit. "
+            "Everything answered so far is stored: raise the limit and run again to ask the rest."
         )
 
 
 class ScoringError(VideoMMEError):
-    """A set of responses cannot be scored as asked."""
+    """A set of responses cannot be scored with these options."""
 
 
 class AlertError(VideoMMEError):
-    """A message could not be delivered. What it is about is not affected."""
+    """An alert could not be delivered. The run that it reports is not affected."""
 
 
 class StorageError(VideoMMEError):
-    """The data folder cannot be written: full, read-only or not there."""
+    """The data folder cannot be written: full, read-only or missing."""

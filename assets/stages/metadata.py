@@ -5,6 +5,9 @@ import re
 
 import dagster as dg
 
+NO_CHARTS = dg.MetadataValue.md(
+    "Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`"
+)
 LARGEST_PICTURE_BYTES = 60_000
 """The event log holds every picture for ever."""
 

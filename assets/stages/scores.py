@@ -10,11 +10,12 @@ import dagster as dg
 from assets.failures import FailureLog
 from assets.partitions import Cell
 from assets.stages.base import INCOMPLETE, BenchmarkStage, Failed, Made, Target
-from assets.stages.metadata import picture
+from assets.stages.metadata import NO_CHARTS, picture
 from assets.stages.responses import ask_model, stored_responses
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.extras import is_installed
 from videomme_pipeline.reports.terminal.tables import interval, percent
 from videomme_pipeline.responses.response import Response, never_answered
 from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows, summarize_judge
@@ -220,6 +221,8 @@ def _record(part: _Part) -> dg.TableRecord:
 
 
 def _chart(parts: Sequence[_Part]) -> dg.MarkdownMetadataValue:
+    if not is_installed("charts"):
+        return NO_CHARTS
     from videomme_pipeline.reports.charts import parts_chart, svg  # noqa: PLC0415 - loads Altair
 
     chart = parts_chart([asdict(part) for part in parts])

@@ -7,8 +7,9 @@ import dagster as dg
 from upath import UPath
 
 from assets.stages.base import Failed, Made, SharedStage, Target
-from assets.stages.metadata import picture
+from assets.stages.metadata import NO_CHARTS, picture
 from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.extras import is_installed
 from videomme_pipeline.warehouse.database import connect, query, rebuild
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def _chart(
     connection: "DuckDBPyConnection", benchmark: str, column: str
 ) -> dg.MarkdownMetadataValue:
     """Scores with their intervals as a picture."""
+    if not is_installed("charts"):
+        return NO_CHARTS
     from videomme_pipeline.reports.charts import breakdown_chart, svg  # noqa: PLC0415 - loads Altair
 
     chart = breakdown_chart(connection, benchmark, column)

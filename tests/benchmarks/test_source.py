@@ -22,7 +22,7 @@ from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import (
     AnnotationError,
     ConfigurationError,
-    LicenceNotAcceptedError,
+    LicenseNotAcceptedError,
 )
 
 V1, V2 = videomme.RELEASE, videomme_v2.RELEASE
@@ -43,11 +43,11 @@ def test_a_local_folder_is_not_looked_at_before_the_licence_is_accepted(tmp_path
     path = write(tmp_path / V1.annotations, parquet_bytes(v1_rows()))
     spec = own_copy(tmp_path, accept_license=False)
     for use in (annotations_in, media_roots):
-        with pytest.raises(LicenceNotAcceptedError, match="accept_license: true"):
+        with pytest.raises(LicenseNotAcceptedError, match="accept_license: true"):
             use(V1, spec)
-    with pytest.raises(LicenceNotAcceptedError):
+    with pytest.raises(LicenseNotAcceptedError):
         read_benchmark(V1, spec, path)
-    with pytest.raises(LicenceNotAcceptedError):
+    with pytest.raises(LicenseNotAcceptedError):
         annotations_at_hand(V1, spec, tmp_path)
 
 

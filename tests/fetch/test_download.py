@@ -28,7 +28,7 @@ from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.source import BenchmarkSpec, read_benchmark
 from videomme_pipeline.errors import (
     DownloadError,
-    LicenceNotAcceptedError,
+    LicenseNotAcceptedError,
     StorageError,
 )
 from videomme_pipeline.fetch.download import (
@@ -116,11 +116,11 @@ def test_the_questions_arrive_as_published(v1: HubServer, tmp_path: Path) -> Non
 
 def test_nothing_is_asked_for_before_the_licence_is_accepted(v1: HubServer, tmp_path: Path) -> None:
     spec = BenchmarkSpec(revision=REVISION)
-    with pytest.raises(LicenceNotAcceptedError, match="academic research only"):
+    with pytest.raises(LicenseNotAcceptedError, match="academic research only"):
         fetch_annotations(V1, spec, tmp_path)
-    with pytest.raises(LicenceNotAcceptedError):
+    with pytest.raises(LicenseNotAcceptedError):
         fetch_subtitles(V1, spec, v1_videos(), tmp_path)
-    with pytest.raises(LicenceNotAcceptedError):
+    with pytest.raises(LicenseNotAcceptedError):
         fetch_videos(V1, spec, v1_videos(), tmp_path)
     assert v1.asked == []
     assert list(tmp_path.iterdir()) == []

@@ -79,7 +79,7 @@ def read_benchmark(release: Release, spec: BenchmarkSpec, annotations: Path) -> 
     """The questions on the videos that `spec` asks for, read from an annotation file.
 
     Raises:
-        LicenceNotAcceptedError: before anything is read.
+        LicenseNotAcceptedError: before anything is read.
         AnnotationError: when the file is not the published one.
         ConfigurationError: when `spec` names videos that the benchmark does not have.
     """
@@ -114,7 +114,7 @@ def annotations_at_hand(release: Release, spec: BenchmarkSpec, folder: Path) -> 
     None when it comes from the hub and was not fetched yet.
 
     Raises:
-        LicenceNotAcceptedError, AnnotationError, ConfigurationError: as `annotations_in`.
+        LicenseNotAcceptedError, AnnotationError, ConfigurationError: as `annotations_in`.
     """
     if spec.source is SourceKind.FOLDER:
         return annotations_in(release, spec)
@@ -127,7 +127,7 @@ def annotations_in(release: Release, spec: BenchmarkSpec) -> Path:
     """The annotation file in the user's own folder.
 
     Raises:
-        LicenceNotAcceptedError: before the folder is looked at.
+        LicenseNotAcceptedError: before the folder is looked at.
         AnnotationError: when there is none, naming where it was looked for.
     """
     require_licence(release, spec)
@@ -154,7 +154,7 @@ def media_roots(release: Release, spec: BenchmarkSpec) -> tuple[Path, ...]:
     `$HF_HOME/videomme` or `$HF_HOME/videomme_v2`), the hub cache, or a dataset's folder in it.
 
     Raises:
-        LicenceNotAcceptedError: before the folder is looked at.
+        LicenseNotAcceptedError: before the folder is looked at.
         ConfigurationError: when `spec` names no folder, or one that is not there.
     """
     require_licence(release, spec)

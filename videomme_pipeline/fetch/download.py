@@ -64,7 +64,7 @@ def fetch_annotations(release: Release, spec: FetchSpec, folder: Path) -> Path:
     """The annotation file, downloaded under `folder` unless it is there already.
 
     Raises:
-        LicenceNotAcceptedError: before anything is asked for.
+        LicenseNotAcceptedError: before anything is asked for.
         DownloadError: when it cannot be fetched or is not what was pinned.
         StorageError: when `folder` cannot be written.
     """
@@ -85,7 +85,7 @@ def fetch_subtitles(
     """The subtitle files of `videos`, in their order, unzipped to `release.subtitle_folder`.
 
     Raises:
-        LicenceNotAcceptedError: before anything is asked for.
+        LicenseNotAcceptedError: before anything is asked for.
         DownloadError: when the archive cannot be fetched or is not what was pinned.
         ArchiveError: when the archive cannot be trusted.
         StorageError: when `folder` cannot be written.
@@ -119,7 +119,7 @@ def fetch_videos(
     is false.
 
     Raises:
-        LicenceNotAcceptedError: before anything is asked for.
+        LicenseNotAcceptedError: before anything is asked for.
         DownloadError: when the repository cannot be read at all (not there, gated, offline).
         StorageError: before the first download when the disk has no room for all that is wanted,
             or when it fills up later.

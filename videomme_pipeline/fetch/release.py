@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from videomme_pipeline.errors import LicenceNotAcceptedError
+from videomme_pipeline.errors import LicenseNotAcceptedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ def require_licence(release: Release, spec: FetchSpec) -> None:
     """Raise unless the user has accepted the license.
 
     Raises:
-        LicenceNotAcceptedError: with the terms and the setting that accepts them.
+        LicenseNotAcceptedError: with the terms and the setting that accepts them.
     """
     if not spec.accept_license:
-        raise LicenceNotAcceptedError(release.benchmark)
+        raise LicenseNotAcceptedError(release.benchmark)
 
 
 def hub_revision(release: Release, spec: FetchSpec) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from videomme_pipeline.errors import AlertError
+from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.scoring.nightly.assess import Assessment
 
 URLS_VARIABLE = "VIDEOMME_ALERT_URLS"
@@ -35,7 +36,8 @@ def send(alert: Alert, urls: Sequence[str]) -> None:
     """
     if not urls:
         return
-    import apprise  # noqa: PLC0415 - loads more than a hundred services
+    with needs_extra("alerts", f"sending alerts to {URLS_VARIABLE}"):
+        import apprise  # noqa: PLC0415 - loads more than a hundred services
 
     refused = []
     for number, url in enumerate(urls, start=1):

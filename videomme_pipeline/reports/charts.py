@@ -8,26 +8,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
-import pandas as pd
-from altair import (
-    Axis,
-    Chart,
-    Color,
-    FacetChart,
-    LayerChart,
-    Legend,
-    Scale,
-    Shape,
-    Step,
-    Text,
-    Tooltip,
-    X,
-    Y,
-    YOffset,
-    condition,
-    layer,
-    value,
-)
+
+from videomme_pipeline.extras import needs_extra
+
+with needs_extra("charts", "drawing charts"):
+    import pandas as pd
+    from altair import (
+        Axis,
+        Chart,
+        Color,
+        FacetChart,
+        LayerChart,
+        Legend,
+        Scale,
+        Shape,
+        Step,
+        Text,
+        Tooltip,
+        X,
+        Y,
+        YOffset,
+        condition,
+        layer,
+        value,
+    )
 
 SERIES_COLOURS = ("#3b2e8c", "#0f7a4d", "#9a2158", "#6f6a12", "#1f7a8c", "#4a4f57")
 """The page's colours: told apart by colour-blind readers, and each has a shape of its own."""
@@ -141,7 +145,8 @@ def heat_map(
 
 def svg(chart: Picture) -> str:
     """`chart` as an SVG picture, made without a browser."""
-    import vl_convert  # noqa: PLC0415 - loads a JavaScript engine
+    with needs_extra("charts", "drawing charts"):
+        import vl_convert  # noqa: PLC0415 - loads a JavaScript engine
 
     picture: str = vl_convert.vegalite_to_svg(chart.to_json())
     return picture

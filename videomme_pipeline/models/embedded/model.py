@@ -28,6 +28,7 @@ from PIL import Image
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.fetch.package_files import PackageFile, fetch
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame, FrameSet
@@ -187,7 +188,8 @@ class PictureReader:
     """Reads the text in pictures (PP-OCR through onnxruntime, models inside its package)."""
 
     def __init__(self) -> None:
-        from rapidocr import RapidOCR  # noqa: PLC0415 - takes half a second and 100 MB
+        with needs_extra("demo", "the embedded model"):
+            from rapidocr import RapidOCR  # noqa: PLC0415 - takes half a second and 100 MB
 
         self._ocr = RapidOCR(
             params={
@@ -222,7 +224,8 @@ class LanguageModel:
     """SmolLM2-135M on one CPU thread, asked only for the chance of a next token."""
 
     def __init__(self, weights: Path) -> None:
-        import xllamacpp  # noqa: PLC0415 - loads llama.cpp
+        with needs_extra("demo", "the embedded model"):
+            import xllamacpp  # noqa: PLC0415 - loads llama.cpp
 
         parameters = xllamacpp.CommonParams()
         parameters.model.path = str(weights)

@@ -1,0 +1,60 @@
+"""Features of an extra name it in their error, and the base installation works without extras."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.paths import ROOT
+from videomme_pipeline.extras import EXTRAS
+
+USES = {
+    "alerts": (
+        "from videomme_pipeline.reports.alerts import Alert, send\n"
+        "send(Alert(title='title', body='body'), ['json://127.0.0.1'])"
+    ),
+    "charts": "import videomme_pipeline.reports.charts",
+    "demo": ("from videomme_pipeline.models.embedded import PictureReader\nPictureReader()"),
+}
+
+
+def run_without_extras(code: str) -> subprocess.CompletedProcess[str]:
+    """Run `code` in a process in which no module of an extra can be imported."""
+    modules = [module for names in EXTRAS.values() for module in names]
+    block = f"import sys\nsys.modules.update(dict.fromkeys({modules}))\n"
+    return subprocess.run(
+        [sys.executable, "-c", block + code], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+
+
+@pytest.mark.parametrize("extra", sorted(USES))
+def test_a_missing_extra_is_named(extra: str) -> None:
+    ended = run_without_extras(USES[extra])
+    assert ended.returncode == 1
+    assert "MissingExtraError" in ended.stderr
+    assert f"pip install 'videomme-pipeline[{extra}]'" in ended.stderr
+
+
+def modules() -> Iterator[str]:
+    """Every module of the library and of the Dagster project."""
+    for package in ("videomme_pipeline", "assets"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            yield name.removesuffix(".__init__")
+
+
+def test_only_charts_cannot_be_imported_without_extras() -> None:
+    imports = "\n".join(
+        f"import {name}" for name in modules() if name != "videomme_pipeline.reports.charts"
+    )
+    assert run_without_extras(imports).stderr == ""
+
+
+def test_every_extra_of_the_package_is_known() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(project["optional-dependencies"]) == set(EXTRAS)
+    base = {re.split(r"[<>=;\[ ]", line)[0] for line in project["dependencies"]}
+    assert not base & {name.replace("_", "-") for names in EXTRAS.values() for name in names}
