@@ -13,7 +13,7 @@ from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
-NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "pandas", "av", "decord", "pysrt", "openai")
+NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysrt", "openai")
 FREE_BYTES_WANTED = 5 << 30
 
 
@@ -44,8 +44,7 @@ def _versions() -> Finding:
         return Finding(
             check="packages",
             verdict=Verdict.WARNING,
-            message=f"{', '.join(missing)} not installed here; run `make demo` once "
-            "(decord has no wheel for every machine; it is only needed for `decord` samplings)",
+            message=f"{', '.join(missing)} not installed here; run `make demo` once",
         )
     return Finding(check="packages", verdict=Verdict.OK, message=", ".join(found))
 

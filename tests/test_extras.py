@@ -4,11 +4,10 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, modules
 from videomme_pipeline.extras import EXTRAS
 
 USES = {
@@ -17,7 +16,7 @@ USES = {
         "send(Alert(title='title', body='body'), ['json://127.0.0.1'])"
     ),
     "charts": "import videomme_pipeline.reports.charts",
-    "demo": ("from videomme_pipeline.models.embedded import PictureReader\nPictureReader()"),
+    "demo": ("from videomme_pipeline.models.embedded.model import PictureReader\nPictureReader()"),
 }
 
 
@@ -36,14 +35,6 @@ def test_a_missing_extra_is_named(extra: str) -> None:
     assert ended.returncode == 1
     assert "MissingExtraError" in ended.stderr
     assert f"pip install 'videomme-pipeline[{extra}]'" in ended.stderr
-
-
-def modules() -> Iterator[str]:
-    """Every module of the library and of the Dagster project."""
-    for package in ("videomme_pipeline", "assets"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            yield name.removesuffix(".__init__")
 
 
 def test_only_charts_cannot_be_imported_without_extras() -> None:

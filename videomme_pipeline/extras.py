@@ -11,7 +11,8 @@ from videomme_pipeline.errors import MissingExtraError
 
 EXTRAS = {
     "alerts": ("apprise",),
-    "charts": ("altair", "vl_convert"),
+    "charts": ("altair", "pandas", "vl_convert"),
+    "decord": ("decord",),
     "demo": ("onnxruntime", "rapidocr", "xllamacpp"),
     "postgres": ("dagster_postgres", "psycopg2"),
     "torchcodec": ("torchcodec",),

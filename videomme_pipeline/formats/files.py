@@ -1,5 +1,6 @@
 """Rows of a results file as JSON, JSON lines, Parquet, TSV or CSV, whatever its format."""
 
+import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,12 @@ from typing import Any
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.formats.results_format import Row
 
+_LONGEST_FIELD = 1 << 30
+_MISSING_IN_PANDAS = frozenset(
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+)  # fmt: skip
+"""Fields that `pandas.read_csv` reads as missing."""
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 
 
@@ -26,7 +33,7 @@ def read_rows_of(path: Path) -> Sequence[Row]:
         rows = _PARSERS.get(path.suffix.lower(), _parse_json_file)(path)
     except FileNotFoundError:
         raise ScoringError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise ScoringError(f"{path}: not readable as {path.suffix or 'JSON'}: {error}") from error
     if not all(isinstance(row, Mapping) for row in rows):
         raise ScoringError(f"{path}: expected a list of objects, one per video or question")
@@ -75,10 +82,19 @@ def _parse_parquet(path: Path) -> list[Any]:
 
 
 def _parse_table(path: Path) -> list[Any]:
-    import pandas as pd  # noqa: PLC0415 - takes half a second to import
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    csv.field_size_limit(_LONGEST_FIELD)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, delimiter=delimiter, strict=True)
+        if not reader.fieldnames:
+            raise ValueError("no header line")
+        return [_table_row(row, reader.line_num) for row in reader]
 
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    return pd.read_csv(path, sep=separator, dtype=str).to_dict("records")
+
+def _table_row(row: dict[Any, Any], line: int) -> Row:
+    if None in row:
+        raise ValueError(f"line {line}: more fields than columns")
+    return {column: None if text in _MISSING_IN_PANDAS else text for column, text in row.items()}
 
 
 _PARSERS = {

@@ -3,6 +3,8 @@
 The video id is in `video`. The options of v1 are in `candidates`, as a Python list written as text.
 """
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 
 from videomme_pipeline.benchmarks.question import Question
@@ -30,8 +32,6 @@ def _renamed(row: Row) -> Row:
 
 
 def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> str:
-    import pandas as pd  # noqa: PLC0415 - takes half a second to import
-
     asked = [question for question in questions if question.question_id in answers]
     table = [
         {
@@ -41,8 +41,11 @@ def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion])
         }
         for index, question in enumerate(asked)
     ]
-    text: str = pd.DataFrame(table).to_csv(sep="\t", index=False)
-    return text
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(table[0]), delimiter="\t", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+    return text.getvalue()
 
 
 def _own_names(question: Question) -> Row:

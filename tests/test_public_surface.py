@@ -1,0 +1,80 @@
+"""The public names of the package, its version, its types and its tree of errors."""
+
+import inspect
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+
+import videomme_pipeline
+from tests.support.paths import ROOT, modules
+from videomme_pipeline import errors
+from videomme_pipeline.errors import VideoMMEError
+
+
+def test_public_names_are_sorted_and_documented() -> None:
+    assert videomme_pipeline.__all__ == sorted(videomme_pipeline.__all__)
+    for name in set(videomme_pipeline.__all__) - {"__version__"}:
+        value = getattr(videomme_pipeline, name)
+        assert not inspect.ismodule(value), f"{name} is also the name of a module"
+        assert value.__doc__, name
+
+
+def test_public_names_without_a_module_raise_attribute_errors() -> None:
+    assert not hasattr(videomme_pipeline, "no_such_name")
+
+
+def test_the_walk_names_every_package_in_the_order_of_its_layers() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    layers = settings["importlinter"]["contracts"][0]["layers"]
+    packages = [
+        name
+        for layer in reversed(layers)
+        for name in layer.split(" | ")
+        if (ROOT / "videomme_pipeline" / name).is_dir() or name == "evaluation"
+    ]
+    lines = (videomme_pipeline.__doc__ or "").splitlines()
+    walk = [line.split()[0] for line in lines if line.startswith("    ") and line.strip()]
+    assert walk == packages
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert videomme_pipeline.__version__ == project["version"]
+
+
+def test_importing_the_package_imports_nothing_else_of_it() -> None:
+    code = "import sys, videomme_pipeline\nprint([m for m in sys.modules if 'videomme' in m])"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert ended.stdout.strip() == "['videomme_pipeline']"
+
+
+def test_types_are_shipped() -> None:
+    assert (ROOT / "videomme_pipeline" / "py.typed").exists()
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
+    for name in modules():
+        import_module(name)
+    drawn = (errors.__doc__ or "").split("\n\n")[1]
+    assert [line.removeprefix("    ") for line in drawn.splitlines()] == [
+        "VideoMMEError",
+        *tree(VideoMMEError),
+    ]
+
+
+def tree(parent: type[Exception]) -> list[str]:
+    """Subclasses of `parent` below it, as `tree` draws folders."""
+    children = sorted(
+        (child for child in parent.__subclasses__() if not child.__module__.startswith("tests")),
+        key=lambda child: child.__name__,
+    )
+    lines = []
+    for child in children:
+        is_last = child is children[-1]
+        mark = "" if child.__module__ == errors.__name__ else " *"
+        lines.append(f"{'└' if is_last else '├'}── {child.__name__}{mark}")
+        lines += [f"{' ' if is_last else '│'}   {line}" for line in tree(child)]
+    return lines

@@ -1,0 +1,120 @@
+"""Evaluate video language models on Video-MME.
+
+One question travels through the packages in this order, and imports point the same way:
+
+    fetch        archives and annotations from the Hugging Face Hub, by pinned revision
+    benchmarks   what each benchmark is: `Question`, its answer `Letter`, facets, media
+    videos       content hash, metadata and packet index of a video: `index_packets`
+    frames       which frames to show (`parse_sampling`), their extraction and cache: `FrameSet`
+    subtitles    cues (`read_subtitles`) and their alignment to sampled frames: `align`
+    prompts      the text of a question: `parse_template`, `render`
+    models       anything that answers a `Request` with a `Reply`: `VideoLLM`
+    responses    requests, retries and the journal; one `Response` per question and repeat
+    scoring      letter from text (`read_answer`), right or wrong (`score_question`), `compare`
+    formats      result files of other evaluators: `score_file`
+    evaluation   YAML files: `read_configuration`, `Evaluation`
+    warehouse    DuckDB views over the stored tables: `connect`
+    reports      terminal tables and the results page: `write_page`
+    cli          the `videomme` command
+
+`Store` has every path of the data folder. Every error derives from `VideoMMEError`. Importing this
+package is cheap: a public name is imported from its module when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from videomme_pipeline.benchmarks.question import Letter, Question
+    from videomme_pipeline.errors import VideoMMEError
+    from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
+    from videomme_pipeline.formats.score_file import score_file
+    from videomme_pipeline.frames.cache import FrameSet
+    from videomme_pipeline.frames.sampling_names import parse_sampling
+    from videomme_pipeline.models.video_llm import Reply, Request, VideoLLM
+    from videomme_pipeline.prompts.render import parse_template, render
+    from videomme_pipeline.reports.page import write_page
+    from videomme_pipeline.responses.response import Response
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
+    from videomme_pipeline.scoring.score import score_question
+    from videomme_pipeline.scoring.scored_question import ScoredQuestion
+    from videomme_pipeline.scoring.statistics.compare import compare
+    from videomme_pipeline.store import Store
+    from videomme_pipeline.subtitles.align import align, parse_alignment
+    from videomme_pipeline.subtitles.cues import read_subtitles
+    from videomme_pipeline.videos.packets import index_packets
+    from videomme_pipeline.warehouse.database import connect
+
+    __version__: str
+
+__all__ = [
+    "Configuration",
+    "Evaluation",
+    "FrameSet",
+    "Letter",
+    "Question",
+    "ReaderName",
+    "Reply",
+    "Request",
+    "Response",
+    "ScoredQuestion",
+    "Store",
+    "VideoLLM",
+    "VideoMMEError",
+    "__version__",
+    "align",
+    "compare",
+    "connect",
+    "index_packets",
+    "parse_alignment",
+    "parse_sampling",
+    "parse_template",
+    "read_answer",
+    "read_configuration",
+    "read_subtitles",
+    "render",
+    "score_file",
+    "score_question",
+    "write_page",
+]
+
+_MODULES = {
+    "Configuration": "evaluation",
+    "Evaluation": "evaluation",
+    "FrameSet": "frames.cache",
+    "Letter": "benchmarks.question",
+    "Question": "benchmarks.question",
+    "ReaderName": "scoring.readers.read_answer",
+    "Reply": "models.video_llm",
+    "Request": "models.video_llm",
+    "Response": "responses.response",
+    "ScoredQuestion": "scoring.scored_question",
+    "Store": "store",
+    "VideoLLM": "models.video_llm",
+    "VideoMMEError": "errors",
+    "align": "subtitles.align",
+    "compare": "scoring.statistics.compare",
+    "connect": "warehouse.database",
+    "index_packets": "videos.packets",
+    "parse_alignment": "subtitles.align",
+    "parse_sampling": "frames.sampling_names",
+    "parse_template": "prompts.render",
+    "read_answer": "scoring.readers.read_answer",
+    "read_configuration": "evaluation",
+    "read_subtitles": "subtitles.cues",
+    "render": "prompts.render",
+    "score_file": "formats.score_file",
+    "score_question": "scoring.score",
+    "write_page": "reports.page",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name from the module that defines it."""
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - few callers need it
+
+        return version("videomme-pipeline")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
