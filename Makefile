@@ -1,10 +1,12 @@
 # Two commands matter: `make demo` and `make test`. Everything runs inside .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-DATA ?= data
 SCRIPTS := videomme_pipeline/reports/templates/script
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-header --quiet
 
-.PHONY: help demo test test-slow lint format ui bench lock clean
+.PHONY: help demo test test-slow coverage lint format ui bench lock clean
 
 help: ## What each command does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -15,13 +17,17 @@ demo: .venv/installed ## Run the smoke benchmark through the whole pipeline and 
 ui: .venv/installed ## Open the Dagster UI on http://localhost:3000
 	@$(BIN)/videomme ui
 
-test: .venv/installed lint ## Lint, then the everyday tests with coverage
-	$(BIN)/pytest -m "not slow" --cov=videomme_pipeline --cov=assets --cov-report=term:skip-covered
+test: .venv/installed-dev lint ## Lint, then run the everyday tests in two processes
+	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope
 
-test-slow: .venv/installed ## The tests that take longer than the everyday run allows
+test-slow: .venv/installed-dev ## Run the tests that are too slow for every day
 	$(BIN)/pytest -m slow
 
-lint: .venv/installed ## Ruff, oxlint, mypy, layers and the Dagster definitions
+coverage: .venv/installed-dev ## Run the everyday tests and list the lines that they miss
+	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope --cov=videomme_pipeline --cov=assets \
+	  --cov-branch --cov-report=term-missing:skip-covered
+
+lint: .venv/installed-dev ## Ruff, oxlint, mypy, layers, the Dagster definitions and the word list
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/oxlint $(SCRIPTS)
@@ -29,27 +35,36 @@ lint: .venv/installed ## Ruff, oxlint, mypy, layers and the Dagster definitions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/dagster definitions validate -w workspace.yaml --log-level warning
+	$(BIN)/python -m tests.support.word_list
 
-format: .venv/installed ## Fix and format what ruff and oxfmt can
+format: .venv/installed-dev ## Fix and format what ruff and oxfmt can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/oxfmt $(SCRIPTS)
 
-bench: .venv/installed ## List the performance scripts
-	@for script in perf/*.py; do $(BIN)/python -c 'import ast, sys; p = sys.argv[1]; d = ast.get_docstring(ast.parse(open(p).read())); d and print(f"{p:32} {d.splitlines()[0]}")' $$script; done
+bench: .venv/installed-dev ## List the performance scripts
+	@$(BIN)/python -m perf
 
 lock: ## Pin every dependency with its hash (needs uv)
-	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-header --quiet --output-file requirements.lock
+	$(UV_COMPILE) --extra demo --group build --output-file requirements.lock
+	$(UV_COMPILE) --extra demo --extra alerts --extra charts --extra decord --extra postgres \
+	  --group build --group dev --constraint requirements.lock --output-file requirements-dev.lock
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version.split()[0])'
+	@$(PYTHON) -m venv .venv
 
 # Every dependency is pinned, so pip has nothing to resolve.
-.venv/installed: requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version.split()[0])'
-	@test -d .venv || $(PYTHON) -m venv .venv
+.venv/installed: requirements.lock pyproject.toml | .venv/bin/python
 	@echo "Installing into .venv (a few minutes the first time) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PIP_INSTALL) --require-hashes -r requirements.lock
+	@$(PIP_INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-clean: ## Remove the environment and what tools left (the data folder stays)
+.venv/installed-dev: requirements-dev.lock .venv/installed
+	@echo "Installing development tools into .venv …"
+	@$(PIP_INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+clean: ## Remove the environment and the caches of tools (the data folder stays)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
