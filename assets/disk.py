@@ -24,7 +24,7 @@ from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation import Configuration
 from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.frames.cache import frame_recipe_fingerprint, stored_sampling
+from videomme_pipeline.frames.cache import frames_fingerprint, stored_sampling
 from videomme_pipeline.store import Store, read_table
 
 STORAGE_FILE = "storage.yaml"
@@ -192,7 +192,7 @@ class DataFolder:
         """The sampling of every recipe that the configuration names."""
         configuration = self._project.configuration
         return {
-            frame_recipe_fingerprint(sampling, duration): name
+            frames_fingerprint(sampling, duration): name
             for benchmark in configuration.benchmarks
             for name, sampling in configuration.samplings_of(benchmark).items()
             for duration in (None, *Duration)

@@ -13,7 +13,7 @@ from assets.errors import NotReadyError
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.fingerprint import Spec, fingerprint
-from videomme_pipeline.frames.cache import frame_recipe_fingerprint
+from videomme_pipeline.frames.cache import frames_fingerprint
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.prompts.render import RENDER_VERSION
 from videomme_pipeline.responses.requests import RESPONSE_VERSION
@@ -62,7 +62,7 @@ class Versions:
         duration = self._questions[video_id][0].duration
         return self._once(
             ("recipe", id(sampling), duration),
-            lambda: frame_recipe_fingerprint(sampling, duration),
+            lambda: frames_fingerprint(sampling, duration),
         )
 
     def frames(self, video_id: str, sampling: Sampling | None) -> str | None:

@@ -27,9 +27,9 @@ from typing import Any
 
 import orjson
 
-from perf.recipe import clip
-from videomme_pipeline.frames.cache import frame_recipe_fingerprint, read_frames
-from videomme_pipeline.frames.extract import FrameJob, do_without_pandas, extract_here
+from tests.support.clips import clip
+from videomme_pipeline.frames.cache import frames_fingerprint, read_frames
+from videomme_pipeline.frames.extract import FrameJob, block_pandas, extract_here
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.packets import index_packets
@@ -74,14 +74,15 @@ def ours(path: Path, folder: Path) -> list[bytes]:
     store = Store.at(folder)
     with HashCache(store.local("hashes.sqlite")) as hashes:
         video_hash = content_hash(path, hashes)
-    recipe = frame_recipe_fingerprint(SAMPLING)
+    recipe = frames_fingerprint(SAMPLING)
     try:
         frames = read_frames(store, video_hash, recipe)
     except FileNotFoundError:
         job = FrameJob(video_id=path.stem, path=path, video_hash=video_hash, samplings=(SAMPLING,))
         extract_here(job, store=store)
         frames = read_frames(store, video_hash, recipe)
-    urls = frames.data_urls()
+    head = f"data:{frames.media_type};base64,"
+    urls = [head + base64.b64encode(f.picture).decode("ascii") for f in frames.frames]
     return [body(urls, question) for question in range(QUESTIONS)]
 
 
@@ -100,7 +101,7 @@ def measure(way: str, name: str, folder: Path) -> dict[str, float]:
 
 def measure_here(way: str, name: str, folder: Path) -> dict[str, float]:
     path = clip(name)
-    do_without_pandas()  # as every process that decodes
+    block_pandas()  # as every process that decodes
     for module in IMPORTS[way]:
         importlib.import_module(module)
     imported = _peak_rss_mb()

@@ -30,9 +30,10 @@ import av
 import numpy as np
 from PIL import Image
 
-from perf.recipe import QUICK, clip, facts
-from videomme_pipeline.frames.backends import Decoded, read
-from videomme_pipeline.frames.cache import Frame, read_frames, write_frames
+from tests.support.clips import QUICK, clip, facts
+from tests.support.stored_frames import write_frames
+from videomme_pipeline.frames.backends import Decoded, decode_frames
+from videomme_pipeline.frames.cache import Frame, read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract, extract_here
 from videomme_pipeline.frames.jpeg import encode
 from videomme_pipeline.frames.plan import plan
@@ -58,7 +59,7 @@ CLIPS_OF_ALL = ("60s_720p30", "10min_720p30", "60min_720p25", "60min_360p30", "1
 def read_to_rgb(path: Path, sampling: str) -> None:
     """What is measured as `planned`: open, index, decode, convert; no frame is kept."""
     index = index_packets(path)
-    for item in read(path, index, parse_sampling(sampling).choose(index).frames):
+    for item in decode_frames(path, index, parse_sampling(sampling).choose(index).frames):
         assert isinstance(item, Decoded)
         item.frame.reformat(format="rgb24", threads=1).to_ndarray()
 
@@ -78,14 +79,14 @@ def times_the_floor(path: Path, sampling: str) -> float:
 
 def _read_only(path: Path, sampling: str) -> None:
     index = index_packets(path)
-    for item in read(path, index, parse_sampling(sampling).choose(index).frames):
+    for item in decode_frames(path, index, parse_sampling(sampling).choose(index).frames):
         assert isinstance(item, Decoded)
 
 
 def read_to_jpeg(path: Path, sampling: str) -> None:
     """What an evaluation does: the default picture of each frame."""
     index, spec = index_packets(path), PictureSpec()
-    for item in read(path, index, parse_sampling(sampling).choose(index).frames):
+    for item in decode_frames(path, index, parse_sampling(sampling).choose(index).frames):
         assert isinstance(item, Decoded)
         encode(item.frame, item.rotation, spec)
 
@@ -94,9 +95,9 @@ def floor(path: Path, sampling: str) -> float:
     """CPU seconds of the decoder alone on the needed packets."""
     index = index_packets(path)
     frames = parse_sampling(sampling).choose(index).frames
-    stretches = plan(index, frames)
+    spans = plan(index, frames)
     wanted = set(index.shown[list(frames)].tolist())
-    needed = {p for s in stretches for p in range(s.first, s.last + 1)}
+    needed = {p for s in spans for p in range(s.first, s.last + 1)}
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         stream.codec_context.thread_count = 1
@@ -107,8 +108,8 @@ def floor(path: Path, sampling: str) -> float:
         }
         codec = stream.codec_context
         began = time.process_time()
-        for stretch in stretches:
-            for position in range(stretch.first, stretch.last + 1):
+        for span in spans:
+            for position in range(span.first, span.last + 1):
                 decode = position in wanted or bool(index.is_keyframe[position])
                 codec.skip_frame = "DEFAULT" if decode else "NONREF"
                 codec.decode(packets[position])
@@ -248,7 +249,7 @@ def fusion_cpu_seconds(path: Path) -> dict[str, float]:
 
 def _stored_cpu_seconds(path: Path, *samplings: Sampling) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        return extract_here(_job(path, *samplings), store=Store.at(folder)).decode_seconds
+        return extract_here(_job(path, *samplings), store=Store.at(folder)).cpu_seconds
 
 
 def sharing_seconds(path: Path) -> dict[str, float]:

@@ -1,7 +1,25 @@
-"""What all tests share."""
+"""What all tests share: the hypothesis profile, and the odd videos of a session."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
-# A deadline per example fails on a busy machine and says nothing about behaviour.
+from tests.support.builders import ODD_VIDEOS
+from tests.support.shared_files import OddVideos, session_folder
+
+# A deadline per example fails on a busy machine and says nothing about behavior.
 settings.register_profile("videomme", deadline=None)
 settings.load_profile("videomme")
+
+
+@pytest.fixture(scope="session")
+def odd_videos(tmp_path_factory: pytest.TempPathFactory) -> OddVideos:
+    """The odd videos, each encoded once per session."""
+    return OddVideos(session_folder(tmp_path_factory, "odd_videos"))
+
+
+@pytest.fixture(params=sorted(ODD_VIDEOS))
+def odd_video(request: pytest.FixtureRequest, odd_videos: OddVideos) -> Path:
+    """Each of the odd videos in turn. Tests must not change it."""
+    return odd_videos.path(request.param)

@@ -26,7 +26,7 @@ from videomme_pipeline.frames.cache import (
     read_frames,
     read_shown,
 )
-from videomme_pipeline.frames.extract import FrameJob, FrameResult, MadeFrames, extract
+from videomme_pipeline.frames.extract import FrameJob, FrameResult, StoredFrames, extract
 from videomme_pipeline.store import Store
 from videomme_pipeline.subtitles.align import SampledFrames
 
@@ -80,7 +80,7 @@ class Frames(BenchmarkStage):
                     yield self._told(target, result, shows_sheet=number <= SHEETS_PER_RUN)
                 what = f"{self.benchmark.name}: frames"
                 self.benchmark.project.on_progress(Progress(what=what, done=number, total=total))
-                budget.add(sum(made.bytes for made in result.made if not made.reused))
+                budget.add(sum(stored.bytes for stored in result.frame_sets if not stored.reused))
                 objection = budget.objection()
                 if objection:
                     break
@@ -98,7 +98,7 @@ class Frames(BenchmarkStage):
         )
 
     def _told(self, target: Target, result: FrameResult, *, shows_sheet: bool) -> Made | Failed:
-        made = next((m for m in result.made if m.fingerprint == target.fingerprint), None)
+        made = next((m for m in result.frame_sets if m.fingerprint == target.fingerprint), None)
         if made is None:
             return Failed(cell=target.cell, reason=str(result.error))
         metadata = _metadata(made, result)
@@ -164,17 +164,17 @@ def contact_sheet(frames: FrameSet) -> dg.MarkdownMetadataValue:
     return picture(data.getvalue(), "image/jpeg", "frames")
 
 
-def _metadata(made: MadeFrames, result: FrameResult) -> dict[str, object]:
+def _metadata(made: StoredFrames, result: FrameResult) -> dict[str, object]:
     metadata: dict[str, object] = {
         "frames": made.given,
         "asked": made.asked,
         "bytes": made.bytes,
         "decoded_by": made.decoded_by,
-        "decode_cpu_seconds": round(result.decode_seconds, 3),
+        "decode_cpu_seconds": round(result.cpu_seconds, 3),
     }
-    if result.decode_seconds > 0:
-        of_all_samplings = sum(frame_set.given for frame_set in result.made)
-        metadata["frames_per_cpu_second"] = round(of_all_samplings / result.decode_seconds, 1)
+    if result.cpu_seconds > 0:
+        of_all_samplings = sum(frame_set.given for frame_set in result.frame_sets)
+        metadata["frames_per_cpu_second"] = round(of_all_samplings / result.cpu_seconds, 1)
     if made.limit:
         metadata["limit"] = made.limit.value
     if made.damage:

@@ -1,6 +1,5 @@
-"""The frame cache: what was written comes back, or is noticed, set aside and made again."""
+"""The frame cache: a file is read as it was written, or detected, set aside and rebuilt."""
 
-import base64
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from PIL import Image
 
 from tests.support.builders import draw_frame, read_barcode
 from tests.support.paths import GOLDEN
+from tests.support.stored_frames import write_frames
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import FrameCacheError
 from videomme_pipeline.frames.cache import (
@@ -20,11 +20,9 @@ from videomme_pipeline.frames.cache import (
     FrameSet,
     FrameWriter,
     ShownFrame,
-    frame_recipe_fingerprint,
-    has_frames,
+    frames_fingerprint,
     read_frames,
     read_shown,
-    write_frames,
 )
 from videomme_pipeline.frames.sampling import (
     Choice,
@@ -74,59 +72,65 @@ def stored(store: Store, count: int = 3) -> FrameSet:
     return write_frames(store, "video", SAMPLING, choice_of(frames), frames)
 
 
-def test_frames_come_back_as_they_were_written(tmp_path: Path) -> None:
+def test_frames_are_read_as_they_were_written(tmp_path: Path) -> None:
     store, frames = Store.at(tmp_path), frames_of(ROW_GROUP_FRAMES + 5)
     choice = choice_of(frames, asked=512, limit=Limit.ALL_THERE_ARE)
-    made = write_frames(store, "video", SAMPLING, choice, frames)
-    assert made.frames == tuple(frames)
-    assert (made.asked, made.limit, made.sampling) == (512, Limit.ALL_THERE_ARE, "uniform_n-3")
-    assert made == read_frames(store, "video", frame_recipe_fingerprint(SAMPLING))
-    assert stored_fingerprint(store.frames("video", made.fingerprint)) == made.fingerprint
+    frame_set = write_frames(store, "video", SAMPLING, choice, frames)
+    assert frame_set.frames == tuple(frames)
+    assert (frame_set.asked, frame_set.limit, frame_set.sampling) == (
+        512,
+        Limit.ALL_THERE_ARE,
+        "uniform_n-3",
+    )
+    assert frame_set == read_frames(store, "video", frames_fingerprint(SAMPLING))
+    assert stored_fingerprint(store.frames("video", frame_set.fingerprint)) == frame_set.fingerprint
 
 
-def test_every_flipped_byte_of_a_picture_is_noticed_and_the_file_set_aside(tmp_path: Path) -> None:
+def test_a_flipped_bit_of_a_picture_is_detected_and_the_file_set_aside(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
-    made = stored(store)
-    path = Path(store.frames("video", made.fingerprint).path)
+    frame_set = stored(store)
+    path = Path(store.frames("video", frame_set.fingerprint).path)
     data = bytearray(path.read_bytes())
     data[len(data) // 3] ^= 1
     path.write_bytes(data)
     with pytest.raises(FrameCacheError, match=r"checksum.*set aside as .*\.corrupt"):
-        read_frames(store, "video", made.fingerprint)
-    assert not has_frames(store, "video", made.fingerprint)
+        read_frames(store, "video", frame_set.fingerprint)
+    assert not store.frames("video", frame_set.fingerprint).exists()
     assert path.with_name(f"{path.name}.corrupt").exists()
-    assert stored(store).frames == made.frames
+    assert stored(store).frames == frame_set.frames
 
 
 @pytest.mark.parametrize("read", [read_frames, read_shown])
 @pytest.mark.parametrize("keep", [0, 4, 500, -1])
-def test_a_file_that_was_cut_off_is_noticed(
+def test_a_file_that_was_cut_off_is_detected(
     tmp_path: Path, keep: int, read: Callable[[Store, str, str], object]
 ) -> None:
     store = Store.at(tmp_path)
-    made = stored(store)
-    path = Path(store.frames("video", made.fingerprint).path)
+    frame_set = stored(store)
+    path = Path(store.frames("video", frame_set.fingerprint).path)
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(FrameCacheError, match="not the frames that were written"):
-        read(store, "video", made.fingerprint)
-    assert not has_frames(store, "video", made.fingerprint)
+        read(store, "video", frame_set.fingerprint)
+    assert not store.frames("video", frame_set.fingerprint).exists()
 
 
-def test_what_is_shown_is_known_without_a_picture(tmp_path: Path) -> None:
+def test_shown_frames_are_read_without_the_pictures(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
-    made = stored(store, ROW_GROUP_FRAMES + 5)
-    path = Path(store.frames("video", made.fingerprint).path)
+    frame_set = stored(store, ROW_GROUP_FRAMES + 5)
+    path = Path(store.frames("video", frame_set.fingerprint).path)
     data = path.read_bytes()
-    position = data.index(made.frames[1].picture)
+    position = data.index(frame_set.frames[1].picture)
     path.write_bytes(data[:position] + bytes(1000) + data[position + 1000 :])
-    shown = read_shown(store, "video", made.fingerprint)
+    shown = read_shown(store, "video", frame_set.fingerprint)
     assert shown == tuple(
         ShownFrame(blake3(frame.picture).hexdigest()[:24], frame.pts_seconds, frame.index)
-        for frame in made.frames
+        for frame in frame_set.frames
     )
 
 
-def test_a_file_that_does_not_say_what_is_shown_is_read_for_it(tmp_path: Path) -> None:
+def test_shown_frames_of_a_file_without_digests_are_computed_from_its_pictures(
+    tmp_path: Path,
+) -> None:
     store = Store.at(tmp_path)
     path = store.frames("video", "c8fe5c8d283a95c81461e856")
     path.parent.mkdir(parents=True)
@@ -140,32 +144,32 @@ def test_a_file_that_does_not_say_what_is_shown_is_read_for_it(tmp_path: Path) -
     ]
 
 
-def test_a_file_under_a_wrong_name_is_noticed(tmp_path: Path) -> None:
+def test_a_file_under_a_wrong_name_is_detected(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
-    made = stored(store)
-    other = store.frames("other", made.fingerprint)
+    frame_set = stored(store)
+    other = store.frames("other", frame_set.fingerprint)
     other.parent.mkdir(parents=True)
-    other.write_bytes(store.frames("video", made.fingerprint).read_bytes())
+    other.write_bytes(store.frames("video", frame_set.fingerprint).read_bytes())
     with pytest.raises(FrameCacheError, match="another video"):
-        read_frames(store, "other", made.fingerprint)
+        read_frames(store, "other", frame_set.fingerprint)
 
 
 def test_nothing_is_visible_before_it_is_published_or_after_a_failure(tmp_path: Path) -> None:
     store, frames = Store.at(tmp_path), frames_of(2)
     with pytest.raises(RuntimeError), FrameWriter(store, "video", SAMPLING) as writer:  # noqa: PT012
         writer.add(frames[0])
-        assert not has_frames(store, "video", writer.fingerprint)
+        assert not store.frames("video", writer.fingerprint).exists()
         raise RuntimeError
     assert list((tmp_path / "frames" / "video").iterdir()) == []
 
 
-def test_frames_that_are_not_stored_are_a_missing_file(tmp_path: Path) -> None:
+def test_reading_frames_that_are_not_stored_raises_file_not_found(tmp_path: Path) -> None:
     for read in (read_frames, read_shown):
         with pytest.raises(FileNotFoundError):
             read(Store.at(tmp_path), "video", "none")
 
 
-def test_everything_that_changes_a_pixel_changes_the_recipe() -> None:
+def test_everything_that_changes_a_pixel_changes_the_fingerprint() -> None:
     names = [
         "uniform_n-16",
         "uniform_n-16-endpoints",
@@ -177,32 +181,29 @@ def test_everything_that_changes_a_pixel_changes_the_recipe() -> None:
         "uniform_n-16.decord",
         "fps_based-16",
     ]
-    fingerprints = {frame_recipe_fingerprint(parse_sampling(name)) for name in names}
+    fingerprints = {frames_fingerprint(parse_sampling(name)) for name in names}
     assert len(fingerprints) == len(names)
 
 
-def test_a_budget_that_gives_the_same_frames_is_the_same_recipe() -> None:
+def test_a_budget_with_the_same_count_has_the_same_fingerprint() -> None:
     budgeted = parse_sampling("uniform_n-32.budgets-8-_-64")
-    plain = frame_recipe_fingerprint(parse_sampling("uniform_n-8"))
-    assert frame_recipe_fingerprint(budgeted, Duration.SHORT) == plain
-    assert frame_recipe_fingerprint(budgeted, Duration.LONG) != plain
+    plain = frames_fingerprint(parse_sampling("uniform_n-8"))
+    assert frames_fingerprint(budgeted, Duration.SHORT) == plain
+    assert frames_fingerprint(budgeted, Duration.LONG) != plain
 
 
-def test_a_frame_set_gives_arrays_urls_and_a_contact_sheet(tmp_path: Path) -> None:
-    made = stored(Store.at(tmp_path), 5)
-    arrays = made.arrays()
-    assert arrays.shape == (5, 120, 160, 3)
+def test_a_frame_set_has_arrays_and_a_contact_sheet(tmp_path: Path) -> None:
+    frame_set = stored(Store.at(tmp_path), 5)
+    arrays = [frame.array() for frame in frame_set.frames]
+    assert {array.shape for array in arrays} == {(120, 160, 3)}
     assert [read_barcode(array) for array in arrays] == [0, 1, 2, 3, 4]
-    head, data = made.data_urls()[4].split(",")
-    assert head == "data:image/jpeg;base64"
-    assert base64.b64decode(data) == made.frames[4].picture
-    sheet = made.contact_sheet(columns=2, width=80)
+    sheet = frame_set.contact_sheet(columns=2, width=80)
     assert sheet.size == (160, 3 * (60 + 16))
     assert np.asarray(sheet.crop((0, 0, 80, 60))).std() > 10
 
 
-def test_a_png_sampling_says_so(tmp_path: Path) -> None:
+def test_a_png_sampling_has_the_media_type_of_png(tmp_path: Path) -> None:
     sampling = UniformN(frames=1, picture=PictureSpec(encoding=Encoding.PNG))
     frames = frames_of(1)
-    made = write_frames(Store.at(tmp_path), "video", sampling, choice_of(frames), frames)
-    assert made.media_type == "image/png"
+    frame_set = write_frames(Store.at(tmp_path), "video", sampling, choice_of(frames), frames)
+    assert frame_set.media_type == "image/png"

@@ -1,4 +1,4 @@
-"""From videos to cached frames: each once, in children, and one bad video costs itself alone."""
+"""From videos to cached frames: each once, in children, and a bad video affects only itself."""
 
 import subprocess
 import sys
@@ -17,8 +17,8 @@ from tests.support.builders import (
 )
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import VideoUnreadableError
-from videomme_pipeline.frames import extract as decode
-from videomme_pipeline.frames.cache import FrameSet, frame_recipe_fingerprint, read_frames
+from videomme_pipeline.frames import extract as extract_module
+from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_frames
 from videomme_pipeline.frames.children import run_in_children
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract, extract_here
 from videomme_pipeline.frames.sampling import Limit, Sampling
@@ -48,8 +48,8 @@ def job(path: Path, *samplings: Sampling, duration: Duration | None = None) -> F
 
 
 def stored(store: Store, wanted: FrameJob, sampling: Sampling) -> FrameSet:
-    recipe = frame_recipe_fingerprint(sampling, wanted.duration)
-    return read_frames(store, wanted.video_hash, recipe)
+    fingerprint = frames_fingerprint(sampling, wanted.duration)
+    return read_frames(store, wanted.video_hash, fingerprint)
 
 
 def run(store: Store, *jobs: FrameJob, workers: int = 2) -> dict[str, FrameResult]:
@@ -60,7 +60,7 @@ def test_several_samplings_of_a_video_come_from_one_pass(tmp_path: Path, store: 
     wanted = job(write_video(tmp_path / "a.mp4"))
     result = run(store, wanted)["a"]
     assert result.error is None
-    assert [made.given for made in result.made] == [8, 5, 5]
+    assert [frame_set.given for frame_set in result.frame_sets] == [8, 5, 5]
     index = index_packets(wanted.path)
     for sampling in SAMPLINGS:
         frames = stored(store, wanted, sampling)
@@ -76,22 +76,25 @@ def test_what_is_in_the_cache_is_not_decoded_again(tmp_path: Path, store: Store)
     moved = wanted.path.rename(tmp_path / "moved.mp4")
     again = job(moved, *SAMPLINGS[:2])
     result = run(store, again)["moved"]
-    assert {made.sampling: made.reused for made in result.made} == {NAMES[0]: True, NAMES[1]: False}
+    assert {item.sampling: item.reused for item in result.frame_sets} == {
+        NAMES[0]: True,
+        NAMES[1]: False,
+    }
     last = run(store, again)["moved"]
-    assert all(made.reused for made in last.made)
-    assert last.decode_seconds == 0
+    assert all(item.reused for item in last.frame_sets)
+    assert last.cpu_seconds == 0
 
 
-def test_frames_that_were_damaged_on_disk_are_made_again(tmp_path: Path, store: Store) -> None:
+def test_frames_that_were_damaged_on_disk_are_rebuilt(tmp_path: Path, store: Store) -> None:
     wanted = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
     run(store, wanted)
     frames = stored(store, wanted, SAMPLINGS[0])
     damage(Path(store.frames(wanted.video_hash, frames.fingerprint).path), 0.4, 5)
-    assert not run(store, wanted)["a"].made[0].reused
+    assert not run(store, wanted)["a"].frame_sets[0].reused
     assert stored(store, wanted, SAMPLINGS[0]) == frames
 
 
-def test_bad_videos_are_named_and_the_others_go_on(tmp_path: Path, store: Store) -> None:
+def test_bad_videos_are_reported_and_the_others_continue(tmp_path: Path, store: Store) -> None:
     good = write_video(tmp_path / "good.mp4")
     empty = tmp_path / "empty.mp4"
     empty.write_bytes(b"")
@@ -103,10 +106,12 @@ def test_bad_videos_are_named_and_the_others_go_on(tmp_path: Path, store: Store)
     assert "empty (0 bytes)" in messages["empty"]
     assert "only audio" in messages["sound"]
     assert "of 6 s; last good frame 3." in messages["cut"]
-    assert all(result.made == () for name, result in results.items() if name != "good")
+    assert all(result.frame_sets == () for name, result in results.items() if name != "good")
 
 
-def test_what_decodes_can_be_used_and_says_what_is_missing(tmp_path: Path, store: Store) -> None:
+def test_the_frames_that_decode_can_be_used_and_the_missing_ones_are_recorded(
+    tmp_path: Path, store: Store
+) -> None:
     path = write_video(tmp_path / "a.mp4", frames=120, gop=24)
     damage(path, 0.5, length=1500)
     lenient = parse_sampling("fps_based-5.native.use_what_decodes")
@@ -115,25 +120,25 @@ def test_what_decodes_can_be_used_and_says_what_is_missing(tmp_path: Path, store
     assert isinstance(result.error, VideoUnreadableError)
     assert "decoded" in str(result.error)
     assert "of 60 frames" in str(result.error)
-    (made,) = result.made
-    assert 0 < made.missing < 60
-    assert made.given == 60 - made.missing
+    (frame_set,) = result.frame_sets
+    assert 0 < frame_set.missing < 60
+    assert frame_set.given == 60 - frame_set.missing
     frames = stored(store, wanted, lenient)
-    assert len(frames.missing_seconds) == made.missing
-    assert frames.damage == made.damage
+    assert len(frames.missing_seconds) == frame_set.missing
+    assert frames.damage == frame_set.damage
     for frame in frames.frames:
         assert read_barcode(frame.array()) == frame.index
 
 
-def test_a_long_video_is_shared_out_and_joined(
+def test_a_long_video_is_split_and_joined(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decode, "SHARED_OUT_PACKETS", 10)
+    monkeypatch.setattr(extract_module, "MIN_PACKETS_TO_SPLIT", 10)
     wanted = job(write_video(tmp_path / "a.mp4", frames=200))
     index_packets(wanted.path).save(store.packets(wanted.video_hash))
     whole = Store.at(tmp_path / "whole")
     assert extract_here(wanted, store=whole).error is None
-    assert len(decode._tasks([wanted], store, 3, tmp_path)) == 3
+    assert len(extract_module._tasks([wanted], store, 3, tmp_path)) == 3
     result = run(store, wanted, workers=3)["a"]
     assert result.error is None
     for sampling in SAMPLINGS:
@@ -147,32 +152,32 @@ def test_rotation_is_applied(tmp_path: Path, store: Store) -> None:
     assert (frame.width, frame.height) == frame.array().shape[1::-1] == (120, 160)
 
 
-def test_a_backend_that_would_be_wrong_is_replaced_and_it_is_said(
+def test_a_backend_that_would_be_wrong_is_replaced_and_the_reason_recorded(
     tmp_path: Path, store: Store
 ) -> None:
     named = parse_sampling("uniform_n-4.decord")
     exact = job(write_video(tmp_path / "exact.mp4"), named)
     hevc = job(write_video(tmp_path / "hevc.mp4", codec="libx265"), named)
     results = run(store, exact, hevc)
-    assert results["exact"].made[0].decoded_by == "decord"
-    assert results["hevc"].made[0].decoded_by == "pyav"
-    assert "H.264" in str(results["hevc"].made[0].wrong_backend)
+    assert results["exact"].frame_sets[0].decoded_by == "decord"
+    assert results["hevc"].frame_sets[0].decoded_by == "pyav"
+    assert "H.264" in str(results["hevc"].frame_sets[0].wrong_backend)
     assert stored(store, hevc, named).decoded_by == "pyav"
 
 
 def test_budgets_and_limits_are_stored_with_the_frames(tmp_path: Path, store: Store) -> None:
     sampling = parse_sampling("uniform_n-16.budgets-4-_-_")
     wanted = job(write_video(tmp_path / "a.mp4"), sampling, duration=Duration.SHORT)
-    assert run(store, wanted)["a"].made[0].given == 4
+    assert run(store, wanted)["a"].frame_sets[0].given == 4
     short = job(write_video(tmp_path / "b.mp4", frames=3), sampling)
-    made = run(store, short)["b"].made[0]
-    assert (made.asked, made.given, made.limit) == (16, 3, Limit.ALL_THERE_ARE)
+    frame_set = run(store, short)["b"].frame_sets[0]
+    assert (frame_set.asked, frame_set.given, frame_set.limit) == (16, 3, Limit.ALL_THERE_ARE)
 
 
-def test_a_time_limit_loses_the_slow_video_alone(tmp_path: Path, store: Store) -> None:
+def test_a_time_limit_affects_only_the_slow_video(tmp_path: Path, store: Store) -> None:
     wanted = job(write_video(tmp_path / "a.mp4"))
     (result,) = extract([wanted], store=store, workers=1, time_limit_seconds=0.01)
-    assert "not done after 0.01 s" in str(result.error)
+    assert "not finished after 0.01 s" in str(result.error)
     assert run(store, wanted)["a"].error is None
 
 
@@ -186,17 +191,17 @@ def test_children_do_not_load_dagster() -> None:
 
 def test_children_do_not_load_pandas(tmp_path: Path, store: Store) -> None:
     wanted = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
-    task = decode._Task(job=wanted)
-    (outcome,) = run_in_children(
-        partial(loaded_by, store), [task], workers=1, time_limit_seconds=60
+    task = extract_module._Task(job=wanted)
+    (result,) = run_in_children(
+        partial(modules_loaded_by, store), [task], workers=1, time_limit_seconds=60
     )
-    assert outcome.value is not None
-    assert {"pyarrow", "av"} <= outcome.value
-    assert "pandas" not in outcome.value
+    assert result.value is not None
+    assert {"pyarrow", "av"} <= result.value
+    assert "pandas" not in result.value
 
 
-def loaded_by(store: Store, task: decode._Task) -> set[str]:
-    assert decode._run(store, task).made
+def modules_loaded_by(store: Store, task: extract_module._Task) -> set[str]:
+    assert extract_module._run(store, task).frame_sets
     return set(sys.modules)
 
 

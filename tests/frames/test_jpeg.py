@@ -1,4 +1,4 @@
-"""Pictures: right colours, range, size and orientation, whatever the stream is tagged as."""
+"""Pictures: right colors, range, size and orientation, however the stream is tagged."""
 
 import io
 from pathlib import Path
@@ -28,7 +28,7 @@ def first_frame(path: Path) -> av.VideoFrame:
 
 
 def smooth_picture(width: int = 320, height: int = 240) -> NDArray[np.uint8]:
-    """Colour that changes slowly, so that only wrong colours tell."""
+    """A color gradient, on which only wrong colors reduce the PSNR."""
     y, x = np.mgrid[0:height, 0:width]
     planes = [40 + x * 160 / width, 60 + y * 140 / height, 200 - x * 120 / width]
     return np.stack(planes, axis=-1).astype(np.uint8)
@@ -55,7 +55,7 @@ def tagged_frame(colorspace: int, color_range: int, pixel_format: str = "yuv420p
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv444p", "yuv420p10le"])
 @pytest.mark.parametrize("color_range", [LIMITED, FULL])
 @pytest.mark.parametrize("colorspace", [BT601, BT709])
-def test_colours_are_those_that_were_encoded(
+def test_colors_are_those_that_were_encoded(
     colorspace: int, color_range: int, pixel_format: str
 ) -> None:
     picture = encode(tagged_frame(colorspace, color_range, pixel_format), 0, NATIVE)
@@ -69,7 +69,7 @@ def test_an_untagged_stream_is_read_as_bt601(tmp_path: Path) -> None:
     assert psnr(pixels(encode(frame, 0, NATIVE).data), smooth_picture()) >= 38
 
 
-def test_reading_bt709_as_bt601_would_be_seen() -> None:
+def test_reading_bt709_as_bt601_would_be_detected() -> None:
     wrong = tagged_frame(BT709, LIMITED)
     wrong.colorspace = BT601
     assert psnr(pixels(encode(wrong, 0, NATIVE).data), smooth_picture()) < 40
@@ -103,16 +103,16 @@ def test_odd_sizes_keep_every_row_and_column(size: tuple[int, int], encoding: En
 def test_a_rotated_video_comes_out_upright(
     tmp_path: Path, encoding: Encoding, colorspace: int
 ) -> None:
-    lying = [np.ascontiguousarray(np.rot90(draw_frame(n + 700, 120, 160))) for n in range(2)]
+    turned = [np.ascontiguousarray(np.rot90(draw_frame(n + 700, 120, 160))) for n in range(2)]
     path = tmp_path / "a.mp4"
-    write_video(path, pictures=lying, width=160, height=120, colorspace=colorspace)
+    write_video(path, pictures=turned, width=160, height=120, colorspace=colorspace)
     frame = first_frame(rotate_mp4(path, 90))
     picture = encode(frame, frame.rotation, PictureSpec(resize=Resize.NATIVE, encoding=encoding))
     assert (picture.width, picture.height) == (120, 160)
     assert read_barcode(pixels(picture.data)) == 700
 
 
-def test_png_holds_the_pixels_that_libav_gives() -> None:
+def test_png_contains_the_pixels_of_the_frame() -> None:
     frame = tagged_frame(BT709, LIMITED)
     spec = PictureSpec(resize=Resize.NATIVE, encoding=Encoding.PNG)
     picture = encode(frame, 0, spec)
@@ -120,7 +120,7 @@ def test_png_holds_the_pixels_that_libav_gives() -> None:
     assert psnr(pixels(picture.data), smooth_picture()) >= 40
 
 
-def test_quality_is_the_number_that_was_asked() -> None:
+def test_a_higher_quality_gives_a_larger_file() -> None:
     frame = first_frame_of_noise()
     sizes = [
         len(encode(frame, 0, PictureSpec(resize=Resize.NATIVE, jpeg_quality=q)).data)

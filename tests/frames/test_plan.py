@@ -1,4 +1,4 @@
-"""The plan: decode no packet twice, none beyond need, and from a keyframe that is early enough."""
+"""The plan: decode no packet twice, none without need, and start at an early enough keyframe."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videomme_pipeline.frames.plan import packets_needed, plan, share_out, start_earlier
+from videomme_pipeline.frames.plan import packets_needed, plan, split_frames, start_earlier
 from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
 
@@ -28,40 +28,40 @@ def index_of(shown_at: list[int], keys: set[int]) -> PacketIndex:
     )
 
 
-def spans(index: PacketIndex, frames: list[int]) -> list[tuple[int, int]]:
-    return [(stretch.first, stretch.last) for stretch in plan(index, frames)]
+def ranges(index: PacketIndex, frames: list[int]) -> list[tuple[int, int]]:
+    return [(span.first, span.last) for span in plan(index, frames)]
 
 
 def test_frames_of_one_gop_share_its_packets() -> None:
     index = index_of(list(range(30)), {0, 10, 20})
-    assert spans(index, [13, 11, 17]) == [(10, 17)]
+    assert ranges(index, [13, 11, 17]) == [(10, 17)]
 
 
-def test_gops_that_nobody_wants_are_left_out() -> None:
+def test_gops_without_a_wanted_frame_are_skipped() -> None:
     index = index_of(list(range(30)), {0, 10, 20})
-    assert spans(index, [2, 25]) == [(0, 2), (20, 25)]
+    assert ranges(index, [2, 25]) == [(0, 2), (20, 25)]
 
 
 def test_keyframes_alone_cost_one_packet_each() -> None:
     index = index_of(list(range(30)), {0, 10, 20})
-    assert spans(index, [0, 10, 20]) == [(0, 0), (10, 10), (20, 20)]
+    assert ranges(index, [0, 10, 20]) == [(0, 0), (10, 10), (20, 20)]
 
 
-def test_reading_on_is_cheaper_than_seeking_to_the_next_packet() -> None:
+def test_adjacent_packets_are_one_span() -> None:
     index = index_of(list(range(30)), {0, 10, 20})
-    assert spans(index, [9, 10]) == [(0, 10)]
+    assert ranges(index, [9, 10]) == [(0, 10)]
 
 
 def test_a_picture_shown_before_its_keyframe_needs_the_keyframe_before() -> None:
     leading = index_of([0, 1, 2, 5, 3, 4, 6], {0, 3})
-    assert spans(leading, [3]) == [(0, 4)]
-    assert spans(leading, [5]) == [(3, 3)]
+    assert ranges(leading, [3]) == [(0, 4)]
+    assert ranges(leading, [5]) == [(3, 3)]
 
 
 def test_starting_earlier_ends_at_the_first_packet() -> None:
     index = index_of(list(range(30)), {0, 10, 20})
-    (stretch,) = plan(index, [25])
-    earlier = start_earlier(index, stretch)
+    (span,) = plan(index, [25])
+    earlier = start_earlier(index, span)
     assert earlier is not None
     assert earlier.first == 10
     first = start_earlier(index, earlier)
@@ -71,7 +71,7 @@ def test_starting_earlier_ends_at_the_first_packet() -> None:
 
 
 @given(st.data())
-def test_every_wanted_frame_is_in_one_stretch_that_starts_at_a_keyframe(
+def test_every_wanted_frame_is_in_one_span_that_starts_at_a_keyframe(
     data: st.DataObject,
 ) -> None:
     count = data.draw(st.integers(1, 60))
@@ -82,20 +82,20 @@ def test_every_wanted_frame_is_in_one_stretch_that_starts_at_a_keyframe(
         pts += group[-1:] + group[:-1]
     index = index_of(pts, {i for i in range(count) if i % gop == 0})
     wanted = data.draw(st.lists(st.integers(0, count - 1), min_size=1))
-    stretches = plan(index, wanted)
-    frames = [frame for stretch in stretches for frame in stretch.frames]
+    spans = plan(index, wanted)
+    frames = [frame for span in spans for frame in span.frames]
     assert sorted(frames) == sorted(set(wanted))
-    for before, after in pairwise(stretches):
+    for before, after in pairwise(spans):
         assert before.last < after.first
-    for stretch in stretches:
-        assert index.is_keyframe[stretch.first]
-        assert all(stretch.first <= index.shown[frame] <= stretch.last for frame in stretch.frames)
-    assert packets_needed(stretches) <= count
+    for span in spans:
+        assert index.is_keyframe[span.first]
+        assert all(span.first <= index.shown[frame] <= span.last for frame in span.frames)
+    assert packets_needed(spans) <= count
 
 
 @given(st.lists(st.integers(0, 999), min_size=1, unique=True), st.integers(1, 8))
-def test_shares_hold_every_frame_once_and_in_order(frames: list[int], parts: int) -> None:
+def test_parts_contain_every_frame_once_and_in_order(frames: list[int], parts: int) -> None:
     index = index_of(list(range(1000)), set(range(0, 1000, 50)))
-    shares = share_out(plan(index, frames), parts)
-    assert 1 <= len(shares) <= parts
-    assert [frame for share in shares for frame in share] == sorted(frames)
+    split = split_frames(plan(index, frames), parts)
+    assert 1 <= len(split) <= parts
+    assert [frame for part in split for frame in part] == sorted(frames)

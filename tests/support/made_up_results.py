@@ -12,9 +12,10 @@ from datetime import UTC, datetime, timedelta
 
 from PIL import Image
 
+from tests.support.stored_frames import write_frames
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import Frame, write_frames
+from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.frames.sampling import Choice
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.prompts.render import Prompt, parse_template, render

@@ -1,8 +1,8 @@
-"""Backends: a video, its packet index and frame numbers in; decoded frames out.
+"""Decoder backends: a video, its packet index and frame numbers in; decoded frames out.
 
-All give the frames that decoding the whole stream in order would give, or say that they cannot
-(`can_read`). They run in one thread and hold one frame at a time: videos are spread over
-processes by `frames.decode`. Pictures are drawn in `frames.jpeg`.
+A backend returns exactly the frames of a sequential decode of the whole stream, or `why_not`
+returns the reason that it would not. Backends run in one thread and keep few frames in memory:
+`frames.extract` distributes videos over processes. Encoding belongs to `frames.jpeg`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from videomme_pipeline.frames.plan import Stretch, plan, start_earlier
+from videomme_pipeline.frames.plan import Span, plan, start_earlier
 from videomme_pipeline.frames.sampling import Backend
 from videomme_pipeline.videos.container import libav_errors, open_video
 from videomme_pipeline.videos.packets import IndexSource, PacketIndex
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 SEEK_BACK_SECONDS = (0.0, 1.0, 10.0)
-"""How much earlier to seek when a seek landed late (MPEG-TS); then from the start."""
+"""How much earlier to seek after a seek that landed late (MPEG-TS); the last resort is the start
+of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A frame as the decoder gave it; turned counter-clockwise by `rotation` it is upright."""
+    """A frame as the decoder returned it, upright after a counter-clockwise turn by `rotation`."""
 
     number: int
     frame: "VideoFrame"
@@ -41,33 +42,33 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A wanted frame that does not decode to the right picture, and what was found."""
+    """A wanted frame that does not decode to the right picture, and why."""
 
     number: int
     reason: str
 
 
-Reader = Callable[[Path, PacketIndex, Sequence[int]], Iterator[Decoded | Missing]]
+DecodeFunction = Callable[[Path, PacketIndex, Sequence[int]], Iterator[Decoded | Missing]]
 
 
-def read(
+def decode_frames(
     path: Path, index: PacketIndex, frames: Sequence[int], backend: Backend = Backend.PYAV
 ) -> Iterator[Decoded | Missing]:
-    """Each of `frames` once, decoded or missing; nearly in order of time.
+    """Each of `frames` once, decoded or missing, in order of time.
 
-    Only a frame that took a second attempt comes later than its turn.
+    Frames that need a second attempt are the exception: they come later.
 
     Raises:
-        VideoUnreadableError: when the file cannot be opened at all.
+        VideoUnreadableError: if the file cannot be opened at all.
     """
-    return _READERS[backend](path, index, frames)
+    return _BACKENDS[backend](path, index, frames)
 
 
 def why_not(backend: Backend, path: Path, index: PacketIndex) -> str | None:
-    """Why `backend` would not give the right frames of this video; None when it would.
+    """Why `backend` would not return the right frames of this video, or None if it would.
 
     The faults were found by comparing each backend with a full sequential decode on files of
-    every kind (`tests/frames/test_backends.py` keeps them in view).
+    every kind (`tests/frames/test_backends.py`).
     """
     if backend is Backend.PYAV:
         return None
@@ -81,23 +82,24 @@ def why_not(backend: Backend, path: Path, index: PacketIndex) -> str | None:
         return "its packets carry no usable timestamps"
     with open_video(path) as (container, stream):
         faults = _FAULTS[backend](container, stream, index)
-        return next((said for said, found in faults if found), None)
+        return next((reason for reason, applies in faults if applies), None)
 
 
 Fault = tuple[str, bool]
+"""What a backend gets wrong, and whether that applies to a file."""
 
 
 def _faults_of_decord(
     container: "InputContainer", stream: "VideoStream", index: PacketIndex
 ) -> Iterator[Fault]:
     codec = stream.codec_context.name
-    yield f"decord is exact on H.264 alone, and this is {codec}", codec != "h264"
+    yield f"decord is exact only on H.264, and this is {codec}", codec != "h264"
     is_ts = container.format.name == "mpegts"
     yield "decord does not return from an MPEG transport stream", is_ts
     shifted = bool(index.is_hidden.any() or index.frame_pts[0] != 0)
     yield "decord does not apply its edit list or start time", shifted
-    is_open = not _Feeder(container, stream, index).starts_with_idr()
-    yield "decord decodes wrong pictures after keyframes that are no IDR (open GOP)", is_open
+    is_open = not _Decoder(container, stream, index).starts_with_idr()
+    yield "decord decodes wrong pictures after keyframes that are not IDR (open GOP)", is_open
 
 
 def _faults_of_torchcodec(
@@ -105,56 +107,56 @@ def _faults_of_torchcodec(
 ) -> Iterator[Fault]:
     name = container.format.name
     is_other = "mp4" not in name and "matroska" not in name
-    yield f"torchcodec is exact on mp4 and Matroska alone, and this is {name}", is_other
+    yield f"torchcodec is exact only on mp4 and Matroska, and this is {name}", is_other
     is_h264 = stream.codec_context.name == "h264"
-    is_open = is_h264 and not _Feeder(container, stream, index).starts_with_idr()
-    yield "torchcodec decodes wrong pictures after keyframes that are no IDR", is_open
+    is_open = is_h264 and not _Decoder(container, stream, index).starts_with_idr()
+    yield "torchcodec decodes wrong pictures after keyframes that are not IDR", is_open
 
 
 _FAULTS = {Backend.DECORD: _faults_of_decord, Backend.TORCHCODEC: _faults_of_torchcodec}
 
 
-# PyAV, planned.
+# PyAV, by plan.
 
 
-def read_planned(
+def decode_with_pyav(
     path: Path, index: PacketIndex, frames: Sequence[int]
 ) -> Iterator[Decoded | Missing]:
-    """Decode no more than the plan says, and no picture that nothing depends on."""
+    """Decode only the packets of the plan, without pictures that nothing wanted depends on."""
     if index.source is IndexSource.DECODE:
-        yield from _read_in_order(path, frames)
+        yield from _decode_in_order(path, frames)
         return
     probes = index.source is not IndexSource.MOOV
     with open_video(path, probes=probes) as (container, stream):
-        feeder = _Feeder(container, stream, index)
-        for stretch in plan(index, frames):
-            yield from _read_stretch(feeder, index, stretch)
+        decoder = _Decoder(container, stream, index)
+        for span in plan(index, frames):
+            yield from _decode_span(decoder, index, span)
 
 
-def _read_stretch(
-    feeder: "_Feeder", index: PacketIndex, stretch: Stretch
+def _decode_span(
+    decoder: "_Decoder", index: PacketIndex, span: Span
 ) -> Iterator[Decoded | Missing]:
-    """The frames of a stretch; those that do not come, from a keyframe earlier once more.
+    """The frames of a span. For those that do not come out, start one keyframe earlier.
 
-    A stream that refreshes its picture bit by bit (no real keyframes) needs that.
+    A stream that refreshes its pictures gradually, without real keyframes, needs that.
     """
-    missing = set(stretch.frames)
-    for decoded in feeder.decode(stretch):
+    missing = set(span.frames)
+    for decoded in decoder.decode(span):
         missing.discard(decoded.number)
         yield decoded
-    attempt: Stretch | None = stretch
-    while missing and not feeder.damage and (attempt := start_earlier(index, attempt or stretch)):
+    attempt: Span | None = span
+    while missing and not decoder.damage and (attempt := start_earlier(index, attempt or span)):
         last = max(int(index.shown[number]) for number in missing)
-        attempt = Stretch(first=attempt.first, last=last, frames=tuple(sorted(missing)))
-        for decoded in feeder.decode(attempt):
+        attempt = Span(first=attempt.first, last=last, frames=tuple(sorted(missing)))
+        for decoded in decoder.decode(attempt):
             missing.discard(decoded.number)
             yield decoded
-    reason = feeder.damage or "the decoder gives no picture for it"
+    reason = decoder.damage or "the decoder returns no picture for it"
     yield from (Missing(number=number, reason=reason) for number in sorted(missing))
 
 
-class _Feeder:
-    """One open video and its decoder: where it stands, and what damage the last stretch showed."""
+class _Decoder:
+    """An open video: its position, its decoder, and the damage found in the last span."""
 
     def __init__(
         self, container: "InputContainer", stream: "VideoStream", index: PacketIndex
@@ -165,28 +167,28 @@ class _Feeder:
         self._sorted_pts = index.pts[self._by_pts]
         self._packets: Iterator[Packet[VideoStream]] = container.demux(stream)
         self._next = 0
-        self._is_trusting = self._codec.codec.canonical_name in _TRUSTING
+        self._is_lenient = self._codec.codec.canonical_name in _LENIENT
         self._codec.options = _DECODER_OPTIONS.get(self._codec.codec.canonical_name, {})
         self.damage: str | None = None
 
-    def decode(self, stretch: Stretch) -> Iterator[Decoded]:
-        """The wanted frames of `stretch` that come out sound.
+    def decode(self, span: Span) -> Iterator[Decoded]:
+        """The undamaged wanted frames of `span`.
 
-        A picture is held back until those that it may depend on have come out too, since a
-        decoder tells of a damaged picture only then.
+        A picture is kept back until all that it may depend on have come out too, since a
+        decoder reports a damaged picture only then.
         """
         index, damage = self._index, _Damage(self._index)
-        numbers = {int(index.frame_pts[number]): number for number in stretch.frames}
-        decode_all = index.is_keyframe[stretch.first : stretch.last + 1].copy()
-        decode_all[index.shown[list(stretch.frames)] - stretch.first] = True
-        highest = np.maximum.accumulate(index.pts[stretch.first : stretch.last + 1])
-        held: list[tuple[int, int, VideoFrame]] = []
+        numbers = {int(index.frame_pts[number]): number for number in span.frames}
+        decode_all = index.is_keyframe[span.first : span.last + 1].copy()
+        decode_all[index.shown[list(span.frames)] - span.first] = True
+        highest = np.maximum.accumulate(index.pts[span.first : span.last + 1])
+        waiting: list[tuple[int, int, VideoFrame]] = []
         self._codec.flush_buffers()
-        for position, packet in self._feed(stretch.first, stretch.last):
+        for position, packet in self._feed(span.first, span.last):
             if packet is not None:
                 if index.precedes_loss[position]:
-                    damage.found(position, "a part of the container that cannot be read")
-                needed = decode_all[position - stretch.first]
+                    damage.add(position, "an unreadable part of the container")
+                needed = decode_all[position - span.first]
                 self._codec.skip_frame = "DEFAULT" if needed else "NONREF"
             frames = self._send(position, packet, damage)
             for frame in frames:
@@ -194,18 +196,18 @@ class _Feeder:
                 if place is None or frame.pts is None:
                     continue
                 if frame.is_corrupt:
-                    damage.found(place, "a picture that its decoder calls corrupt")
+                    damage.add(place, "a picture that its decoder marks as corrupt")
                 if frame.pts in numbers:
-                    held.append((place, int(highest[place - stretch.first]), frame))
-                while held and held[0][1] <= frame.pts:
-                    yield from self._sound(held.pop(0), numbers, damage)
-        for item in held:
-            yield from self._sound(item, numbers, damage)
+                    waiting.append((place, int(highest[place - span.first]), frame))
+                while waiting and waiting[0][1] <= frame.pts:
+                    yield from self._undamaged(waiting.pop(0), numbers, damage)
+        for item in waiting:
+            yield from self._undamaged(item, numbers, damage)
         self._codec.skip_frame = "DEFAULT"
         self.damage = damage.first
 
     def starts_with_idr(self) -> bool:
-        """Whether the second keyframe of an H.264 stream is an IDR picture (or there is none)."""
+        """Whether the second keyframe of an H.264 stream, if there is one, is an IDR picture."""
         keys = np.flatnonzero(self._index.is_keyframe)
         if len(keys) < 2:
             return True
@@ -215,37 +217,37 @@ class _Feeder:
     def _send(
         self, position: int, packet: "Packet[VideoStream] | None", damage: "_Damage"
     ) -> "list[VideoFrame]":
-        """What comes out for a packet, or at the end for None; trouble goes to `damage`."""
+        """The frames that come out for a packet (None: at the end); problems go to `damage`."""
         import av  # noqa: PLC0415
 
         if packet is not None and packet.is_corrupt:
-            damage.found(position, "a packet that its container calls corrupt")
-        if packet is not None and self._is_trusting and _HOLE in bytes(packet):
-            damage.found(position, "a packet with a hole in it (zero bytes)")
-        listening: AbstractContextManager[list[Any]] = (
-            libav_errors() if self._is_trusting else nullcontext([])
+            damage.add(position, "a packet that its container marks as corrupt")
+        if packet is not None and self._is_lenient and _HOLE in bytes(packet):
+            damage.add(position, "a packet with a hole in it (zero bytes)")
+        error_log: AbstractContextManager[list[Any]] = (
+            libav_errors() if self._is_lenient else nullcontext([])
         )
-        with listening as errors:
+        with error_log as errors:
             try:
                 frames = list(self._codec.decode(packet))
             except av.FFmpegError as error:
-                damage.found(position, f"a packet that does not decode ({error.strerror})")
+                damage.add(position, f"a packet that does not decode ({error.strerror})")
                 return []
         if errors:
-            damage.found(position, f"a packet that does not decode ({errors[0][2].strip()})")
+            damage.add(position, f"a packet that does not decode ({errors[0][2].strip()})")
         return frames
 
-    def _sound(
+    def _undamaged(
         self, item: "tuple[int, int, VideoFrame]", numbers: Mapping[int, int], damage: "_Damage"
     ) -> Iterator[Decoded]:
         position, _, frame = item
-        if frame.pts is not None and not damage.touches(position):
+        if frame.pts is not None and not damage.affects(position):
             yield Decoded(
                 number=numbers[frame.pts], frame=frame, rotation=round(frame.rotation / 90) * 90
             )
 
     def _feed(self, first: int, last: int) -> "Iterator[tuple[int, Packet[VideoStream] | None]]":
-        """The packets `first` … `last` with their positions, then None: the end."""
+        """The packets `first` … `last` with their positions, then None for the end."""
         for position, packet in self._from(first):
             yield position, packet
             if position >= last:
@@ -253,24 +255,24 @@ class _Feeder:
         yield last, None
 
     def _from(self, first: int) -> "Iterator[tuple[int, Packet[VideoStream]]]":
-        """Packets from `first` on, by reading on where the file stands or by seeking.
+        """Packets from `first` on, by reading on if it is the next one, else by seeking.
 
-        A seek that lands late is tried again from earlier; what comes before `first` is skipped.
+        After a seek that landed late, seek to an earlier time; packets before `first` are skipped.
         """
         if self._next == first:
-            yield from self._here()
+            yield from self._remaining()
             return
         for earlier in (*SEEK_BACK_SECONDS, None):
             self._seek(first, earlier)
-            packets = self._here()
+            packets = self._remaining()
             found = next((item for item in packets if item[0] >= first), None)
             if found is not None and (found[0] == first or earlier is None):
                 yield found
                 yield from packets
                 return
 
-    def _here(self) -> "Iterator[tuple[int, Packet[VideoStream]]]":
-        """Packets from where the file stands; ends where nothing more can be read."""
+    def _remaining(self) -> "Iterator[tuple[int, Packet[VideoStream]]]":
+        """Packets from the current position, as far as the file can be read."""
         import av  # noqa: PLC0415
 
         while True:
@@ -284,7 +286,7 @@ class _Feeder:
                 yield position, packet
 
     def _seek(self, first: int, earlier_seconds: float | None) -> None:
-        """So that the packet `first`, a keyframe, comes next, where the container allows it."""
+        """Seek so that the packet `first`, a keyframe, comes next if the container allows it."""
         if earlier_seconds is None:
             target = int(self._index.dts[0])
         else:
@@ -293,19 +295,19 @@ class _Feeder:
         self._packets = self._container.demux(self._stream)
 
     def _seek_target(self, first: int) -> int:
-        """What to ask libav for, by what each of its containers compares it with."""
+        """The timestamp to seek to; containers differ in what libav compares it with."""
         index, container = self._index, self._container.format.name
         if "mp4" in container:
-            # The last keyframe decoded by then, or the one before if that is shown later.
+            # libav takes the last keyframe decoded by then, or the one before if it is shown later.
             following = np.flatnonzero(index.is_keyframe[first + 1 :])
             return int(index.dts[first + 1 + following[0]] - 1 if len(following) else index.dts[-1])
         if container == "mpeg":
-            # The first packets behind a seek carry the timestamps of others.
+            # The first packets after a seek have the timestamps of other packets.
             return int(index.pts[first]) - round(1 / index.time_base)
         return int(index.pts[first])
 
     def _position(self, pts: int | None) -> int | None:
-        """The position in decoding order of the packet with this pts."""
+        """The position in decoding order of the packet with this pts, or None if there is none."""
         if pts is None:
             return None
         place = int(self._sorted_pts.searchsorted(pts))
@@ -315,36 +317,36 @@ class _Feeder:
 
 
 class _Damage:
-    """Which packets of a stretch may give a wrong picture.
+    """Which packets of a span may decode to a wrong picture.
 
-    From the first trouble on, every picture is suspect up to the next keyframe that decodes,
-    and those that are shown before that keyframe although decoded after it.
+    After a problem every picture is suspect up to the next keyframe that decodes, and so are
+    pictures that are shown before that keyframe although they are decoded after it.
     """
 
     def __init__(self, index: PacketIndex) -> None:
         self._index = index
-        self._found: list[int] = []
+        self._positions: list[int] = []
         self.first: str | None = None
 
-    def found(self, position: int, what: str) -> None:
+    def add(self, position: int, what: str) -> None:
         if self.first is None:
             since = self._index.pts[position] - self._index.frame_pts[0]
             self.first = f"{what} at {float(since * self._index.time_base):.3f} s"
-        self._found.append(position)
+        self._positions.append(position)
 
-    def touches(self, position: int) -> bool:
+    def affects(self, position: int) -> bool:
         return any(
-            trouble <= position and not self._is_clean_between(trouble, position)
-            for trouble in self._found
+            damaged <= position and not self._is_clean_between(damaged, position)
+            for damaged in self._positions
         )
 
-    def _is_clean_between(self, trouble: int, position: int) -> bool:
-        keys = trouble + 1 + np.flatnonzero(self._index.is_keyframe[trouble + 1 : position + 1])
+    def _is_clean_between(self, damaged: int, position: int) -> bool:
+        keys = damaged + 1 + np.flatnonzero(self._index.is_keyframe[damaged + 1 : position + 1])
         return bool(np.any(self._index.pts[keys] <= self._index.pts[position]))
 
 
-def _read_in_order(path: Path, frames: Sequence[int]) -> Iterator[Decoded | Missing]:
-    """Decode from the first packet and count, as the index of such a stream was made."""
+def _decode_in_order(path: Path, frames: Sequence[int]) -> Iterator[Decoded | Missing]:
+    """Decode from the first packet and count frames, as the index of such a stream does."""
     import av  # noqa: PLC0415
 
     wanted, last = set(frames), max(frames, default=-1)
@@ -359,31 +361,31 @@ def _read_in_order(path: Path, frames: Sequence[int]) -> Iterator[Decoded | Miss
                 if number in wanted:
                     wanted.discard(number)
                     if frame.is_corrupt:
-                        yield Missing(number=number, reason="its decoder calls it corrupt")
+                        yield Missing(number=number, reason="its decoder marks it as corrupt")
                     else:
                         yield Decoded(number=number, frame=frame, rotation=frame.rotation)
                 number += 1
             if number > last:
                 break
-    reason = "the decoder gives no picture for it"
+    reason = "the decoder returns no picture for it"
     yield from (Missing(number=left, reason=reason) for left in sorted(wanted))
 
 
-_TRUSTING = {"hevc", "vp9", "av1"}
-"""Codecs whose decoders give most damaged pictures as sound.
+_LENIENT = {"hevc", "vp9", "av1"}
+"""Codecs whose decoders return most damaged pictures without marking them.
 
-What shows damage all the same: libav's log, the checksums that HEVC may carry, and zeros. Noise
-amid the data of a picture stays unseen in VP9 and in HEVC without checksums: there, any bits
-mean some picture.
+libav's log, the checksums that HEVC may contain, and runs of zeros still show damage. Noise in
+the data of a picture is not detected in VP9 and in HEVC without checksums, because there any
+bits decode to some picture.
 """
 
 _DECODER_OPTIONS = {
-    "h264": {"strict": "strict"},  # reorder as the standard says, rather than by a guess
+    "h264": {"strict": "strict"},  # reorder by the standard, not by a guess
     "hevc": {"err_detect": "crccheck+explode"},
 }
 
 _HOLE = bytes(32)
-"""So many zeros never stand in coded data, but where a download or a disk left a hole."""
+"""Coded data never contains this many zeros, but a failed download or disk block does."""
 
 _IDR = 5
 
@@ -402,15 +404,16 @@ def _nal_types(data: bytes, has_extradata: bool) -> set[int]:
 # decord.
 
 
-def read_decord(
+def decode_with_decord(
     path: Path,
     index: PacketIndex,  # noqa: ARG001
     frames: Sequence[int],
 ) -> Iterator[Decoded | Missing]:
-    """One frame at a time: a batch would hold all of them in memory. It turns them upright itself.
+    """Decode one frame at a time, since a batch would need memory for all of them.
 
-    decord 0.6 counts frames as the index does where `why_not` lets it; it keeps reading ahead,
-    so it should run in a child process with a time limit (`frames.decode` does).
+    decord turns frames upright itself, and counts them as the index does on files that `why_not`
+    accepts. Version 0.6 may read ahead without end: run it in a child process with a time limit,
+    as `frames.extract` does.
     """
     import av  # noqa: PLC0415
     import decord  # noqa: PLC0415
@@ -432,12 +435,12 @@ def read_decord(
 # torchcodec.
 
 
-def read_torchcodec(
+def decode_with_torchcodec(
     path: Path,
     index: PacketIndex,  # noqa: ARG001
     frames: Sequence[int],
 ) -> Iterator[Decoded | Missing]:
-    """By exact seeking; it turns the picture upright itself."""
+    """Decode by exact seeking; torchcodec turns frames upright itself."""
     import av  # noqa: PLC0415
     from torchcodec.decoders import VideoDecoder  # noqa: PLC0415
 
@@ -454,8 +457,8 @@ def read_torchcodec(
         yield Decoded(number=number, frame=frame, rotation=0)
 
 
-_READERS: dict[Backend, Reader] = {
-    Backend.PYAV: read_planned,
-    Backend.DECORD: read_decord,
-    Backend.TORCHCODEC: read_torchcodec,
+_BACKENDS: dict[Backend, DecodeFunction] = {
+    Backend.PYAV: decode_with_pyav,
+    Backend.DECORD: decode_with_decord,
+    Backend.TORCHCODEC: decode_with_torchcodec,
 }

@@ -1,11 +1,10 @@
-"""The frames of one video under one sampling, and the files that keep them.
+"""The frames of one video under one sampling, and the files that store them.
 
-One Parquet file per video content × recipe. The recipe is everything that changes a pixel, so a
-video that was moved or renamed still hits, and a changed setting never does. What is decoded,
-and how, belongs to `frames.decode`.
+One Parquet file per video content and settings. The settings are everything that changes a
+pixel, so a video that was moved or renamed is still found, and frames of other settings never
+are. Extracting frames belongs to `frames.extract`.
 """
 
-import base64
 import io
 import json
 import math
@@ -36,17 +35,17 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 PLANNER_VERSION = 2
-"""Raised when other frames would be chosen or decoded than before."""
+"""Raise this when a change would choose or decode other frames than before."""
 PICTURE_VERSION = 1
-"""Raised when the same frame would give other bytes than before."""
+"""Raise this when a change would encode the same frame to other bytes than before."""
 
 ROW_GROUP_FRAMES = 64
-"""Frames that are held in memory before they are written."""
+"""The number of frames that are kept in memory before they are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One picture: when it was wanted, when it is really shown, and its encoded bytes.
+    """One picture: its requested time, its actual time, and its encoded bytes.
 
     Times are in seconds from the first shown frame. `index` counts shown frames from 0.
     """
@@ -68,16 +67,16 @@ class Frame:
 
     @property
     def shown(self) -> "ShownFrame":
-        """What can be known of it without its picture."""
+        """The same frame without its picture."""
         digest = blake3(self.picture).hexdigest(length=FINGERPRINT_BYTES)
         return ShownFrame(digest, self.pts_seconds, self.index)
 
 
 @dataclass(frozen=True, slots=True)
 class ShownFrame:
-    """What a model is shown in one frame: the digest of its picture, and when it is shown.
+    """What a model is shown in one frame: the digest of the picture, and its time.
 
-    `digest` is the BLAKE3 of the encoded bytes, 24 hexadecimal digits. The rest is as in `Frame`.
+    `digest` is the BLAKE3 of the encoded bytes as 24 hexadecimal digits. The rest is as in `Frame`.
     """
 
     digest: str
@@ -87,12 +86,12 @@ class ShownFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameSet:
-    """All frames of one video under one sampling, in time order.
+    """All frames of one video under one sampling, in order of time.
 
-    `asked` is how many frames the sampling wanted, `limit` why there are more or fewer;
-    `missing_seconds` are the times of wanted frames that do not decode and `damage` says what
-    was found, both empty for a sound video. `decoded_by` is the backend that read the pictures
-    (it differs from the one asked for where that one is not exact).
+    `asked` is how many frames the sampling asked for, `limit` why there are more or fewer.
+    `missing_seconds` are the times of chosen frames that do not decode, and `damage` describes
+    the damage; both are empty for an undamaged video. `decoded_by` is the backend that was used.
+    It differs from the sampling's backend on files that one does not decode exactly.
     """
 
     video_hash: str
@@ -108,29 +107,20 @@ class FrameSet:
 
     @property
     def seconds(self) -> tuple[float, ...]:
-        """When each frame is really shown."""
+        """The time at which each frame is actually shown."""
         return tuple(frame.pts_seconds for frame in self.frames)
 
     @property
     def bytes(self) -> int:
-        """The size of all pictures together."""
+        """The total size of the pictures."""
         return sum(len(frame.picture) for frame in self.frames)
 
-    def arrays(self) -> NDArray[np.uint8]:
-        """All pictures as RGB, (frames, height, width, 3)."""
-        return np.stack([frame.array() for frame in self.frames])
-
-    def data_urls(self) -> list[str]:
-        """Each picture as a `data:` URL, the form that chat endpoints take."""
-        head = f"data:{self.media_type};base64,"
-        return [head + base64.b64encode(frame.picture).decode("ascii") for frame in self.frames]
-
     def contact_sheet(self, columns: int = 8, width: int = 240) -> "Image":
-        """All pictures in one, `columns` in a row and each `width` wide, with their times."""
+        """One image of all pictures, `columns` per row and each `width` pixels wide, with times."""
         from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415
 
         if not self.frames:
-            raise FrameCacheError(f"video {self.video_hash}: no frame to show")
+            raise FrameCacheError(f"video {self.video_hash}: no frames to show")
         columns = min(columns, len(self.frames))
         height = max(round(width * frame.height / frame.width) for frame in self.frames)
         caption = 16
@@ -152,11 +142,11 @@ class FrameSet:
 
 
 NO_FRAMES = FrameSet(video_hash="", fingerprint="", media_type="image/jpeg", frames=())
-"""What is sent of a video to a model that is asked without frames."""
+"""The frame set of a model that is asked without frames."""
 
 
-def recipe_of(sampling: Sampling, duration: Duration | None = None) -> dict[str, Any]:
-    """Everything that decides the pixels and times of a frame set, beside the video's bytes."""
+def frame_settings(sampling: Sampling, duration: Duration | None = None) -> dict[str, Any]:
+    """Everything besides the bytes of the video that determines the frames and their pixels."""
     return {
         "sampling": sampling.for_duration(duration).model_dump(mode="json"),
         "planner_version": PLANNER_VERSION,
@@ -164,30 +154,30 @@ def recipe_of(sampling: Sampling, duration: Duration | None = None) -> dict[str,
     }
 
 
-def frame_recipe_fingerprint(sampling: Sampling, duration: Duration | None = None) -> str:
-    """The name of a recipe in the cache; `duration` picks the sampling's budget."""
-    return fingerprint(recipe_of(sampling, duration))
+def frames_fingerprint(sampling: Sampling, duration: Duration | None = None) -> str:
+    """Fingerprint of a frame set's settings; `duration` selects the sampling's budget."""
+    return fingerprint(frame_settings(sampling, duration))
 
 
 class FrameWriter:
-    """Writes one frame set as it is decoded, holding few frames in memory; published at the end.
+    """Write one frame set as it is decoded, with few frames in memory, and publish it at the end.
 
-    `with FrameWriter(...) as writer`: `add` each frame in time order, then `publish` once.
-    Without `publish`, or after an exception, nothing remains. `sampling` is without budgets
+    `with FrameWriter(...) as writer`: `add` each frame in order of time, then `publish` once.
+    Without `publish`, or after an exception, nothing remains. `sampling` must be without budgets
     (`for_duration`).
     """
 
     def __init__(self, store: Store, video_hash: str, sampling: Sampling) -> None:
-        self._recipe = recipe_of(sampling)
+        self._settings = frame_settings(sampling)
         self._sampling = sampling
-        self.fingerprint = frame_recipe_fingerprint(sampling)
+        self.fingerprint = frames_fingerprint(sampling)
         self.video_hash = video_hash
         self.target = store.frames(video_hash, self.fingerprint)
         self.frame_count = 0
         self.picture_bytes = 0
         self._checksum = blake3()
         self._shown: list[ShownFrame] = []
-        self._held: list[Frame] = []
+        self._pending: list[Frame] = []
         self._path = _scratch_file(self.target)
         self._writer = pq.ParquetWriter(
             self._path,
@@ -195,7 +185,7 @@ class FrameWriter:
             compression="none",
             use_dictionary=False,
             write_statistics=False,
-            store_schema=False,  # else Arrow's own copy hides what is added at the end
+            store_schema=False,  # otherwise Arrow's copy hides the metadata added at the end
         )
 
     def __enter__(self) -> "FrameWriter":
@@ -211,12 +201,12 @@ class FrameWriter:
         self._path.unlink(missing_ok=True)
 
     def add(self, frame: Frame) -> None:
-        self._held.append(frame)
+        self._pending.append(frame)
         _update(self._checksum, frame)
         self._shown.append(frame.shown)
         self.frame_count += 1
         self.picture_bytes += len(frame.picture)
-        if len(self._held) >= ROW_GROUP_FRAMES:
+        if len(self._pending) >= ROW_GROUP_FRAMES:
             self._flush()
 
     def publish(
@@ -227,12 +217,12 @@ class FrameWriter:
         damage: str | None = None,
         decoded_by: str = "pyav",
     ) -> None:
-        """Make the frames visible under their name, with the facts of the choice."""
+        """Make the frames visible under their name, with the facts of the choice in the footer."""
         self._flush()
         facts = {
             "video_hash": self.video_hash,
             "fingerprint": self.fingerprint,
-            "recipe": json.dumps(self._recipe, sort_keys=True),
+            "recipe": json.dumps(self._settings, sort_keys=True),
             "sampling": self._sampling.name,
             "media_type": self._sampling.picture.media_type,
             "asked": str(choice.asked),
@@ -249,41 +239,20 @@ class FrameWriter:
         _publish_file(self.target, self._path)
 
     def _flush(self) -> None:
-        if self._held:
-            self._writer.write_table(to_table(self._held, Frame))
-            self._held = []
+        if self._pending:
+            self._writer.write_table(to_table(self._pending, Frame))
+            self._pending = []
 
 
-def write_frames(
-    store: Store,
-    video_hash: str,
-    sampling: Sampling,
-    choice: Choice,
-    frames: Sequence[Frame],
-) -> FrameSet:
-    """Store frames that are all at hand, and give them back as they are read.
-
-    `sampling` is without budgets (`for_duration`).
+def read_frames(store: Store, video_hash: str, settings_fingerprint: str) -> FrameSet:
+    """The stored frames of a video under the settings with that fingerprint.
 
     Raises:
-        StorageError: when the data folder cannot be written.
+        FileNotFoundError: if none are stored.
+        FrameCacheError: if the file is not what was written. The file is then renamed to
+            `….corrupt`, so that the next run rebuilds it.
     """
-    with FrameWriter(store, video_hash, sampling) as writer:
-        for frame in frames:
-            writer.add(frame)
-        writer.publish(choice)
-    return read_frames(store, video_hash, writer.fingerprint)
-
-
-def read_frames(store: Store, video_hash: str, recipe_fingerprint: str) -> FrameSet:
-    """The frames that are stored for a video and a recipe.
-
-    Raises:
-        FileNotFoundError: when none are stored.
-        FrameCacheError: when the file is not what was written; it is then set aside
-            (`….corrupt` beside it), so that the next run makes it again.
-    """
-    with _noticing_damage(store.frames(video_hash, recipe_fingerprint)) as path:
+    with _setting_damage_aside(store.frames(video_hash, settings_fingerprint)) as path:
         with _open(path) as source:
             table = pq.ParquetFile(source, pre_buffer=False).read(use_threads=False)
         facts = _facts(table.schema.metadata)
@@ -293,11 +262,11 @@ def read_frames(store: Store, video_hash: str, recipe_fingerprint: str) -> Frame
             _update(checksum, frame)
         if _checksum(checksum, facts) != facts["checksum"]:
             raise FrameCacheError("the checksum does not match")
-        if (facts["video_hash"], facts["fingerprint"]) != (video_hash, recipe_fingerprint):
-            raise FrameCacheError("it belongs to another video or recipe")
+        if (facts["video_hash"], facts["fingerprint"]) != (video_hash, settings_fingerprint):
+            raise FrameCacheError("it belongs to another video or other settings")
     return FrameSet(
         video_hash=video_hash,
-        fingerprint=recipe_fingerprint,
+        fingerprint=settings_fingerprint,
         media_type=facts["media_type"],
         frames=frames,
         sampling=facts["sampling"],
@@ -309,28 +278,23 @@ def read_frames(store: Store, video_hash: str, recipe_fingerprint: str) -> Frame
     )
 
 
-def read_shown(store: Store, video_hash: str, recipe_fingerprint: str) -> tuple[ShownFrame, ...]:
-    """What is shown in the stored frames, in their order, without reading a picture.
+def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> tuple[ShownFrame, ...]:
+    """The stored frames without their pictures, in order; only the file's footer is read.
 
-    Raises as `read_frames` does, but only for damage that reaches the footer of the file.
+    Raises as `read_frames` does, but does not detect damage outside the footer.
     """
-    with _noticing_damage(store.frames(video_hash, recipe_fingerprint)) as path:
+    with _setting_damage_aside(store.frames(video_hash, settings_fingerprint)) as path:
         with path.open("rb") as file:
             facts = _facts(pq.read_metadata(file).metadata)
         if "shown" in facts:
-            return tuple(ShownFrame(*held) for held in json.loads(facts["shown"]))
-    # Written before its footer told.
-    frames = read_frames(store, video_hash, recipe_fingerprint)
+            return tuple(ShownFrame(*values) for values in json.loads(facts["shown"]))
+    # A file without the digests in its footer: compute them from the pictures.
+    frames = read_frames(store, video_hash, settings_fingerprint)
     return tuple(frame.shown for frame in frames.frames)
 
 
-def has_frames(store: Store, video_hash: str, recipe_fingerprint: str) -> bool:
-    """Whether frames are stored. Their checksum is looked at when they are read."""
-    return bool(store.frames(video_hash, recipe_fingerprint).exists())
-
-
 def stored_sampling(path: UPath) -> str | None:
-    """The name of the sampling that a stored frame set was made with; None when unreadable."""
+    """The name of the sampling of a stored frame set, or None if the file is unreadable."""
     try:
         with _open(path) as source:
             facts = pq.read_metadata(source).metadata or {}
@@ -341,8 +305,8 @@ def stored_sampling(path: UPath) -> str | None:
 
 
 @contextmanager
-def _noticing_damage(path: UPath) -> Iterator[UPath]:
-    """Sets a file aside that cannot be read as what was written, and says so."""
+def _setting_damage_aside(path: UPath) -> Iterator[UPath]:
+    """Rename a file that is not what was written, and raise FrameCacheError."""
     if not path.exists():
         raise FileNotFoundError(str(path))
     try:
@@ -358,7 +322,7 @@ def _noticing_damage(path: UPath) -> Iterator[UPath]:
         aside = _set_aside(path)
         raise FrameCacheError(
             f"{path}: not the frames that were written ({error}); set aside as {aside.name}, "
-            "run the frames of this video again"
+            "build the frames of this video again"
         ) from error
 
 
@@ -388,8 +352,8 @@ def _update(checksum: blake3, frame: Frame) -> None:
 
 
 def _checksum(frames: blake3, facts: Mapping[str, str]) -> str:
-    said = {key: value for key, value in sorted(facts.items()) if key in _CHECKED_FACTS}
-    return blake3(repr(said).encode() + frames.digest()).hexdigest()
+    checked = {key: value for key, value in sorted(facts.items()) if key in _CHECKED_FACTS}
+    return blake3(repr(checked).encode() + frames.digest()).hexdigest()
 
 
 _CHECKED_FACTS = {
@@ -409,7 +373,7 @@ _CHECKED_FACTS = {
 
 
 def _open(path: UPath) -> pa.NativeFile:
-    """A local file is mapped, which saves a copy of all pictures."""
+    """Open a file for reading. A local file is mapped, which saves a copy of all pictures."""
     if is_local(path):
         return pa.memory_map(path.path)
     return pa.BufferReader(path.read_bytes())
@@ -422,7 +386,7 @@ def _set_aside(path: UPath) -> UPath:
 
 
 def _scratch_file(target: UPath) -> Path:
-    """An empty file to write to: beside the target when it is local, else in the temp folder."""
+    """An empty file to write to, in the target's folder if that is local."""
     folder = None
     if is_local(target):
         folder = Path(target.path).parent
@@ -433,7 +397,7 @@ def _scratch_file(target: UPath) -> Path:
 
 
 def _publish_file(target: UPath, path: Path) -> None:
-    """Give a finished file its name, or put it where `target` lives."""
+    """Rename a finished file to `target`, or upload it if `target` is not local."""
     if not is_local(target):
         publish(target, path.read_bytes())
         return

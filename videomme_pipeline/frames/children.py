@@ -1,11 +1,12 @@
-"""Work in child processes of which each may crash, hang or run out of memory alone.
+"""Child processes, each of which may crash, hang or run out of memory without affecting others.
 
-One task at a time per child, over its standard input and output. A child that dies or takes too
-long loses its own task, is named with what happened, and is replaced. Children end when their
-parent does, however it ends. What a task does is not known here.
+A child receives one task at a time on its standard input and answers on its standard output. A
+child that dies or takes too long loses only its own task, whose result says what happened, and
+is replaced. Children end when their parent ends, for whatever reason. Nothing here depends on
+what a task does.
 
-Why not `multiprocessing`: its pools lose every task when one child dies, and its fresh children
-import the parent's main module first, which under Dagster is all of Dagster.
+`multiprocessing` is not used: its pools lose every task when one child dies, and its new
+children first import the parent's main module, which under Dagster is all of Dagster.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ from typing import IO, Any, Generic, TypeVar
 
 from videomme_pipeline.errors import VideoMMEError
 
-Given = TypeVar("Given")
+Task = TypeVar("Task")
 Value = TypeVar("Value")
 
 _LENGTH_BYTES = 8
@@ -38,26 +39,26 @@ class ChildFailedError(VideoMMEError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Generic[Given, Value]):
-    """What became of one task: a value, or the error that took it."""
+class TaskResult(Generic[Task, Value]):
+    """The value of one task, or the error that ended it."""
 
-    given: Given
+    task: Task
     value: Value | None = None
     error: ChildFailedError | None = None
 
 
 def run_in_children(
-    function: Callable[[Given], Value],
-    tasks: Sequence[Given],
+    function: Callable[[Task], Value],
+    tasks: Sequence[Task],
     *,
     workers: int,
     time_limit_seconds: float,
     memory_limit_bytes: int | None = None,
-) -> Generator[Outcome[Given, Value]]:
-    """`function` of each task in child processes, begun in the given order.
+) -> Generator[TaskResult[Task, Value]]:
+    """Apply `function` to each task in child processes; yield the results as they finish.
 
-    Outcomes come as they finish. `function` must be importable by name; what it raises ends
-    only its task. Closing the iterator, or an exception at the caller, ends all children.
+    Tasks start in the given order. `function` must be importable by name; an exception in it
+    ends only its task. Closing the iterator, or an exception in the caller, ends all children.
     """
     waiting = list(reversed(tasks))
     children: list[_Child] = []
@@ -70,18 +71,18 @@ def run_in_children(
                     child = _Child(memory_limit_bytes)
                     children.append(child)
                     selector.register(child.output, selectors.EVENT_READ, child)
-                child.begin(function, waiting.pop(), time_limit_seconds)
+                child.start(function, waiting.pop(), time_limit_seconds)
             deadline = min(child.deadline for child in children if child.busy)
             ready = [key.data for key, _ in selector.select(max(0.0, deadline - time.monotonic()))]
             late = [c for c in children if c.busy and c not in ready and c.is_late]
             for child in [*ready, *late]:
                 task = child.task
-                value, error = child.finish() if child in ready else (None, child.too_late())
+                value, error = child.finish() if child in ready else (None, child.time_out())
                 if not child.alive:
                     selector.unregister(child.output)
                     children.remove(child)
                     child.end()
-                yield Outcome(given=task, value=value, error=error)
+                yield TaskResult(task=task, value=value, error=error)
     finally:
         selector.close()
         for child in children:
@@ -90,7 +91,7 @@ def run_in_children(
 
 @dataclass(slots=True, eq=False)
 class _Child:
-    """One child process and the task it has."""
+    """One child process and its current task."""
 
     memory_limit_bytes: int | None
     busy: bool = field(default=False, init=False)
@@ -122,27 +123,27 @@ class _Child:
     def is_late(self) -> bool:
         return time.monotonic() >= self.deadline
 
-    def begin(self, function: Callable[[Any], Any], task: Any, limit_seconds: float) -> None:
+    def start(self, function: Callable[[Any], Any], task: Any, limit_seconds: float) -> None:
         self.busy, self.task, self._limit_seconds = True, task, limit_seconds
         self.deadline = time.monotonic() + limit_seconds
-        with contextlib.suppress(BrokenPipeError):  # it died; `finish` says so
+        with contextlib.suppress(BrokenPipeError):  # the child died; `finish` reports it
             assert self._process.stdin is not None
             _send(self._process.stdin, (function, task))
 
     def finish(self) -> tuple[Any, ChildFailedError | None]:
-        """The value of the task, or why there is none."""
+        """The value of the task, or the error that ended it."""
         self.busy = False
         try:
-            said, value = _receive(self.output)
+            is_value, value = _receive(self.output)
         except (EOFError, pickle.UnpicklingError):
             self.alive = False
             return None, ChildFailedError(self._how_it_died())
-        return (value, None) if said else (None, ChildFailedError(value))
+        return (value, None) if is_value else (None, ChildFailedError(value))
 
-    def too_late(self) -> ChildFailedError:
+    def time_out(self) -> ChildFailedError:
         self.busy = self.alive = False
         return ChildFailedError(
-            f"not done after {self._limit_seconds:g} s, so it was ended; "
+            f"not finished after {self._limit_seconds:g} s, so it was stopped; "
             "raise the time limit if the machine is slow"
         )
 
@@ -158,26 +159,26 @@ class _Child:
         code = self._process.wait()
         self._log.seek(0)
         last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
-        said = f"; it last said {last[0]!r}" if last else ""
+        output = f"; its last output was {last[0]!r}" if last else ""
         if code == -signal.SIGKILL:
-            return f"its process was killed, most likely for want of memory{said}"
+            return f"its process was killed, most likely because memory ran out{output}"
         if code < 0:
-            return f"its process crashed ({signal.Signals(-code).name}){said}"
-        return f"its process ended with exit code {code}{said}"
+            return f"its process crashed ({signal.Signals(-code).name}){output}"
+        return f"its process ended with exit code {code}{output}"
 
 
 def main() -> None:
-    """The child: tasks from standard input, one outcome each to standard output, until the end."""
-    tasks, outcomes = os.dup(0), os.dup(1)
-    os.dup2(2, 1)  # what a decoder prints must not end up among the outcomes
+    """Run the child: read tasks from standard input, write each result to standard output."""
+    tasks, results = os.dup(0), os.dup(1)
+    os.dup2(2, 1)  # what a decoder prints must not mix with the results
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-    _die_first_when_memory_is_short()
+    _be_killed_first_when_memory_runs_out()
     if len(sys.argv) > 1:
         limit = int(sys.argv[1])
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     received: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=_listen, args=(tasks, received), daemon=True).start()
-    with os.fdopen(outcomes, "wb") as sink:
+    with os.fdopen(results, "wb") as sink:
         while True:
             _send(sink, _do(*received.get()))
 
@@ -187,12 +188,12 @@ def _do(function: Callable[[Any], Any], task: Any) -> tuple[bool, Any]:
         return True, function(task)
     except MemoryError:
         return False, "it ran out of memory"
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is this task's alone
+    except Exception as error:  # noqa: BLE001 - any error concerns only this task
         return False, f"{type(error).__name__}: {error}"
 
 
 def _listen(tasks: int, received: "queue.Queue[Any]") -> None:
-    """Pass tasks on; when the parent is gone, so is this process, whatever it is doing."""
+    """Pass tasks on, and end this process at once when the parent is gone."""
     with os.fdopen(tasks, "rb") as source:
         try:
             while True:
@@ -216,12 +217,12 @@ def _receive(source: IO[bytes]) -> Any:
 
 
 def _import_path() -> list[str]:
-    """Where the parent imports from, this library first."""
+    """The import path of the parent, with this library first."""
     library = str(Path(__file__).resolve().parents[2])
     return [library, *(path for path in sys.path if path)]
 
 
-def _die_first_when_memory_is_short() -> None:
-    """Ask Linux to end this process rather than its parent when memory runs out."""
+def _be_killed_first_when_memory_runs_out() -> None:
+    """Ask Linux to kill this process rather than its parent when memory runs out."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

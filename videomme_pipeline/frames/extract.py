@@ -1,9 +1,9 @@
 """Videos to cached frames: each wanted picture is decoded once, in child processes.
 
-One child per core takes whole videos, the largest first; when fewer videos than cores are left,
-a long one is shared out by runs of keyframes. Several samplings of a video are read in one
-pass. What is in the cache already is not decoded again. Which packets are fed is said in
-`frames.plan`, how in `frames.readers`.
+One child per core takes whole videos, the largest first. If there are fewer videos than cores,
+long videos are split at keyframes. Several samplings of a video are extracted in one pass, and
+frames that are in the cache are not decoded again. Which packets are fed is decided in
+`frames.plan`, how in `frames.backends`.
 """
 
 import os
@@ -21,29 +21,24 @@ from pathlib import Path
 
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import FrameCacheError, VideoError, VideoUnreadableError
-from videomme_pipeline.frames.backends import Decoded, Missing, read, why_not
-from videomme_pipeline.frames.cache import (
-    Frame,
-    FrameWriter,
-    frame_recipe_fingerprint,
-    read_frames,
-)
-from videomme_pipeline.frames.children import Outcome, run_in_children
-from videomme_pipeline.frames.jpeg import Picture, encode
-from videomme_pipeline.frames.plan import packets_needed, plan, share_out
+from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, why_not
+from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprint, read_frames
+from videomme_pipeline.frames.children import TaskResult, run_in_children
+from videomme_pipeline.frames.jpeg import EncodedPicture, encode
+from videomme_pipeline.frames.plan import packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Backend, Choice, Limit, OnDamage, Sampling
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
 
 TIME_LIMIT_SECONDS = 900.0
 MEMORY_LIMIT_BYTES = 4 << 30
-SHARED_OUT_PACKETS = 3_000
-"""A video that needs fewer packets than this is not worth sharing out (a few seconds)."""
+MIN_PACKETS_TO_SPLIT = 3_000
+"""A video that needs fewer packets than this (a few seconds of work) is not split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameJob:
-    """One video and the samplings that are wanted of it; `duration` picks their budgets."""
+    """One video and the samplings to extract from it; `duration` selects their budgets."""
 
     video_id: str
     path: Path
@@ -53,10 +48,11 @@ class FrameJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeFrames:
-    """What the cache holds of a video for one sampling. `reused` when it was there before.
+class StoredFrames:
+    """The cached frame set of a video under one sampling, without its pictures.
 
-    `wrong_backend` says why the backend that the sampling names was not used.
+    `reused` is whether it was in the cache before this job. `wrong_backend` is why the backend
+    that the sampling names was not used, or None if it was.
     """
 
     sampling: str
@@ -74,15 +70,15 @@ class MadeFrames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameResult:
-    """What became of one video: its frame sets, and the error that kept some from being made.
+    """The frame sets of one video, and the error that prevented others.
 
-    `decode_seconds` is CPU time, of reading, decoding, encoding and writing together.
+    `cpu_seconds` includes reading, decoding, encoding and writing.
     """
 
     video_id: str
     video_hash: str
-    made: tuple[MadeFrames, ...]
-    decode_seconds: float = 0.0
+    frame_sets: tuple[StoredFrames, ...]
+    cpu_seconds: float = 0.0
     error: VideoError | None = None
 
 
@@ -94,62 +90,64 @@ def extract(
     time_limit_seconds: float = TIME_LIMIT_SECONDS,
     memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> Generator[FrameResult]:
-    """Make the frames of every job that the cache does not hold; a result per job as it finishes.
+    """Extract the frames that the cache does not contain; yield a result per job as it finishes.
 
-    A video that cannot be read, crashes its decoder, takes longer than `time_limit_seconds`
-    or needs more than `memory_limit_bytes` gives a result with an error; the others go on.
+    A video that cannot be read, crashes its decoder, takes longer than `time_limit_seconds` or
+    needs more than `memory_limit_bytes` yields a result with an error, and the others continue.
     Closing the iterator ends all child processes.
     """
     count = workers or os.cpu_count() or 1
-    lacking: list[FrameJob] = []
-    held: dict[FrameJob, tuple[MadeFrames, ...]] = {}
+    pending: list[FrameJob] = []
+    reused: dict[FrameJob, tuple[StoredFrames, ...]] = {}
     for job in jobs:
-        wanted = {frame_recipe_fingerprint(s, job.duration): s for s in job.samplings}
-        found = {name: _held(store, job.video_hash, name) for name in wanted}
-        made = tuple(one for one in found.values() if one is not None)
-        open_job = replace(job, samplings=tuple(s for f, s in wanted.items() if found[f] is None))
-        if open_job.samplings:
-            lacking.append(open_job)
-            held[open_job] = made
+        wanted = {frames_fingerprint(s, job.duration): s for s in job.samplings}
+        cached = {name: _cached(store, job.video_hash, name) for name in wanted}
+        frame_sets = tuple(one for one in cached.values() if one is not None)
+        rest = replace(job, samplings=tuple(s for f, s in wanted.items() if cached[f] is None))
+        if rest.samplings:
+            pending.append(rest)
+            reused[rest] = frame_sets
         else:
-            yield FrameResult(video_id=job.video_id, video_hash=job.video_hash, made=made)
-    lacking.sort(key=lambda job: _size(job.path), reverse=True)
+            yield FrameResult(
+                video_id=job.video_id, video_hash=job.video_hash, frame_sets=frame_sets
+            )
+    pending.sort(key=lambda job: _size(job.path), reverse=True)
     with tempfile.TemporaryDirectory(prefix="videomme-frames-") as scratch:
-        tasks = _tasks(lacking, store, count, Path(scratch))
-        outcomes = run_in_children(
+        tasks = _tasks(pending, store, count, Path(scratch))
+        results = run_in_children(
             partial(_run, store),
             tasks,
             workers=count,
             time_limit_seconds=time_limit_seconds,
             memory_limit_bytes=memory_limit_bytes,
         )
-        for result, job in _gather(outcomes, store):
-            yield replace(result, made=(*held[job], *result.made))
+        for result, job in _gather(results, store):
+            yield replace(result, frame_sets=(*reused[job], *result.frame_sets))
 
 
 def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
-    """Make the frames of one video in this process, whatever the cache holds.
+    """Extract the frames of one video in this process, whether or not they are cached.
 
-    A video that cannot be used gives a result with an error.
+    A video that cannot be used yields a result with an error.
 
     Raises:
-        StorageError: when the data folder cannot be written.
+        StorageError: if the data folder cannot be written.
     """
-    began = time.process_time()
+    started = time.process_time()
     try:
         index = packet_index(store, job)
-        recipes = [_recipe(job, sampling, index) for sampling in job.samplings]
+        selections = _selections(job, index)
     except VideoError as error:
-        return FrameResult(video_id=job.video_id, video_hash=job.video_hash, made=(), error=error)
-    result = _publish(store, job, index, recipes, _pictures(job, index, recipes))
-    return replace(result, decode_seconds=time.process_time() - began)
+        return _failed(job, error)
+    result = _publish(store, job, index, selections, _pictures(job, index, selections))
+    return replace(result, cpu_seconds=time.process_time() - started)
 
 
 def packet_index(store: Store, job: FrameJob) -> PacketIndex:
-    """The packet index of a video: the stored one, else read now and stored.
+    """The stored packet index of a video; if there is none, build and store it.
 
     Raises:
-        VideoUnreadableError: when the file holds no video stream that can be opened.
+        VideoUnreadableError: if the file has no video stream that can be opened.
     """
     path = store.packets(job.video_hash)
     index = PacketIndex.load(path)
@@ -163,8 +161,8 @@ def packet_index(store: Store, job: FrameJob) -> PacketIndex:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Recipe:
-    """One sampling of one video: the frames to take and the backend that reads them."""
+class _Selection:
+    """One sampling of one video: the frames to take, and the backend that decodes them."""
 
     sampling: Sampling
     choice: Choice
@@ -173,62 +171,66 @@ class _Recipe:
 
     @property
     def fingerprint(self) -> str:
-        return frame_recipe_fingerprint(self.sampling)
+        return frames_fingerprint(self.sampling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Taken:
-    """A frame of the sampling with that fingerprint."""
+class _Extracted:
+    """A frame, and the fingerprint of the frame set that it belongs to."""
 
     fingerprint: str
     frame: Frame
 
 
-def _recipe(job: FrameJob, sampling: Sampling, index: PacketIndex) -> _Recipe:
-    wanted = sampling.for_duration(job.duration)
-    refused = why_not(wanted.backend, job.path, index)
-    return _Recipe(
-        sampling=wanted,
-        choice=wanted.choose(index),
-        backend=Backend.PYAV if refused else wanted.backend,
-        wrong_backend=refused,
+def _selections(job: FrameJob, index: PacketIndex) -> list[_Selection]:
+    return [_selection(job, sampling, index) for sampling in job.samplings]
+
+
+def _selection(job: FrameJob, sampling: Sampling, index: PacketIndex) -> _Selection:
+    budgeted = sampling.for_duration(job.duration)
+    wrong_backend = why_not(budgeted.backend, job.path, index)
+    return _Selection(
+        sampling=budgeted,
+        choice=budgeted.choose(index),
+        backend=Backend.PYAV if wrong_backend else budgeted.backend,
+        wrong_backend=wrong_backend,
     )
 
 
 def _pictures(
     job: FrameJob,
     index: PacketIndex,
-    recipes: Sequence[_Recipe],
+    selections: Sequence[_Selection],
     only: Iterable[int] | None = None,
-) -> Iterator[_Taken | Missing]:
-    """The frames of all recipes in order of time, each decoded once; `only` limits them."""
-    for backend in dict.fromkeys(recipe.backend for recipe in recipes):
-        group = [recipe for recipe in recipes if recipe.backend is backend]
+) -> Iterator[_Extracted | Missing]:
+    """The frames of all selections in order of time, each decoded once; `only` restricts them."""
+    for backend in dict.fromkeys(selection.backend for selection in selections):
+        group = [selection for selection in selections if selection.backend is backend]
         requested = [
-            dict(zip(recipe.choice.frames, recipe.choice.requested_seconds, strict=True))
-            for recipe in group
+            dict(zip(selection.choice.frames, selection.choice.requested_seconds, strict=True))
+            for selection in group
         ]
         wanted = set[int]().union(*requested)
         numbers = sorted(wanted if only is None else wanted & set(only))
         takers = list(zip(group, requested, strict=True))
-        decoded = read(job.path, index, numbers, backend)
-        yield from _in_order(numbers, (_take(item, index, takers) for item in decoded))
+        decoded = decode_frames(job.path, index, numbers, backend)
+        yield from _in_order(numbers, (_encode(item, index, takers) for item in decoded))
 
 
-def _take(
+def _encode(
     item: Decoded | Missing,
     index: PacketIndex,
-    takers: Sequence[tuple[_Recipe, dict[int, float]]],
-) -> tuple[int, list[_Taken | Missing]]:
-    """A decoded frame as each sampling that wants it stores it, encoded once per kind."""
+    takers: Sequence[tuple[_Selection, dict[int, float]]],
+) -> tuple[int, list[_Extracted | Missing]]:
+    """A decoded frame as each selection that wants it stores it, encoded once per picture spec."""
     if isinstance(item, Missing):
         return item.number, [item]
-    pictures: dict[object, Picture] = {}
-    taken: list[_Taken | Missing] = []
-    for recipe, requested in takers:
+    pictures: dict[object, EncodedPicture] = {}
+    extracted: list[_Extracted | Missing] = []
+    for selection, requested in takers:
         if item.number not in requested:
             continue
-        spec = recipe.sampling.picture
+        spec = selection.sampling.picture
         if spec not in pictures:
             pictures[spec] = encode(item.frame, item.rotation, spec)
         frame = Frame(
@@ -240,15 +242,15 @@ def _take(
             height=pictures[spec].height,
             picture=pictures[spec].data,
         )
-        taken.append(_Taken(fingerprint=recipe.fingerprint, frame=frame))
-    return item.number, taken
+        extracted.append(_Extracted(fingerprint=selection.fingerprint, frame=frame))
+    return item.number, extracted
 
 
 def _in_order(
-    numbers: Sequence[int], arriving: Iterable[tuple[int, list[_Taken | Missing]]]
-) -> Iterator[_Taken | Missing]:
-    """What arrives, in the order of `numbers`: what took a second attempt comes late."""
-    early: dict[int, list[_Taken | Missing]] = {}
+    numbers: Sequence[int], arriving: Iterable[tuple[int, list[_Extracted | Missing]]]
+) -> Iterator[_Extracted | Missing]:
+    """The items in the order of `numbers`; frames that needed a second attempt arrive late."""
+    early: dict[int, list[_Extracted | Missing]] = {}
     place = 0
     for number, items in arriving:
         early[number] = items
@@ -261,62 +263,63 @@ def _publish(
     store: Store,
     job: FrameJob,
     index: PacketIndex,
-    recipes: Sequence[_Recipe],
-    items: Iterable[_Taken | Missing],
+    selections: Sequence[_Selection],
+    items: Iterable[_Extracted | Missing],
 ) -> FrameResult:
-    """Store what comes, and make each frame set visible that is as its sampling wants it."""
+    """Store the frames as they arrive, and publish each frame set that its sampling accepts."""
     missing: dict[int, Missing] = {}
-    made: list[MadeFrames] = []
+    frame_sets: list[StoredFrames] = []
     errors: list[VideoError] = []
     with ExitStack() as stack:
         writers = {
-            recipe.fingerprint: stack.enter_context(
-                FrameWriter(store, job.video_hash, recipe.sampling)
+            selection.fingerprint: stack.enter_context(
+                FrameWriter(store, job.video_hash, selection.sampling)
             )
-            for recipe in recipes
+            for selection in selections
         }
         for item in items:
             if isinstance(item, Missing):
                 missing[item.number] = item
             else:
                 writers[item.fingerprint].add(item.frame)
-        for recipe in recipes:
-            writer = writers[recipe.fingerprint]
-            lost = [missing[number] for number in recipe.choice.frames if number in missing]
-            damage = _damage(index, recipe.choice, lost)
-            if writer.frame_count == 0 or (damage and recipe.sampling.on_damage is OnDamage.FAIL):
+        for selection in selections:
+            choice, writer = selection.choice, writers[selection.fingerprint]
+            lost = [missing[number] for number in choice.frames if number in missing]
+            damage = _damage(index, choice, lost)
+            fails = bool(damage) and selection.sampling.on_damage is OnDamage.FAIL
+            if writer.frame_count == 0 or fails:
                 errors.append(_unusable(job, damage))
                 continue
             writer.publish(
-                recipe.choice,
+                choice,
                 missing_seconds=[float(index.seconds[item.number]) for item in lost],
                 damage=damage,
-                decoded_by=recipe.backend.value,
+                decoded_by=selection.backend.value,
             )
-            made.append(
-                MadeFrames(
-                    sampling=recipe.sampling.name,
-                    fingerprint=recipe.fingerprint,
-                    asked=recipe.choice.asked,
+            frame_sets.append(
+                StoredFrames(
+                    sampling=selection.sampling.name,
+                    fingerprint=selection.fingerprint,
+                    asked=choice.asked,
                     given=writer.frame_count,
-                    limit=recipe.choice.limit,
+                    limit=choice.limit,
                     missing=len(lost),
                     damage=damage,
                     bytes=writer.picture_bytes,
-                    decoded_by=recipe.backend.value,
-                    wrong_backend=recipe.wrong_backend,
+                    decoded_by=selection.backend.value,
+                    wrong_backend=selection.wrong_backend,
                 )
             )
     return FrameResult(
         video_id=job.video_id,
         video_hash=job.video_hash,
-        made=tuple(made),
+        frame_sets=tuple(frame_sets),
         error=errors[0] if errors else None,
     )
 
 
 def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str | None:
-    """What is wrong with a video as far as a choice of frames shows; None when nothing is."""
+    """The damage of a video as far as a choice of frames shows it, or None."""
     found = []
     if index.missing_seconds:
         found.append(
@@ -334,11 +337,15 @@ def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str 
 
 
 def _unusable(job: FrameJob, damage: str | None) -> VideoUnreadableError:
-    found = damage or "no frame of it is what the sampling takes"
+    found = damage or "the sampling selects none of its frames"
     return VideoUnreadableError(
         job.video_id,
         f"{job.path}: {found}; get the file again, or set `on_damage: use_what_decodes`",
     )
+
+
+def _failed(job: FrameJob, error: VideoError) -> FrameResult:
+    return FrameResult(video_id=job.video_id, video_hash=job.video_hash, frame_sets=(), error=error)
 
 
 # Many videos, in child processes.
@@ -346,7 +353,7 @@ def _unusable(job: FrameJob, damage: str | None) -> VideoUnreadableError:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Task:
-    """A whole video, or (with `frames`) a part of one that leaves its pictures in `file`."""
+    """A whole video, or (with `frames`) a part of one whose pictures are written to `file`."""
 
     job: FrameJob
     frames: tuple[int, ...] | None = None
@@ -355,77 +362,78 @@ class _Task:
 
 
 def _tasks(jobs: Sequence[FrameJob], store: Store, workers: int, scratch: Path) -> list[_Task]:
-    """One task per video; with fewer videos than workers, long videos in parts."""
+    """One task per video; with fewer videos than workers, several for each long video."""
     tasks: list[_Task] = []
     for number, job in enumerate(jobs):
-        shares = _shares(job, store, workers // len(jobs))
-        if len(shares) < 2:
+        parts = _split(job, store, workers // len(jobs))
+        if len(parts) < 2:
             tasks.append(_Task(job=job))
             continue
         tasks.extend(
-            _Task(job=job, frames=share, file=scratch / f"{number}-{part:03}", parts=len(shares))
-            for part, share in enumerate(shares)
+            _Task(job=job, frames=frames, file=scratch / f"{number}-{part:03}", parts=len(parts))
+            for part, frames in enumerate(parts)
         )
     return tasks
 
 
-def _shares(job: FrameJob, store: Store, parts: int) -> list[tuple[int, ...]]:
-    """The wanted frames of a video in parts; one part when it is not worth it.
+def _split(job: FrameJob, store: Store, parts: int) -> list[tuple[int, ...]]:
+    """The wanted frames of a video in parts; empty if splitting is not worth it.
 
-    Only for a video whose packet index is stored: nothing is opened in this process.
+    Only a video whose packet index is stored is split: this process opens no video.
     """
     index = PacketIndex.load(store.packets(job.video_hash)) if parts > 1 else None
     if index is None:
         return []
     choices = [sampling.choose(index, job.duration) for sampling in job.samplings]
-    stretches = plan(index, chain.from_iterable(choice.frames for choice in choices))
-    if packets_needed(stretches) < SHARED_OUT_PACKETS:
+    spans = plan(index, chain.from_iterable(choice.frames for choice in choices))
+    if packets_needed(spans) < MIN_PACKETS_TO_SPLIT:
         return []
-    return share_out(stretches, parts)
+    return split_frames(spans, parts)
 
 
 def _run(store: Store, task: _Task) -> FrameResult:
-    """What a child does with a task."""
-    do_without_pandas()
+    """Do a task, in a child process."""
+    block_pandas()
     if task.frames is None or task.file is None:
         return extract_here(task.job, store=store)
-    began = time.process_time()
+    started = time.process_time()
     job = task.job
     try:
         index = packet_index(store, job)
-        recipes = [_recipe(job, sampling, index) for sampling in job.samplings]
         with task.file.open("wb") as file:
-            for item in _pictures(job, index, recipes, task.frames):
+            for item in _pictures(job, index, _selections(job, index), task.frames):
                 pickle.dump(item, file, pickle.HIGHEST_PROTOCOL)
     except VideoError as error:
-        return FrameResult(video_id=job.video_id, video_hash=job.video_hash, made=(), error=error)
+        return _failed(job, error)
     return FrameResult(
         video_id=job.video_id,
         video_hash=job.video_hash,
-        made=(),
-        decode_seconds=time.process_time() - began,
+        frame_sets=(),
+        cpu_seconds=time.process_time() - started,
     )
 
 
-def do_without_pandas() -> None:
-    """Keep pyarrow from loading pandas for the first array that it makes, in a process that has no
-    other use for it: 60 MB and a third of a second."""
-    if _WITHOUT_PANDAS not in sys.meta_path:
-        sys.meta_path.insert(0, _WITHOUT_PANDAS)
+def block_pandas() -> None:
+    """Keep pyarrow from importing pandas for the first array that it builds.
+
+    A process that has no other use for pandas saves 60 MB and a third of a second.
+    """
+    if _PANDAS_BLOCKER not in sys.meta_path:
+        sys.meta_path.insert(0, _PANDAS_BLOCKER)
 
 
-class _WithoutPandas(MetaPathFinder):
+class _PandasBlocker(MetaPathFinder):
     def find_spec(self, name: str, *_: object) -> None:
         if name == "pandas":
             raise ModuleNotFoundError(name)
 
 
-_WITHOUT_PANDAS = _WithoutPandas()
+_PANDAS_BLOCKER = _PandasBlocker()
 
 
 @dataclass(slots=True)
 class _Parts:
-    """The parts of one video that have come so far."""
+    """The finished parts of one video."""
 
     files: list[Path] = field(default_factory=list)
     seconds: float = 0.0
@@ -433,46 +441,40 @@ class _Parts:
 
 
 def _gather(
-    outcomes: Iterable[Outcome[_Task, FrameResult]], store: Store
+    results: Iterable[TaskResult[_Task, FrameResult]], store: Store
 ) -> Iterator[tuple[FrameResult, FrameJob]]:
-    """A result per job: as it comes for a whole video, after the last part for a shared one."""
-    shared: dict[FrameJob, _Parts] = {}
-    for outcome in outcomes:
-        task, job = outcome.given, outcome.given.job
-        result = outcome.value or FrameResult(
-            video_id=job.video_id,
-            video_hash=job.video_hash,
-            made=(),
-            error=VideoError(job.video_id, f"{job.path}: {outcome.error}"),
+    """A result per job: immediately for a whole video, after the last part for a split one."""
+    split: dict[FrameJob, _Parts] = {}
+    for finished in results:
+        task, job = finished.task, finished.task.job
+        result = finished.value or _failed(
+            job, VideoError(job.video_id, f"{job.path}: {finished.error}")
         )
         if task.file is None:
             yield result, job
             continue
-        parts = shared.setdefault(job, _Parts())
+        parts = split.setdefault(job, _Parts())
         parts.files.append(task.file)
-        parts.seconds += result.decode_seconds
+        parts.seconds += result.cpu_seconds
         parts.error = parts.error or result.error
         if len(parts.files) == task.parts:
-            yield _join(shared.pop(job), job, store), job
+            yield _join(split.pop(job), job, store), job
 
 
 def _join(parts: _Parts, job: FrameJob, store: Store) -> FrameResult:
-    """The frames of a video from the files of its parts."""
+    """Publish the frames of a video from the files of its parts."""
     if parts.error is not None:
-        result = FrameResult(
-            video_id=job.video_id, video_hash=job.video_hash, made=(), error=parts.error
-        )
+        result = _failed(job, parts.error)
     else:
         index = packet_index(store, job)
-        recipes = [_recipe(job, sampling, index) for sampling in job.samplings]
-        items = chain.from_iterable(_pickled(file) for file in sorted(parts.files))
-        result = _publish(store, job, index, recipes, items)
+        items = chain.from_iterable(_unpickle(file) for file in sorted(parts.files))
+        result = _publish(store, job, index, _selections(job, index), items)
     for file in parts.files:
         file.unlink(missing_ok=True)
-    return replace(result, decode_seconds=parts.seconds)
+    return replace(result, cpu_seconds=parts.seconds)
 
 
-def _pickled(file: Path) -> Iterator[_Taken | Missing]:
+def _unpickle(file: Path) -> Iterator[_Extracted | Missing]:
     with file.open("rb") as source:
         while True:
             try:
@@ -481,15 +483,15 @@ def _pickled(file: Path) -> Iterator[_Taken | Missing]:
                 return
 
 
-def _held(store: Store, video_hash: str, recipe_fingerprint: str) -> MadeFrames | None:
-    """What the cache holds of a video for a recipe; a file that is damaged is set aside."""
+def _cached(store: Store, video_hash: str, fingerprint: str) -> StoredFrames | None:
+    """The cached frame set of a video, or None; a damaged file is set aside."""
     try:
-        frames = read_frames(store, video_hash, recipe_fingerprint)
+        frames = read_frames(store, video_hash, fingerprint)
     except (FileNotFoundError, FrameCacheError):
         return None
-    return MadeFrames(
+    return StoredFrames(
         sampling=frames.sampling,
-        fingerprint=recipe_fingerprint,
+        fingerprint=fingerprint,
         asked=frames.asked,
         given=len(frames.frames),
         limit=frames.limit,
@@ -502,5 +504,5 @@ def _held(store: Store, video_hash: str, recipe_fingerprint: str) -> MadeFrames 
 
 
 def _size(path: Path) -> int:
-    """The size of a file, 0 when it is not there (its task will say so)."""
+    """The size of a file, or 0 if there is none; its task then reports that."""
     return path.stat().st_size if path.exists() else 0

@@ -1,8 +1,8 @@
-"""A decoded frame to the bytes of a picture: turned upright, scaled, encoded.
+"""Encoding: a decoded frame is turned upright, scaled, and encoded to the bytes of a picture.
 
-A JPEG means BT.601 over the full range (JFIF 1.02). YUV 4:2:0 that is BT.601 already, or not
-tagged, is scaled and range-converted as it is and handed to the encoder without a detour over
-RGB. Anything else goes through RGB with the stream's own matrix.
+JPEG is defined as full-range BT.601 (JFIF 1.02). YUV 4:2:0 frames that are BT.601 or untagged
+are scaled, converted to full range and passed to the encoder without conversion to RGB. All
+other frames are converted to RGB with the matrix of the stream.
 """
 
 import io
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 Plane = NDArray[np.uint8]
 
 _UNTAGGED_OR_BT601 = {2, 5, 6}
-"""libav's unspecified, BT.470BG and SMPTE 170M: the matrix that JPEG has."""
+"""libav's numbers for unspecified, BT.470BG and SMPTE 170M, which have the matrix of JPEG."""
 _FULL_RANGE = 2
 _PNG_COMPRESSION = 3
-"""Lossless at every level; 3 takes a third of the time of 6 for a tenth more bytes."""
+"""PNG is lossless at every level; 3 takes a third of the time of 6 for 10% more bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class EncodedPicture:
     """An encoded picture and its size in pixels."""
 
     data: bytes
@@ -36,8 +36,8 @@ class Picture:
     height: int
 
 
-def encode(frame: "VideoFrame", rotation_degrees: int, spec: PictureSpec) -> Picture:
-    """`frame` turned counter-clockwise by `rotation_degrees` (a multiple of 90), as a picture."""
+def encode(frame: "VideoFrame", rotation_degrees: int, spec: PictureSpec) -> EncodedPicture:
+    """Turn `frame` counter-clockwise (by a multiple of 90 degrees), scale and encode it."""
     turns = rotation_degrees // 90 % 4
     sideways = turns % 2 == 1
     shown = (frame.height, frame.width) if sideways else (frame.width, frame.height)
@@ -50,11 +50,11 @@ def encode(frame: "VideoFrame", rotation_degrees: int, spec: PictureSpec) -> Pic
         data = _encode_planes(planes, spec.jpeg_quality)
     else:
         data = _encode_rgb(_turn(rgb(frame, *coded), turns), spec.jpeg_quality)
-    return Picture(data=data, width=width, height=height)
+    return EncodedPicture(data=data, width=width, height=height)
 
 
 def rgb(frame: "VideoFrame", width: int, height: int) -> Plane:
-    """The frame as RGB (height, width, 3) by the stream's own matrix and range, not turned."""
+    """The frame as RGB (height, width, 3) by the stream's matrix and range, without turning it."""
     from av.video.reformatter import Interpolation  # noqa: PLC0415
 
     if frame.format.name == "rgb24" and (frame.width, frame.height) == (width, height):
@@ -67,13 +67,13 @@ def rgb(frame: "VideoFrame", width: int, height: int) -> Plane:
 
 
 def _is_jpeg_ready(frame: "VideoFrame") -> bool:
-    """Whether scaling alone gives what a JPEG means."""
+    """Whether the frame has the color matrix and subsampling of a JPEG."""
     name = frame.format.name
     return name.startswith(("yuv420p", "yuvj420p")) and frame.colorspace in _UNTAGGED_OR_BT601
 
 
 def _yuv_planes(frame: "VideoFrame", width: int, height: int) -> list[Plane]:
-    """The frame's Y, U and V at full range, the colour planes at half the size (rounded up)."""
+    """Y, U and V at full range, the color planes at half the size (rounded up)."""
     from av.video.reformatter import Interpolation  # noqa: PLC0415
 
     scaled = frame.reformat(

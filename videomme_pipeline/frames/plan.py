@@ -1,8 +1,8 @@
 """Which packets to decode for the wanted frames: pure maths on the packet index.
 
-A compressed picture needs others before it, back to a keyframe. The plan takes, for each wanted
-frame, the last keyframe shown no later than it, and decodes from there in decoding order, once
-for all wanted frames that share that keyframe. How packets are fed belongs to `frames.readers`.
+A compressed picture depends on others before it, back to a keyframe. For each wanted frame the
+plan takes the last keyframe shown no later than it and decodes from there in decoding order,
+once for all wanted frames with that keyframe. How packets are fed belongs to `frames.backends`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,10 +15,10 @@ from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """Packets to feed in one go: positions `first` … `last` in decoding order, both included.
+class Span:
+    """Packets to feed without a seek: positions `first` … `last` in decoding order, inclusive.
 
-    `first` is a keyframe; `frames` are the numbers of the wanted frames that come out.
+    `first` is a keyframe; `frames` are the numbers of the wanted frames among the packets.
     """
 
     first: int
@@ -30,59 +30,59 @@ class Stretch:
         return self.last - self.first + 1
 
 
-def plan(index: PacketIndex, frames: Iterable[int]) -> list[Stretch]:
-    """The stretches that give `frames`, in decoding order, none overlapping another.
+def plan(index: PacketIndex, frames: Iterable[int]) -> list[Span]:
+    """The spans that contain `frames`, in decoding order, without overlap.
 
     The keyframe is the last one *shown* no later than the wanted frame, among those decoded no
-    later: a picture that is decoded after a keyframe but shown before it (open GOP, HEVC
-    leading pictures) needs the keyframe before.
+    later. A picture that is decoded after a keyframe but shown before it (open GOP, HEVC leading
+    pictures) depends on the keyframe before that.
     """
     wanted = np.array(sorted(set(frames)), np.int64)
     if not len(wanted):
         return []
     if index.source is IndexSource.DECODE:
-        return [Stretch(first=0, last=len(index.pts) - 1, frames=tuple(wanted.tolist()))]
+        return [Span(first=0, last=len(index.pts) - 1, frames=tuple(wanted.tolist()))]
     keys = np.flatnonzero(index.is_keyframe)
     positions = index.shown[wanted].tolist()
     firsts = [_key_before(index, keys, position) for position in positions]
-    stretches: list[Stretch] = []
+    spans: list[Span] = []
     for first, position, number in sorted(zip(firsts, positions, wanted.tolist(), strict=True)):
-        before = stretches[-1] if stretches else None
-        if before is not None and first <= before.last + 1:
-            stretches[-1] = Stretch(
-                first=before.first,
-                last=max(before.last, position),
-                frames=(*before.frames, number),
+        previous = spans[-1] if spans else None
+        if previous is not None and first <= previous.last + 1:
+            spans[-1] = Span(
+                first=previous.first,
+                last=max(previous.last, position),
+                frames=(*previous.frames, number),
             )
         else:
-            stretches.append(Stretch(first=first, last=position, frames=(number,)))
-    return stretches
+            spans.append(Span(first=first, last=position, frames=(number,)))
+    return spans
 
 
-def start_earlier(index: PacketIndex, stretch: Stretch) -> Stretch | None:
-    """The same stretch from one keyframe earlier, None when it starts at the first packet."""
-    if stretch.first == 0:
+def start_earlier(index: PacketIndex, span: Span) -> Span | None:
+    """The same span from one keyframe earlier, or None if it starts at the first packet."""
+    if span.first == 0:
         return None
-    keys = np.flatnonzero(index.is_keyframe[: stretch.first])
+    keys = np.flatnonzero(index.is_keyframe[: span.first])
     first = int(keys[-1]) if len(keys) else 0
-    return Stretch(first=first, last=stretch.last, frames=stretch.frames)
+    return Span(first=first, last=span.last, frames=span.frames)
 
 
-def packets_needed(stretches: Iterable[Stretch]) -> int:
-    """How many packets a plan feeds to the decoder."""
-    return sum(stretch.packet_count for stretch in stretches)
+def packets_needed(spans: Iterable[Span]) -> int:
+    """The number of packets that a plan feeds to the decoder."""
+    return sum(span.packet_count for span in spans)
 
 
-def share_out(stretches: Sequence[Stretch], parts: int) -> list[tuple[int, ...]]:
-    """The frames of a plan in at most `parts` runs that need about as many packets each."""
-    total = packets_needed(stretches)
-    shares: list[list[int]] = [[] for _ in range(parts)]
+def split_frames(spans: Sequence[Span], parts: int) -> list[tuple[int, ...]]:
+    """The frames of a plan in at most `parts` parts that need about as many packets each."""
+    total = packets_needed(spans)
+    split: list[list[int]] = [[] for _ in range(parts)]
     before = 0
-    for stretch in stretches:
-        middle = before + stretch.packet_count / 2
-        shares[min(parts - 1, int(middle * parts / total))].extend(stretch.frames)
-        before += stretch.packet_count
-    return [tuple(share) for share in shares if share]
+    for span in spans:
+        middle = before + span.packet_count / 2
+        split[min(parts - 1, int(middle * parts / total))].extend(span.frames)
+        before += span.packet_count
+    return [tuple(frames) for frames in split if frames]
 
 
 def _key_before(index: PacketIndex, keys: Integers, position: int) -> int:

@@ -1,9 +1,9 @@
-"""A contact sheet of one video file, for a person who wants to see what a model will see."""
+"""A contact sheet of one video file, to see what a model would be sent."""
 
 from pathlib import Path
 
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.frames.cache import FrameSet, frame_recipe_fingerprint, read_frames
+from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.store import Store
@@ -20,11 +20,11 @@ def show_frames(
 ) -> FrameSet:
     """Write the contact sheet of `video` under `sampling` to `output` (.jpg, .png …).
 
-    The frames come from the cache, and go there, as in an evaluation.
+    The frames are read from the cache or stored there, as in an evaluation.
 
     Raises:
-        VideoError: when the video cannot be used; the message says what was found.
-        FileNotFoundError: when there is no such video.
+        VideoError: if the video cannot be used; the message says what was found.
+        FileNotFoundError: if there is no such video.
     """
     with HashCache(store.local("hashes.sqlite")) as hashes:
         video_hash = content_hash(video, hashes)
@@ -38,7 +38,7 @@ def show_frames(
     for result in extract([job], store=store):
         if result.error is not None:
             raise result.error
-    frames = read_frames(store, video_hash, frame_recipe_fingerprint(sampling, duration))
+    frames = read_frames(store, video_hash, frames_fingerprint(sampling, duration))
     output.parent.mkdir(parents=True, exist_ok=True)
     frames.contact_sheet().save(output)
     return frames

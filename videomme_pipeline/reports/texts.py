@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.frames.cache import frame_recipe_fingerprint
+from videomme_pipeline.frames.cache import frames_fingerprint
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import shorten, utf16_span
 from videomme_pipeline.reports.stored import ScoredEvaluation
@@ -197,7 +197,7 @@ def stored_frames(
     if sampling is None or not path.exists():
         return None
     video = read_rows(path, Video)[0]
-    recipe = frame_recipe_fingerprint(sampling, question.duration)
+    recipe = frames_fingerprint(sampling, question.duration)
     found = (video.content_hash, recipe)
     return found if store.frames(*found).exists() else None
 

@@ -13,7 +13,8 @@ from assets.stages.base import Failed
 from assets.stages.responses import requests_of
 from tests.support.model_server import ModelServer
 from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject, stage
-from videomme_pipeline.frames.cache import read_frames, write_frames
+from tests.support.stored_frames import write_frames
+from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.sampling import Choice
 from videomme_pipeline.models.openai.endpoints import FramesAs
 
@@ -47,7 +48,7 @@ def test_a_video_whose_frames_are_gone_or_damaged_stops_no_other(write_served: W
     reasons = {item.cell.video: item.reason for item in results if isinstance(item, Failed)}
     assert list(reasons) == ["002", "003"]
     assert "materialize it first" in reasons["002"]
-    assert "run the frames of this video again" in reasons["003"]
+    assert "build the frames of this video again" in reasons["003"]
     assert not damaged.exists()
     assert sound.exists()
 

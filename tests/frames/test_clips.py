@@ -1,4 +1,4 @@
-"""The clips that are measured: realistic, and read right by every strategy and backend."""
+"""The clips for measurements are realistic, and every strategy and backend reads them right."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from blake3 import blake3
 
-from perf.recipe import CLIPS, ENCODED_FRAMES, Clip, clip, facts
-from videomme_pipeline.frames.backends import Decoded, read, why_not
+from tests.support.clips import CLIPS, ENCODED_FRAMES, Clip, clip, facts
+from videomme_pipeline.frames.backends import Decoded, decode_frames, why_not
 from videomme_pipeline.frames.sampling import Backend
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.videos.packets import index_packets
@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def digests(folder: Path) -> dict[int, list[str]]:
-    """Of each picture height, what decoding the minute that was encoded gives in order."""
+    """The digests of the encoded minute, decoded in order, by picture height."""
     return {
         height: _digests_in_order(clip(name, folder))
         for height, name in ((720, "60s_720p30"), (360, "60min_360p30"))
@@ -44,7 +44,7 @@ def _digest(frame: av.VideoFrame) -> str:
 
 
 @pytest.mark.parametrize("wanted", [c for c in CLIPS if c.height < 1080], ids=lambda c: c.name)
-def test_a_long_clip_gives_the_pictures_of_its_minute(
+def test_a_long_clip_repeats_the_pictures_of_its_minute(
     folder: Path, digests: dict[int, list[str]], wanted: Clip
 ) -> None:
     path, truth = clip(wanted.name, folder), digests[wanted.height]
@@ -52,7 +52,7 @@ def test_a_long_clip_gives_the_pictures_of_its_minute(
     assert index.frame_count == wanted.seconds * wanted.fps // ENCODED_FRAMES * ENCODED_FRAMES
     for name in STRATEGIES:
         frames = parse_sampling(name).choose(index).frames
-        items = list(read(path, index, frames))
+        items = list(decode_frames(path, index, frames))
         assert [item.number for item in items] == list(frames)
         for item in items:
             assert isinstance(item, Decoded)
@@ -61,7 +61,7 @@ def test_a_long_clip_gives_the_pictures_of_its_minute(
 
 @pytest.mark.parametrize("backend", [Backend.DECORD, Backend.TORCHCODEC])
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_other_backends_read_the_minute_alike(folder: Path, backend: Backend, name: str) -> None:
+def test_other_backends_read_the_same_pictures(folder: Path, backend: Backend, name: str) -> None:
     if find_spec(backend.value) is None:
         pytest.skip(f"{backend} is not installed")
     path = clip("60s_720p30", folder)
@@ -69,7 +69,9 @@ def test_other_backends_read_the_minute_alike(folder: Path, backend: Backend, na
     assert why_not(backend, path, index) is None
     frames = parse_sampling(name).choose(index).frames
     for ours, other in zip(
-        read(path, index, frames), read(path, index, frames, backend), strict=True
+        decode_frames(path, index, frames),
+        decode_frames(path, index, frames, backend),
+        strict=True,
     ):
         assert isinstance(ours, Decoded)
         assert isinstance(other, Decoded)
@@ -77,7 +79,7 @@ def test_other_backends_read_the_minute_alike(folder: Path, backend: Backend, na
         assert np.abs(expected - other.frame.to_ndarray(format="rgb24")).mean() < 3
 
 
-def test_the_bit_rate_is_what_a_video_site_gives(folder: Path) -> None:
+def test_the_bit_rate_is_that_of_a_video_site(folder: Path) -> None:
     found = facts(clip("60s_720p30", folder))
     assert 1.0 <= found.megabits_per_second <= 1.5
     assert found.longest_gop <= 250

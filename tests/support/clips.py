@@ -1,25 +1,20 @@
-"""The videos that decoding is measured on: made once, kept in a folder, the same each time.
+"""Realistic videos to measure decoding on, the same in every run.
 
-    python -m perf.recipe [--quick] [--folder FOLDER] [--facts VIDEO …]
+Video-MME is 900 videos of 1,018 s on average in about 100 GB: 0.9 Mbit/s over all picture sizes,
+because the video site's own compression has removed most camera noise. These clips are shots of
+textured scenes with a moving camera, textured objects that move on their own, and ripples such
+as water, leaves and light have. x264 encodes them with its defaults (crf 23, scene cut
+detection, up to 3 B-frames), but with keyframes at most 5 s apart, as the site has them.
 
-Video-MME is 900 videos of 1,018 s on average in about 100 GB: 0.9 Mbit/s over all its picture
-sizes, since a video site has taken most of the camera's noise out before anyone downloads it. So
-these clips are shots of textured scenes over which the camera moves, in which textured things
-move on their own, and which ripple as water, leaves and light do. x264 encodes them with its
-defaults (crf 23, hard cuts found by itself, up to 3 B-frames as the motion allows), but with
-keyframes at most 5 s apart, as the site has them.
+The cost of decoding depends on how the bits are distributed, so `SPECTRUM` and the shots were
+chosen to match real videos in bits per pixel of keyframes, reference pictures and other pictures
+(both are listed in docs/performance.md; `facts` computes them for any H.264 mp4).
 
-What a clip costs depends on how its bits are shared out, so `SPECTRUM` and the shots were chosen
-for bits per pixel in keyframes, reference and other pictures as real videos have them
-(docs/performance.md has both; `--facts` prints them for any H.264 mp4).
-
-One minute is encoded per picture size; longer clips repeat it packet by packet, since encoding
-is not what is measured.
+One minute is encoded per picture size. Longer clips repeat its packets.
 """
 
-import argparse
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -32,20 +27,20 @@ from PIL import Image, ImageDraw
 from videomme_pipeline.videos.packets import index_packets
 
 DEFAULT_FOLDER = Path("/tmp/videomme-perf")
-RECIPE_VERSION = 4
-"""In the names of the files, so that another recipe does not find them."""
+CLIP_VERSION = 4
+"""Part of the file names, so that clips of another version are not used."""
 
 KEYFRAME_SECONDS = 5
 SPECTRUM = 1.6
-"""Amplitudes fall as frequency ** -SPECTRUM: 1 for sharp photographs, more behind a lens and a
-site's own compression. It decides the size of keyframes."""
+"""Amplitudes fall as frequency ** -SPECTRUM: 1 for sharp photographs, more after a lens and a
+site's own compression. It determines the size of keyframes."""
 
 Plane = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """One video of the recipe."""
+    """The name, length and format of one clip."""
 
     name: str
     seconds: int
@@ -67,14 +62,14 @@ ENCODED_FRAMES = 1800
 
 
 def clip(name: str, folder: Path = DEFAULT_FOLDER) -> Path:
-    """The path of a clip, made first when it is not there. A video's own path stands for itself."""
+    """The path of a clip, built if necessary; the path of an existing video is returned as is."""
     if Path(name).is_file():
         return Path(name)
     wanted = next(c for c in CLIPS if c.name == name)
-    path = folder / f"{name}.v{RECIPE_VERSION}.mp4"
+    path = folder / f"{name}.v{CLIP_VERSION}.mp4"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        encoded = folder / f"encoded_{wanted.height}.v{RECIPE_VERSION}.mp4"
+        encoded = folder / f"encoded_{wanted.height}.v{CLIP_VERSION}.mp4"
         if not encoded.exists():
             _encode(wanted.width, wanted.height, encoded)
         _repeat(encoded, wanted, path)
@@ -83,10 +78,10 @@ def clip(name: str, folder: Path = DEFAULT_FOLDER) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What decides how dear a clip is to decode.
+    """What determines the cost of decoding a clip.
 
     GOP lengths are in frames. Bits per pixel are means over the pictures of a kind: keyframes,
-    other pictures that some picture needs, and pictures that none needs; None where there are none.
+    other reference pictures, and pictures that no other depends on; None if there are none.
     """
 
     megabits_per_second: float
@@ -123,7 +118,7 @@ def _mean(values: NDArray[np.float64]) -> float | None:
 
 
 def _is_non_reference(data: bytes) -> bool:
-    """Whether no other picture needs this one: `nal_ref_idc` 0 (ITU-T H.264, 7.4.1)."""
+    """Whether no other picture depends on this one: `nal_ref_idc` 0 (ITU-T H.264, 7.4.1)."""
     place = 0
     while place + 5 <= len(data):
         header = data[place + 4]
@@ -146,7 +141,7 @@ def _encode(width: int, height: int, path: Path) -> None:
 
 
 def _repeat(encoded: Path, wanted: Clip, path: Path) -> None:
-    """The packets of `encoded`, shown at the clip's frame rate, until the clip is full."""
+    """Write the packets of `encoded` at the clip's frame rate, repeated to the clip's length."""
     partial = path.with_suffix(".partial.mp4")
     with av.open(str(partial), "w") as output, av.open(str(encoded)) as source:
         first = source.streams.video[0]
@@ -165,36 +160,36 @@ def _repeat(encoded: Path, wanted: Clip, path: Path) -> None:
     partial.rename(path)
 
 
-# What is seen.
+# The pictures.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shot:
-    """How things move in a shot. Lengths are shares of the picture's height, per frame.
+    """The motion in a shot. Lengths are fractions of the picture's height, per frame.
 
-    `share` is how many of the shots are like this; `shake` is what a hand adds to the camera;
-    `ripple` is the strength, in levels of luma, of what drifts over the scene by itself.
+    `share` is the fraction of shots of this kind; `shake` is the movement of a hand-held camera;
+    `ripple` is the strength, in levels of luma, of the pattern that drifts over the scene.
     """
 
     share: float
     pan: float = 0.0
     zoom: float = 0.0
     shake: float = 0.0
-    things: int = 0
+    objects: int = 0
     speed: float = 0.0
     ripple: float = 8.0
     noise: float = 0.8
 
 
 SHOTS = (
-    Shot(share=0.35, shake=0.0004, things=2, speed=0.002, ripple=6),  # someone talks
-    Shot(share=0.20, pan=0.003, things=1, speed=0.004),  # the camera follows
+    Shot(share=0.35, shake=0.0004, objects=2, speed=0.002, ripple=6),  # a person talks
+    Shot(share=0.20, pan=0.003, objects=1, speed=0.004),  # the camera follows
     Shot(share=0.15, zoom=0.0008, shake=0.0002),
-    Shot(share=0.15, pan=0.008, shake=0.001, things=3, speed=0.012, ripple=12),  # sport
+    Shot(share=0.15, pan=0.008, shake=0.001, objects=3, speed=0.012, ripple=12),  # sport
     Shot(share=0.15, ripple=0, noise=0),  # a slide
 )
 DRIFT = 0.008
-"""How far a ripple moves in a frame, as a share of the picture's height."""
+"""How far a ripple moves per frame, as a fraction of the picture's height."""
 
 
 def _pictures(width: int, height: int, count: int) -> Iterator[NDArray[np.uint8]]:
@@ -212,7 +207,7 @@ def _film(
     random: np.random.Generator, shot: Shot, width: int, height: int, length: int
 ) -> Iterator[NDArray[np.uint8]]:
     scene = _texture(random, width * 2, height * 2, contrast=45)
-    things = [_Thing(random, shot.speed, width, height) for _ in range(shot.things)]
+    objects = [_Object(random, shot.speed, width, height) for _ in range(shot.objects)]
     grain = np.rint(random.normal(0, shot.noise, (height * 2, width * 2))).astype(np.int16)
     ripple = np.rint(_pink(random, width * 2, height * 2) * shot.ripple).astype(np.int16)
     angle, drift = random.uniform(0, 2 * np.pi, 2)
@@ -222,7 +217,7 @@ def _film(
         x += shot.pan * height * np.cos(angle) + dx
         y += shot.pan * height * np.sin(angle) * 0.3 + dy
         scale = 1 - shot.zoom * step
-        left, top = _there_and_back(x, width), _there_and_back(y, height)
+        left, top = _reflect(x, width), _reflect(y, height)
         seen = [
             plane.transform(
                 (width // part, height // part),
@@ -232,12 +227,12 @@ def _film(
             )
             for plane, part in zip(scene, (1, 2, 2), strict=True)
         ]
-        for thing in things:
-            thing.draw(seen, step)
+        for item in objects:
+            item.draw(seen, step)
         down, right = random.integers(0, height), random.integers(0, width)
         luma = np.asarray(seen[0]) + grain[down : down + height, right : right + width]
-        row = int(_there_and_back(height * (0.5 + DRIFT * step * np.sin(drift)), height))
-        column = int(_there_and_back(width / 2 + height * DRIFT * step * np.cos(drift), width))
+        row = int(_reflect(height * (0.5 + DRIFT * step * np.sin(drift)), height))
+        column = int(_reflect(width / 2 + height * DRIFT * step * np.cos(drift), width))
         luma += ripple[row : row + height, column : column + width]
         picture = np.empty((height * 3 // 2, width), np.uint8)
         picture[:height] = np.clip(luma, 16, 235)
@@ -245,8 +240,8 @@ def _film(
         yield picture
 
 
-class _Thing:
-    """A textured disc that swings on its own course."""
+class _Object:
+    """A textured disc that oscillates on its own path."""
 
     def __init__(self, random: np.random.Generator, speed: float, width: int, height: int) -> None:
         size = int(height * random.uniform(0.2, 0.5)) // 2 * 2
@@ -261,16 +256,16 @@ class _Thing:
 
     def draw(self, picture: list[Image.Image], step: int) -> None:
         x, y = self._centre + self._reach * np.sin(self._turn * step + self._phase)
-        for part, plane, thing, mask in zip(
+        for part, plane, texture, mask in zip(
             (1, 2, 2), picture, self._planes, self._masks, strict=True
         ):
-            plane.paste(thing, (round(x / 2) * 2 // part, round(y / 2) * 2 // part), mask)
+            plane.paste(texture, (round(x / 2) * 2 // part, round(y / 2) * 2 // part), mask)
 
 
 def _texture(
     random: np.random.Generator, width: int, height: int, contrast: float
 ) -> list[Image.Image]:
-    """Luma at full and both chromas at half size, as random as clouds."""
+    """A random cloud-like texture: luma at full size, both chromas at half size."""
     planes = [_pink(random, width, height) * contrast + random.uniform(90, 160)]
     planes += [_pink(random, width // 2, height // 2) * 12 + 128 for _ in range(2)]
     return [Image.fromarray(np.clip(plane, 16, 235).astype(np.uint8)) for plane in planes]
@@ -286,23 +281,6 @@ def _pink(random: np.random.Generator, width: int, height: int) -> Plane:
     return np.asarray(field / field.std(), np.float32)
 
 
-def _there_and_back(place: float, span: int) -> float:
-    """`place` kept within 0 … `span` by turning round at its ends."""
+def _reflect(place: float, span: int) -> float:
+    """`place` reflected at the ends of 0 … `span`."""
     return span - abs(place % (2 * span) - span)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER)
-    parser.add_argument("--quick", action="store_true", help="only the 60-second clip")
-    parser.add_argument("--facts", type=Path, nargs="+", help="only say the facts of these videos")
-    arguments = parser.parse_args()
-    wanted = QUICK if arguments.quick else CLIPS
-    for path in arguments.facts or (clip(w.name, arguments.folder) for w in wanted):
-        print(f"{path}: {path.stat().st_size / 1e6:.0f} MB")
-        for fact, value in asdict(facts(path)).items():
-            print(f"    {fact} {'–' if value is None else format(value, '.3g')}")
-
-
-if __name__ == "__main__":
-    main()

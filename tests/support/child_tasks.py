@@ -1,0 +1,35 @@
+"""What the tests of child processes run in them. Imports little, so that a child starts quickly."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def double(number: int) -> int:
+    return number * 2
+
+
+def misbehave(how: str) -> str:
+    """Do what a bad video may make a decoder do; any other word returns normally."""
+    match how:
+        case "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "exit":
+            os._exit(3)
+        case "hang":
+            time.sleep(600)
+        case "raise":
+            raise ValueError("a reason")
+        case "eat":
+            return str(len(bytearray(3 << 30)))
+        case "print":
+            os.write(1, b"noise on standard output")
+    return f"did {how}"
+
+
+def write_pid(path: Path) -> None:
+    """Write this process's id to `path`, then hang if the file is named so."""
+    path.write_text(str(os.getpid()), encoding="ascii")
+    if path.name.startswith("hang"):
+        time.sleep(600)
