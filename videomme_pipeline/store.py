@@ -95,9 +95,6 @@ class Store:
     def warehouse(self) -> Path:
         return self.local("videomme.duckdb")
 
-    def report(self, benchmark: str) -> Path:
-        return self.local("reports", f"{benchmark}.html")
-
 
 @lru_cache(maxsize=1 << 16)
 def _joined(root: UPath, parts: tuple[str, ...]) -> UPath:

@@ -21,13 +21,12 @@ from assets.errors import NotReadyError
 from assets.resources import Benchmark, Project
 from assets.stages.base import INCOMPLETE
 from assets.stages.responses import ask, open_journal, requests_of
+from videomme_pipeline.alerts import Alert, alert_urls, nightly_alert, send
 from videomme_pipeline.benchmarks.subset import stratified_videos
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Configuration, Evaluation
 from videomme_pipeline.fingerprint import Spec, fingerprint
-from videomme_pipeline.reports.alerts import Alert, alert_urls, night_alert, send
-from videomme_pipeline.reports.history import keep_findings
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import Response, never_answered
 from videomme_pipeline.scoring.nightly.assess import (
@@ -36,6 +35,7 @@ from videomme_pipeline.scoring.nightly.assess import (
     assess,
     detectable_drop,
 )
+from videomme_pipeline.scoring.nightly.findings import write_findings
 from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec, Severity
 from videomme_pipeline.scoring.readers.judge import without_judge
@@ -313,8 +313,8 @@ def night_asset(
             rows = tracked.observe(night)
         report = tracked.assess(night)
         version = fingerprint(evaluation.fingerprint, night, len(rows))
-        keep_findings(tracked.benchmark.store, tracked.benchmark.name, report, version)
-        alert = night_alert(report, _link(key, night))
+        write_findings(tracked.benchmark.store, tracked.benchmark.name, report, version)
+        alert = nightly_alert(report, _link(key, night))
         if alert is not None:
             try:
                 tell(alert)

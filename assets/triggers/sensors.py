@@ -17,13 +17,13 @@ from assets.resources import Benchmark, Project
 from assets.stages.nightly import NightlySpec, ui_address
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from assets.triggers.schedules import Job
+from videomme_pipeline.alerts import Alert, alert_urls, run_failure_alert, send
 from videomme_pipeline.benchmarks.locate import index_media
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import read_configuration
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.pricing import OPENAI_URL
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.reports.alerts import Alert, alert_urls, run_failure_alert, send
 
 Tell = Callable[[Alert], None]
 

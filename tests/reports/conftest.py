@@ -21,8 +21,8 @@ from tests.support.made_up_results import (
     v1_questions,
     v2_questions,
 )
-from videomme_pipeline.reports.history import NightFinding, findings_path
 from videomme_pipeline.reports.page import write_folder, write_page
+from videomme_pipeline.scoring.nightly.findings import StoredFinding, findings_path
 from videomme_pipeline.store import Store, write_rows
 
 NIGHTS = ("2026-11-18", "2026-11-19", "2026-11-20")
@@ -136,12 +136,12 @@ def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store_evaluation(store, questions, down)
     store_night(store, questions, replace(evaluation, said={}), "2026-11-20")
     findings = [
-        NightFinding(
+        StoredFinding(
             check="accuracy", severity="error", passed=False, is_new=True, summary=HOSTILE[2]
         )
     ]
     path = findings_path(store, "videomme", evaluation.name, "2026-11-20")
-    write_rows(path, findings, NightFinding, fingerprint="made-up")
+    write_rows(path, findings, StoredFinding, fingerprint="made-up")
     return store
 
 

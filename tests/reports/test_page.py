@@ -35,11 +35,11 @@ from videomme_pipeline.reports.document import (
     utf16_length,
     utf16_span,
 )
-from videomme_pipeline.reports.history import keep_findings
 from videomme_pipeline.reports.numbers import chance, chance_group_score
 from videomme_pipeline.reports.page import build_page, write_page
 from videomme_pipeline.reports.published import published_results
 from videomme_pipeline.scoring.nightly.assess import assess
+from videomme_pipeline.scoring.nightly.findings import write_findings
 from videomme_pipeline.scoring.nightly.observation import Observation
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -201,7 +201,7 @@ def test_a_night_shows_what_did_not_hold(tmp_path: Path) -> None:
         for name, rows in (("baseline", baseline), ("2026-11-20", night))
     ]
     report = assess(observations, AlarmSpec())
-    keep_findings(store, "videomme", report, "made-up")
+    write_findings(store, "videomme", report, "made-up")
     [benchmark] = packed(build_page(store), "summary")["benchmarks"]
     [shown] = benchmark["history"]
     assert {finding["check"]: finding["summary"] for finding in shown["findings"]} == {

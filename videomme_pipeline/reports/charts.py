@@ -1,7 +1,6 @@
-"""Charts as pictures, for places that show one: the Dagster UI, a notebook, a README.
+"""Altair charts for the Dagster UI and notebooks, drawn from the views of the DuckDB file.
 
-Each takes a connection to the DuckDB file and draws what a view says; nothing is computed. The
-results page draws its own marks inside its tables and does not use these.
+The results page does not use them: it draws its marks inside its tables.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,23 +22,20 @@ with needs_extra("charts", "drawing charts"):
         Scale,
         Shape,
         Step,
-        Text,
         Tooltip,
         X,
         Y,
         YOffset,
-        condition,
         layer,
-        value,
     )
 
-SERIES_COLOURS = ("#3b2e8c", "#0f7a4d", "#9a2158", "#6f6a12", "#1f7a8c", "#4a4f57")
-"""The page's colours: told apart by colour-blind readers, and each has a shape of its own."""
+SERIES_COLORS = ("#3b2e8c", "#0f7a4d", "#9a2158", "#6f6a12", "#1f7a8c", "#4a4f57")
+"""The colors of the page, distinguishable for color-blind readers."""
 
 GROUP_COLUMNS = ("level", "second_head", "third_head", "group_type")
-"""Columns of Video-MME-v2, which are scored by group."""
+"""Columns of Video-MME-v2, where the score is the group score."""
 
-Picture = LayerChart | FacetChart
+AltairChart = LayerChart | FacetChart
 
 
 def breakdown_chart(
@@ -48,23 +44,23 @@ def breakdown_chart(
     column: str,
     evaluations: tuple[str, ...] | None = None,
     width_pixels: int = 420,
-) -> Picture:
-    """Score by `column` as dots with 95 % intervals, one lane per evaluation, n in the label.
+) -> AltairChart:
+    """Score by `column` as dots with 95% intervals, one lane per evaluation, n in the label.
 
-    Columns of v2 (`GROUP_COLUMNS`) show the group score, all others the accuracy, in per cent.
+    Columns of Video-MME-v2 (`GROUP_COLUMNS`) show the group score, all others the accuracy in %.
     """
     rows = breakdown_rows(connection, benchmark, column, evaluations)
-    title = "Group score" if column in GROUP_COLUMNS else "Accuracy %"
+    title = "Group score" if column in GROUP_COLUMNS else "Accuracy (%)"
     names = sorted(rows["evaluation"].unique())
-    colour = Color(
+    color = Color(
         "evaluation:N",
-        scale=Scale(domain=names, range=list(SERIES_COLOURS)),
+        scale=Scale(domain=names, range=list(SERIES_COLORS)),
         legend=Legend(title=None, orient="top", symbolType="circle"),
     )
     base = Chart(rows).encode(
         y=Y("label:N", title=None, sort=None, axis=Axis(labelLimit=320)),
         yOffset=YOffset("evaluation:N", sort=names),
-        color=colour,
+        color=color,
         tooltip=[
             Tooltip("evaluation:N"),
             Tooltip("label:N", title=column),
@@ -73,7 +69,7 @@ def breakdown_chart(
             Tooltip("high:Q", format=".1f"),
         ],
     )
-    axis = X("low:Q", title=f"{title}, 95 % interval", scale=Scale(domain=[0, 100]))
+    axis = X("low:Q", title=f"{title}, 95% CI", scale=Scale(domain=[0, 100]))
     intervals = base.mark_rule(strokeWidth=2).encode(x=axis, x2="high:Q")
     shape = Shape("evaluation:N", scale=Scale(domain=names), legend=None)
     dots = base.mark_point(filled=True, size=50, opacity=1).encode(x="score:Q", shape=shape)
@@ -81,8 +77,11 @@ def breakdown_chart(
     return layer(intervals, dots).properties(width=width_pixels, height=height)
 
 
-def parts_chart(parts: Sequence[Mapping[str, Any]], width_pixels: int = 320) -> Picture:
-    """`value`, `score`, `low`, `high` (shares of 1) and `n` of a few parts, one line each."""
+def parts_chart(parts: Sequence[Mapping[str, Any]], width_pixels: int = 320) -> AltairChart:
+    """A few scores with their intervals, one per line.
+
+    Each of `parts` has `value` (the label), `score`, `low`, `high` (from 0 to 1) and `n`.
+    """
     rows = pd.DataFrame(
         [
             {
@@ -93,9 +92,9 @@ def parts_chart(parts: Sequence[Mapping[str, Any]], width_pixels: int = 320) -> 
         ]
     )
     base = Chart(rows).encode(y=Y("label:N", title=None, sort=None, axis=Axis(labelLimit=320)))
-    axis = X("low:Q", title="Score, 95 % interval", scale=Scale(domain=[0, 100]))
-    intervals = base.mark_rule(strokeWidth=2, color=SERIES_COLOURS[0]).encode(x=axis, x2="high:Q")
-    dots = base.mark_point(filled=True, size=50, opacity=1, color=SERIES_COLOURS[0])
+    axis = X("low:Q", title="Score, 95% CI", scale=Scale(domain=[0, 100]))
+    intervals = base.mark_rule(strokeWidth=2, color=SERIES_COLORS[0]).encode(x=axis, x2="high:Q")
+    dots = base.mark_point(filled=True, size=50, opacity=1, color=SERIES_COLORS[0])
     return layer(intervals, dots.encode(x="score:Q")).properties(
         width=width_pixels, height=Step(22)
     )
@@ -107,7 +106,7 @@ def breakdown_rows(
     column: str,
     evaluations: tuple[str, ...] | None = None,
 ) -> pd.DataFrame:
-    """`evaluation`, `label` (value and n), `score`, `low`, `high`, in per cent."""
+    """Rows with `evaluation`, `label` (value and n), `score`, `low` and `high`, in %."""
     grouped = column in GROUP_COLUMNS
     view = f"v2_by_{column}" if grouped else f"by_{column}"
     score = "group_score" if grouped else "accuracy"
@@ -127,26 +126,10 @@ def breakdown_rows(
     ).df()
 
 
-def heat_map(
-    connection: duckdb.DuckDBPyConnection, benchmark: str, column: str = "sub_category"
-) -> Picture:
-    """`column` × evaluation; darker is better, with the score in each cell."""
-    rows = breakdown_rows(connection, benchmark, column)
-    base = Chart(rows).encode(
-        x=X("evaluation:N", title=None, axis=Axis(labelAngle=-30)),
-        y=Y("label:N", title=None, sort=None, axis=Axis(labelLimit=320)),
-    )
-    shade = Color("score:Q", scale=Scale(scheme="blues", domain=[0, 100]), title="%")
-    ink = condition("datum.score > 60", value("white"), value("black"))
-    cells = base.mark_rect().encode(color=shade)
-    numbers = base.mark_text(fontSize=10).encode(text=Text("score:Q", format=".0f"), color=ink)
-    return layer(cells, numbers).properties(width=Step(60), height=Step(18))
-
-
-def svg(chart: Picture) -> str:
-    """`chart` as an SVG picture, made without a browser."""
+def svg(chart: AltairChart) -> str:
+    """`chart` as SVG, rendered without a browser."""
     with needs_extra("charts", "drawing charts"):
         import vl_convert  # noqa: PLC0415 - loads a JavaScript engine
 
-    picture: str = vl_convert.vegalite_to_svg(chart.to_json())
-    return picture
+    image: str = vl_convert.vegalite_to_svg(chart.to_json())
+    return image

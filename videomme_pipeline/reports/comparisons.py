@@ -5,9 +5,9 @@ Statistics are not made here: what is paired, clustered and corrected is said th
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.reports.json_values import Json, rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.statistics.compare import (
     FALSE_DISCOVERY_RATE,
@@ -19,8 +19,6 @@ from videomme_pipeline.scoring.statistics.estimates import PairedDifference
 
 MOST_PAIRS = 45
 """All pairs of ten evaluations; with more, a page holds the pairs with the best one alone."""
-
-Json = dict[str, Any]
 
 
 def comparisons(
@@ -80,7 +78,7 @@ def _marginal(marginal: Marginal, scale: int, titles: Mapping[str, str]) -> Json
 def _difference(paired: PairedDifference, scale: int) -> Json:
     return {
         "n": paired.difference.values,
-        "difference": _rounded(paired.difference.mean, scale),
+        "difference": rounded(paired.difference.mean, scale),
         "low": _within_one(paired.difference.low, scale),
         "high": _within_one(paired.difference.high, scale),
     }
@@ -89,7 +87,3 @@ def _difference(paired: PairedDifference, scale: int) -> Json:
 def _within_one(bound: float | None, scale: int) -> float | None:
     """A bound of an interval, cut where no difference of two shares can be."""
     return None if bound is None else max(-1.0, min(1.0, round(bound / scale, 5)))
-
-
-def _rounded(value: float | None, scale: int) -> float | None:
-    return None if value is None else round(value / scale, 5)

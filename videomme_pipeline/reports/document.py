@@ -8,7 +8,7 @@ and this one script by hash, pictures beside it, and nothing else.
 import gzip
 import json
 import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
@@ -48,10 +48,8 @@ _MODULE_SYNTAX = re.compile(
 _PICTURES_BESIDE = "file: http: https:"
 _NO_PICTURES = "'none'"
 
-Json = Mapping[str, Any]
 
-
-def render(summary: Json, details: Json, *, pictures: bool) -> str:
+def render(summary: Mapping[str, Any], details: Mapping[str, Any], *, pictures: bool) -> str:
     """The document that shows `summary` (numbers) and `details` (texts).
 
     `pictures` allows image files beside the document, as the folder form has them.
@@ -90,15 +88,10 @@ def render_within(
     return document
 
 
-def pack(value: Json) -> str:
+def pack(value: Mapping[str, Any]) -> str:
     """`value` as gzip in base64, whose letters cannot end a script element; always the same."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
-
-
-def unpack(text: str) -> Any:
-    """What `pack` packed."""
-    return json.loads(gzip.decompress(b64decode(text)))
 
 
 def shorten(

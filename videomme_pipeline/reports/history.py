@@ -8,56 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from upath import UPath
-
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.reports.comparisons import overall_difference
 from videomme_pipeline.reports.document import shorten
+from videomme_pipeline.reports.json_values import Json, rounded
 from videomme_pipeline.reports.numbers import answer_cells
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.nightly.assess import Assessment
+from videomme_pipeline.scoring.nightly.findings import read_findings
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
-from videomme_pipeline.store import Store, read_rows, write_rows
-
-Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NightFinding:
-    """One check of one night as it was found then. `is_new` marks the night that raised it."""
-
-    check: str
-    severity: str
-    passed: bool
-    is_new: bool
-    summary: str
-
-
-def keep_findings(store: Store, benchmark: str, report: Assessment, fingerprint: str) -> None:
-    """Store what was found on a night, for the history; `fingerprint` says from what.
-
-    Raises:
-        StorageError: when it cannot be written.
-    """
-    rows = [
-        NightFinding(
-            check=finding.check.value,
-            severity=finding.severity.value,
-            passed=finding.passed,
-            is_new=finding.is_new,
-            summary=finding.summary,
-        )
-        for finding in report.findings
-    ]
-    path = findings_path(store, benchmark, report.evaluation, report.date)
-    write_rows(path, rows, NightFinding, fingerprint=fingerprint)
-
-
-def findings_path(store: Store, benchmark: str, evaluation: str, date: str) -> UPath:
-    return store.path(benchmark, "findings", evaluation, f"{date}.parquet")
+from videomme_pipeline.store import Store, read_rows
 
 
 def history(
@@ -81,9 +43,9 @@ def history(
             "n": row["responses"],
             "unreadable": row["unreadable"],
             "failed": row["failed"],
-            "value": _rounded(row["accuracy"]),
-            "low": _rounded(row["accuracy_low"]),
-            "high": _rounded(row["accuracy_high"]),
+            "value": rounded(row["accuracy"]),
+            "low": rounded(row["accuracy_low"]),
+            "high": rounded(row["accuracy_high"]),
         }
         | _group_score(store, benchmark, evaluations[places[row["evaluation"]]], row["observation"])
         | {"findings": _findings(store, benchmark, row["evaluation"], row["observation"])}
@@ -191,15 +153,15 @@ def _group_score(store: Store, benchmark: str, evaluation: ScoredEvaluation, dat
     (group,) = cells["v2_overall"]
     return {
         "n": group.groups,
-        "value": _rounded(group.group_score, 100),
-        "low": _rounded(group.group_score_low, 100),
-        "high": _rounded(group.group_score_high, 100),
+        "value": rounded(group.group_score, 100),
+        "low": rounded(group.group_score_low, 100),
+        "high": rounded(group.group_score_high, 100),
     }
 
 
 def _findings(store: Store, benchmark: str, evaluation: str, date: str) -> list[Json] | None:
-    path = findings_path(store, benchmark, evaluation, date)
-    if not path.exists():
+    findings = read_findings(store, benchmark, evaluation, date)
+    if findings is None:
         return None
     return [
         {
@@ -208,10 +170,6 @@ def _findings(store: Store, benchmark: str, evaluation: str, date: str) -> list[
             "new": finding.is_new,
             "summary": finding.summary,
         }
-        for finding in read_rows(path, NightFinding)
+        for finding in findings
         if not finding.passed
     ]
-
-
-def _rounded(score: float | None, scale: int = 1) -> float | None:
-    return None if score is None else round(score / scale, 5)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Question
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.reports.json_values import Json, rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import (
@@ -38,8 +39,6 @@ TITLES = {
 
 _ACCURACY_COLUMNS = ("domain", "sub_category", "task_type")
 _GROUP_COLUMNS = ("level", "second_head", "third_head", "group_type")
-
-Json = dict[str, Any]
 
 
 class Numbers:
@@ -150,9 +149,9 @@ class Numbers:
                         "by": "" if row["duration"] == "all" else "Duration",
                         "value": "All questions" if row["duration"] == "all" else row["duration"],
                         "n": row["responses"],
-                        "difference": _rounded(row["difference"]),
-                        "low": _rounded(row["difference_low"]),
-                        "high": _rounded(row["difference_high"]),
+                        "difference": rounded(row["difference"]),
+                        "low": rounded(row["difference_low"]),
+                        "high": rounded(row["difference_high"]),
                     }
                     for row in sorted(rows, key=lambda row: order.index(row["duration"]))
                 ],
@@ -185,7 +184,7 @@ class Numbers:
         scale = 100 if measure == "group_score" else 1
         held: dict[str, Json] = {}
         for row in self._view(view):
-            value = _rounded(row[measure], scale)
+            value = rounded(row[measure], scale)
             held.setdefault(row["evaluation"], {})[str(row[column])] = value
         return held
 
@@ -331,18 +330,18 @@ def _scores(row: Mapping[str, Any]) -> Json:
     )
     frames = row["frames"]
     return {key: row[key] for key in kept} | {
-        "accuracy": _rounded(row["accuracy"]),
-        "low": _rounded(row["accuracy_low"]),
-        "high": _rounded(row["accuracy_high"]),
-        "accuracy_of_answered": _rounded(row["accuracy_of_answered"]),
-        "accuracy_without_judge": _rounded(row["accuracy_without_judge"]),
-        "group_score": _rounded(row["group_score"], 100),
-        "group_low": _rounded(row["group_score_low"], 100),
-        "group_high": _rounded(row["group_score_high"], 100),
+        "accuracy": rounded(row["accuracy"]),
+        "low": rounded(row["accuracy_low"]),
+        "high": rounded(row["accuracy_high"]),
+        "accuracy_of_answered": rounded(row["accuracy_of_answered"]),
+        "accuracy_without_judge": rounded(row["accuracy_without_judge"]),
+        "group_score": rounded(row["group_score"], 100),
+        "group_low": rounded(row["group_score_low"], 100),
+        "group_high": rounded(row["group_score_high"], 100),
         "num_frames": None if frames is None else round(frames, 1),
-        "cost_dollars": _rounded(row["cost_dollars"]),
-        "latency_p50_seconds": _rounded(row["latency_p50_seconds"]),
-        "latency_p95_seconds": _rounded(row["latency_p95_seconds"]),
+        "cost_dollars": rounded(row["cost_dollars"]),
+        "latency_p50_seconds": rounded(row["latency_p50_seconds"]),
+        "latency_p95_seconds": rounded(row["latency_p95_seconds"]),
         "date": _iso(row["answered_at"]),
     }
 
@@ -351,9 +350,9 @@ def _accuracy_cell(row: Mapping[str, Any]) -> Json:
     return {
         "n": row["questions"],
         "videos": row["videos"],
-        "value": _rounded(row["accuracy"]),
-        "low": _rounded(row["accuracy_low"]),
-        "high": _rounded(row["accuracy_high"]),
+        "value": rounded(row["accuracy"]),
+        "low": rounded(row["accuracy_low"]),
+        "high": rounded(row["accuracy_high"]),
         "unreadable": row["unreadable"],
         "failed": row["failed"],
     }
@@ -363,9 +362,9 @@ def _group_cell(row: Mapping[str, Any]) -> Json:
     return {
         "n": row["groups"],
         "videos": row["videos"],
-        "value": _rounded(row["group_score"], 100),
-        "low": _rounded(row["group_score_low"], 100),
-        "high": _rounded(row["group_score_high"], 100),
+        "value": rounded(row["group_score"], 100),
+        "low": rounded(row["group_score_low"], 100),
+        "high": rounded(row["group_score_high"], 100),
         "unreadable": row["unreadable"],
         "failed": row["failed"],
     }
@@ -406,10 +405,6 @@ def _flat(value: Any, path: str = "") -> Iterable[tuple[str, Any]]:
 
 def _text(column: str, value: Any) -> str:
     return f"Level {value}" if column == "level" else str(value)
-
-
-def _rounded(value: float | None, scale: float = 1) -> float | None:
-    return None if value is None else round(float(value) / scale, 5)
 
 
 def _iso(moment: datetime | None) -> str | None:

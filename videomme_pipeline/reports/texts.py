@@ -13,6 +13,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import frames_fingerprint
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import shorten, utf16_span
+from videomme_pipeline.reports.json_values import rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.store import Store, read_folder, read_rows, read_table
@@ -104,7 +105,7 @@ def _answer(row: ScoredQuestion, limit: int | None) -> dict[str, Any]:
         "cached_tokens": row.cached_tokens,
         "reasoning_tokens": row.reasoning_tokens,
         "cost_dollars": row.cost_dollars,
-        "latency_seconds": _rounded(row.latency_seconds),
+        "latency_seconds": _milliseconds(row.latency_seconds),
         "attempts": row.attempts,
     }
 
@@ -172,9 +173,9 @@ def _frames(
     pictures = thumbnails.get((question.video_id, evaluation.rows[0].sampling), ())
     times = frame_times(store, question, evaluation)
     if not pictures:
-        return [{"seconds": _rounded(seconds)} for seconds in times]
+        return [{"seconds": _milliseconds(seconds)} for seconds in times]
     return [
-        {"seconds": _rounded(seconds), "thumbnail": picture}
+        {"seconds": _milliseconds(seconds), "thumbnail": picture}
         for seconds, picture in zip(times, pictures, strict=True)
     ]
 
@@ -213,8 +214,8 @@ def _lines(
     return [
         _without_none(
             {
-                "start_seconds": _rounded(line.start_seconds),
-                "end_seconds": _rounded(line.end_seconds),
+                "start_seconds": _milliseconds(line.start_seconds),
+                "end_seconds": _milliseconds(line.end_seconds),
                 "frame": line.frame,
                 "text": line.text,
             }
@@ -236,9 +237,9 @@ def _cut_lines(value: Mapping[str, Any], limit: int | None) -> dict[str, Any]:
     return {**value, "lines": kept, "lines_cut": len(value["lines"]) - len(kept)}
 
 
-def _rounded(seconds: float | None) -> float | None:
-    """Milliseconds: more digits only cost space on the page."""
-    return None if seconds is None else round(seconds, 3)
+def _milliseconds(seconds: float | None) -> float | None:
+    """`seconds` with three digits, to keep the page small."""
+    return rounded(seconds, digits=3)
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:

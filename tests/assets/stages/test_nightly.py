@@ -21,9 +21,9 @@ from assets.triggers.schedules import NIGHTLY_JOB
 from tests.support.builders import write_video
 from tests.support.model_server import Fault, ModelServer, always, no_faults
 from tests.support.projects import Copy, WriteProject
+from videomme_pipeline.alerts import URLS_VARIABLE
 from videomme_pipeline.cli.app import app
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.reports.alerts import URLS_VARIABLE
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.store import read_rows

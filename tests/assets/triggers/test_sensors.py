@@ -16,8 +16,8 @@ from assets.run import made_by, refresh_project
 from assets.triggers.jobs import REFRESH_JOB
 from assets.triggers.sensors import run_failure_alerts, sensors
 from tests.support.projects import Copy, WriteProject
+from videomme_pipeline.alerts import URLS_VARIABLE, Alert, alert_urls, send
 from videomme_pipeline.errors import AlertError
-from videomme_pipeline.reports.alerts import URLS_VARIABLE, Alert, alert_urls, send
 
 
 class Ticks:

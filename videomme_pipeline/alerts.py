@@ -1,0 +1,70 @@
+"""Alerts: one short text to every URL in `VIDEOMME_ALERT_URLS`, sent with apprise.
+
+When to alert is decided by nightly runs and sensors. The URLs name a service (Slack, e-mail, a
+webhook …: https://github.com/caronc/apprise/wiki) and contain its token, so they are read from an
+environment variable and never from a file.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from videomme_pipeline.errors import AlertError
+from videomme_pipeline.extras import needs_extra
+from videomme_pipeline.scoring.nightly.assess import Assessment
+
+URLS_VARIABLE = "VIDEOMME_ALERT_URLS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A title of one line, and a body of plain text."""
+
+    title: str
+    body: str
+
+
+def alert_urls(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The URLs in `VIDEOMME_ALERT_URLS`, which are separated by white space."""
+    return tuple(environment.get(URLS_VARIABLE, "").split())
+
+
+def send(alert: Alert, urls: Sequence[str]) -> None:
+    """Send `alert` to all of `urls`, or do nothing if there are none.
+
+    Raises:
+        AlertError: if apprise does not support a URL or a service did not accept the alert. All
+            URLs are tried first.
+    """
+    if not urls:
+        return
+    with needs_extra("alerts", f"sending alerts to {URLS_VARIABLE}"):
+        import apprise  # noqa: PLC0415 - loads more than a hundred services
+
+    refused = []
+    for number, url in enumerate(urls, start=1):
+        service = apprise.Apprise()
+        if not service.add(url) or not service.notify(title=alert.title, body=alert.body):
+            # The rest of the URL contains a token.
+            refused.append(f"number {number} ({url.partition(':')[0]}://…)")
+    if refused:
+        raise AlertError(
+            f"alert {alert.title!r} was not accepted by {', '.join(refused)} of {URLS_VARIABLE}; "
+            "check the URL, and whether the service is up"
+        )
+
+
+def nightly_alert(assessment: Assessment, link: str) -> Alert | None:
+    """The alert about the new findings of a nightly run, or None if there are none."""
+    if not assessment.new_findings:
+        return None
+    worst = assessment.new_findings[0]
+    lines = [f"- {finding.check.value}: {finding.summary}" for finding in assessment.new_findings]
+    return Alert(
+        title=f"{assessment.evaluation}, {assessment.date}: {worst.check.value.replace('_', ' ')}",
+        body="\n".join([*lines, "", link]),
+    )
+
+
+def run_failure_alert(job: str, run_id: str, error: str, link: str) -> Alert:
+    """The alert about a failed run."""
+    return Alert(title=f"{job} failed", body=f"Run {run_id}: {error}\n\n{link}")

@@ -1,0 +1,52 @@
+"""Stored findings of nightly runs, which the history on the results page shows."""
+
+from dataclasses import dataclass
+
+from upath import UPath
+
+from videomme_pipeline.scoring.nightly.assess import Assessment
+from videomme_pipeline.store import Store, read_rows, write_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFinding:
+    """One check of one nightly run. `is_new` is true for the run that raised the alarm first."""
+
+    check: str
+    severity: str
+    passed: bool
+    is_new: bool
+    summary: str
+
+
+def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerprint: str) -> None:
+    """Store the findings of a nightly run under the fingerprint of its scores.
+
+    Raises:
+        StorageError: if the file cannot be written.
+    """
+    rows = [
+        StoredFinding(
+            check=finding.check.value,
+            severity=finding.severity.value,
+            passed=finding.passed,
+            is_new=finding.is_new,
+            summary=finding.summary,
+        )
+        for finding in assessment.findings
+    ]
+    path = findings_path(store, benchmark, assessment.evaluation, assessment.date)
+    write_rows(path, rows, StoredFinding, fingerprint=fingerprint)
+
+
+def read_findings(
+    store: Store, benchmark: str, evaluation: str, date: str
+) -> list[StoredFinding] | None:
+    """The stored findings of a nightly run, or None if it was never assessed."""
+    path = findings_path(store, benchmark, evaluation, date)
+    return read_rows(path, StoredFinding) if path.exists() else None
+
+
+def findings_path(store: Store, benchmark: str, evaluation: str, date: str) -> UPath:
+    """The file of the findings of one nightly run."""
+    return store.path(benchmark, "findings", evaluation, f"{date}.parquet")
