@@ -20,7 +20,12 @@ from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.breakdowns import BREAKDOWNS, GROUP_BREAKDOWNS, breakdown
+from videomme_pipeline.scoring.statistics.breakdowns import (
+    BREAKDOWNS,
+    GROUP_BREAKDOWNS,
+    breakdown,
+    group_breakdowns,
+)
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.scoring.statistics.estimates import clustered_mean
 from videomme_pipeline.scoring.statistics.groups import GroupRule, score_groups
@@ -229,6 +234,47 @@ def test_means_of_groups_leave_out_incomplete_ones_and_count_them(
     assert row["group_score_low"] == pytest.approx(estimate.low)
     by_level = rows_of(connection, "select * from v2_by_level order by level")
     assert [held["incomplete_groups"] for held in by_level] == [1, 0, 0]
+
+
+@pytest.fixture(scope="module")
+def few_groups() -> list[ScoredQuestion]:
+    """Levels with one group, with two equal scores, and with three different ones."""
+    right, wrong = Outcome.CORRECT, Outcome.INCORRECT
+    groups = [
+        (1, [right] * 4),
+        (2, [right, wrong, right, right]),
+        (2, [right, wrong, wrong, wrong]),
+        (3, [right] * 4),
+        (3, [right, right, wrong, wrong]),
+        (3, [wrong] * 4),
+    ]
+    return [
+        row
+        for number, (level, outcomes) in enumerate(groups)
+        for row in group_of(outcomes, video_id=f"{number:03d}", evaluation="few", level=level)
+    ]
+
+
+@pytest.mark.parametrize("name", GROUP_BREAKDOWNS)
+@pytest.mark.parametrize("evaluation", ["groups", "few"])
+def test_group_scores_have_one_interval_in_sql_and_in_reports(
+    few_groups: list[ScoredQuestion], tmp_path: Path, name: str, evaluation: str
+) -> None:
+    rows = V2 if evaluation == "groups" else few_groups
+    other = Store.at(tmp_path)
+    put(other, rows)
+    with database.connect(other) as connection:
+        in_sql = rows_of(connection, f"select * from {name}")
+    cells = {cell.values: cell for cell in group_breakdowns(rows)[0][name]}
+    assert len(in_sql) >= len(cells)
+    for row in in_sql:
+        cell = cells.get(tuple(str(row[column]) for column in GROUP_BREAKDOWNS[name]))
+        if cell is None:
+            assert (row["groups"], row["interval_kind"]) == (0, None)
+            continue
+        assert row["interval_kind"] == cell.interval_kind
+        for field in ("group_score", "standard_error", "group_score_low", "group_score_high"):
+            assert row[field] == pytest.approx(getattr(cell, field), abs=1e-9), field
 
 
 def test_tracks_are_paired_as_compare_pairs_them(connection: duckdb.DuckDBPyConnection) -> None:

@@ -16,9 +16,9 @@ from videomme_pipeline.scoring.statistics.estimates import (
     IntervalKind,
     accuracy_interval,
     benjamini_hochberg,
-    bootstrap_mean,
     clustered_mean,
     flip_rate,
+    group_score_interval,
     mcnemar,
     minimal_detectable_effect,
     paired_difference,
@@ -61,14 +61,14 @@ def test_paired_difference() -> None:
     assert found.exact
 
 
-def test_one_question_a_video_is_the_textbook_error() -> None:
+def test_one_question_per_video_gives_the_textbook_error() -> None:
     found = clustered_mean(A, range(18))
     assert found.standard_error == pytest.approx(stats.sem(A))
     low, high = stats.t.interval(0.95, 17, np.mean(A), stats.sem(A))
     assert (found.low, found.high) == pytest.approx((low, high))
 
 
-def test_paired_t_without_clusters_is_the_textbook_test() -> None:
+def test_paired_t_without_clusters_equals_the_textbook_test() -> None:
     current, baseline = LMMS_EVAL["paired"]["current"], LMMS_EVAL["paired"]["baseline"]
     found = paired_difference(current, baseline, range(len(current)))
     theirs = LMMS_EVAL["paired"]["out"]
@@ -87,9 +87,9 @@ def test_order_of_questions_does_not_matter(
     values: list[bool], labels: list[int], order: random.Random
 ) -> None:
     pairs = list(zip(values, labels, strict=False))
-    found = clustered_mean([held for held, _ in pairs], [label for _, label in pairs])
+    found = clustered_mean([value for value, _ in pairs], [label for _, label in pairs])
     order.shuffle(pairs)
-    again = clustered_mean([held for held, _ in pairs], [label for _, label in pairs])
+    again = clustered_mean([value for value, _ in pairs], [label for _, label in pairs])
     assert again.mean == pytest.approx(found.mean)
     assert again.standard_error == (
         None if found.standard_error is None else pytest.approx(found.standard_error, abs=1e-12)
@@ -107,7 +107,7 @@ def test_one_video_has_no_error() -> None:
     assert (found.standard_error, found.low, found.high) == (None, None, None)
 
 
-def test_nothing_has_no_mean() -> None:
+def test_the_mean_of_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match="0 values"):
         clustered_mean([], [])
     with pytest.raises(ValueError, match="3 values against 2"):
@@ -116,28 +116,28 @@ def test_nothing_has_no_mean() -> None:
 
 def brute_force(sums: list[float]) -> float:
     totals = [
-        abs(sum(sign * held for sign, held in zip(signs, sums, strict=True)))
+        abs(sum(sign * value for sign, value in zip(signs, sums, strict=True)))
         for signs in product((-1, 1), repeat=len(sums))
     ]
     return float(np.mean([total >= abs(sum(sums)) - 1e-9 for total in totals]))
 
 
 @given(sums=small_sums)
-def test_sign_flips_equal_all_patterns(sums: list[int]) -> None:
+def test_sign_flips_equal_the_enumeration_of_all_patterns(sums: list[int]) -> None:
     found = sign_flip_test(sums)
     assert found.exact
-    assert found.p_value == pytest.approx(brute_force([float(held) for held in sums]), abs=1e-9)
+    assert found.p_value == pytest.approx(brute_force([float(value) for value in sums]), abs=1e-9)
 
 
 @given(sums=small_sums)
 def test_sums_without_a_unit_are_enumerated(sums: list[int]) -> None:
-    odd = [held * 2**0.5 + (held > 0) * 0.1 for held in sums]
+    odd = [value * 2**0.5 + (value > 0) * 0.1 for value in sums]
     found = sign_flip_test(odd)
     assert found.exact
     assert found.p_value == pytest.approx(brute_force(odd), abs=1e-9)
 
 
-def test_sign_flips_of_single_questions_are_mcnemar() -> None:
+def test_sign_flips_of_single_questions_equal_mcnemar() -> None:
     sums = [1] * 30 + [-1] * 14 + [0] * 500
     assert sign_flip_test(sums).p_value == pytest.approx(mcnemar(30, 14))
 
@@ -160,11 +160,11 @@ def test_group_scores_have_an_exact_test() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_a_comparisons_reject_as_often_as_they_say(seed: int) -> None:
+def test_a_a_comparisons_reject_at_their_level(seed: int) -> None:
     chance = np.random.default_rng(seed)
     rejected = 0
     for _ in range(300):
-        video = chance.normal(0, 1, 60).repeat(3)  # questions of a video go together
+        video = chance.normal(0, 1, 60).repeat(3)  # questions of a video are correlated
         right = chance.normal(0, 1, (2, 180)) + video > 0
         found = paired_difference(right[0], right[1], np.arange(60).repeat(3).tolist())
         rejected += found.p_value <= 0.05
@@ -208,26 +208,16 @@ def test_large_cells_have_clustered_intervals_within_0_and_1() -> None:
     assert found.low == estimate.low
 
 
-def test_the_bootstrap_agrees_with_the_clustered_error_on_many_groups() -> None:
-    scores = np.random.default_rng(3).choice([0, 6.25, 25, 56.25, 100], 800)
-    drawn, clustered = bootstrap_mean(scores, range(800)), clustered_mean(scores, range(800))
-    assert drawn.mean == clustered.mean
-    assert drawn.standard_error == pytest.approx(clustered.standard_error, rel=0.05)
-    assert drawn.low == pytest.approx(clustered.low, abs=0.3)
+def test_group_score_intervals_are_clustered_and_within_0_and_100() -> None:
+    estimate = clustered_mean([100, 100, 100, 25], range(4))
+    found = group_score_interval(estimate)
+    assert found is not None
+    assert (found.low, found.high, found.kind) == (estimate.low, 100.0, IntervalKind.CLUSTERED_T)
 
 
-def test_the_bootstrap_is_seeded_and_stays_within_the_scores() -> None:
-    found = bootstrap_mean([0, 100, 100], ["a", "b", "c"], seed=4)
-    assert found == bootstrap_mean([0, 100, 100], ["a", "b", "c"], seed=4)
-    assert found.low is not None
-    assert found.high is not None
-    assert 0 <= found.low <= found.mean <= found.high <= 100
-
-
-def test_the_bootstrap_resamples_whole_clusters() -> None:
-    copied = bootstrap_mean(np.repeat(A, 5), np.repeat(np.arange(18), 5).tolist())
-    once = bootstrap_mean(A, range(18))
-    assert copied.standard_error == pytest.approx(once.standard_error)
+@pytest.mark.parametrize("scores", [[25.0], [100 / 12] * 7])
+def test_group_scores_that_do_not_vary_have_no_interval(scores: list[float]) -> None:
+    assert group_score_interval(clustered_mean(scores, range(len(scores)))) is None
 
 
 def test_benjamini_hochberg() -> None:
@@ -245,15 +235,15 @@ def test_minimal_detectable_effect_equals_lmms_evals_for_independent_questions()
     assert round(ours, 3) == theirs["min_detectable_effect"]
 
 
-def test_the_detectable_effect_is_detected_as_often_as_it_says() -> None:
+def test_the_detectable_effect_is_detected_with_its_power() -> None:
     effect = minimal_detectable_effect(questions=300, videos=100, discordance=0.2)
     chance = np.random.default_rng(5)
     shares = (0.1 + effect / 2, 0.1 - effect / 2, 0.8)
     found = 0
     for _ in range(400):
         differences = chance.choice([1, -1, 0], 300, p=shares)
-        held = paired_difference(differences, np.zeros(300), np.arange(100).repeat(3).tolist())
-        found += held.p_value <= 0.05
+        test = paired_difference(differences, np.zeros(300), np.arange(100).repeat(3).tolist())
+        found += test.p_value <= 0.05
     assert 0.72 <= found / 400 <= 0.88
 
 
@@ -267,7 +257,7 @@ def test_correlated_questions_need_a_larger_effect() -> None:
         minimal_detectable_effect(questions=3, videos=1, discordance=0.2)
 
 
-def test_flip_rate_counts_other_answers_not_other_scores() -> None:
+def test_flip_rate_counts_changed_answers_not_changed_scores() -> None:
     found = flip_rate(["A", "B", "C", None], ["A", "C", "C", "A"], [1, 1, 2, 2])
     assert isinstance(found, Estimate)
     assert found.mean == 0.5

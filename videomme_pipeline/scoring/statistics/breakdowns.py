@@ -14,8 +14,8 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import (
     IntervalKind,
     accuracy_interval,
-    bootstrap_mean,
     clustered_mean,
+    group_score_interval,
 )
 from videomme_pipeline.scoring.statistics.groups import (
     GroupRule,
@@ -80,7 +80,7 @@ class Cell:
 class GroupCell:
     """The mean group score (0 to 100) of one cell, over whole groups only.
 
-    The interval is from a bootstrap that resamples groups; None where there is one group.
+    The interval is `group_score_interval`, the same as in the warehouse's views.
     """
 
     values: tuple[str, ...]
@@ -167,10 +167,11 @@ def _group_cell(
     values: tuple[str, ...], groups: Sequence[GroupScore], incomplete_groups: int
 ) -> GroupCell:
     estimate = (
-        bootstrap_mean([group.score for group in groups], [group.video_id for group in groups])
+        clustered_mean([group.score for group in groups], [group.video_id for group in groups])
         if groups
         else None
     )
+    interval = group_score_interval(estimate) if estimate else None
     outcomes = Counter(outcome for group in groups for outcome in group.outcomes)
     return GroupCell(
         values=values,
@@ -178,9 +179,9 @@ def _group_cell(
         incomplete_groups=incomplete_groups,
         group_score=estimate.mean if estimate else None,
         standard_error=estimate.standard_error if estimate else None,
-        group_score_low=estimate.low if estimate else None,
-        group_score_high=estimate.high if estimate else None,
-        interval_kind=IntervalKind.BOOTSTRAP if len(groups) > 1 else None,
+        group_score_low=interval.low if interval else None,
+        group_score_high=interval.high if interval else None,
+        interval_kind=interval.kind if interval else None,
         linear_score=(
             sum(group.linear_score for group in groups) / len(groups) if groups else None
         ),

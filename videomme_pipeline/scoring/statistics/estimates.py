@@ -1,10 +1,10 @@
-"""What is known about a number: errors, intervals and tests for clustered questions.
+"""Standard errors, confidence intervals and tests for clustered questions.
 
-Pure functions on arrays; one value per question (or per v2 group), one cluster label per value.
-A video is the cluster: its questions are not independent. Which numbers are compared is decided
-in `compare`. Formulas: CR1 as in Cameron & Miller, "A Practitioner's Guide to Cluster-Robust
-Inference" (2015); clustered errors for evaluations as in Miller, "Adding Error Bars to Evals"
-(2024); Wilson (1927); Benjamini & Hochberg (1995); McNemar (1947), exact form.
+Pure functions on arrays, with one value per question (or per v2 group) and one cluster label per
+value. The cluster is the video: its questions are not independent. Sources: CR1 as in Cameron &
+Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015); clustered errors for
+evaluations as in Miller, "Adding Error Bars to Evals" (2024); Wilson (1927); Benjamini & Hochberg
+(1995); McNemar (1947), exact form.
 """
 
 from collections import Counter
@@ -14,29 +14,29 @@ from enum import StrEnum
 from math import sqrt
 
 import numpy as np
+import scipy  # submodules are imported on first use: scipy.stats alone takes most of a second
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtr, stdtrit
-from scipy.stats import binomtest, false_discovery_control
 
 CONFIDENCE = 0.95
 SMALL_CELL_CLUSTERS = 10
-"""Below so many clusters, Student's t on a clustered error is too rough for an accuracy."""
+"""With fewer clusters, Student's t with a clustered error is too imprecise for an accuracy."""
+LEAST_GROUP_SCORE_ERROR = 1e-6
+"""A smaller standard error of a group score (in points of 100) is rounding of an error of 0."""
 
 _MOST_ENUMERATED = 16
-"""Clusters up to which all sign patterns of values that share no unit are enumerated."""
+"""Up to this many clusters, all sign patterns are enumerated if values share no unit."""
 
 
 class IntervalKind(StrEnum):
-    """How an interval was made."""
+    """The method of an interval."""
 
     CLUSTERED_T = "clustered_t"
     WILSON = "wilson"
-    BOOTSTRAP = "bootstrap"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean with its error. Error and interval are None where one cluster gives none."""
+    """A mean with its standard error and interval, which are None for a single cluster."""
 
     mean: float
     standard_error: float | None
@@ -47,8 +47,8 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccuracyInterval:
-    """The 95 % interval of an accuracy, within [0, 1]."""
+class ScoreInterval:
+    """The 95% interval of a score, within the range of the score, and its method."""
 
     low: float
     high: float
@@ -59,8 +59,9 @@ class AccuracyInterval:
 class PairedDifference:
     """`a` minus `b` on the same questions.
 
-    `p_value_t` is from t with clusters - 1 degrees of freedom, None where the error is 0 or not
-    defined; `p_value` from the sign-flip test, which needs no distribution.
+    `p_value` is from the sign-flip test, which assumes no distribution. `p_value_t` is from
+    Student's t with clusters - 1 degrees of freedom, or None if the error is 0 or undefined.
+    `exact` is False if the sign-flip test used random draws.
     """
 
     difference: Estimate
@@ -72,7 +73,7 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignFlip:
-    """Two-sided p-value of a sign-flip test; `exact` unless it was drawn."""
+    """Two-sided p-value of a sign-flip test; `exact` is False if it used random draws."""
 
     p_value: float
     exact: bool
@@ -80,7 +81,7 @@ class SignFlip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FalseDiscoveries:
-    """Benjamini–Hochberg: adjusted p-values and which are rejected, in the order given."""
+    """Adjusted p-values and decisions of Benjamini–Hochberg, in the order of the tests."""
 
     adjusted: tuple[float, ...]
     rejected: tuple[bool, ...]
@@ -89,10 +90,10 @@ class FalseDiscoveries:
 def clustered_mean(
     values: ArrayLike, clusters: Sequence[Hashable], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """The mean of `values`, its CR1 standard error and t interval with clusters - 1 degrees.
+    """The mean of `values` with CR1 standard error and t interval (clusters - 1 degrees).
 
     Raises:
-        ValueError: when there are no values, or not one cluster per value.
+        ValueError: if there are no values, or not one cluster per value.
     """
     sums, counts = _cluster_sums(values, clusters)
     return _estimate(sums, counts, confidence)
@@ -103,21 +104,21 @@ def paired_difference(
 ) -> PairedDifference:
     """`a` minus `b`, question by question, clustered by video.
 
-    `unit` is what all differences are whole multiples of (1 for right or wrong); with it the
-    sign-flip test is exact for any number of videos. See `sign_flip_test` for `seed`.
+    All differences are whole multiples of `unit` (1 for right or wrong), which makes the
+    sign-flip test exact for any number of videos. See `sign_flip_test` for `seed`.
 
     Raises:
-        ValueError: when there are no values, or the three are not equally long.
+        ValueError: if there are no values, or the three do not have the same length.
     """
     first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if first.shape != second.shape:
-        raise ValueError(f"{first.size} values against {second.size}: nothing pairs them")
+        raise ValueError(f"{first.size} values against {second.size}: they cannot be paired")
     sums, counts = _cluster_sums(first - second, clusters)
     difference = _estimate(sums, counts, CONFIDENCE)
     t_statistic = p_value_t = None
     if difference.standard_error:
         t_statistic = difference.mean / difference.standard_error
-        p_value_t = float(2 * stdtr(difference.clusters - 1, -abs(t_statistic)))
+        p_value_t = float(2 * scipy.special.stdtr(difference.clusters - 1, -abs(t_statistic)))
     flip = sign_flip_test(sums, unit=unit, seed=seed)
     return PairedDifference(
         difference=difference,
@@ -133,10 +134,10 @@ def sign_flip_test(
 ) -> SignFlip:
     """How often random signs of the clusters' differences give a sum as far from 0.
 
-    Sums that are whole multiples of `unit` have an exact distribution over all 2^n sign patterns
-    at any n: it is computed, not enumerated. Other sums
-    are enumerated up to 16 clusters that are not 0; beyond that, `draws` patterns are drawn with
-    `seed`, and p = (1 + as far) / (1 + draws).
+    If all sums are whole multiples of `unit`, the distribution over all 2^n sign patterns is
+    computed exactly for any n. Otherwise the patterns are enumerated for up to 16 nonzero
+    clusters; beyond that, `draws` patterns are drawn with `seed`, and
+    p = (1 + as far) / (1 + draws).
     """
     sums = np.abs(np.asarray(cluster_sums, dtype=float))
     observed = abs(float(np.sum(cluster_sums)))
@@ -159,89 +160,72 @@ def sign_flip_test(
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """Exact two-sided McNemar p-value from the two kinds of discordant pairs.
+    """Exact two-sided McNemar p-value from the two numbers of discordant pairs.
 
-    It takes questions as independent; beside a clustered test it shows what that would claim.
+    It treats questions as independent and is shown only for comparison with the clustered test.
     """
     discordant = only_a + only_b
-    return 1.0 if discordant == 0 else float(binomtest(only_a, discordant).pvalue)
+    return 1.0 if discordant == 0 else float(scipy.stats.binomtest(only_a, discordant).pvalue)
 
 
 def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The Wilson score interval of a share, within [0, 1]; it takes trials as independent.
+    """The Wilson score interval of a proportion; it treats trials as independent.
 
     Raises:
-        ValueError: when there are no trials.
+        ValueError: if there are no trials.
     """
     if trials < 1:
-        raise ValueError("no trials: a share of nothing has no interval")
-    z = float(ndtri(0.5 + confidence / 2))
-    middle = (successes + z**2 / 2) / (trials + z**2)
-    half = z / (trials + z**2) * sqrt(successes * (trials - successes) / trials + z**2 / 4)
-    return max(0.0, middle - half), min(1.0, middle + half)
+        raise ValueError("no trials: the proportion is undefined")
+    test = scipy.stats.binomtest(successes, trials)
+    interval = test.proportion_ci(confidence, method="wilson")
+    return float(interval.low), float(interval.high)
 
 
-def accuracy_interval(estimate: Estimate) -> AccuracyInterval:
-    """The interval that is shown beside an accuracy.
+def accuracy_interval(estimate: Estimate) -> ScoreInterval:
+    """The interval of an accuracy, a fraction of 1.
 
-    Clustered t; Wilson for small cells (below 10 videos) and where all videos have the same
-    share, so that the clustered error is 0 and its interval would claim certainty.
+    Student's t with the clustered error. For fewer than 10 videos it is a Wilson interval, and
+    also if the clustered error is 0, because all videos have the same accuracy: the t interval
+    would claim certainty.
     """
     low, high = estimate.low, estimate.high
     small = estimate.clusters < SMALL_CELL_CLUSTERS or not estimate.standard_error
     if small or low is None or high is None:
         low, high = wilson(round(estimate.mean * estimate.values), estimate.values)
-        return AccuracyInterval(low=low, high=high, kind=IntervalKind.WILSON)
-    return AccuracyInterval(low=max(0.0, low), high=min(1.0, high), kind=IntervalKind.CLUSTERED_T)
+        return ScoreInterval(low=low, high=high, kind=IntervalKind.WILSON)
+    return ScoreInterval(low=max(0.0, low), high=min(1.0, high), kind=IntervalKind.CLUSTERED_T)
 
 
-def bootstrap_mean(
-    values: ArrayLike,
-    clusters: Sequence[Hashable],
-    *,
-    resamples: int = 10_000,
-    seed: int = 0,
-    confidence: float = CONFIDENCE,
-) -> Estimate:
-    """The mean of `values` with a percentile interval from resampling whole clusters.
+def group_score_interval(estimate: Estimate) -> ScoreInterval | None:
+    """The interval of a mean v2 group score, 0 to 100: Student's t with the clustered error.
 
-    For v2 group scores, whose few and uneven values are far from normal. Equal clusters are
-    drawn together (multinomial counts), so 10,000 resamples of 800 groups take milliseconds.
-
-    Raises:
-        ValueError: when there are no values, or not one cluster per value.
+    None for a single video, and if all videos have the same score: an error of 0 would claim
+    certainty. The macro `group_score_by` computes the same interval in SQL.
     """
-    sums, counts = _cluster_sums(values, clusters)
-    mean, size = float(sums.sum() / counts.sum()), sums.size
-    if size < 2:
-        return _estimate(sums, counts, confidence)
-    kinds, frequency = np.unique(np.column_stack((sums, counts)), axis=0, return_counts=True)
-    generator = np.random.default_rng(seed)
-    drawn = generator.multinomial(size, frequency / size, size=resamples)
-    means = (drawn @ kinds[:, 0]) / (drawn @ kinds[:, 1])
-    low, high = np.quantile(means, ((1 - confidence) / 2, (1 + confidence) / 2))
-    return Estimate(
-        mean=mean,
-        standard_error=float(np.std(means, ddof=1)),
-        low=float(low),
-        high=float(high),
-        values=int(counts.sum()),
-        clusters=size,
+    error = estimate.standard_error
+    if estimate.low is None or estimate.high is None or error is None:
+        return None
+    if error < LEAST_GROUP_SCORE_ERROR:
+        return None
+    return ScoreInterval(
+        low=max(0.0, estimate.low),
+        high=min(100.0, estimate.high),
+        kind=IntervalKind.CLUSTERED_T,
     )
 
 
 def benjamini_hochberg(p_values: Sequence[float], rate: float = 0.05) -> FalseDiscoveries:
-    """Which of many tests hold at a false discovery rate of `rate`."""
+    """The decisions of many tests at a false discovery rate of `rate`."""
     if not p_values:
         return FalseDiscoveries(adjusted=(), rejected=())
-    adjusted = false_discovery_control(np.asarray(p_values), method="bh")
+    adjusted = scipy.stats.false_discovery_control(np.asarray(p_values), method="bh")
     return FalseDiscoveries(
         adjusted=tuple(float(p) for p in adjusted),
         rejected=tuple(bool(p <= rate) for p in adjusted),
     )
 
 
-def minimal_detectable_effect(  # noqa: PLR0913 - what is known before a run, each by name
+def minimal_detectable_effect(  # noqa: PLR0913 - the assumptions of a power analysis, by name
     *,
     questions: int,
     videos: int,
@@ -250,36 +234,36 @@ def minimal_detectable_effect(  # noqa: PLR0913 - what is known before a run, ea
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> float:
-    """The smallest true difference of two evaluations that a paired test finds with `power`.
+    """The smallest true difference of two evaluations that a paired test detects with `power`.
 
-    `discordance` is the share of questions that one gets right and the other wrong (0.25 where
-    nothing is known: two independent coins at correlation one half); it is the variance of one
-    question's difference. `intra_video_correlation` of these differences widens the error by
-    the design effect 1 + (questions per video - 1) × correlation.
+    `discordance` is the share of questions that exactly one of them answers correctly, which is
+    the variance of the difference of one question. If unknown, use 0.25: two evaluations with an
+    accuracy of 0.5 and a correlation of 0.5. `intra_video_correlation` of these differences
+    widens the error by the design effect 1 + (questions per video - 1) × correlation.
 
     Raises:
-        ValueError: for fewer than two videos.
+        ValueError: if there are fewer than two videos.
     """
     if videos < 2:
-        raise ValueError("one video has no error between videos")
+        raise ValueError("one video: the error between videos is undefined")
     design_effect = 1 + (questions / videos - 1) * intra_video_correlation
     standard_error = sqrt(discordance * design_effect / questions)
-    degrees = videos - 1
-    return float((stdtrit(degrees, 1 - alpha / 2) + stdtrit(degrees, power)) * standard_error)
+    quantiles = scipy.special.stdtrit(videos - 1, [1 - alpha / 2, power])
+    return float(quantiles.sum() * standard_error)
 
 
 def flip_rate(
     first: Sequence[Hashable], second: Sequence[Hashable], clusters: Sequence[Hashable]
 ) -> Estimate:
-    """The share of questions whose answer is another one in a second run, clustered by video.
+    """The share of questions with a different answer in a second run, clustered by video.
 
     Between two runs of the same evaluation (A/A) it is the noise floor of every comparison.
 
     Raises:
-        ValueError: when there are no values, or the three are not equally long.
+        ValueError: if there are no values, or the three do not have the same length.
     """
     if len(first) != len(second):
-        raise ValueError(f"{len(first)} answers against {len(second)}: nothing pairs them")
+        raise ValueError(f"{len(first)} answers against {len(second)}: they cannot be paired")
     flipped = [float(one != two) for one, two in zip(first, second, strict=True)]
     return clustered_mean(flipped, clusters)
 
@@ -288,13 +272,13 @@ def _cluster_sums(
     values: ArrayLike, clusters: Sequence[Hashable]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Sum and number of values of each cluster, in order of first appearance."""
-    held = np.asarray(values, dtype=float)
-    if held.size == 0 or held.size != len(clusters):
-        raise ValueError(f"{held.size} values in {len(clusters)} places: need one cluster each")
-    place: dict[Hashable, int] = {}
-    codes = np.fromiter((place.setdefault(label, len(place)) for label in clusters), dtype=int)
-    sums = np.bincount(codes, weights=held, minlength=len(place))
-    counts = np.bincount(codes, minlength=len(place))
+    weights = np.asarray(values, dtype=float)
+    if weights.size == 0 or weights.size != len(clusters):
+        raise ValueError(f"{weights.size} values with {len(clusters)} clusters: need one each")
+    number: dict[Hashable, int] = {}
+    codes = np.fromiter((number.setdefault(label, len(number)) for label in clusters), dtype=int)
+    sums = np.bincount(codes, weights=weights, minlength=len(number))
+    counts = np.bincount(codes, minlength=len(number))
     return sums.astype(np.float64), counts.astype(np.float64)
 
 
@@ -308,7 +292,7 @@ def _estimate(
         residuals = sums - mean * counts
         squares = float(residuals @ residuals)
         standard_error = sqrt(squares * clusters / (clusters - 1)) / total
-        half = float(stdtrit(clusters - 1, 0.5 + confidence / 2)) * standard_error
+        half = float(scipy.special.stdtrit(clusters - 1, 0.5 + confidence / 2)) * standard_error
         low, high = mean - half, mean + half
     return Estimate(
         mean=mean,
@@ -323,8 +307,8 @@ def _estimate(
 def _exact_tail(sizes: NDArray[np.int_], observed: float) -> float:
     """P(|sum of ±sizes| ≥ observed) over all sign patterns, from the characteristic function.
 
-    A sum of ±size has the characteristic function cos(size × t); the product over all sizes, at
-    more points than there are sums, goes back to the distribution in one Fourier transform.
+    The characteristic function of ±size is cos(size × t). The product over all sizes, sampled at
+    more points than there are sums, is inverted with one Fourier transform.
     """
     points = 2 * int(sizes.sum()) + 1
     frequencies = np.arange(points // 2 + 1)

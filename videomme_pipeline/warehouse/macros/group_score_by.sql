@@ -1,7 +1,8 @@
 -- The v2 score of every cell: one row per (benchmark, evaluation, and the columns named in `cell`)
 -- Scores are means over whole groups; `incomplete_groups` have none. Accuracy is over questions.
--- Intervals are Student's t over groups, cut to 0-100 (`clustered_t`). Reports of one evaluation
--- have a bootstrap over groups instead; on 800 groups the two differ by about a tenth of a point.
+-- Intervals are Student's t with the clustered error, cut to 0-100 (`clustered_t`). They are null
+-- for a single video and if all videos have the same score. `group_score_interval` in
+-- scoring/statistics/estimates.py computes the same.
 with per_video as (
     select columns(lambda c: c in ('benchmark', 'evaluation', 'video_id') or list_contains(cell, c)),
            count(*) as groups,
@@ -34,9 +35,11 @@ cells as (
     group by all
 )
 select cells.*,
-       greatest(group_score - t_975 * standard_error, 0) as group_score_low,
-       least(group_score + t_975 * standard_error, 100) as group_score_high,
-       case when standard_error is not null then 'clustered_t' end as interval_kind,
+       case when standard_error >= 1e-6
+            then greatest(group_score - t_975 * standard_error, 0) end as group_score_low,
+       case when standard_error >= 1e-6
+            then least(group_score + t_975 * standard_error, 100) end as group_score_high,
+       case when standard_error >= 1e-6 then 'clustered_t' end as interval_kind,
        correct / responses as accuracy
 from cells
 left join t_quantiles on degrees_of_freedom = videos - 1
