@@ -1,6 +1,6 @@
 """Prompts, byte for byte.
 
-The files in `golden/prompts` are whole prompts: a line break at the end belongs to the prompt.
+The files in `golden/prompts` are complete prompts: a line break at the end is part of the prompt.
 """
 
 import json
@@ -96,7 +96,7 @@ def rendered(
     return render(chosen, asked, lines, frame_seconds=seconds, interleaved=interleaved)
 
 
-# Whole prompts
+# Complete prompts
 
 
 TRACKS: dict[str, Sequence[AlignedLine] | None] = {
@@ -118,12 +118,14 @@ ASKED = [
 
 @pytest.mark.parametrize("track", TRACKS)
 @pytest.mark.parametrize(("template", "asked", "file"), ASKED)
-def test_prompts_stay_as_they_are(template: str, asked: Question, file: str, track: str) -> None:
+def test_prompts_equal_the_golden_files(
+    template: str, asked: Question, file: str, track: str
+) -> None:
     assert rendered(template, asked, TRACKS[track]).text == golden(f"{file}.{track}")
 
 
 @pytest.mark.parametrize(("template", "asked", "file"), ASKED)
-def test_prompts_without_frames_do_not_speak_of_frames(
+def test_prompts_without_frames_do_not_mention_frames(
     template: str, asked: Question, file: str
 ) -> None:
     prompt = rendered(template, asked, None, frames=0)
@@ -161,7 +163,7 @@ NO_FRAMES = SampledFrames(seconds=(), indices=(), fps=25.0, video_end_seconds=60
 
 
 @pytest.mark.parametrize(
-    "case", [case for case, held in recorded("lmms_eval")["cases"].items() if held["srt"]]
+    "case", [case for case, recording in recorded("lmms_eval")["cases"].items() if recording["srt"]]
 )
 def test_lmms_eval_with_subtitles_is_as_recorded(case: str) -> None:
     for output in recorded("lmms_eval")["cases"][case]["outputs"].values():
@@ -172,13 +174,13 @@ def test_lmms_eval_with_subtitles_is_as_recorded(case: str) -> None:
             assert text[-len(output["prompt_tail"]) :] == output["prompt_tail"]
 
 
-def test_lmms_eval_says_that_a_video_has_no_subtitles() -> None:
+def test_lmms_eval_states_that_a_video_has_no_subtitles() -> None:
     notice = align(parse_alignment("lmms_eval"), None, NO_FRAMES)
     prompt = rendered("lmms_eval", COLOUR, notice)
     output = recorded("lmms_eval")["cases"]["no_srt"]["outputs"]["8"]
     assert prompt.text == output["prompt_tail"]
     assert (prompt.subtitles, prompt.subtitle_lines) == (SubtitleUse.NONE, 0)
-    # That is lmms-eval's way; another template does not pass the notice off as subtitles.
+    # Only lmms-eval does this: other templates do not show the notice as a subtitle.
     assert rendered("contract_v1", COLOUR, notice).text == rendered("contract_v1", COLOUR, []).text
 
 
@@ -225,14 +227,14 @@ def test_v2_requests_are_as_recorded(
     case: int, template: str, column: str, listed: str, interleaved: str
 ) -> None:
     data = recorded("vlmevalkit")
-    held = data["v2"][case]
+    recording = data["v2"][case]
     frames = SampledFrames(
-        seconds=tuple(held["timestamps"]),
-        indices=tuple(held["indices"]),
+        seconds=tuple(recording["timestamps"]),
+        indices=tuple(recording["indices"]),
         fps=data["videos"]["vidA"]["fps"],
         video_end_seconds=60.0,
     )
-    alignment = parse_alignment(interleaved if held["interleave"] else listed)
+    alignment = parse_alignment(interleaved if recording["interleave"] else listed)
     words = read_words("\n".join(map(json.dumps, data["v2_words"])).encode())
     asked = question("Which?", [f"{letter}. opt{letter}" for letter in LETTERS], in_group=True)
     prompt = render(
@@ -243,24 +245,26 @@ def test_v2_requests_are_as_recorded(
         interleaved=alignment.is_interleaved,
     )
     after = prompt.after_frame or ("",) * prompt.num_frames
-    # Texts that follow each other have nothing between them.
-    assert "".join(f"IMG{text}" for text in after) + prompt.text == "".join(held[column])
+    # Consecutive texts are concatenated without a separator.
+    assert "".join(f"IMG{text}" for text in after) + prompt.text == "".join(recording[column])
 
 
 def test_official_v2_uses_the_recorded_sentences() -> None:
-    said = recorded("v2_official")["prompts"]
+    sentences = recorded("v2_official")["prompts"]
     rest = "Question: Which kettle boils first?\n" + "\n".join(V2.options) + "\n"
     text = " ".join(spoken.text for spoken in SPOKEN)
-    for template, sentence in (
+    for template, key in (
         ("official_v2", "INSTRUCT_PROMPT"),
         ("official_v2_think", "THINK_PROMPT"),
     ):
-        tail = rest + said[sentence]
-        assert rendered(template, V2, None).text == said["WO_SUB_PROMPT"] + tail
-        assert rendered(template, V2, SPOKEN).text == said["WITH_SUB_PROMPT"].format(text) + tail
-        assert rendered(template, V2, []).text == said["WITH_SUB_PROMPT"].format("") + tail
+        tail = rest + sentences[key]
+        assert rendered(template, V2, None).text == sentences["WO_SUB_PROMPT"] + tail
+        assert (
+            rendered(template, V2, SPOKEN).text == sentences["WITH_SUB_PROMPT"].format(text) + tail
+        )
+        assert rendered(template, V2, []).text == sentences["WITH_SUB_PROMPT"].format("") + tail
         between = rendered(template, V2, [], interleaved=True)
-        assert between.text == said["WITH_SUB_PROMPT_INTERLEAVE"] + tail
+        assert between.text == sentences["WITH_SUB_PROMPT_INTERLEAVE"] + tail
         assert between.subtitles is SubtitleUse.NONE
 
 
@@ -298,7 +302,7 @@ def test_published_v2_prompts_name_eight_letters_whatever_options_there_are(temp
         (SPOKEN, True, SubtitleUse.INTERLEAVED, 3),
     ],
 )
-def test_a_prompt_records_what_it_holds_of_the_subtitles(
+def test_a_prompt_records_its_use_of_subtitles(
     lines: Sequence[AlignedLine] | None, interleaved: bool, use: SubtitleUse, count: int
 ) -> None:
     prompt = rendered("official_v2", V2, lines, interleaved=interleaved)
@@ -306,14 +310,14 @@ def test_a_prompt_records_what_it_holds_of_the_subtitles(
 
 
 @pytest.mark.parametrize("template", V1_TEMPLATES)
-def test_ours_never_announces_subtitles_that_are_not_there(template: str) -> None:
+def test_our_templates_never_announce_subtitles_without_any(template: str) -> None:
     without, none = rendered(template, V1, None).text, rendered(template, V1, []).text
     assert none == without
     assert "subtitles are listed" not in none
 
 
 @pytest.mark.parametrize("template", ["official_v1", "contract_v1", "lmms_eval"])
-def test_a_prompt_without_a_form_for_it_is_not_interleaved_silently(template: str) -> None:
+def test_a_template_without_an_interleaved_form_is_refused(template: str) -> None:
     assert not parse_template(template).can_interleave
     with pytest.raises(PromptError, match="no form for subtitles between frames"):
         rendered(template, V1, SPOKEN, interleaved=True)
@@ -324,14 +328,14 @@ def test_a_line_at_a_frame_that_is_not_sent_is_an_error() -> None:
         rendered("official_v2", V2, SPOKEN, frames=1, interleaved=True)
 
 
-# Templates of one's own
+# Custom templates
 
 
 def own(text: str, **fields: Any) -> Template:
     return Template(name="own", text=text, **fields)
 
 
-def test_a_template_of_ones_own_may_use_every_variable() -> None:
+def test_a_custom_template_may_use_every_variable() -> None:
     text = "\n".join(f"{name}={{{{ {name} }}}}" for name in VARIABLES)
     prompt = rendered(own(text, system="You see {{ num_frames }} frames."), V1, SPOKEN)
     assert prompt.template == "own"
@@ -350,13 +354,13 @@ def test_a_template_may_loop_over_lines_with_their_times() -> None:
     )
 
 
-def test_the_answer_is_not_in_reach_of_a_template() -> None:
+def test_a_template_cannot_access_the_answer() -> None:
     with pytest.raises(PromptError, match="no variable answer"):
         own("{{ answer }}")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{{ question }}\n{{ foo }}", r"own, line 2: no variable foo; there are question, options"),
         ("{{ question", "own, line 1: unexpected end"),
@@ -374,8 +378,8 @@ def test_the_answer_is_not_in_reach_of_a_template() -> None:
         ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "nested too deeply"),
     ],
 )
-def test_a_text_that_is_no_template_is_refused_at_once(text: str, said: str) -> None:
-    with pytest.raises(PromptError, match=said):
+def test_an_invalid_template_is_refused_when_it_is_read(text: str, message: str) -> None:
+    with pytest.raises(PromptError, match=message):
         own(text)
 
 
@@ -392,19 +396,19 @@ def test_a_text_that_is_no_template_is_refused_at_once(text: str, said: str) -> 
         "{{ question | round }}",
     ],
 )
-def test_what_a_template_may_not_do_is_an_error_with_the_question(text: str) -> None:
+def test_a_forbidden_operation_is_an_error_with_the_question(text: str) -> None:
     with pytest.raises(PromptError, match=r"question 001-1, template own: "):
         rendered(own(text + "{% if lines %}{% endif %}"), V1, SPOKEN)
 
 
-def test_a_prompt_has_a_largest_size() -> None:
+def test_a_prompt_has_a_maximum_size() -> None:
     text = "{% for a in lines %}{% for b in lines %}{{ question }}{% endfor %}{% endfor %}"
     long = question("x" * 10_000, ["A. x"])
     with pytest.raises(PromptError, match="longer than 4,000,000 characters"):
         rendered(own(text), long, [line("a")] * 30)
 
 
-def test_a_template_that_forgets_the_subtitles_is_no_track_with_subtitles() -> None:
+def test_a_template_that_never_shows_subtitles_is_refused_on_a_track_with_them() -> None:
     template = own("{{ question }}")
     assert rendered(template, V1, None).text == V1.question
     in_system = own("{{ question }}", system='{{ subtitles | join(" ") }}')
@@ -433,7 +437,7 @@ def test_the_text_is_in_the_fingerprint() -> None:
     assert "The best answer is:" in parse_template("official_v1").text
 
 
-def test_a_published_name_brings_its_text_and_no_other() -> None:
+def test_a_published_name_has_its_published_text_and_no_other() -> None:
     template = Template.model_validate("official_v2")
     assert Template.model_validate({"name": "official_v2"}) == template
     assert Template.model_validate(template.model_dump()) == template
@@ -462,13 +466,13 @@ TEXT = st.text(max_size=30)
 
 
 @given(TEXT, st.lists(TEXT, min_size=1, max_size=8), st.lists(TEXT, max_size=4), st.integers(0, 3))
-def test_every_text_stands_in_the_prompt_as_it_is(
+def test_every_text_is_in_the_prompt_unchanged(
     asked: str, options: list[str], spoken: list[str], frames: int
 ) -> None:
     for name in TemplateName:
         for in_group in (False, True):
             posed = question(asked, options, in_group=in_group)
-            text = rendered(name, posed, [line(said) for said in spoken], frames=frames).text
+            text = rendered(name, posed, [line(text) for text in spoken], frames=frames).text
             assert asked + "\n" in text
             assert "\n".join(options) in text
             assert ("\n".join(spoken) in text) or (" ".join(spoken) in text)

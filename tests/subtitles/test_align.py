@@ -1,4 +1,4 @@
-"""Which cues go with which frames: equal to what the published evaluators were seen to do."""
+"""Alignment: the cues of each frame equal the recorded output of the published evaluators."""
 
 import json
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def texts(lines: list[AlignedLine]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", range(6))
-def test_official_gives_the_line_at_each_frame_as_video_slicer_does(case: int) -> None:
+def test_official_has_the_line_of_video_slicer_at_each_frame(case: int) -> None:
     data = recorded("video_slicer")
     wanted = data["subtitle_cases"][case]
     lines = align(
@@ -146,28 +146,26 @@ def test_vlmevalkit_lists_the_recorded_lines(case: int) -> None:
 
 LMMS_EVAL_CASES = [
     (case, mode)
-    for case, held in recorded("lmms_eval")["cases"].items()
-    for mode in held["outputs"]
+    for case, recording in recorded("lmms_eval")["cases"].items()
+    for mode in recording["outputs"]
     if not mode.startswith("qwen")
 ]
 
 
-def lmms_eval_frames(held: dict[str, Any], mode: str) -> SampledFrames:
-    count = held["frame_count"]
+def lmms_eval_frames(recording: dict[str, Any], mode: str) -> SampledFrames:
+    count = recording["frame_count"]
     n = count if mode == "-1" else int(mode)
     sampled = np.linspace(0, count - 1, n, dtype=int).tolist() if count else []
-    indices = held["outputs"][mode].get("frame_indices") or sampled
+    indices = recording["outputs"][mode].get("frame_indices") or sampled
     assert indices == sampled
-    return frames_at(indices, held["fps"], count)
+    return frames_at(indices, recording["fps"], count)
 
 
 @pytest.mark.parametrize(("case", "mode"), LMMS_EVAL_CASES)
-def test_lmms_eval_gives_the_recorded_text_or_names_the_recorded_error(
-    case: str, mode: str
-) -> None:
-    held = recorded("lmms_eval")["cases"][case]
-    output = held["outputs"][mode]
-    cues = None if held["srt"] is None else read_srt(held["srt"].encode())
+def test_lmms_eval_has_the_recorded_text_or_the_recorded_error(case: str, mode: str) -> None:
+    recording = recorded("lmms_eval")["cases"][case]
+    output = recording["outputs"][mode]
+    cues = None if recording["srt"] is None else read_srt(recording["srt"].encode())
     if mode.startswith("full_subtitle"):
         lines = align(parse_alignment("lmms_eval_full"), cues, at())
         text = "This video's subtitles are listed below: \n" + "\n".join(texts(lines))
@@ -175,15 +173,15 @@ def test_lmms_eval_gives_the_recorded_text_or_names_the_recorded_error(
         assert text[:3000] == output["subtitle_text"]
     elif "error" in output:
         with pytest.raises(SubtitleError) as caught:
-            align(parse_alignment("lmms_eval"), cues, lmms_eval_frames(held, mode))
+            align(parse_alignment("lmms_eval"), cues, lmms_eval_frames(recording, mode))
         assert output["error"] in str(caught.value)
     else:
-        lines = align(parse_alignment("lmms_eval"), cues, lmms_eval_frames(held, mode))
+        lines = align(parse_alignment("lmms_eval"), cues, lmms_eval_frames(recording, mode))
         assert "\n".join(texts(lines)) == output["subtitle_text"]
 
 
 @pytest.mark.parametrize("policy", ["official", "vlmevalkit", "lmms_eval", "lmms_eval_full"])
-def test_published_policies_read_utf_8_only(policy: str) -> None:
+def test_published_policies_read_only_utf_8(policy: str) -> None:
     cues = read_srt("1\n00:00:01,000 --> 00:00:02,000\nélève à Noël\n".encode("latin-1"))
     with pytest.raises(SubtitleError, match="UTF-8 only, this file is cp1252"):
         align(parse_alignment(policy), cues, at(1.0))
@@ -196,7 +194,7 @@ def test_a_cue_without_any_row_stops_lmms_eval() -> None:
         align(parse_alignment("lmms_eval"), cues, at(1.0))
 
 
-def test_lmms_eval_lines_name_their_cue_and_first_frame() -> None:
+def test_lmms_eval_lines_have_their_cue_and_first_frame() -> None:
     tag = '<font color="white" size=".72c">{}</font>'
     cues = srt((0, 2, tag.format("a")), (5, 9, tag.format("b")))
     lines = align(parse_alignment("lmms_eval"), cues, at(1.0, 6.0, 7.0))
@@ -212,7 +210,7 @@ def test_lmms_eval_lines_name_their_cue_and_first_frame() -> None:
     ["dense_60s", "long_40min", "overlapping_youtube", "repeated_text", "last_frame_boundary",
      "extra_blank_line", "bom", "dot_milliseconds"],
 )  # fmt: skip
-def test_full_is_lmms_evals_full_text_where_that_loses_nothing(case: str) -> None:
+def test_full_equals_lmms_evals_full_text_on_files_that_it_reads_completely(case: str) -> None:
     cues = read_srt(recorded("lmms_eval")["cases"][case]["srt"].encode())
     full, theirs = (
         texts(align(parse_alignment(name), cues, at())) for name in ("full", "lmms_eval_full")
@@ -233,7 +231,7 @@ def test_full_keeps_the_cues_that_lmms_eval_drops(case: str, ours: int, theirs: 
     assert len(align(parse_alignment("lmms_eval_full"), cues, at())) == theirs
 
 
-def test_full_gives_a_cue_of_two_rows_as_one_line() -> None:
+def test_full_joins_the_rows_of_a_cue_into_one_line() -> None:
     cues = read_srt(recorded("lmms_eval")["cases"]["two_line_cue"]["srt"].encode())
     assert texts(align(parse_alignment("full"), cues, at())) == [
         "first line second line",
@@ -252,11 +250,11 @@ def test_window_takes_cues_from_half_a_second_before_the_frame() -> None:
     assert texts(align(window, cues, at(1.0))) == ["a"]
     assert texts(align(window, cues, at(2.0))) == ["a"]
     assert texts(align(window, cues, at(2.499))) == ["a"]
-    # A cue ends where its end time stands: at 2.5 its last moment is more than 500 ms ago.
+    # The end of a cue is excluded, so at 2.5 s the cue was last shown more than 500 ms ago.
     assert texts(align(window, cues, at(2.5))) == []
 
 
-def test_window_can_reach_behind_the_frame() -> None:
+def test_window_can_extend_past_the_frame() -> None:
     cues = srt((1.0, 2.0, "a"))
     assert texts(align(parse_alignment("window-0-250"), cues, at(0.75))) == ["a"]
     assert texts(align(parse_alignment("window-0-250"), cues, at(0.749))) == []
@@ -264,12 +262,12 @@ def test_window_can_reach_behind_the_frame() -> None:
 
 
 def test_window_edges_are_exact_in_milliseconds() -> None:
-    # 5.2 - 0.5 is a little more than 4.7 in binary fractions.
+    # In floating point, 5.2 - 0.5 is slightly more than 4.7.
     assert texts(align(parse_alignment("window"), srt((4.0, 4.7, "a")), at(5.2))) == []
     assert texts(align(parse_alignment("window"), srt((4.0, 4.701, "a")), at(5.2))) == ["a"]
 
 
-def test_window_gives_a_cue_once_at_its_first_frame_but_keeps_repeated_words() -> None:
+def test_window_lists_a_cue_once_at_its_first_frame_but_keeps_repeated_words() -> None:
     cues = srt((0.0, 5.0, "[Music]"), (5.0, 6.0, "[Music]"), (2.0, 3.0, " "))
     lines = align(parse_alignment("window"), cues, at(1.0, 2.0, 5.2))
     assert [(line.frame, line.cue, line.text) for line in lines] == [
@@ -291,17 +289,17 @@ def test_concat_is_the_official_text_in_the_official_segments() -> None:
     ] == data["segments"]
 
 
-def test_a_segment_names_its_first_and_last_word() -> None:
+def test_a_segment_has_its_first_and_last_word() -> None:
     data = recorded("v2_official")
     lines = align(parse_alignment("concat"), words_file(data["words"]), at())
     for line in lines:
         assert line.cue is not None
         assert line.last_cue is not None
-        held = data["words"][line.cue : line.last_cue + 1]
-        assert " ".join(word["text"] for word in held) == line.text
+        words = data["words"][line.cue : line.last_cue + 1]
+        assert " ".join(word["text"] for word in words) == line.text
 
 
-def test_interleaved_shows_behind_each_frame_what_is_said_until_the_next() -> None:
+def test_interleaved_shows_after_each_frame_the_lines_until_the_next() -> None:
     data = recorded("v2_official")
     seconds = tuple(data["frame_timestamps"])
     lines = align(
@@ -335,7 +333,7 @@ def test_published_v1_policies_list_all_words_of_a_word_file(policy: str) -> Non
     )
 
 
-def test_window_takes_the_segments_of_a_word_file_for_lines() -> None:
+def test_window_uses_the_segments_of_a_word_file_as_lines() -> None:
     cues = words_file(recorded("v2_official")["words"])
     assert texts(align(parse_alignment("window"), cues, at(2.0, 13.2))) == [
         "a test! of",
@@ -349,7 +347,7 @@ def test_interleaved_shows_the_cues_of_an_srt_file_between_frames() -> None:
     assert [(line.frame, line.text) for line in lines] == [(0, "a"), (0, "b"), (1, "b")]
 
 
-# What the documentation says
+# Statements in the documentation
 
 DOCUMENTATION = ROOT / "docs" / "subtitles-and-prompts.md"
 
@@ -364,10 +362,10 @@ DOCUMENTATION = ROOT / "docs" / "subtitles-and-prompts.md"
     ],
 )
 def test_the_documented_counts_are_true(row: str, case: str) -> None:
-    held = recorded("lmms_eval")["cases"][case]
-    cues = read_srt(held["srt"].encode())
-    count = held["frame_count"]
-    frames = frames_at([(2 * n + 1) * count // 64 for n in range(32)], held["fps"], count)
+    recording = recorded("lmms_eval")["cases"][case]
+    cues = read_srt(recording["srt"].encode())
+    count = recording["frame_count"]
+    frames = frames_at([(2 * n + 1) * count // 64 for n in range(32)], recording["fps"], count)
 
     def lines(name: str) -> str:
         try:
@@ -404,12 +402,12 @@ def test_names_are_read_and_written(text: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "windows", "window--5", "window-5-5-5", "official-500"])
-def test_an_unknown_name_is_an_error_that_lists_the_known_ones(text: str) -> None:
+def test_an_unknown_name_is_an_error_that_lists_the_known_names(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"official, lmms_eval, .*window-BEFORE"):
         parse_alignment(text)
 
 
-def test_a_window_belongs_to_window() -> None:
+def test_only_window_has_window_parameters() -> None:
     with pytest.raises(ValueError, match="belong to window, not to official"):
         Alignment(policy=Policy.OFFICIAL, before_ms=100)
 
@@ -420,10 +418,10 @@ def test_parameters_are_in_the_fingerprint() -> None:
     assert len(fingerprints) == len(names) - 1  # `window` is `window-500`
 
 
-# What holds for any policy.
+# Properties of every policy.
 
 
-def test_a_video_without_a_subtitle_file_has_no_lines_but_lmms_evals_notice() -> None:
+def test_a_video_without_a_subtitle_file_has_no_lines_except_lmms_evals_notice() -> None:
     for policy in Policy:
         lines = align(parse_alignment(policy), None, at(1.0))
         notice = policy in {Policy.LMMS_EVAL, Policy.LMMS_EVAL_FULL}
@@ -431,7 +429,7 @@ def test_a_video_without_a_subtitle_file_has_no_lines_but_lmms_evals_notice() ->
         assert all(line.cue is None and line.frame is None for line in lines)
 
 
-def test_frames_are_taken_from_the_frames_really_sent() -> None:
+def test_sampled_frames_have_the_actual_times_of_the_frames() -> None:
     frame = Frame(
         requested_seconds=1.0, pts_seconds=1.08, index=27, is_keyframe=False,
         width=1, height=1, picture=b"",
@@ -460,7 +458,7 @@ CUES = st.lists(
     st.sampled_from(Policy),
     st.booleans(),
 )
-def test_lines_name_real_frames_and_cues_and_come_in_order(
+def test_lines_refer_to_existing_frames_and_cues_in_order(
     drawn: list[tuple[float, float, str]], seconds: list[float], policy: Policy, as_words: bool
 ) -> None:
     if as_words:
@@ -489,7 +487,7 @@ def test_lines_name_real_frames_and_cues_and_come_in_order(
     st.integers(0, 3000),
     st.integers(0, 3000),
 )
-def test_window_holds_exactly_the_cues_on_screen_within_it(
+def test_window_contains_exactly_the_cues_on_screen_within_it(
     drawn: list[tuple[float, float, str]], seconds: list[float], before_ms: int, after_ms: int
 ) -> None:
     cues = srt(*((start, start + length, text) for start, length, text in drawn))

@@ -1,4 +1,4 @@
-"""Subtitle files in the states they are found in."""
+"""Subtitle files, well-formed and damaged."""
 
 import json
 from pathlib import Path
@@ -21,28 +21,21 @@ second
 """
 
 
-def seen(file: CueFile) -> list[tuple[float, float, str]]:
+def contents(file: CueFile) -> list[tuple[float, float, str]]:
     return [(cue.start_seconds, cue.end_seconds, cue.text) for cue in file.cues]
 
 
 FIRST_AND_SECOND = [(1.0, 2.5, "first"), (3.0, 4.0, "second")]
 
 
-def test_a_cue_knows_its_place_in_the_file() -> None:
+def test_a_cue_has_its_number_and_its_line() -> None:
     assert [(cue.number, cue.line) for cue in read_srt(TWO_CUES.encode()).cues] == [(0, 2), (1, 6)]
 
 
 def test_plain_srt() -> None:
     file = read_srt(TWO_CUES.encode())
-    assert seen(file) == FIRST_AND_SECOND
+    assert contents(file) == FIRST_AND_SECOND
     assert (file.skipped, file.problems, file.encoding, file.is_words) == (0, (), "utf-8", False)
-
-
-def test_a_cue_covers_its_start_but_not_its_end() -> None:
-    cue = read_srt(TWO_CUES.encode()).cues[0]
-    assert cue.covers(1.0)
-    assert cue.covers(2.499)
-    assert not cue.covers(2.5)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +82,7 @@ def test_a_few_broken_bytes_do_not_change_the_encoding_of_the_rest() -> None:
 
 @pytest.mark.parametrize("line_end", ["\r\n", "\r"])
 def test_line_ends_of_other_systems(line_end: str) -> None:
-    assert seen(read_srt(TWO_CUES.replace("\n", line_end).encode())) == FIRST_AND_SECOND
+    assert contents(read_srt(TWO_CUES.replace("\n", line_end).encode())) == FIRST_AND_SECOND
 
 
 @pytest.mark.parametrize(
@@ -108,7 +101,7 @@ def test_line_ends_of_other_systems(line_end: str) -> None:
     ],
 )
 def test_timing_lines_as_people_and_tools_write_them(timing: str, start: float, end: float) -> None:
-    assert seen(read_srt(f"1\n{timing}\ntext\n".encode())) == [(start, end, "text")]
+    assert contents(read_srt(f"1\n{timing}\ntext\n".encode())) == [(start, end, "text")]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +114,7 @@ def test_timing_lines_as_people_and_tools_write_them(timing: str, start: float, 
         "--> 00:00:05,000",
     ],
 )
-def test_one_broken_cue_is_skipped_and_named_and_the_rest_is_kept(timing: str) -> None:
+def test_a_broken_cue_is_skipped_and_reported_and_the_others_are_kept(timing: str) -> None:
     text = TWO_CUES.replace("00:00:03,000 --> 00:00:04,000", timing) + "\n" + TWO_CUES
     file = read_srt(text.encode())
     assert [cue.text for cue in file.cues] == ["first", "first", "second"]
@@ -129,8 +122,8 @@ def test_one_broken_cue_is_skipped_and_named_and_the_rest_is_kept(timing: str) -
     assert file.problems[0].startswith("cue 2 (line 6): ")
 
 
-def test_an_arrow_in_what_is_said_is_no_timing() -> None:
-    assert seen(read_srt(TWO_CUES.replace("first", "A --> B").encode()))[0][2] == "A --> B"
+def test_an_arrow_in_spoken_text_is_not_a_timing() -> None:
+    assert contents(read_srt(TWO_CUES.replace("first", "A --> B").encode()))[0][2] == "A --> B"
 
 
 def test_extra_blank_lines_neither_split_nor_lose_text() -> None:
@@ -166,12 +159,12 @@ the year was
     assert [cue.text for cue in read_srt(text.encode()).cues] == ["the year was 1984", "2001"]
 
 
-def test_an_index_without_a_blank_line_before_it_is_no_text() -> None:
+def test_an_index_without_a_blank_line_before_it_is_not_text() -> None:
     text = TWO_CUES.replace("first\n\n2", "first\n2")
-    assert seen(read_srt(text.encode())) == FIRST_AND_SECOND
+    assert contents(read_srt(text.encode())) == FIRST_AND_SECOND
 
 
-def test_unsorted_and_overlapping_cues_come_in_time_order_and_keep_their_number() -> None:
+def test_unsorted_and_overlapping_cues_are_sorted_by_time_and_keep_their_numbers() -> None:
     text = """1
 00:00:10,000 --> 00:00:20,000
 late
@@ -212,7 +205,7 @@ early too
         ("<i></i>", ""),
     ],
 )
-def test_text_is_what_a_person_reads(markup: str, text: str) -> None:
+def test_text_is_the_visible_text(markup: str, text: str) -> None:
     cue = read_srt(f"1\n00:00:01,000 --> 00:00:02,000\n{markup}\n".encode()).cues[0]
     assert cue.text == text
 
@@ -223,10 +216,12 @@ def test_an_empty_file_has_no_cues(data: bytes) -> None:
     assert read_words(data).cues == ()
 
 
-def test_a_file_that_is_no_subtitle_file_is_an_error_with_its_name(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error_with_its_path(tmp_path: Path) -> None:
     path = tmp_path / "abc.srt"
     path.write_text("<html>404</html>")
-    with pytest.raises(SubtitleError, match=r"abc\.srt: not one cue .*no line like 00:00:01,000"):
+    with pytest.raises(
+        SubtitleError, match=r"abc\.srt: no cue can be read .*no line like 00:00:01,000"
+    ):
         read_subtitles(path)
     path.write_text("1\n00:00:02,000 --> 00:00:01,000\nx\n")
     with pytest.raises(SubtitleError, match=r"cue 1 \(line 2\): it ends before it starts"):
@@ -235,16 +230,16 @@ def test_a_file_that_is_no_subtitle_file_is_an_error_with_its_name(tmp_path: Pat
         read_subtitles(tmp_path / "missing.srt")
 
 
-def test_the_suffix_tells_word_files_from_srt(tmp_path: Path) -> None:
+def test_the_suffix_distinguishes_word_files_from_srt(tmp_path: Path) -> None:
     srt, words = tmp_path / "a.SRT", tmp_path / "001.jsonl"
     srt.write_text(TWO_CUES)
     words.write_text('{"text": "Hello", "start_time": 0.3, "end_time": 0.5}\n')
-    assert seen(read_subtitles(srt)) == FIRST_AND_SECOND
-    assert seen(read_subtitles(words)) == [(0.3, 0.5, "Hello")]
+    assert contents(read_subtitles(srt)) == FIRST_AND_SECOND
+    assert contents(read_subtitles(words)) == [(0.3, 0.5, "Hello")]
     assert read_subtitles(words).is_words
 
 
-def test_words_are_kept_as_they_are_and_broken_lines_are_named() -> None:
+def test_words_are_not_changed_and_broken_lines_are_reported() -> None:
     good = {"text": " Hello <i>", "start_time": 0.3, "end_time": 0.3}
     bad = [
         "{",
@@ -257,17 +252,17 @@ def test_words_are_kept_as_they_are_and_broken_lines_are_named() -> None:
         "[" * 100_000,
     ]
     file = read_words("\n".join([json.dumps(good), "", *bad]).encode())
-    assert seen(file) == [(0.3, 0.3, " Hello <i>")]
+    assert contents(file) == [(0.3, 0.3, " Hello <i>")]
     assert file.skipped == len(bad)
     assert file.problems[0].startswith("word 2 (line 3): ")
 
 
-def test_a_file_without_one_word_is_an_error() -> None:
-    with pytest.raises(SubtitleError, match="not one cue can be read"):
+def test_a_file_without_any_word_is_an_error() -> None:
+    with pytest.raises(SubtitleError, match="no cue can be read"):
         read_words(TWO_CUES.encode())
 
 
-# What holds for any file.
+# Properties of every file.
 
 SRT_PIECES = st.sampled_from(
     [
@@ -287,7 +282,7 @@ ANY_FILE = st.one_of(
 
 
 @given(ANY_FILE)
-def test_any_bytes_give_sound_cues_or_a_subtitle_error(data: bytes) -> None:
+def test_any_bytes_give_valid_cues_or_a_subtitle_error(data: bytes) -> None:
     for read in (read_srt, read_words):
         try:
             file = read(data)
@@ -315,7 +310,7 @@ WELL_FORMED = st.lists(
 
 
 @given(WELL_FORMED)
-def test_what_pysrt_writes_is_read_back(cues: list[tuple[int, int, list[str]]]) -> None:
+def test_files_written_by_pysrt_are_read_back(cues: list[tuple[int, int, list[str]]]) -> None:
     items = [
         pysrt.SubRipItem(number, start, start + length, "\n".join(rows))
         for number, (start, length, rows) in enumerate(cues, 1)

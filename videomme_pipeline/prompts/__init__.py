@@ -1,1 +1,1 @@
-"""Prompts: the exact text that stands beside the frames, from named templates."""
+"""Prompts: the exact text that is sent with the frames, from named templates."""

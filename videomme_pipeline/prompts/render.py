@@ -1,8 +1,8 @@
-"""Prompts: one question, its options and its aligned subtitles as the text a model reads.
+"""Prompts: one question, its options and its aligned subtitles as the text that a model reads.
 
-The wording stands in `templates/*.txt`, one file a published prompt. Which subtitles go with
-which frames is decided before (`subtitles.align`); how frames and text become a request is
-decided after (`models`).
+The wording is in `templates/*.txt`, one file per published prompt. Which subtitles belong to
+which frames is decided upstream (`subtitles.align`), and how frames and text become a request
+downstream (`models`).
 """
 
 from collections.abc import Sequence
@@ -27,59 +27,58 @@ from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.subtitles.align import AlignedLine
 
 RENDER_VERSION = 1
-"""Part of the fingerprint of every prompt; raised when the same template gives another text."""
+"""Part of the fingerprint of every prompt. Raise it when a template renders to another text."""
 
 MAX_TEMPLATE_CHARACTERS = 100_000
 MAX_PROMPT_CHARACTERS = 4_000_000
-"""An hour of subtitles is about 60,000 characters."""
+"""For comparison: an hour of subtitles is about 60,000 characters."""
 
 
 class TemplateName(StrEnum):
-    """The prompts that come with this project; each text stands in `templates/`."""
+    """The published prompts; the text of each is in `templates/`."""
 
     OFFICIAL_V1 = "official_v1"
     """The README of Video-MME. The same sentence with and without subtitles."""
 
     CONTRACT_V1 = "contract_v1"
-    """The benchmark contract's template. The paragraph of a track without subtitles, and of
-    a video without any, is left out."""
+    """The benchmark contract's template. Without subtitles their paragraph is left out."""
 
     LMMS_EVAL = "lmms_eval"
-    """lmms-eval's default variant: its `videomme` and `videomme_w_subtitle` tasks for v1, its
-    `videomme_v2` ones for questions in groups. v1 speaks of subtitles even without any, and
-    lists "No subtitles available" for a video that has none."""
+    """lmms-eval's default variant: the tasks `videomme` and `videomme_w_subtitle` for v1, the
+    `videomme_v2` tasks for questions in groups. The v1 text mentions subtitles even without any,
+    and lists "No subtitles available" for a video that has none."""
 
     VLMEVALKIT = "vlmevalkit"
-    """VLMEvalKit; for questions in groups (v2) its form of the official v2 prompt."""
+    """VLMEvalKit; for questions in groups (v2) its variant of the official v2 prompt."""
 
     OFFICIAL_V2 = "official_v2"
-    """The official v2 script. It names A to H whatever options a question has, as lmms-eval
-    and VLMEvalKit name a fixed set of letters; only `official_v1` names those that exist."""
+    """The official v2 script. It names A to H whatever options a question has. lmms-eval and
+    VLMEvalKit also name fixed letters; only `official_v1` names those of the question."""
 
     OFFICIAL_V2_THINK = "official_v2_think"
     """The official v2 script with `--reasoning`."""
 
 
 class SubtitleUse(StrEnum):
-    """What a prompt holds of the subtitles."""
+    """Whether and where a prompt contains subtitles."""
 
     OFF = "off"
     """A track without subtitles."""
     NONE = "none"
-    """A track with subtitles, but this video has none that go with its frames."""
+    """A track with subtitles, but this video has none at its frames."""
     LISTED = "listed"
-    """All lines stand in the text, behind the frames."""
+    """All lines are in the text, after the frames."""
     INTERLEAVED = "interleaved"
-    """Lines stand between the frames."""
+    """The lines are between the frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """The text that is sent with the frames of a video, one row per question.
 
-    The frames stand first, then `text`. `after_frame` is empty, or holds one text per frame
-    that stands right after it (the interleaved v2 form; "" where nothing is said).
-    `system` is the system message, None when the template has none.
+    The frames come first, then `text`. `after_frame` is empty, or contains one text per frame
+    that directly follows it (the interleaved v2 form; "" if nothing is spoken). `system` is the
+    system message, or None if the template has none.
     """
 
     benchmark: str
@@ -99,15 +98,15 @@ VARIABLES = {
     "options": 'the options as published ("A. Apples."), in order',
     "letters": "the letters that the question offers",
     "letter_list": 'the same as a phrase ("A, B, C, or D")',
-    "in_group": "whether the question belongs to a v2 group",
-    "num_frames": "how many frames are sent; 0 for a prompt without pictures",
-    "frame_seconds": "the frames' times",
+    "in_group": "whether the question is part of a v2 group",
+    "num_frames": "the number of frames that are sent; 0 for a prompt without pictures",
+    "frame_seconds": "the times of the frames",
     "subtitles": "the lines' texts; none on a track without subtitles, empty when there are none",
     "lines": "the same lines with frame, cue, start_seconds, end_seconds and text",
-    "interleaved": "whether the lines stand between the frames",
+    "interleaved": "whether the lines are between the frames",
     "notice": 'lmms-eval\'s "No subtitles available" for a video without a file, else none',
 }
-"""What a template may use, and what it is. The answer is not among it."""
+"""The variables of a template with their meanings. The answer is not one of them."""
 
 _FILTERS = ("first", "join", "last", "length", "list", "lower", "map", "round", "trim", "upper")
 _FORBIDDEN: dict[type[nodes.Node], str] = {
@@ -123,13 +122,12 @@ _FORBIDDEN: dict[type[nodes.Node], str] = {
 class Template(Spec):
     """A prompt template; its text is part of the fingerprint.
 
-    A `TemplateName` alone is enough and brings the published text. Any other name needs a
-    `text` of one's own: Jinja with the variables of `VARIABLES` and the filters first, join,
-    last, length, list, lower, map, round, trim and upper, but no calls and no other files. In
-    YAML the name of a published template may stand alone.
+    The name of a published template is enough, also in YAML. Any other name needs its own
+    `text`: Jinja with the variables in `VARIABLES` and the filters first, join, last, length,
+    list, lower, map, round, trim and upper, without calls or other files.
 
     Raises:
-        PromptError: when a text is no such template.
+        PromptError: if a text is not such a template.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
@@ -140,18 +138,18 @@ class Template(Spec):
     @model_validator(mode="before")
     @classmethod
     def _with_published_text(cls, value: Any) -> Any:
-        given = {"name": value} if isinstance(value, str) else value
-        if isinstance(given, dict) and "text" not in given:
-            if given.get("name") in tuple(TemplateName):
-                return given | {"text": _published_text(given["name"])}
+        fields = {"name": value} if isinstance(value, str) else value
+        if isinstance(fields, dict) and "text" not in fields:
+            if fields.get("name") in tuple(TemplateName):
+                return fields | {"text": _published_text(fields["name"])}
             raise ValueError(
-                f"no template {given.get('name')!r}; choose {', '.join(TemplateName)}, "
+                f"no template {fields.get('name')!r}; choose {', '.join(TemplateName)}, "
                 "or give your own with `text`"
             )
-        return given
+        return fields
 
     @model_validator(mode="after")
-    def _is_what_its_name_says_and_can_be_rendered(self) -> Self:
+    def _check_name_and_texts(self) -> Self:
         if self.name in tuple(TemplateName) and (
             self.system is not None or self.text != _published_text(self.name)
         ):
@@ -165,12 +163,12 @@ class Template(Spec):
 
     @property
     def can_list(self) -> bool:
-        """Whether it shows subtitles in a list."""
+        """Whether the template can list subtitles after the frames."""
         return not self._variables.isdisjoint({"subtitles", "lines"})
 
     @property
     def can_interleave(self) -> bool:
-        """Whether it has a form for subtitles between the frames."""
+        """Whether the template has a variant for subtitles between the frames."""
         return "interleaved" in self._variables
 
     @property
@@ -182,7 +180,7 @@ def parse_template(name: str) -> Template:
     """The published template of that name.
 
     Raises:
-        ConfigurationError: when there is none; it lists those there are.
+        ConfigurationError: if there is none; the message lists all.
     """
     try:
         return Template.model_validate(name)
@@ -194,11 +192,11 @@ def parse_template(name: str) -> Template:
 
 
 def load_template(path: Path | UPath) -> Template:
-    """A template of one's own from a text file; the file's stem is its name.
+    """A custom template from a text file; its name is the stem of the file's name.
 
     Raises:
-        ConfigurationError: when the file cannot be read, or its name is a published one.
-        PromptError: when its text is no template.
+        ConfigurationError: if the file cannot be read, or its name is a published one.
+        PromptError: if its text is not a template.
     """
     try:
         return Template(name=path.stem, text=path.read_text(encoding="utf-8"))
@@ -216,29 +214,29 @@ def render(
 ) -> Prompt:
     """The prompt of one question.
 
-    `lines` is None on a track without subtitles and empty for a video that has none; then the
-    published templates say what their evaluators say and ours says nothing. `interleaved` is
-    the alignment's `is_interleaved`. Without frames no template claims to show any.
+    `lines` is None on a track without subtitles, and empty for a video that has none; for that
+    the published templates have the wording of their evaluators, and ours has none.
+    `interleaved` is the alignment's `is_interleaved`. Without frames no template mentions any.
 
-    Where a published evaluator sends several pieces of text in a row, they are joined with
-    nothing between, as chat templates join them.
+    Consecutive texts of a published evaluator are concatenated without a separator, as chat
+    templates do.
 
     Raises:
-        PromptError: when the template has no place for the subtitles it is given, or does what
-            a template may not do.
+        PromptError: if the template cannot show the given subtitles, or does something that
+            templates may not do.
     """
     where = f"question {question.question_id}, template {template.name}"
     spoken = None if lines is None else [line for line in lines if not line.is_notice]
     use = _subtitle_use(spoken, interleaved=interleaved)
     if interleaved and not template.can_interleave:
         raise PromptError(
-            f"{where}: it has no form for subtitles between frames; choose official_v2 or an "
+            f"{where}: it has no form for subtitles between frames; choose official_v2, or an "
             "alignment that lists lines"
         )
     if use is SubtitleUse.LISTED and not template.can_list:
         raise PromptError(
-            f"{where}: it never shows the subtitles of this track; use `subtitles` in it, or an "
-            "evaluation without subtitles"
+            f"{where}: it never shows the subtitles of this track; use `subtitles` in it, or "
+            "choose an evaluation without subtitles"
         )
     values = _values(question, spoken, frame_seconds, interleaved=interleaved)
     values["notice"] = next((line.text for line in lines or () if line.is_notice), None)
@@ -286,14 +284,14 @@ def _values(
 
 
 def _phrase(letters: Sequence[Letter]) -> str:
-    """As the published prompts write it: `A`, `A or B`, `A, B, or C`."""
+    """The letters as the published prompts list them: `A`, `A or B`, `A, B, or C`."""
     if len(letters) <= 2:
         return " or ".join(letters)
     return f"{', '.join(letters[:-1])}, or {letters[-1]}"
 
 
 def _after_frame(lines: Sequence[AlignedLine], num_frames: int, where: str) -> tuple[str, ...]:
-    """One text per frame, in the form of the official v2 script."""
+    """One text per frame, in the format of the official v2 script."""
     texts = [""] * num_frames
     for line in lines:
         if line.frame is None or not 0 <= line.frame < num_frames:
@@ -307,8 +305,8 @@ def _after_frame(lines: Sequence[AlignedLine], num_frames: int, where: str) -> t
     return tuple(texts)
 
 
-# The sandbox. A template sees the values above and nothing else: no files, no attributes that
-# begin with "_", nothing that can be called. It ends: its loops run over what it is given.
+# The sandbox. A template can access only the values above: no files, no attributes that start
+# with "_", nothing callable. It terminates, since its loops run over those values.
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):

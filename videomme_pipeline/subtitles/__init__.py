@@ -1,1 +1,1 @@
-"""Subtitles: cues from files, aligned to the frames that are really sent."""
+"""Subtitles: cues read from files and aligned to the frames that are actually sent."""

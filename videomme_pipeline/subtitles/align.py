@@ -1,6 +1,6 @@
-"""Named policies that say which cues go with which frames.
+"""Alignment policies: which cues belong to which frames.
 
-Takes cues and times only, never an evaluation; how lines are shown belongs to `prompts`.
+The functions here depend only on cues and times. How lines are worded belongs to `prompts`.
 """
 
 import re
@@ -19,85 +19,80 @@ from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.subtitles.cues import Cue, CueFile
 
 ALIGN_VERSION = 1
-"""Part of the fingerprint of all aligned lines; raised when a policy, or the reading of a file
-in `cues`, gives others."""
+"""Part of the fingerprint of all aligned lines. Raise it when a policy, or reading a file in
+`cues`, returns other lines than before."""
 
 DEFAULT_BEFORE_MS = 500
 """The benchmark contract's window: 500 ms before the frame's time."""
 
 SEGMENT_GAP_SECONDS = 0.5
 SENTENCE_GAP_SECONDS = 0.1
-"""The official v2 evaluation begins a new segment after these pauses (the second one only
-behind a word that ends a sentence)."""
+"""The official v2 evaluation starts a new segment after a pause this long; the shorter pause
+counts only after a word that ends a sentence."""
 
 _WINDOW_NAME = re.compile(r"window(?:-(\d+))?(?:-(\d+))?", re.ASCII)
 _LMMS_EVAL_TAG = re.compile(r'<font color="white" size=".72c">(.*?)</font>')
-_PYSUBS2_TIME = re.compile(r"(\d{1,2}):(\d{1,2}):(\d{1,2})[.,](\d{1,3})")
-_PYSUBS2_INDEX = re.compile(r"\n+ *\d+ *$")
-_PYSUBS2_STYLES = re.compile(r"< *(/?) *([isub]) *>")
-_PYSUBS2_OTHER_TAGS = re.compile(r"< */? *[a-zA-Z][^>]*>")
 
 
 class Policy(StrEnum):
-    """Which cues go with which frames.
+    """The rule that assigns cues to frames.
 
-    A word file (v2) has words where an SRT file (v1) has cues; a line of it is a segment, words
-    up to a pause, as the official v2 script groups them. The published evaluators list all
-    words, so `official`, `lmms_eval` and `vlmevalkit` are `concat` for a word file.
+    A word file (v2) contains words instead of cues. Its lines are segments: the words up to a
+    pause, as the official v2 script groups them. The published evaluators list all words, so
+    `official`, `lmms_eval` and `vlmevalkit` equal `concat` for a word file.
     """
 
     OFFICIAL = "official"
-    """For each frame the first cue on screen, both ends excluded, as the v1 authors' script
-    (video-slicer) does: a cue is repeated for every frame it covers, a blank cue hides those
-    behind it, italics stay as `{\\i1}`."""
+    """For each frame the first cue on screen, both ends excluded, as in the v1 authors' script
+    (video-slicer). A cue is repeated for every frame that it covers, a blank cue hides the ones
+    after it, and italics become `{\\i1}`."""
 
     WINDOW = "window"
-    """Every line that is on screen within some milliseconds before and after a frame's time:
-    the benchmark contract. In time order, each cue once, at the first such frame."""
+    """Every line on screen between `before_ms` before and `after_ms` after a frame's time (the
+    benchmark contract). In order of time, each line once, at the first such frame."""
 
     LMMS_EVAL = "lmms_eval"
-    """The cues at the frames by frame number, each once, as lmms-eval does: in the order of a
-    Python set, only the first text within `<font color="white" size=".72c">`, other cues
-    left out. A file that stops lmms-eval is a `SubtitleError`."""
+    """The cues at the frames by frame number, each once, as in lmms-eval: in the order of a
+    Python set, only the first text inside `<font color="white" size=".72c">`, without other
+    cues. A file on which lmms-eval stops raises `SubtitleError`."""
 
     LMMS_EVAL_FULL = "lmms_eval_full"
-    """lmms-eval's full-subtitle mode: all rows that hold such a font tag on one line."""
+    """lmms-eval's full-subtitle mode: every row that contains such a font tag."""
 
     VLMEVALKIT = "vlmevalkit"
-    """As `official`; VLMEvalKit has the same rule."""
+    """The same rule as `official`, as in VLMEvalKit."""
 
     VLMEVALKIT_INTERLEAVED = "vlmevalkit_interleaved"
-    """VLMEvalKit's v2 form between frames: the words from each frame to the next, as one line
-    with the frames' times."""
+    """VLMEvalKit's v2 form with subtitles between frames: the words from each frame to the next
+    as one line with the times of the frames."""
 
     FULL = "full"
-    """Every line, in time order, whatever frames are sent."""
+    """Every line in order of time, independent of the frames."""
 
     CONCAT = "concat"
-    """All words in file order, as the official v2 script lists them."""
+    """All text in file order, as in the official v2 script."""
 
     INTERLEAVED = "interleaved"
-    """The official v2 form between frames: behind each frame the lines that are spoken until
-    the next one (until the video's end behind the last). A line that lasts longer is
-    repeated."""
+    """The official v2 form with subtitles between frames: after each frame the lines spoken
+    until the next one, or until the end of the video. A line that lasts longer is repeated."""
 
 
 INTERLEAVED_POLICIES = frozenset({Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEAVED})
 
 
 class Alignment(Spec):
-    """A policy and its parameters. In YAML its name alone may stand: `window-500-250`."""
+    """A policy and its parameters. In YAML its name is enough: `window-500-250`."""
 
     policy: Policy
     before_ms: int = Field(default=DEFAULT_BEFORE_MS, ge=0, le=3_600_000)
-    """How long before a frame's time a cue still counts (`window` only)."""
+    """A line counts until this long after it ends (`window` only)."""
     after_ms: int = Field(default=0, ge=0, le=3_600_000)
-    """How long after a frame's time a cue already counts (`window` only)."""
+    """A line counts from this long before it starts (`window` only)."""
 
     @model_validator(mode="before")
     @classmethod
     def _from_name(cls, value: Any) -> Any:
-        return _parts(value) if isinstance(value, str) else value
+        return _fields(value) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _window_parameters_only_for_window(self) -> Self:
@@ -110,25 +105,25 @@ class Alignment(Spec):
 
     @property
     def name(self) -> str:
-        """A slug: `official`, `window-500`, `window-500-250` …; `parse_alignment` reads it."""
+        """How the alignment is written: `official`, `window-500`, `window-500-250` …"""
         if self.policy != Policy.WINDOW:
             return self.policy.value
         return f"window-{self.before_ms}" + (f"-{self.after_ms}" if self.after_ms else "")
 
     @property
     def is_interleaved(self) -> bool:
-        """Whether lines stand between the frames, not in a list behind them."""
+        """Whether lines are placed between the frames instead of in a list after them."""
         return self.policy in INTERLEAVED_POLICIES
 
 
 def parse_alignment(text: str) -> Alignment:
-    """The alignment that `Alignment.name` wrote; `window` alone is the contract's default.
+    """The alignment with the name `text`; `window` is the contract's default, `window-500`.
 
     Raises:
-        ConfigurationError: when there is no such alignment; it lists those there are.
+        ConfigurationError: if there is no such alignment; the message lists all.
     """
     try:
-        return Alignment.model_validate(_parts(text))
+        return Alignment.model_validate(_fields(text))
     except (ValueError, ValidationError) as error:
         names = ", ".join(policy for policy in Policy if policy != Policy.WINDOW)
         raise ConfigurationError(
@@ -139,10 +134,10 @@ def parse_alignment(text: str) -> Alignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledFrames:
-    """What alignment needs to know of the frames that are really sent.
+    """The times of the frames that are actually sent; none for a prompt without pictures.
 
-    `seconds` are their times and `indices` their numbers among the video's frames, both in
-    order; `fps` is the video's average rate. No frames (a prompt without pictures) is allowed.
+    `seconds` are their times and `indices` their numbers among the frames of the video, both
+    ascending. `fps` is the average frame rate of the video.
     """
 
     seconds: tuple[float, ...]
@@ -168,11 +163,11 @@ class SampledFrames:
 class AlignedLine:
     """One line of subtitles as a prompt shows it.
 
-    `frame` is the position in the frame set (from 0) that it belongs to, None when the policy
-    does not tie lines to frames. `cue` and `last_cue` are the numbers of the first and the
-    last cue it is made of (mostly the same one); None for lmms-eval's notice that a video has
-    no subtitles, and for a cue that only the published evaluator accepts. The times are those
-    of the cues (`vlmevalkit_interleaved`: of the frames).
+    `frame` is the position (from 0) in the frame set, or None if the policy does not assign
+    lines to frames. `cue` and `last_cue` are the numbers of the first and the last cue in the
+    line, which are often equal. They are None for lmms-eval's notice that a video has no
+    subtitles, and for a cue that only the published evaluator accepts. The times are those of
+    the cues, except for `vlmevalkit_interleaved`, where they are those of the frames.
     """
 
     frame: int | None
@@ -184,15 +179,15 @@ class AlignedLine:
 
     @property
     def is_notice(self) -> bool:
-        """Whether this says something about the subtitles and is none of them."""
+        """Whether this is a statement about the subtitles instead of a subtitle."""
         return self.frame is None and self.cue is None
 
 
 def align(alignment: Alignment, cues: CueFile | None, frames: SampledFrames) -> list[AlignedLine]:
-    """The lines of `cues` that go with `frames`; `cues` is None for a video without a file.
+    """The lines of `cues` that belong to `frames`; `cues` is None for a video without a file.
 
     Raises:
-        SubtitleError: when a published policy cannot read the file, as its evaluator could not.
+        SubtitleError: if the evaluator that a published policy reproduces cannot read the file.
     """
     if cues is None:
         return [_no_subtitles_notice(frames)] if alignment.policy in _LMMS_EVAL_POLICIES else []
@@ -215,7 +210,7 @@ def _line(cue: Cue, text: str) -> AlignedLine:
 
 
 def _spoken(cues: CueFile) -> list[AlignedLine]:
-    """Every line there is: the cues with text of an SRT file, the segments of a word file."""
+    """Every line of a file: the cues with text of an SRT file, the segments of a word file."""
     if cues.is_words:
         return _segments(cues.in_file_order)
     return [_line(cue, cue.text) for cue in cues.cues if cue.text]
@@ -225,14 +220,14 @@ def _spoken(cues: CueFile) -> list[AlignedLine]:
 
 
 def _full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
-    del frames  # every line, whatever is sent
+    del frames  # the policy does not depend on them
     return sorted(_spoken(cues), key=lambda line: line.start_seconds)
 
 
 def _within_window(
     cues: CueFile, frames: SampledFrames, before_ms: int, after_ms: int
 ) -> list[AlignedLine]:
-    """A line [start, end) counts at t when it is on screen in [t - before, t + after]."""
+    """The lines [start, end) that are on screen in [t - before, t + after] of a frame at t."""
     lines = _full(cues, frames)
     if not lines or not frames.seconds:
         return []
@@ -248,12 +243,12 @@ def _within_window(
 
 
 def _microseconds(seconds: Sequence[float]) -> NDArray[np.int64]:
-    """Whole numbers, so that a cue's end and a window's edge compare exactly."""
+    """Integers, so that the end of a cue and the edge of a window compare exactly."""
     return np.rint(np.asarray(seconds, dtype=np.float64) * 1e6).astype(np.int64)
 
 
-# The published v1 evaluators read the file in their own way: these functions give what each of
-# them takes for cues, in file order.
+# The published v1 evaluators each parse the file in their own way. The functions below return
+# what each of them considers the cues, in file order.
 
 
 def _require_utf8(cues: CueFile, evaluator: str) -> None:
@@ -264,20 +259,23 @@ def _require_utf8(cues: CueFile, evaluator: str) -> None:
         )
 
 
-# video-slicer, the official v1 script, and VLMEvalKit: the first cue of pysubs2 on screen.
+# video-slicer (the official v1 script) and VLMEvalKit: the first cue on screen, as pysubs2 reads
+# the file.
 
 
 def _first_on_screen(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     """Source: look4u-ok/video-slicer, slice_and_extract.py; VLMEvalKit, dataset/videomme.py."""
+    from pysubs2.time import frames_to_ms  # noqa: PLC0415 - needed by these policies only
+
     _require_utf8(cues, "pysubs2 in the official script and in VLMEvalKit")
     entries = _pysubs2_entries(cues)
     if not entries or not frames.indices:
         return []
     if frames.fps <= 0:
         raise SubtitleError(
-            f"frame rate {frames.fps}: this policy places frames by their number; use `window`"
+            f"frame rate {frames.fps}: this policy needs one to place frames; use `window`"
         )
-    times = np.array([round(index * (1000 / frames.fps)) for index in frames.indices])[:, None]
+    times = np.array([frames_to_ms(index, frames.fps) for index in frames.indices])[:, None]
     starts = np.array([round(entry.start_seconds * 1000) for entry in entries])
     ends = np.array([round(entry.end_seconds * 1000) for entry in entries])
     on_screen = (starts < times) & (ends > times)
@@ -290,44 +288,31 @@ def _first_on_screen(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
 
 
 def _pysubs2_entries(cues: CueFile) -> list[AlignedLine]:
-    """The cues as pysubs2 1.8 parses them, rows joined with a space.
+    """The cues as pysubs2 parses them, with the rows of each joined by a space.
 
-    It takes every line with two times for a timing line and all that follows for text.
+    pysubs2 takes every line with two timestamps as the start of a cue.
     """
-    blocks: list[tuple[int, list[tuple[str, ...]], list[str]]] = []
-    for place, line in enumerate(cues.raw.removesuffix("\n").split("\n"), 1):
-        times = _PYSUBS2_TIME.findall(line)
-        if len(times) == 2:
-            blocks.append((place, times, []))
-        elif blocks:
-            blocks[-1][2].append(line)
+    import pysubs2  # noqa: PLC0415
+    from pysubs2.formats.subrip import SubripFormat  # noqa: PLC0415
+
+    timing_lines = [
+        line
+        for line, text in enumerate(cues.raw.split("\n"), 1)
+        if len(SubripFormat.TIMESTAMP.findall(text)) == 2
+    ]
+    events = pysubs2.SSAFile.from_string(cues.raw, format_="srt")
     numbers = {cue.line: cue.number for cue in cues.cues}
     return [
         AlignedLine(
             frame=None,
-            cue=numbers.get(place),
-            last_cue=numbers.get(place),
-            start_seconds=_pysubs2_milliseconds(*times[0]) / 1000,
-            end_seconds=_pysubs2_milliseconds(*times[1]) / 1000,
-            text=_pysubs2_text(rows),
+            cue=numbers.get(line),
+            last_cue=numbers.get(line),
+            start_seconds=event.start / 1000,
+            end_seconds=event.end / 1000,
+            text=event.text.replace("\\N", " "),
         )
-        for place, times, rows in blocks
+        for line, event in zip(timing_lines, events, strict=True)
     ]
-
-
-def _pysubs2_milliseconds(hours: str, minutes: str, seconds: str, fraction: str) -> int:
-    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
-    return whole * 1000 + int(fraction.ljust(3, "0"))
-
-
-def _pysubs2_text(rows: Sequence[str]) -> str:
-    """`<i>` becomes `{\\i1}`, other tags go; a number in the last row is taken for an index."""
-    *above, last = rows or [""]
-    if above and not "".join(above).strip() and last.strip().isdecimal():
-        return ""
-    text = _PYSUBS2_INDEX.sub("", "\n".join(rows).strip())
-    text = _PYSUBS2_STYLES.sub(lambda tag: f"{{\\{tag[2]}{0 if tag[1] else 1}}}", text)
-    return _PYSUBS2_OTHER_TAGS.sub("", text).replace("\n", " ").replace("\\N", " ")
 
 
 # lmms-eval. Source: lmms_eval/tasks/videomme/utils.py.
@@ -342,7 +327,7 @@ def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     ends = np.array([int(entry.end_seconds * frames.fps) for entry in entries])
     at_frame, of_entry = np.nonzero((starts <= indices) & (indices < ends))
     first_frame = dict(zip(of_entry[::-1].tolist(), at_frame[::-1].tolist(), strict=True))
-    # A plain set, filled in this order: lmms-eval lists its lines in the order that results.
+    # lmms-eval lists its lines in the order of a plain set that is filled in this order.
     order = list(set(of_entry.tolist()))
     tagged = [(place, _LMMS_EVAL_TAG.search(entries[place].text)) for place in order]
     return [
@@ -353,7 +338,7 @@ def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
 
 
 def _lmms_eval_entries(cues: CueFile) -> list[AlignedLine]:
-    """The cues as lmms-eval parses them; two with the same times are one, with the later text."""
+    """The cues as lmms-eval parses them. Of two with equal times only the later text remains."""
     _require_utf8(cues, "lmms-eval")
     numbers = {cue.line: cue.number for cue in cues.cues}
     entries: dict[tuple[float, float], AlignedLine] = {}
@@ -388,21 +373,21 @@ def _lmms_eval_seconds(text: str) -> float:
 
 
 def _lmms_eval_full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
-    del frames  # all rows, whatever is sent
+    del frames  # the policy does not depend on them
     _require_utf8(cues, "lmms-eval")
     rows = cues.raw.split("\n")
-    held = cues.in_file_order
-    ends = [*(cue.line - 1 for cue in held[1:]), len(rows)]
+    ordered = cues.in_file_order
+    ends = [*(cue.line - 1 for cue in ordered[1:]), len(rows)]
     tagged = (
         (cue, _LMMS_EVAL_TAG.search(row))
-        for cue, end in zip(held, ends, strict=False)
+        for cue, end in zip(ordered, ends, strict=False)
         for row in rows[cue.line : end]
     )
     return [_line(cue, match[1]) for cue, match in tagged if match]
 
 
 def _no_subtitles_notice(frames: SampledFrames) -> AlignedLine:
-    """What lmms-eval lists for a video without a subtitle file."""
+    """The line that lmms-eval lists for a video without a subtitle file."""
     return AlignedLine(
         frame=None,
         cue=None,
@@ -417,7 +402,7 @@ def _no_subtitles_notice(frames: SampledFrames) -> AlignedLine:
 
 
 def _concatenated(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
-    del frames  # all words, whatever is sent
+    del frames  # the policy does not depend on them
     return _spoken(cues)
 
 
@@ -436,15 +421,15 @@ def _vlmevalkit_interleaved(cues: CueFile, frames: SampledFrames) -> list[Aligne
     next_seconds = _next_seconds(frames)
     lines: list[AlignedLine] = []
     for frame in np.flatnonzero(spoken.any(axis=1)).tolist():
-        held = [words[place] for place in np.flatnonzero(spoken[frame]).tolist()]
+        between = [words[place] for place in np.flatnonzero(spoken[frame]).tolist()]
         lines.append(
             AlignedLine(
                 frame=frame,
-                cue=held[0].number,
-                last_cue=held[-1].number,
+                cue=between[0].number,
+                last_cue=between[-1].number,
                 start_seconds=frames.seconds[frame],
                 end_seconds=next_seconds[frame],
-                text=" ".join(word.text for word in held),
+                text=" ".join(word.text for word in between),
             )
         )
     return lines
@@ -453,7 +438,7 @@ def _vlmevalkit_interleaved(cues: CueFile, frames: SampledFrames) -> list[Aligne
 def _spoken_between(
     spoken: Sequence[Cue] | Sequence[AlignedLine], frames: SampledFrames
 ) -> NDArray[np.bool_]:
-    """[frame, place]: whether `spoken[place]` is heard from a frame until the next one."""
+    """An array [frame, place]: whether `spoken[place]` is spoken between a frame and the next."""
     starts = np.array([item.start_seconds for item in spoken], dtype=np.float64)
     ends = np.array([item.end_seconds for item in spoken], dtype=np.float64)
     since = np.array(frames.seconds, dtype=np.float64)[:, None]
@@ -462,12 +447,12 @@ def _spoken_between(
 
 
 def _next_seconds(frames: SampledFrames) -> list[float]:
-    """The time of the next frame for each frame; the end of the video for the last one."""
+    """The time of the next frame for each frame, or the end of the video for the last one."""
     return [*frames.seconds[1:], frames.video_end_seconds][: len(frames.seconds)]
 
 
 def _segments(words: Sequence[Cue]) -> list[AlignedLine]:
-    """Words grouped to what is said in one breath; joined with spaces they are all words."""
+    """The words grouped into segments that are separated by pauses."""
     groups: list[list[Cue]] = []
     for word in words:
         if groups and not _begins_segment(groups[-1][-1], word):
@@ -493,12 +478,12 @@ def _begins_segment(previous: Cue, word: Cue) -> bool:
     return gap > SEGMENT_GAP_SECONDS or (ends_sentence and gap > SENTENCE_GAP_SECONDS)
 
 
-def _parts(name: str) -> dict[str, Any]:
+def _fields(name: str) -> dict[str, Any]:
     match = _WINDOW_NAME.fullmatch(name)
     if match is None:
         return {"policy": name}
-    given = {"before_ms": match[1], "after_ms": match[2]}
-    return {"policy": Policy.WINDOW} | {key: int(ms) for key, ms in given.items() if ms}
+    written = {"before_ms": match[1], "after_ms": match[2]}
+    return {"policy": Policy.WINDOW} | {key: int(ms) for key, ms in written.items() if ms}
 
 
 _LMMS_EVAL_POLICIES = frozenset({Policy.LMMS_EVAL, Policy.LMMS_EVAL_FULL})

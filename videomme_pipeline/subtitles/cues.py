@@ -1,7 +1,7 @@
-"""Cues: what is said and when, read from SRT files (v1) and word files (v2).
+"""Cues: the subtitle lines and their times, read from SRT files (v1) and word files (v2).
 
-Real subtitle files are damaged in many ways; what can be read is read, what cannot is counted
-and named. Which cue goes with which frame is decided in `align`.
+Real subtitle files are damaged in many ways. Every readable cue is read; the others are counted
+and reported. Which cue belongs to which frame is decided in `align`.
 """
 
 import codecs
@@ -19,7 +19,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import SubtitleError
 
-# UTF-32 first: its little-endian mark begins with the one of UTF-16.
+# UTF-32 comes first: its little-endian mark starts with that of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -43,11 +43,11 @@ _NON_ASCII_RUN = re.compile(rb"[\x80-\xff]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cue:
-    """One subtitle line (SRT) or one word (v2) and when it is on screen, end excluded.
+    """One subtitle (SRT) or one word (v2), and the time it is on screen, end excluded.
 
-    `number` is its place in the file, from 0, broken cues counted; `line` is the number of its
-    timing line (or of the word's line), from 1. `text` is what a person reads, on one line; ""
-    for a cue that shows nothing. A word's text is as published.
+    `number` is its position in the file from 0, including broken cues. `line` is the number of
+    its timing line (or of the word's line) from 1. `text` is the visible text on one line, ""
+    for a cue that shows nothing. The text of a word is as published.
     """
 
     number: int
@@ -56,18 +56,15 @@ class Cue:
     end_seconds: float
     text: str
 
-    def covers(self, seconds: float) -> bool:
-        return self.start_seconds <= seconds < self.end_seconds
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CueFile:
-    """All cues of one file that can be read, in time order (equal times: in file order).
+    """All readable cues of one file in order of time (equal times: in file order).
 
-    `problems` says for each of the `skipped` cues where it stands and what is wrong with it.
-    `raw` is the decoded text of an SRT file with "\\n" line ends, tags and all: the published
-    evaluators read that in their own way. It is "" for a word file. `is_words` tells a word
-    file (v2) from an SRT file (v1).
+    `problems` describes each of the `skipped` cues: its line, and what is wrong with it. `raw`
+    is the decoded text of an SRT file with "\\n" line ends and all tags, for the policies that
+    reproduce how published evaluators parse it; "" for a word file. `is_words` is True for a
+    word file (v2) and False for an SRT file (v1).
     """
 
     cues: tuple[Cue, ...]
@@ -83,10 +80,10 @@ class CueFile:
 
 
 def read_subtitles(path: Path | UPath) -> CueFile:
-    """The cues of `path`: a word file when it ends in `.jsonl`, else an SRT file.
+    """The cues of `path`: a word file if it ends in `.jsonl`, else an SRT file.
 
     Raises:
-        SubtitleError: when the file cannot be opened or no cue of it can be read.
+        SubtitleError: if the file cannot be opened or none of its cues can be read.
     """
     try:
         data = path.read_bytes()
@@ -98,17 +95,17 @@ def read_subtitles(path: Path | UPath) -> CueFile:
 
 
 def read_srt(data: bytes) -> CueFile:
-    """The cues of an SRT file, in whatever state it is.
+    """The cues of an SRT file, which may be damaged.
 
-    A cue begins at its timing line and ends before the next one, so neither extra blank lines
-    nor a missing index split or lose text. `pysrt` parses each cue; what it would read wrongly
-    without saying so is put right before: it takes "-00:00:01" for plus one second, ",5" for
-    five milliseconds and a letter for zero. A negative time counts as 0. A cue whose timing
-    cannot be read, or that ends before it starts, is skipped and named in `problems`. Bytes
-    that are not Unicode are read as GBK or Latin-1 (Windows-1252).
+    A cue starts at its timing line and ends before the next one, so that neither extra blank
+    lines nor a missing index split or lose text. `pysrt` parses each cue, after corrections for
+    what it silently reads wrong: it reads "-00:00:01" as plus one second, ",5" as five
+    milliseconds and a letter as zero. A negative time counts as 0. A cue whose timing cannot be
+    read, or that ends before it starts, is skipped and listed in `problems`. Bytes that are not
+    Unicode are read as GBK or Latin-1 (Windows-1252).
 
     Raises:
-        SubtitleError: when there is text but not one cue that can be read.
+        SubtitleError: if there is text but no readable cue.
     """
     raw, encoding = _decode(data)
     cues: list[Cue] = []
@@ -124,12 +121,12 @@ def read_srt(data: bytes) -> CueFile:
 
 
 def read_words(data: bytes) -> CueFile:
-    """The words of a v2 subtitle file: one `{"text", "start_time", "end_time"}` a line, seconds.
+    """The words of a v2 subtitle file: one `{"text", "start_time", "end_time"}` per line, seconds.
 
-    Text stays as it is. A line that is not such an object is skipped and named in `problems`.
+    Text is not changed. A line that is not such an object is skipped and listed in `problems`.
 
     Raises:
-        SubtitleError: when there is text but not one word that can be read.
+        SubtitleError: if there is text but no readable word.
     """
     raw, encoding = _decode(data)
     words: list[Cue] = []
@@ -161,11 +158,11 @@ def _cue_file(
 
 def _nothing_read(kind: str, example: str, problems: list[str]) -> str:
     found = problems[0] if problems else f"no line like {example}"
-    return f"not one cue can be read as {kind} ({found}); fetch the file again or remove it"
+    return f"no cue can be read as {kind} ({found}); fetch the file again or remove it"
 
 
 def _decode(data: bytes) -> tuple[str, str]:
-    """Text with "\\n" line ends, and the name of the encoding it was read in."""
+    """The text with "\\n" line ends, and the name of its encoding."""
     for encoding, errors in _encodings(data):
         try:
             text = data.decode(encoding, errors)
@@ -177,9 +174,9 @@ def _decode(data: bytes) -> tuple[str, str]:
 
 
 def _encodings(data: bytes) -> Iterator[tuple[str, str]]:
-    """Encoding and error handling to try, most certain first; the last one reads any bytes."""
+    """Pairs of encoding and error handling to try, in this order; the last accepts any bytes."""
     yield from ((encoding, "strict") for mark, encoding in _MARKS if data.startswith(mark))
-    # Without a mark, UTF-16 still shows: every second byte of its ASCII part is 0.
+    # UTF-16 without a mark: every second byte of its ASCII part is 0.
     head = data[:200]
     if 4 * head[1::2].count(0) > len(head):
         yield "utf-16-le", "strict"
@@ -195,23 +192,24 @@ def _encodings(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _is_damaged_utf8(data: bytes) -> bool:
-    """Whether nearly all non-ASCII text is UTF-8, so that a few broken bytes are damage."""
+    """Whether nearly all non-ASCII text is UTF-8, so that the few other bytes are damage."""
     text = data.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     return 4 * broken < sum(not character.isascii() for character in text) - broken
 
 
 def _looks_like_gbk(data: bytes) -> bool:
-    """Chinese characters are pairs of non-ASCII bytes; accented letters stand alone.
+    """Whether most runs of non-ASCII bytes are even: Chinese characters are pairs of such bytes,
+    accented letters are single ones.
 
-    General detectors need far more text than a short subtitle file has.
+    General detectors need far more text than a short subtitle file contains.
     """
     runs = [len(run) for run in _NON_ASCII_RUN.findall(data)]
     return 2 * sum(length % 2 == 0 for length in runs) > len(runs)
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[int, re.Match[str] | None, list[str]]]:
-    """Line number from 1, timing (None: cannot be read) and rows of each cue."""
+    """Line number (from 1), timing (None if unreadable) and rows of each cue."""
     timings = [
         (place, timing)
         for place, line in enumerate(lines)
@@ -226,8 +224,8 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, re.Match[str] | None, list[
 def _without_index(rows: list[str]) -> list[str]:
     """`rows` without the index of the cue that follows.
 
-    A number is that index when it stands right before the timing line or after a blank line.
-    A number anywhere else is spoken.
+    A number is an index directly before the timing line or after a blank line. Anywhere else it
+    is spoken text.
     """
     last = next((place for place in reversed(range(len(rows))) if rows[place].strip()), None)
     if last is None or not _INDEX.fullmatch(rows[last]):
@@ -242,7 +240,7 @@ def _srt_cue(number: int, place: int, timing: re.Match[str] | None, rows: list[s
         raise ValueError("its timing cannot be read")
     parts = timing.groups("")
     start, end = _time(*parts[:5]), _time(*parts[5:])
-    # The blank row: pysrt refuses a cue without any.
+    # The blank row is for pysrt, which rejects a cue without rows.
     item = pysrt.SubRipItem.from_lines([f"{start} --> {end}", *rows, ""])
     if item.end.ordinal < item.start.ordinal or parts[5]:
         raise ValueError(f"it ends before it starts: {timing[0]!r}")
@@ -256,14 +254,14 @@ def _srt_cue(number: int, place: int, timing: re.Match[str] | None, rows: list[s
 
 
 def _time(sign: str, hours: str, minutes: str, seconds: str, fraction: str) -> str:
-    """A time as SRT defines it: with hours, three decimals, not below zero."""
+    """A time as SRT defines it: with hours and three decimals, not negative."""
     if sign:
         return "00:00:00,000"
     return f"{hours or '00'}:{minutes}:{seconds},{fraction.ljust(3, '0')}"
 
 
 def _plain_text(markup: str) -> str:
-    """What a person reads: no tags, entities resolved, one line."""
+    """The visible text on one line, without tags, with entities resolved."""
     text = _OVERRIDE_SPACE.sub(" ", _OVERRIDE_TAG.sub("", markup))
     text = _STYLE_TAG.sub("", _BREAK_TAG.sub(" ", text))
     return " ".join(html.unescape(text).translate(_INVISIBLE).split())
@@ -273,7 +271,7 @@ def _word(number: int, place: int, line: str) -> Cue:
     try:
         entry: Any = json.loads(line)
         text, start, end = entry["text"], float(entry["start_time"]), float(entry["end_time"])
-        text.encode()  # JSON can hold half a character, a table cannot
+        text.encode()  # JSON may contain a lone surrogate, a table may not
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{line.strip()[:80]!r} cannot be read") from error
     if not (math.isfinite(start) and math.isfinite(end)) or end < start:
