@@ -1,18 +1,17 @@
 """The only assembly: each benchmark that is set up gets its chain, and all share the results."""
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Any, cast
 
 import dagster as dg
 
 from assets.dagster_internals.events import output_without_event
-from assets.partitions import Cell
+from assets.dagster_internals.slots import within_step
 from assets.planning.freshness import newest_event, recorded_versions
-from assets.resources import Benchmark, Project, open_project
-from assets.stages.base import DATA_VERSION_TAG, BenchmarkStage, SharedStage, Stage, refresh
+from assets.stages.base import DATA_VERSION_TAG, AnyStage, BenchmarkStage, SharedStage, refresh
 from assets.stages.checks import completeness_check, is_complete, partition_checks
 from assets.stages.frames import Frames
-from assets.stages.nightly import night_asset, read_nightly, tracked_evaluations
+from assets.stages.nightly import night_asset, nightly_key
 from assets.stages.prompts import Prompts
 from assets.stages.questions import Questions
 from assets.stages.reports import ReportPage
@@ -26,9 +25,12 @@ from assets.triggers.jobs import refresh_job
 from assets.triggers.retention import retention_job
 from assets.triggers.schedules import leaderboard_freshness, nightly_job, schedules
 from assets.triggers.sensors import results_after_nights, sensors
+from videomme_pipeline.project.nightly import read_nightly, tracked_evaluations
+from videomme_pipeline.project.partitions import WHOLE
+from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.rows import arrow_schema
 
-CHAIN: tuple[type[BenchmarkStage], ...] = (
+CHAIN: tuple[type[BenchmarkStage[Any]], ...] = (
     Questions,
     Videos,
     Frames,
@@ -46,24 +48,24 @@ NO_VALUE = cast("dg.DagsterType", dg.Nothing)
 marker `Nothing` where its signature names a type.)"""
 
 
-def chain(benchmark: Benchmark) -> list[BenchmarkStage]:
-    """The stages of one benchmark, in order; those that no evaluation needs are left out."""
-    stages = [stage(benchmark) for stage in CHAIN]
+def chain(project: Project, benchmark: str) -> list[BenchmarkStage[Any]]:
+    """The stages of one benchmark, in order, without those that no evaluation needs."""
+    stages = [stage(project, benchmark) for stage in CHAIN]
     return [
         stage
         for stage in stages
-        if stage.variant_dimension is None or benchmark.partitions.variants(stage.variant_dimension)
+        if stage.variant_dimension is None or stage.graph.variants(stage.variant_dimension)
     ]
 
 
-def steps(project: Project) -> dict[str, list[Stage]]:
-    """Every stage of the project by name, in an order in which all can be made."""
-    held: dict[str, list[Stage]] = {stage.name: [] for stage in CHAIN}
-    for benchmark in project.benchmarks.values():
-        for stage in chain(benchmark):
-            held[stage.name].append(stage)
-    held |= {stage.name: [stage(project)] for stage in (Warehouse, ReportPage)}
-    return {name: stages for name, stages in held.items() if stages}
+def steps(project: Project) -> dict[str, list[AnyStage]]:
+    """Every stage of the project by name, upstream first."""
+    by_name: dict[str, list[AnyStage]] = {stage.name: [] for stage in CHAIN}
+    for benchmark in project.benchmarks:
+        for stage in chain(project, benchmark):
+            by_name[stage.name].append(stage)
+    by_name |= {stage.name: [stage(project)] for stage in (Warehouse, ReportPage)}
+    return {name: stages for name, stages in by_name.items() if stages}
 
 
 def build_definitions(project: Project) -> dg.Definitions:
@@ -72,7 +74,7 @@ def build_definitions(project: Project) -> dg.Definitions:
     stages = [stage for members in by_step.values() for stage in members]
     keys = {stage.asset_key for stage in stages}
     nightly, tracked = read_nightly(project.configuration), tracked_evaluations(project)
-    nights = [night.asset_key for night in tracked]
+    nights = [nightly_key(evaluation) for evaluation in tracked]
     refresh_stale, nightly_jobs = refresh_job(by_step, project), nightly_job(tracked)
     return dg.Definitions(
         assets=[
@@ -80,7 +82,7 @@ def build_definitions(project: Project) -> dg.Definitions:
                 _asset(stage, keys, nights, leaderboard_freshness(nightly), project)
                 for stage in stages
             ),
-            *(night_asset(night) for night in tracked),
+            *(night_asset(evaluation) for evaluation in tracked),
         ],
         jobs=[refresh_stale, retention_job, *nightly_jobs],
         schedules=schedules(nightly, nightly_jobs),
@@ -94,7 +96,7 @@ def build_definitions(project: Project) -> dg.Definitions:
 
 
 def _asset(
-    stage: Stage,
+    stage: AnyStage,
     known: set[dg.AssetKey],
     nights: Sequence[dg.AssetKey],
     freshness: dg.FreshnessPolicy | None,
@@ -132,17 +134,21 @@ def _asset(
     ) -> Iterator[
         dg.AssetMaterialization | dg.MaterializeResult[None] | dg.AssetCheckResult | dg.Output[None]
     ]:
-        asked = [stage.cell(key) for key in context.partition_keys] if partitions else [Cell()]
-        several = len(asked) > 1
-        with project.within(context, takes_machine=stage.takes_machine):
-            stage.look_again()
+        requested = (
+            [stage.parse_partition(key) for key in context.partition_keys]
+            if partitions
+            else [WHOLE]
+        )
+        several = len(requested) > 1
+        with within_step(project, context, takes_machine=stage.takes_machine):
+            stage.invalidate()
             recorded = recorded_versions(context.instance, stage)
-            seen = newest_event(context.instance)
+            newest = newest_event(context.instance)
             failed_before = stage.failures.read()
-            for event in refresh(stage, asked, recorded, seen, report_fresh=True):
+            for event in refresh(stage, requested, recorded, newest, report_fresh=True):
                 yield event if several else _result(event)
         stage.announce(context.instance)
-        for evaluation in partition_checks(stage, asked, failed_before):
+        for evaluation in partition_checks(stage, requested, failed_before):
             context.log_event(evaluation)
         yield is_complete(stage)
         if several:
@@ -165,7 +171,7 @@ def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
     )
 
 
-def _column_schema(stage: Stage) -> dg.TableSchema | None:
+def _column_schema(stage: AnyStage) -> dg.TableSchema | None:
     if stage.row_class is None:
         return None
     return dg.TableSchema(

@@ -13,6 +13,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.store import publish
+from videomme_pipeline.videos.integrity import Finding, Verdict
 
 DEFAULT_HOME = ".dagster"
 HOME_VARIABLE = "DAGSTER_HOME"
@@ -59,3 +60,15 @@ def _postgres_settings(url: str | None) -> str:
             "pip install 'videomme-pipeline[postgres]'"
         )
     return f"\nstorage:\n  postgres:\n    postgres_url:\n      env: {POSTGRES_VARIABLE}\n"
+
+
+def check_instance() -> Finding:
+    """Open the instance and count its runs, for `videomme doctor`."""
+    try:
+        with open_instance() as instance:
+            runs = instance.get_runs_count()
+    except Exception as error:  # noqa: BLE001 - whatever the storage raises is the finding
+        return Finding(check="dagster", verdict=Verdict.FAILED, message=f"no instance: {error}")
+    return Finding(
+        check="dagster", verdict=Verdict.OK, message=f"{runs} runs in {os.environ[HOME_VARIABLE]}"
+    )

@@ -1,61 +1,28 @@
-"""The partitions of a benchmark's chain, and which parents each one has.
+"""Dagster's partitions of a benchmark's stages, and the parents of each partition.
 
-Videos are a dynamic dimension (they come with the annotations). Samplings, tracks and evaluations
-are static (they come from the configuration files), since only static dimensions can be mapped
-onto each other exactly. An evaluation that takes no frames, or no subtitles, has no parent there.
+Videos are a dynamic dimension, since they come with the annotations. Samplings, tracks and
+evaluations are static, since they come from the configuration files and only static dimensions
+can be mapped onto each other exactly. An evaluation without frames or subtitles has no parent
+there.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 
 import dagster as dg
 
 from videomme_pipeline.evaluation import Evaluation
-
-
-class Dimension(StrEnum):
-    """What a partition can be keyed by. In keys of two, Dagster sorts them by name."""
-
-    VIDEO = "video"
-    SAMPLING = "sampling"
-    TRACK = "track"
-    EVALUATION = "evaluation"
-
-
-DIMENSIONS: Mapping[str, frozenset[Dimension]] = {
-    "questions": frozenset(),
-    "videos": frozenset({Dimension.VIDEO}),
-    "frames": frozenset({Dimension.VIDEO, Dimension.SAMPLING}),
-    "subtitles": frozenset({Dimension.VIDEO, Dimension.TRACK}),
-    "prompts": frozenset({Dimension.VIDEO, Dimension.EVALUATION}),
-    "responses": frozenset({Dimension.VIDEO, Dimension.EVALUATION}),
-    "scores": frozenset({Dimension.EVALUATION}),
-}
-"""What the partitions of each stage of a chain are keyed by."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Cell:
-    """One partition: a video, a variant (a sampling, track or evaluation), both or neither."""
-
-    video: str | None = None
-    variant: str | None = None
-
-
-def variant_of(evaluation: Evaluation, dimension: Dimension) -> str | None:
-    """The variant of `dimension` that an evaluation uses; None where it uses none."""
-    match dimension:
-        case Dimension.SAMPLING:
-            return evaluation.sampling_name if evaluation.sampling else None
-        case Dimension.TRACK:
-            return evaluation.track_name
-        case Dimension.EVALUATION:
-            return evaluation.name
-        case Dimension.VIDEO:
-            raise ValueError("an evaluation uses all videos of its benchmark")
+from videomme_pipeline.project.partitions import (
+    Dimension,
+    Partition,
+    partition_of,
+    variant_in,
+    variant_of,
+    video_of,
+)
+from videomme_pipeline.project.state import BenchmarkState
 
 
 @dataclass(frozen=True)
@@ -66,20 +33,28 @@ class Partitions:
     samplings: tuple[str, ...]
     evaluations: tuple[Evaluation, ...]
 
+    @classmethod
+    def of(cls, benchmark: BenchmarkState) -> "Partitions":
+        return cls(
+            benchmark=benchmark.name,
+            samplings=tuple(benchmark.samplings),
+            evaluations=tuple(benchmark.evaluations.values()),
+        )
+
     @property
     def videos_name(self) -> str:
-        """The name under which Dagster keeps the video keys of this benchmark."""
+        """Dagster's name of the dynamic partitions of this benchmark's videos."""
         return f"{self.benchmark}_videos"
 
     def variants(self, dimension: Dimension) -> tuple[str, ...]:
         """Every variant of a static dimension, sorted."""
         if dimension is Dimension.SAMPLING:
             return tuple(sorted(self.samplings))
-        used = (variant_of(evaluation, dimension) for evaluation in self.evaluations)
+        used = (variant_in(evaluation, dimension) for evaluation in self.evaluations)
         return tuple(sorted({variant for variant in used if variant}))
 
     def definition(self, dimensions: frozenset[Dimension]) -> dg.PartitionsDefinition[str] | None:
-        """The definition over `dimensions`; None for none."""
+        """The definition over `dimensions`, or None if there are none."""
         parts: dict[str, dg.PartitionsDefinition[str]] = {
             dimension.value: self._single(dimension) for dimension in sorted(dimensions)
         }
@@ -90,7 +65,7 @@ class Partitions:
     def parent(
         self, variant: str | None, dimension: Dimension | None, above: Dimension
     ) -> str | None:
-        """The variant of `above` that a variant of `dimension` is made from; None without one."""
+        """The variant of `above` that a variant of `dimension` is built from, or None."""
         if dimension is None or variant is None:
             return None
         return self._parents[dimension, above].get(variant)
@@ -101,9 +76,9 @@ class Partitions:
         variants = [dimension for dimension in Dimension if dimension is not Dimension.VIDEO]
         return {
             (below, above): {
-                child: variant_of(evaluation, above)
+                child: variant_in(evaluation, above)
                 for evaluation in reversed(self.evaluations)
-                if (child := variant_of(evaluation, below))
+                if (child := variant_in(evaluation, below))
             }
             for below in variants
             for above in variants
@@ -112,9 +87,9 @@ class Partitions:
     def mapping(
         self, upstream: frozenset[Dimension], downstream: frozenset[Dimension]
     ) -> dg.PartitionMapping | None:
-        """Which upstream partitions a downstream partition has as parents.
+        """The upstream partitions that a downstream partition is built from.
 
-        None where Dagster's own default (identity, or all of them) is the right one.
+        None if Dagster's default (identity, or all partitions) is right.
         """
         if not upstream or not downstream or upstream == downstream:
             return None
@@ -140,24 +115,25 @@ class Partitions:
     def _children(self, above: Dimension, below: Dimension) -> dict[str, set[str]]:
         children: dict[str, set[str]] = defaultdict(set)
         for evaluation in self.evaluations:
-            parent, child = variant_of(evaluation, above), variant_of(evaluation, below)
+            parent, child = variant_in(evaluation, above), variant_in(evaluation, below)
             if parent and child:
                 children[parent].add(child)
         return dict(children)
 
 
-def partition_key(cell: Cell, variant_dimension: Dimension | None) -> str | None:
-    """Dagster's spelling of a cell; None for an asset without partitions."""
-    if cell.video is None or cell.variant is None or variant_dimension is None:
-        return cell.video or cell.variant
-    return dg.MultiPartitionKey({"video": cell.video, variant_dimension.value: cell.variant})
+def partition_key(partition: Partition, variant_dimension: Dimension | None) -> str | None:
+    """Dagster's key of a partition, or None for an asset without partitions."""
+    video, variant = video_of(partition), variant_of(partition)
+    if video is None or variant is None or variant_dimension is None:
+        return video or variant
+    return dg.MultiPartitionKey({"video": video, variant_dimension.value: variant})
 
 
-def cell_of(key: str, variant_dimension: Dimension | None, *, per_video: bool) -> Cell:
-    """The cell that Dagster spells `key`: "uniform_n-16|001" is a sampling and a video."""
+def parse_key(key: str, variant_dimension: Dimension | None, *, per_video: bool) -> Partition:
+    """The partition of Dagster's key: "uniform_n-16|001" is a sampling and a video."""
     if not per_video:
-        return Cell(variant=key)
+        return partition_of(variant=key)
     if variant_dimension is None:
-        return Cell(video=key)
-    variant, _, video = key.partition("|")  # Dagster sorts by name, and "video" is the last
-    return Cell(video=video, variant=variant)
+        return partition_of(video=key)
+    variant, _, video = key.partition("|")  # Dagster sorts dimensions by name; "video" is last
+    return partition_of(video=video, variant=variant)

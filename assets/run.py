@@ -8,14 +8,15 @@ import dagster as dg
 
 from assets.dagster_internals.processes import end_dead_runs
 from assets.definitions import build_definitions, steps
-from assets.partitions import Cell
 from assets.planning.freshness import Freshness, PartitionState, failed_attempts, plan
-from assets.resources import Project
-from assets.stages.base import Stage
-from assets.stages.nightly import NIGHTLY_FILE, tracked_evaluations
+from assets.stages.base import AnyStage
+from assets.stages.nightly import nightly_key, nightly_partitions
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from assets.triggers.schedules import NIGHTLY_JOB
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.project.nightly import NIGHTLY_FILE, tracked_evaluations
+from videomme_pipeline.project.partitions import Partition
+from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.nightly.assess import Assessment
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -23,28 +24,28 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
-    """What one call did: how many partitions of each asset it made, and those still not fresh.
+    """The result of a refresh: how many partitions of each asset were built, and what is not fresh.
 
-    `run_id` is None when there was nothing to do; `stopped_by` says how to go on when the money
+    `run_id` is None if there was nothing to do. `stopped_by` says how to continue if the money
     for models was used up.
     """
 
     run_id: str | None
-    made: Counter[str]
-    behind: list[PartitionState]
+    built: Counter[str]
+    not_fresh: list[PartitionState]
     stopped_by: str | None = None
 
 
 def plan_project(
     project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str] | None = None
 ) -> list[PartitionState]:
-    """Where every partition stands, upstream first.
+    """The state of every partition, upstream first.
 
-    With `evaluations`, only the partitions that these need are looked at.
+    With `evaluations`, only of the partitions that these need.
     """
+    for benchmark in project.benchmarks.values():
+        benchmark.invalidate()
     stages = [stage for members in steps(project).values() for stage in members]
-    for stage in stages:
-        stage.look_again()
     return plan(stages, instance, evaluations)
 
 
@@ -56,27 +57,27 @@ def refresh_project(
 ) -> Refreshed:
     """Bring these evaluations, and the results over all, up to date in one run.
 
-    No run is started when nothing is stale. With `max_cost_dollars` no model is asked any more
-    when the run has spent so much; what was asked is kept, and the next run asks the rest.
+    Starts no run if nothing is stale. With `max_cost_dollars`, the run stops sending requests
+    once it has spent this much; answers are kept, and the next run resumes.
     """
     end_dead_runs(instance)
     states = plan_project(project, instance, evaluations)
-    if not _behind(states) and not _shown_as_failed(states, instance):
-        return Refreshed(run_id=None, made=Counter(), behind=[])
+    if not _not_fresh(states) and not _shown_as_failed(states, instance):
+        return Refreshed(run_id=None, built=Counter(), not_fresh=[])
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     result = job.execute_in_process(
         instance=instance, run_config=run_config(evaluations, max_cost_dollars) | QUIET
     )
     return Refreshed(
         run_id=result.run_id,
-        made=made_by(instance, result.run_id),
-        behind=_behind(plan_project(project, instance, evaluations)),
+        built=built_by(instance, result.run_id),
+        not_fresh=_not_fresh(plan_project(project, instance, evaluations)),
         stopped_by=project.spending.stopped_by,
     )
 
 
-def made_by(instance: dg.DagsterInstance, run_id: str) -> Counter[str]:
-    """How many partitions of each asset a run materialized."""
+def built_by(instance: dg.DagsterInstance, run_id: str) -> Counter[str]:
+    """The number of partitions that a run materialized, by asset."""
     records = instance.get_records_for_run(
         run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
     ).records
@@ -86,48 +87,53 @@ def made_by(instance: dg.DagsterInstance, run_id: str) -> Counter[str]:
     )
 
 
-def run_night(
-    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str], night: str
+def run_nightly(
+    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str], date: str
 ) -> list[Assessment]:
-    """Ask a night of these tracked evaluations (none named: all), and bring the results up to date.
+    """Run these tracked evaluations (without names: all) for a date, and update the results.
 
     Raises:
-        ConfigurationError: when one is not tracked, or there can be no such night.
-        NotReadyError: when one has no baseline; nothing is asked then.
+        ConfigurationError: if one is not tracked, or the date is before the first nightly run or
+            in the future.
+        NotReadyError: if one has no baseline; nothing is asked then.
     """
-    tracked = {held.evaluation.name: held for held in tracked_evaluations(project)}
-    unknown = [name for name in evaluations if name not in tracked]
-    if unknown or not tracked:
-        raise ConfigurationError(
-            f"{', '.join(unknown) or 'no evaluation'} is tracked; name it under `evaluations` in "
-            f"{project.configuration.folder / NIGHTLY_FILE}"
-        )
+    tracked = {tracked.evaluation.name: tracked for tracked in tracked_evaluations(project)}
+    file = project.configuration.folder / NIGHTLY_FILE
+    if not tracked:
+        raise ConfigurationError(f"{file}: no evaluation is tracked; name one under `evaluations`")
+    for name in evaluations:
+        if name not in tracked:
+            raise ConfigurationError(
+                f"evaluation {name} is not tracked; add it under `evaluations` in {file}"
+            )
     chosen = [tracked[name] for name in evaluations or tracked]
-    if night not in chosen[0].partitions_def.get_partition_keys():
+    nightly = chosen[0].nightly
+    if date not in nightly_partitions(nightly).get_partition_keys():
         raise ConfigurationError(
-            f"no night {night}: nights go from {chosen[0].nightly.since} (`since`) to today"
+            f"no nightly run on {date}: choose a date from {nightly.since} (`since` in {file}) "
+            "to today"
         )
-    for held in chosen:
-        held.baseline()
+    for evaluation in chosen:
+        evaluation.baseline()
     job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
     job.execute_in_process(
         instance=instance,
-        partition_key=night,
-        asset_selection=[held.asset_key for held in chosen],
+        partition_key=date,
+        asset_selection=[nightly_key(evaluation) for evaluation in chosen],
         run_config=QUIET,
     )
-    reports = [held.assess(night) for held in chosen]
-    refresh_project(project, instance, [held.evaluation.name for held in chosen])
+    reports = [evaluation.assess(date) for evaluation in chosen]
+    refresh_project(project, instance, [chosen_one.evaluation.name for chosen_one in chosen])
     return reports
 
 
 def _shown_as_failed(states: Sequence[PartitionState], instance: dg.DagsterInstance) -> bool:
-    """Whether Dagster still shows a fresh partition as failed."""
-    cells: dict[Stage, set[Cell]] = defaultdict(set)
+    """Return True if Dagster still shows a fresh partition as failed."""
+    partitions: dict[AnyStage, set[Partition]] = defaultdict(set)
     for state in states:
-        cells[state.stage].add(state.cell)
-    return any(held & failed_attempts(instance, stage) for stage, held in cells.items())
+        partitions[state.stage].add(state.partition)
+    return any(known & failed_attempts(instance, stage) for stage, known in partitions.items())
 
 
-def _behind(states: Iterable[PartitionState]) -> list[PartitionState]:
+def _not_fresh(states: Iterable[PartitionState]) -> list[PartitionState]:
     return [state for state in states if state.freshness is not Freshness.FRESH]

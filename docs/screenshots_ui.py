@@ -30,10 +30,10 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from assets.definitions import build_definitions
 from assets.instance import open_instance
-from assets.resources import open_project
-from assets.run import refresh_project, run_night
+from assets.run import refresh_project, run_nightly
 from tests.support.model_server import ModelServer
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.project.project import open_project
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 EVALUATION = "served-16"
@@ -91,11 +91,11 @@ def make_history(model: Model, instance: dg.DagsterInstance) -> None:
     project = open_project()
     benchmark = project.benchmarks["smoke"]
     refresh_project(project, instance, ["longest"])
-    model.questions = [q for questions in benchmark.questions.values() for q in questions]
-    assert refresh_project(project, instance, [EVALUATION]).behind == []
+    model.questions = [q for questions in benchmark.snapshot.questions.values() for q in questions]
+    assert refresh_project(project, instance, [EVALUATION]).not_fresh == []
     today = datetime.now(UTC).date()
     for days in range(NIGHTS, 0, -1):
-        run_night(project, instance, [EVALUATION], (today - timedelta(days=days)).isoformat())
+        run_nightly(project, instance, [EVALUATION], (today - timedelta(days=days)).isoformat())
 
 
 @contextmanager

@@ -32,12 +32,13 @@ import yaml
 from assets.definitions import build_definitions
 from assets.instance import POSTGRES_VARIABLE, open_instance
 from assets.planning.freshness import Freshness, PartitionState
-from assets.resources import Project, open_project
-from assets.run import QUIET, made_by, plan_project
+from assets.run import QUIET, built_by, plan_project
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
+from videomme_pipeline.project.partitions import video_of
+from videomme_pipeline.project.project import Project, open_project
 
 VIDEOS = 900
 SAMPLINGS = tuple(f"uniform_n-{frames}" for frames in range(1, 11))
@@ -123,7 +124,7 @@ def measure(folder: Path, instance: dg.DagsterInstance) -> dict[str, object]:
         best(costs, "plan, one video touched", lambda: plan_project(project, instance))
         stale = [s for s in plan_project(project, instance) if s.freshness is not Freshness.FRESH]
         by_stage = Counter(state.stage.name for state in stale)
-        assert {s.cell.video for s in stale} == {f"{TOUCHED + 1:03d}", None}
+        assert {video_of(s.partition) for s in stale} == {f"{TOUCHED + 1:03d}", None}
     finally:
         touched.write_bytes(before)
     job = build_definitions(project).resolve_implicit_global_asset_job_def()
@@ -150,7 +151,7 @@ def run_everything(project: Project, instance: dg.DagsterInstance) -> int:
     """`refresh_stale` as the UI launches it, over all partitions; how many it reported."""
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     result = job.execute_in_process(instance=instance, run_config=run_config([]) | QUIET)
-    return made_by(instance, result.run_id).total()
+    return built_by(instance, result.run_id).total()
 
 
 def assert_fresh(project: Project, instance: dg.DagsterInstance) -> list[PartitionState]:

@@ -15,6 +15,7 @@ One question travels through the packages in this order, and imports point the s
     evaluation   YAML files: `read_configuration`, `Evaluation`
     warehouse    DuckDB views over the stored tables: `connect`
     reports      terminal tables and the results page: `write_page`
+    project      a configuration and a data folder: what is stale, asking, scores, costs
     cli          the `videomme` command
 
 `Store` has every path of the data folder. Every error derives from `VideoMMEError`. Importing this

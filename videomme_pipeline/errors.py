@@ -13,7 +13,7 @@
     ├── FrameCacheError
     ├── ModelError
     │   └── EndpointDownError
-    ├── NotReadyError *
+    ├── NotReadyError
     ├── PromptError
     ├── ResponseFailure *
     ├── ScoringError
@@ -130,6 +130,10 @@ class CostLimitError(VideoMMEError):
             "`max_cost_dollars` in models.yaml), because the next request might exceed the limit. "
             "Everything answered so far is stored: raise the limit and run again to ask the rest."
         )
+
+
+class NotReadyError(VideoMMEError):
+    """A partition cannot be built because an input is missing; the message says which one."""
 
 
 class ScoringError(VideoMMEError):

@@ -8,6 +8,7 @@ evaluation costs, or whether it is stale, is not known here.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class EvaluationFile(Spec):
     """How often each question is asked, for models that are not deterministic."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """An evaluation with everything it names found."""
 
@@ -107,7 +108,7 @@ class Evaluation:
             "samples": self.samples,
         }
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Hash of the whole specification. The name is not part of it."""
         return fingerprint(

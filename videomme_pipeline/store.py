@@ -87,6 +87,61 @@ class Store:
         scored questions each, named by its date (`2026-11-20.parquet`)."""
         return self.path(benchmark, "observations", evaluation)
 
+    def failures(self, asset: str) -> UPath:
+        """The folder of the failures of an asset ("smoke/frames"), one JSON file each."""
+        return self.path("failures", *asset.split("/"))
+
+    def observation(self, benchmark: str, evaluation: str, date: str) -> UPath:
+        """The scored questions of one nightly run."""
+        return self.observations(benchmark, evaluation) / f"{date}.parquet"
+
+    def findings(self, benchmark: str, evaluation: str, date: str) -> UPath:
+        """The findings of one nightly run."""
+        return self.path(benchmark, "findings", evaluation, f"{date}.parquet")
+
+    # Files that exist, in the order of their names.
+
+    def benchmarks(self) -> list[str]:
+        """The benchmarks whose questions are stored."""
+        return [file.parent.name for file in self._files("*", "questions.parquet")]
+
+    def packet_files(self) -> list[UPath]:
+        return self._files("packets", "*.parquet")
+
+    def frame_files(self) -> list[UPath]:
+        """All cached frames: `<video hash>/<settings fingerprint>.parquet`."""
+        return self._files("frames", "*", "*.parquet")
+
+    def damaged_frame_files(self) -> list[UPath]:
+        """Frame files that could not be read and were set aside."""
+        return self._files("frames", "*", "*.corrupt")
+
+    def unfinished_frame_files(self) -> list[UPath]:
+        """Temporary files of frames that are being written, or whose run was killed."""
+        return self._files("frames", "*", ".*.parquet.*")
+
+    def video_files(self, benchmark: str = "*") -> list[UPath]:
+        return self._files(benchmark, "videos", "*.parquet")
+
+    def score_files(self, benchmark: str = "*") -> list[UPath]:
+        """Scores: `<benchmark>/scores/<evaluation>.parquet`."""
+        return self._files(benchmark, "scores", "*.parquet")
+
+    def variant_files(self, benchmark: str, kind: str, variant: str = "*") -> list[UPath]:
+        """Files of one kind with a folder per variant: `<kind>/<variant>/<name>.parquet`.
+
+        The kinds are subtitles, prompts, responses, attempts, observations and findings.
+        """
+        return self._files(benchmark, kind, variant, "*.parquet")
+
+    def observed_dates(self, benchmark: str, evaluation: str) -> list[str]:
+        """The dates of the stored nightly runs of an evaluation."""
+        return [file.stem for file in self.variant_files(benchmark, "observations", evaluation)]
+
+    def _files(self, *pattern: str) -> list[UPath]:
+        files = self.root.glob("/".join(pattern)) if self.root.exists() else ()
+        return sorted(files, key=str)
+
     @property
     def journal(self) -> Path:
         return self.local("journal.sqlite")

@@ -10,7 +10,7 @@ import fcntl
 import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import dagster as dg
@@ -19,13 +19,12 @@ from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from sqlalchemy import text
 
-from assets.dagster_internals.processes import end_dead_runs
+from assets.dagster_internals.processes import end_dead_runs, note_process
 from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.project import Project
 
 LOOKS_EVERY_SECONDS = 1.0
-
-OnWait = Callable[[str, bool], None]
-"""Called with a pool when waiting for it begins (False) and when it is over (True)."""
 
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
 
@@ -46,46 +45,70 @@ def machine_pool() -> str:
     return f"machine_{_word(platform.node())}"
 
 
-class Slots:
-    """What the step that works now holds: one slot at a time; outside of steps none is needed."""
+class StepSlots:
+    """The slots of one step, one at a time; `close` frees what is left when the step ends."""
 
-    def __init__(self) -> None:
-        self._context: StepContext | None = None
+    def __init__(self, context: StepContext, on_progress: Callable[[Progress], None]) -> None:
+        self._context = context
+        self._on_progress = on_progress
         self._pool: str | None = None
 
-    @contextmanager
-    def within(self, context: StepContext) -> Iterator[None]:
-        """The block is the work of one step; whatever it still holds comes free in the end."""
-        self._context = context
-        try:
-            yield
-        finally:
-            self._context = None
-            if self._pool is not None:
-                self._pool = None
-                storage = context.instance.event_log_storage
-                storage.free_concurrency_slot_for_step(context.run.run_id, _step_key(context))
+    def endpoint(self, model: ModelSpec) -> AbstractContextManager[None]:
+        return self.hold(endpoint_pool(model))
 
     @contextmanager
-    def hold(self, pool: str | None, on_wait: OnWait) -> Iterator[None]:
-        """Have a slot of a pool in the block; wait for it where others hold all of them."""
-        context = self._context
-        if context is None or pool is None:
+    def hold(self, pool: str | None) -> Iterator[None]:
+        """Have a slot of `pool` inside the block; wait for it while other runs have all of them."""
+        if pool is None:
             yield
             return
         assert self._pool is None, f"already holds a slot of {self._pool}"
-        step, self._pool = _step_key(context), pool
+        context, step = self._context, _step_key(self._context)
+        self._pool = pool
         with InstanceConcurrencyContext(context.instance, context.run) as slots:
             try:
                 if not claim(context.instance, slots, pool, step):
-                    on_wait(pool, False)
+                    self._show_wait(pool, is_over=False)
                     _wait(context, slots, pool, step)
-                    on_wait(pool, True)
+                    self._show_wait(pool, is_over=True)
                 yield
             finally:
                 slots.free_step(step)
-                if self._context is context:
-                    self._pool = None
+                self._pool = None
+
+    def close(self) -> None:
+        """Free the slot of a block that was never left."""
+        if self._pool is not None:
+            storage = self._context.instance.event_log_storage
+            storage.free_concurrency_slot_for_step(
+                self._context.run.run_id, _step_key(self._context)
+            )
+
+    def _show_wait(self, pool: str, *, is_over: bool) -> None:
+        what = f"turn at {pool}, which another run has"
+        self._on_progress(Progress(what=what, done=int(is_over), total=1))
+
+
+@contextmanager
+def within_step(
+    project: Project,
+    context: StepContext,
+    *,
+    takes_machine: bool,
+    most_dollars: float | None = None,
+) -> Iterator[None]:
+    """Run the block as the work of one step of a run.
+
+    Notes the process on the run, limits the money that the run may spend on models over all of
+    its steps, and gives the project slots. A step that `takes_machine` waits until no other such
+    step works on this machine.
+    """
+    note_process(context.instance, context.run)
+    project.spending.begin(context.run.run_id, most_dollars)
+    slots = StepSlots(context, project.on_progress)
+    pool = machine_pool() if takes_machine else None
+    with closing(slots), project.using(slots), slots.hold(pool):
+        yield
 
 
 def _wait(

@@ -1,7 +1,7 @@
-"""What a run would do, and what it would take: from what the same work took before.
+"""Work, time, space and cost of a refresh, estimated before it starts.
 
-Every partition that is made notes how long that took and how large its file is (`stage.refresh`).
-Nothing is guessed: where no comparable partition was ever made, the answer is not known.
+`refresh` stores the time and size of every partition it builds; estimates are means over
+comparable partitions. If no comparable partition was ever built, the estimate is None.
 """
 
 from collections import Counter, defaultdict
@@ -11,16 +11,25 @@ from dataclasses import dataclass
 import dagster as dg
 
 from assets.planning.freshness import Freshness, PartitionState
-from assets.stages.base import FILE_BYTES, MAKE_SECONDS, Stage
+from assets.stages.base import BUILD_SECONDS, FILE_BYTES, AnyStage
+from assets.stages.responses import Responses
+from assets.stages.scores import Scores
 from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.project.costs import PendingRequests
+from videomme_pipeline.project.partitions import (
+    WHOLE,
+    VariantPartition,
+    VideoVariantPartition,
+    variant_of,
+)
 
 _LOOKED_AT = 500
-"""Materializations of each asset, the newest first, that unit costs come from."""
+"""Unit costs are means over this many of the newest materializations of each asset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitCost:
-    """What one partition takes on average, over the `partitions` that were measured."""
+    """Mean time and size of one partition, over the `partitions` that were measured."""
 
     seconds: float
     bytes: float
@@ -28,12 +37,12 @@ class UnitCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """What a run would do for one asset.
+class RefreshEstimate:
+    """The work of a refresh on one asset.
 
-    `partitions` would be made, `already_stored` only reported to Dagster (the same was made
-    before); None where the partitions themselves are not known yet. `seconds` are those of the
-    wall clock, `bytes` what is written; None where no comparable partition was measured.
+    `partitions` would be built; `already_stored` would only be reported to Dagster. `partitions`
+    is None if the partitions are not known yet. `seconds` are wall-clock time and `bytes` are
+    written; both are None if no comparable partition was measured.
     """
 
     asset: str
@@ -43,54 +52,75 @@ class Estimate:
     bytes: float | None
 
 
-def estimate(states: Iterable[PartitionState], instance: dg.DagsterInstance) -> list[Estimate]:
-    """One estimate for every asset that has something to make, in the order of the plan."""
-    behind: dict[Stage, list[PartitionState]] = defaultdict(list)
+def estimate(
+    states: Iterable[PartitionState], instance: dg.DagsterInstance
+) -> list[RefreshEstimate]:
+    """One estimate per asset that has something to build, in the order of the plan."""
+    by_stage: dict[AnyStage, list[PartitionState]] = defaultdict(list)
     for state in states:
         if state.freshness is not Freshness.FRESH:
-            behind[state.stage].append(state)
-    return [_estimate(stage, held, instance) for stage, held in behind.items()]
+            by_stage[state.stage].append(state)
+    return [_estimate(stage, not_fresh, instance) for stage, not_fresh in by_stage.items()]
 
 
-def unit_costs(instance: dg.DagsterInstance, stage: Stage) -> dict[str | None, UnitCost]:
-    """What a partition of each variant took, as far as its newest materializations say."""
+def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:
+    """What a refresh would ask models, for `estimate_costs`."""
+    by_benchmark: dict[str, PendingRequests] = {}
+    for state in states:
+        stage, partition = state.stage, state.partition
+        if state.freshness is Freshness.FRESH or not isinstance(stage, Responses | Scores):
+            continue
+        pending = by_benchmark.setdefault(
+            stage.benchmark.name, PendingRequests(benchmark=stage.benchmark)
+        )
+        if isinstance(partition, VideoVariantPartition):
+            pending.videos.setdefault(partition.variant, []).append(partition.video)
+        elif isinstance(partition, VariantPartition):
+            pending.scores.append(partition.variant)
+    return list(by_benchmark.values())
+
+
+def unit_costs(instance: dg.DagsterInstance, stage: AnyStage) -> dict[str | None, UnitCost]:
+    """Mean cost of a partition of each variant, from the newest materializations."""
     found = instance.fetch_materializations(stage.asset_key, limit=_LOOKED_AT)
     measured: dict[str | None, list[tuple[float, float]]] = defaultdict(list)
     for record in found.records:
         event = record.asset_materialization
-        if event is None or MAKE_SECONDS not in event.metadata:
+        if event is None or BUILD_SECONDS not in event.metadata:
             continue
-        seconds, size = (event.metadata[name].value for name in (MAKE_SECONDS, FILE_BYTES))
-        variant = stage.cell(event.partition).variant if event.partition else None
-        measured[variant].append((float(str(seconds)), float(str(size))))
+        seconds, size = (event.metadata[name].value for name in (BUILD_SECONDS, FILE_BYTES))
+        partition = stage.parse_partition(event.partition) if event.partition else WHOLE
+        measured[variant_of(partition)].append((float(str(seconds)), float(str(size))))
     return {variant: _mean(costs) for variant, costs in measured.items()}
 
 
 def _estimate(
-    stage: Stage, behind: Sequence[PartitionState], instance: dg.DagsterInstance
-) -> Estimate:
+    stage: AnyStage, not_fresh: Sequence[PartitionState], instance: dg.DagsterInstance
+) -> RefreshEstimate:
     asset = stage.asset_key.to_user_string()
-    if any(state.stands_for_all for state in behind):
-        return Estimate(asset=asset, partitions=None, already_stored=0, seconds=None, bytes=None)
-    to_make = [state for state in behind if not _is_stored(state)]
-    wanted = Counter(state.cell.variant for state in to_make)
+    if any(state.stands_for_all for state in not_fresh):
+        return RefreshEstimate(
+            asset=asset, partitions=None, already_stored=0, seconds=None, bytes=None
+        )
+    to_build = [state for state in not_fresh if not _is_stored(state)]
+    wanted = Counter(variant_of(state.partition) for state in to_build)
     costs = unit_costs(instance, stage) if wanted else {}
     units = {variant: _unit(stage, variant, costs) for variant in wanted}
     known = {variant: unit for variant, unit in units.items() if unit is not None}
     is_known = len(known) == len(units)
-    return Estimate(
+    return RefreshEstimate(
         asset=asset,
-        partitions=len(to_make),
-        already_stored=len(behind) - len(to_make),
+        partitions=len(to_build),
+        already_stored=len(not_fresh) - len(to_build),
         seconds=sum(wanted[v] * unit.seconds for v, unit in known.items()) if is_known else None,
         bytes=sum(wanted[v] * unit.bytes for v, unit in known.items()) if is_known else None,
     )
 
 
 def _unit(
-    stage: Stage, variant: str | None, costs: Mapping[str | None, UnitCost]
+    stage: AnyStage, variant: str | None, costs: Mapping[str | None, UnitCost]
 ) -> UnitCost | None:
-    """That of the same variant, else the mean over those that take about as much."""
+    """The cost of the same variant, or the mean over variants that take about as much."""
     if variant in costs:
         return costs[variant]
     alike = [cost for other, cost in costs.items() if stage.takes_as_much(variant, other)]
@@ -105,11 +135,11 @@ def _unit(
 
 
 def _is_stored(state: PartitionState) -> bool:
-    """Whether a run would find what it wants in the store, made under another name or before."""
+    """Return True if the file is already stored, built before or under another name."""
     if state.waits:
         return False
     try:
-        target = state.stage.target(state.cell)
+        target = state.stage.target(state.partition)
     except VideoMMEError:
         return False
     return state.stage.stored(target) == target.fingerprint

@@ -1,7 +1,7 @@
-"""Why a partition is not fresh: what changed, from what to what, and where that began.
+"""Why a partition is not fresh: what changed, from which value to which, and where it began.
 
-`freshness` decides by data versions alone, which is fast and says nothing. Here the events and the
-files of partitions that are behind are read, so this is for people who ask, never for a run.
+`freshness` compares data versions, which is fast and gives no reasons. This module also reads the
+events and files of partitions that are not fresh. It is for people who ask, never for a run.
 """
 
 from collections import Counter, defaultdict
@@ -9,23 +9,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import dagster as dg
 
-from assets.errors import NotReadyError
-from assets.partitions import Cell, Dimension
 from assets.planning.freshness import Freshness, PartitionState, parents
 from assets.stages.base import (
     CODE_VERSION_TAG,
     DATA_VERSION_TAG,
     INPUT_DATA_VERSION_TAG,
     SEVERAL_PARENTS,
+    AnyStage,
     BenchmarkStage,
-    Stage,
     Target,
 )
 from videomme_pipeline.configuration import nearest
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, NotReadyError
+from videomme_pipeline.project.partitions import (
+    WHOLE,
+    Dimension,
+    Partition,
+    variant_of,
+    video_of,
+)
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.store import stored_recipe
 
@@ -35,10 +41,10 @@ _SHOWN_VERSION = 8
 
 
 class Cause(StrEnum):
-    """What can be behind it, the most telling first."""
+    """Causes, the most specific first."""
 
     FAILED = "failed"
-    NEVER_MADE = "never made"
+    NEVER_BUILT = "never built"
     NEW_BYTES = "new video bytes"
     SETTING = "changed setting"
     CODE_VERSION = "code version"
@@ -51,7 +57,7 @@ _ORDER = {cause: place for place, cause in enumerate(Cause)}
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One cause and what is known of it: a setting with its values, an error, where it began."""
+    """One cause and its detail: a setting with both values, an error, or where it began."""
 
     cause: Cause
     detail: str = ""
@@ -62,7 +68,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class _Root:
-    """A partition at which a change began."""
+    """A partition where a change began."""
 
     asset: str
     partition: str
@@ -70,22 +76,22 @@ class _Root:
 
 
 class Explanation:
-    """The reasons of all partitions of one plan, found when they are asked for."""
+    """The reasons of all partitions of one plan, computed on demand."""
 
     def __init__(self, states: Iterable[PartitionState], instance: dg.DagsterInstance) -> None:
-        self._states = {(state.stage.asset_key, state.cell): state for state in states}
+        self._states = {(state.stage.asset_key, state.partition): state for state in states}
         self._stages = {state.stage.asset_key: state.stage for state in self._states.values()}
-        self._changing: dict[dg.AssetKey, set[Cell]] = defaultdict(set)
+        self._changing: dict[dg.AssetKey, set[Partition]] = defaultdict(set)
         for state in self._states.values():
             if state.will_change:
-                self._changing[state.stage.asset_key].add(state.cell)
+                self._changing[state.stage.asset_key].add(state.partition)
         self._instance = instance
-        self._tags: dict[dg.AssetKey, dict[Cell, Mapping[str, str]]] = {}
+        self._tags: dict[dg.AssetKey, dict[Partition, Mapping[str, str]]] = {}
         self._reasons: dict[PartitionState, tuple[Reason, ...]] = {}
         self._roots: dict[PartitionState, frozenset[_Root]] = {}
 
     def reasons(self, state: PartitionState) -> tuple[Reason, ...]:
-        """Why a partition is not fresh, the most telling first; none for a fresh one."""
+        """Why a partition is not fresh, the most specific reason first; empty if it is fresh."""
         if state.freshness is Freshness.FRESH:
             return ()
         if state not in self._reasons:
@@ -94,7 +100,7 @@ class Explanation:
         return self._reasons[state]
 
     def causes(self) -> dict[str, Counter[Cause]]:
-        """How many partitions of each asset are behind, by their most telling cause."""
+        """The number of partitions of each asset that are not fresh, by most specific cause."""
         counted: dict[str, Counter[Cause]] = defaultdict(Counter)
         for state in self._states.values():
             for reason in self.reasons(state)[:1]:
@@ -105,29 +111,29 @@ class Explanation:
         failed = state.freshness is Freshness.FAILED
         if failed:
             yield Reason(Cause.FAILED, state.reason)
-        roots = self._roots_above(state)
+        roots = self._roots_upstream(state)
         if roots:
             yield Reason(Cause.UPSTREAM, _named(roots))
-        recorded = self._recorded(state.stage).get(state.cell)
+        recorded = self._recorded(state.stage).get(state.partition)
         if recorded is None:
             if not failed:
-                yield Reason(Cause.NEVER_MADE)
+                yield Reason(Cause.NEVER_BUILT)
             return
         own = list(self._own(state, recorded, is_blocked=bool(roots)))
         yield from own
         if not (own or roots or failed):
-            yield Reason(Cause.SETTING, "what it was made of is not stored; now it is another")
+            yield Reason(Cause.SETTING, "the settings changed; the earlier ones are not stored")
 
     def _own(
         self, state: PartitionState, recorded: Mapping[str, str], *, is_blocked: bool
     ) -> Iterator[Reason]:
-        """What changed of a partition since it was made, beside what comes from above."""
+        """Yield what changed of a partition since it was built, beside changes upstream."""
         stage = state.stage
         code_version = recorded.get(CODE_VERSION_TAG, stage.code_version)
         if code_version != stage.code_version:
             yield Reason(Cause.CODE_VERSION, f"{code_version} → {stage.code_version}")
         try:
-            target = stage.target(state.cell)
+            target = stage.target(state.partition)
         except NotReadyError as error:
             if not is_blocked:
                 yield Reason(Cause.FILE, str(error))
@@ -141,72 +147,74 @@ class Explanation:
         if not is_blocked:
             yield from _inputs(target, recorded)
 
-    def _behind(self, state: PartitionState) -> Iterator[PartitionState]:
-        """The parents of a partition that will change."""
+    def _changing_parents(self, state: PartitionState) -> Iterator[PartitionState]:
+        """Yield the parents of a partition that will change."""
         for key in state.stage.parent_keys:
             changing = self._changing.get(key)
             if not changing:
                 continue
-            whole = self._states.get((key, Cell()))
+            whole = self._states.get((key, WHOLE))
             if whole is not None and whole.stands_for_all:
                 yield whole
                 continue
-            for cell in parents(state.stage, state.cell, self._stages[key]):
-                if cell in changing:
-                    yield self._states[key, cell]
+            for parent in parents(state.stage, state.partition, self._stages[key]):
+                if parent in changing:
+                    yield self._states[key, parent]
 
-    def _roots_above(self, state: PartitionState) -> frozenset[_Root]:
+    def _roots_upstream(self, state: PartitionState) -> frozenset[_Root]:
         if state not in self._roots:
-            found = (self._began_at(parent) for parent in self._behind(state))
+            found = (self._began_at(parent) for parent in self._changing_parents(state))
             self._roots[state] = frozenset(root for roots in found for root in roots)
         return self._roots[state]
 
     def _began_at(self, state: PartitionState) -> frozenset[_Root]:
-        """A partition that has a cause of its own, else what is above it."""
+        """The partition itself if it has a cause of its own, otherwise its roots upstream."""
         cause = self.reasons(state)[0].cause
-        if cause is Cause.UPSTREAM or (cause is Cause.NEVER_MADE and self._roots_above(state)):
-            return self._roots_above(state)
+        if cause is Cause.UPSTREAM or (cause is Cause.NEVER_BUILT and self._roots_upstream(state)):
+            return self._roots_upstream(state)
         return frozenset({_Root(state.stage.asset_key.to_user_string(), state.name, cause)})
 
-    def _recorded(self, stage: Stage) -> dict[Cell, Mapping[str, str]]:
+    def _recorded(self, stage: AnyStage) -> dict[Partition, Mapping[str, str]]:
         if stage.asset_key not in self._tags:
             states = (s for s in self._states.values() if s.stage is stage)
-            behind = {s.cell for s in states if s.freshness is not Freshness.FRESH}
-            self._tags[stage.asset_key] = recorded_tags(self._instance, stage, behind)
+            not_fresh = {s.partition for s in states if s.freshness is not Freshness.FRESH}
+            self._tags[stage.asset_key] = recorded_tags(self._instance, stage, not_fresh)
         return self._tags[stage.asset_key]
 
 
 def recorded_tags(
-    instance: dg.DagsterInstance, stage: Stage, cells: AbstractSet[Cell]
-) -> dict[Cell, Mapping[str, str]]:
+    instance: dg.DagsterInstance, stage: AnyStage, partitions: AbstractSet[Partition]
+) -> dict[Partition, Mapping[str, str]]:
     """The tags of the newest materialization of each of these partitions of a stage."""
     if not stage.dimensions:
         event = instance.get_latest_materialization_event(stage.asset_key)
         newest = event.asset_materialization if event else None
-        return {Cell(): newest.tags} if newest and newest.tags else {}
+        return {WHOLE: newest.tags} if newest and newest.tags else {}
     by_partition = instance.event_log_storage.get_latest_storage_id_by_partition(
         stage.asset_key, dg.DagsterEventType.ASSET_MATERIALIZATION
     )
-    ids = sorted(number for key, number in by_partition.items() if stage.cell(key) in cells)
-    tags: dict[Cell, Mapping[str, str]] = {}
+    ids = sorted(
+        number for key, number in by_partition.items() if stage.parse_partition(key) in partitions
+    )
+    tags: dict[Partition, Mapping[str, str]] = {}
     for start in range(0, len(ids), _EVENTS_AT_A_TIME):
         batch = ids[start : start + _EVENTS_AT_A_TIME]
         found = instance.fetch_materializations(
             dg.AssetRecordsFilter(asset_key=stage.asset_key, storage_ids=batch), limit=len(batch)
         )
         for record in found.records:
-            made = record.asset_materialization
-            if made is not None and made.partition is not None and made.tags:
-                tags[stage.cell(made.partition)] = made.tags
+            built = record.asset_materialization
+            if built is not None and built.partition is not None and built.tags:
+                tags[stage.parse_partition(built.partition)] = built.tags
     return tags
 
 
 def matching(states: Sequence[PartitionState], words: str) -> list[PartitionState]:
-    """The partitions that `words` name: a whole partition ("smoke/frames uniform_n-8|001"), an
-    asset, a stage, a key, a video, a sampling, a track or an evaluation.
+    """The partitions that `words` select: the name of a partition ("smoke/frames
+    uniform_n-8|001"), an asset, a stage, a key, a video, a sampling, a track or an evaluation.
 
     Raises:
-        ConfigurationError: when they name none.
+        ConfigurationError: if they select none.
     """
     found = [state for state in states if words in _names(state)]
     if not found:
@@ -219,34 +227,43 @@ def matching(states: Sequence[PartitionState], words: str) -> list[PartitionStat
 
 
 def _names(state: PartitionState) -> tuple[str, ...]:
-    stage, cell = state.stage, state.cell
-    names = (state.name, stage.asset_key.to_user_string(), stage.name, stage.partition_key(cell))
-    return tuple(str(name) for name in (*names, cell.video, cell.variant) if name)
+    stage, partition = state.stage, state.partition
+    names = (
+        state.name,
+        stage.asset_key.to_user_string(),
+        stage.name,
+        stage.key_of_partition(partition),
+        video_of(partition),
+        variant_of(partition),
+    )
+    return tuple(str(name) for name in names if name)
 
 
-def _settings(stage: Stage, target: Target) -> Iterator[Reason]:
-    """The settings that are not those which stand in the stored file."""
+def _settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
+    """Yield the settings that differ from those in the stored file."""
     if not isinstance(stage, BenchmarkStage) or not stage.settings:
         return
-    now, before = stage.recipe(target.cell), stored_recipe(target.path)
-    held = {name: before[name] for name in now if name in before}
-    if not held:
+    evaluation = variant_of(target.partition)
+    assert evaluation is not None, "a stage with settings has a partition per evaluation"
+    now, before = stage.settings_of(evaluation), stored_recipe(target.path)
+    known = {name: before[name] for name in now if name in before}
+    if not known:
         return
-    for setting in changed_settings(held, {name: now[name] for name in held}):
+    for setting in changed_settings(known, {name: now[name] for name in known}):
         yield Reason(Cause.SETTING, f"{setting.key}: {_short(setting.a)} → {_short(setting.b)}")
 
 
-def _inputs(target: Target, recorded: Mapping[str, str]) -> Iterator[Reason]:
-    """Parents that are fresh and have other data than the partition was made of."""
+def _inputs(target: Target[Any], recorded: Mapping[str, str]) -> Iterator[Reason]:
+    """Yield the fresh parents whose data is not what the partition was built from."""
     for key, version in target.inputs.items():
         name = key.to_user_string()
         before = recorded.get(f"{INPUT_DATA_VERSION_TAG}/{name}")
         if before not in (None, SEVERAL_PARENTS, version):
-            yield Reason(Cause.UPSTREAM, f"{name} is another, {_versions(str(before), version)}")
+            yield Reason(Cause.UPSTREAM, f"{name} changed, {_versions(str(before), version)}")
 
 
 def _named(roots: Iterable[_Root]) -> str:
-    """Single roots by name, several of one kind by their number."""
+    """One text for all roots: a single one by name, several of one kind by their number."""
     kinds: dict[tuple[str, Cause], list[str]] = defaultdict(list)
     for root in roots:
         kinds[root.asset, root.cause].append(root.partition)

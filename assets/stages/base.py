@@ -1,8 +1,8 @@
-"""What every stage of the graph has in common: its partitions, what each would be made of now,
-and how the stale ones are made again.
+"""What all stages of the graph have in common: their partitions, what each would be built from,
+and how stale ones are rebuilt.
 
-`refresh` is the one loop that both an asset and the `refresh_stale` job go through, so that
-whoever asks gets the same events. What a partition is made from belongs to each stage's module.
+`refresh` is the one loop that assets and the `refresh_stale` job share, so both report the same
+events. How a partition is built is in the module of its stage.
 """
 
 from abc import ABC, abstractmethod
@@ -10,16 +10,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from time import monotonic
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import dagster as dg
 from upath import UPath
 
-from assets.failures import FailureLog
-from assets.partitions import DIMENSIONS, Cell, Dimension, cell_of, partition_key, variant_of
-from assets.resources import Benchmark, Project
+from assets.partitions import Partitions, parse_key, partition_key
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.failures import FailureLog
+from videomme_pipeline.project.partitions import (
+    DIMENSIONS,
+    WHOLE,
+    Dimension,
+    Partition,
+    Whole,
+    partition_of,
+    variant_in,
+)
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.versions import INCOMPLETE
 from videomme_pipeline.store import Store, publish, stored_fingerprint
 
 DATA_VERSION_TAG = "dagster/data_version"
@@ -28,24 +38,24 @@ INPUT_DATA_VERSION_TAG = "dagster/input_data_version"
 INPUT_EVENT_POINTER_TAG = "dagster/input_event_pointer"
 USER_PROVIDED_TAG = "dagster/data_version_is_user_provided"
 SEVERAL_PARENTS = "several"
-INCOMPLETE = "-incomplete"
-MAKE_SECONDS = "make_seconds"
-"""Metadata: by how much a partition made its run longer, on the wall clock."""
+BUILD_SECONDS = "make_seconds"
+"""Metadata: the wall-clock time that a partition added to its run."""
 FILE_BYTES = "file_bytes"
 """Metadata: the size of the stored file."""
-_RESULTS = ("*/scores/*.parquet", "*/observations/*/*.parquet")
+
+P = TypeVar("P", bound=Partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """What one partition would be made of now, and where it is kept.
+class Target(Generic[P]):
+    """What one partition would be built from now, and the path of its file.
 
-    `fingerprint` stands in the file; `data_version` is what Dagster is told (the same, but for
-    videos, where only the content counts). `inputs` are the data versions of its parents by
-    asset key, for those assets in which it has exactly one parent partition.
+    `fingerprint` is stored in the file. `data_version` is reported to Dagster; it is the same
+    except for videos, where only the content counts. `inputs` are the data versions of its
+    parents by asset key, for those assets in which it has exactly one parent partition.
     """
 
-    cell: Cell
+    partition: P
     fingerprint: str
     data_version: str
     path: UPath
@@ -53,51 +63,58 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """A partition that is now what its target says.
+class Built(Generic[P]):
+    """A partition that now is as its target describes.
 
-    `incomplete` marks one that was made of less than it should be (scores with failed requests):
-    it can be used, and is stale until the rest is there.
+    `incomplete` marks one that was built without all of its inputs (scores with failed
+    requests). It can be used, and is stale until the rest arrives.
     """
 
-    target: Target
+    target: Target[P]
     metadata: Mapping[str, Any] = field(default_factory=dict)
     incomplete: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """A partition that could not be made, and why. The others go on."""
+class Failed(Generic[P]):
+    """A partition that could not be built, and why. Other partitions are not affected."""
 
-    cell: Cell
+    partition: P
     reason: str
 
 
-class Stage(ABC):
-    """One asset: its partitions, what each is made of, and how it is made."""
+class Stage(ABC, Generic[P]):
+    """One asset: its partitions, what each is built from, and how it is built.
+
+    `P` is the shape of its partitions.
+    """
 
     name: ClassVar[str]
     description: ClassVar[str]
     code_version: ClassVar[str]
+    """The version constants of the library that its data versions contain, and nothing else."""
     upstream: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[frozenset[str]] = frozenset()
     row_class: ClassVar[type | None] = None
     takes_machine: ClassVar[bool] = True
-    """Whether it uses all cores, or a file that one alone may write: runs take turns at it."""
+    """True if it uses all cores, or writes a file with a single writer: runs take turns at it."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+
+    @property
+    def store(self) -> Store:
+        return self.project.store
 
     @property
     def dimensions(self) -> frozenset[Dimension]:
-        """What its partitions are keyed by."""
+        """The dimensions of its partition keys."""
         return DIMENSIONS.get(self.name, frozenset())
 
     @property
     @abstractmethod
-    def store(self) -> Store: ...
-
-    @property
-    @abstractmethod
     def group(self) -> str:
-        """The part of the graph it is shown in."""
+        """The part of the graph that shows it."""
 
     @property
     @abstractmethod
@@ -109,89 +126,97 @@ class Stage(ABC):
 
     @abstractmethod
     def deps(self) -> list[dg.AssetDep]:
-        """The assets it is made from, and which of their partitions."""
+        """Its upstream assets, and which of their partitions are parents."""
 
     @cached_property
     def parent_keys(self) -> tuple[dg.AssetKey, ...]:
-        """The keys of those assets."""
+        """The keys of its upstream assets."""
         return tuple(dep.asset_key for dep in self.deps())
 
     @abstractmethod
-    def cells(self, evaluations: Sequence[str] | None = None) -> list[Cell]:
-        """Every partition that should exist (for these evaluations only; None: for all).
+    def partitions(self, evaluations: Sequence[str] | None = None) -> list[P]:
+        """Every partition that should exist, for these evaluations or (None) for all.
 
         Raises:
-            NotReadyError: when they are not known yet.
+            NotReadyError: if they are not known yet.
         """
 
     @abstractmethod
-    def target(self, cell: Cell) -> Target:
-        """What `cell` would be made of now.
+    def target(self, partition: P) -> Target[P]:
+        """What `partition` would be built from now.
 
         Raises:
-            NotReadyError: when an input is missing; the message says which and why.
+            NotReadyError: if an input is missing; the message says which one and why.
         """
 
     @abstractmethod
-    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
-        """Make each target, yielding it the moment it is stored. Never raises for one target."""
+    def build(self, targets: Sequence[Target[P]]) -> Iterator[Built[P] | Failed[P]]:
+        """Build each target and yield it once it is stored. One bad target stops no other."""
 
-    def prepare(self, cells: Sequence[Cell]) -> Iterator[Failed]:  # noqa: ARG002 - for subclasses
-        """Fetch what must be there before the targets of `cells` are known; mostly nothing."""
+    def prepare(self, partitions: Sequence[P]) -> Iterator[Failed[P]]:  # noqa: ARG002
+        """Fetch what the targets of `partitions` depend on; most stages fetch nothing."""
         yield from ()
 
-    def announce(self, instance: dg.DagsterInstance) -> None:  # noqa: B027 - most have nothing to say
-        """Tell Dagster what it must know beside the events."""
+    def announce(self, instance: dg.DagsterInstance) -> None:
+        """Update Dagster's records that are not events."""
 
-    def look_again(self) -> None:  # noqa: B027 - most keep nothing
-        """Forget what was read before; the files may have changed."""
+    def invalidate(self) -> None:
+        """Drop what was read before, because files may have changed."""
 
-    def stored(self, target: Target) -> str | None:
-        """The fingerprint of what is stored for `target`; None for nothing."""
+    def stored(self, target: Target[P]) -> str | None:
+        """The fingerprint of the file of `target`, or None if there is none."""
         return stored_fingerprint(target.path)
 
     def takes_as_much(self, variant: str | None, other: str | None) -> bool:  # noqa: ARG002
-        """Whether what partitions of `other` took says something about those of `variant`."""
+        """Return True if partitions of both variants take about the same time and space."""
         return True
 
-    def is_current(self, target: Target) -> bool:
-        """Whether what is stored is still right, given that its data version is. Fast."""
+    def is_current(self, target: Target[P]) -> bool:
+        """Return True if the stored file is right, given that the data version is. Fast."""
         return bool(target.path.exists())
 
     @cached_property
     def variant_dimension(self) -> Dimension | None:
+        """The dimension beside the video, or None."""
         return next(iter(self.dimensions - {Dimension.VIDEO}), None)
 
     @property
     def failures(self) -> FailureLog:
-        """Which partitions could not be made, and why."""
+        """The partitions that could not be built, and why."""
         return FailureLog.of(self.store, self.asset_key.to_user_string())
 
-    def partition_key(self, cell: Cell) -> str | None:
-        return partition_key(cell, self.variant_dimension)
+    def key_of_partition(self, partition: Partition) -> str | None:
+        """Dagster's key of a partition, or None for an asset without partitions."""
+        return partition_key(partition, self.variant_dimension)
 
-    def cell(self, key: str) -> Cell:
-        return cell_of(key, self.variant_dimension, per_video=Dimension.VIDEO in self.dimensions)
+    def parse_partition(self, key: str) -> P:
+        """The partition of Dagster's key."""
+        per_video = Dimension.VIDEO in self.dimensions
+        return cast("P", parse_key(key, self.variant_dimension, per_video=per_video))
 
 
-class BenchmarkStage(Stage):
-    """A stage of one benchmark's chain; the benchmark's name is its key prefix."""
+AnyStage = Stage[Any]
+
+
+class BenchmarkStage(Stage[P]):
+    """A stage of one benchmark; the name of the benchmark is its key prefix."""
 
     settings: ClassVar[tuple[str, ...]] = ()
-    """The parts of an evaluation's specification that it is made by, beside its inputs."""
+    """The parts of an evaluation's specification that it depends on, beside its inputs."""
 
-    def __init__(self, benchmark: Benchmark) -> None:
-        self.benchmark = benchmark
+    def __init__(self, project: Project, benchmark: str) -> None:
+        super().__init__(project)
+        self.benchmark = project.benchmarks[benchmark]
 
-    @property
-    def store(self) -> Store:
-        return self.benchmark.store
+    @cached_property
+    def graph(self) -> Partitions:
+        """The partition definitions of the benchmark."""
+        return Partitions.of(self.benchmark)
 
-    def recipe(self, cell: Cell) -> dict[str, Any]:
-        """The values of `settings` for the evaluation of `cell`, as its file keeps them."""
-        assert cell.variant is not None
-        evaluation = self.benchmark.evaluations[cell.variant]
-        specification = evaluation.specification | {"model": dict(evaluation.model.identity)}
+    def settings_of(self, evaluation: str) -> dict[str, Any]:
+        """The values of `settings` for an evaluation, as its files store them."""
+        found = self.benchmark.evaluations[evaluation]
+        specification = found.specification | {"model": dict(found.model.identity)}
         return {name: specification[name] for name in self.settings}
 
     @property
@@ -203,54 +228,57 @@ class BenchmarkStage(Stage):
         return self.key_of(self.name)
 
     def key_of(self, stage: str) -> dg.AssetKey:
-        """The asset key of a stage of the same chain."""
+        """The asset key of a stage of the same benchmark."""
         return _asset_key(self.benchmark.name, stage)
 
     @property
     def partitions_def(self) -> dg.PartitionsDefinition[str] | None:
-        return self.benchmark.partitions.definition(self.dimensions)
+        return self.graph.definition(self.dimensions)
 
     def deps(self) -> list[dg.AssetDep]:
         return [
             dg.AssetDep(
                 self.key_of(name),
-                partition_mapping=self.benchmark.partitions.mapping(
-                    DIMENSIONS[name], self.dimensions
-                ),
+                partition_mapping=self.graph.mapping(DIMENSIONS[name], self.dimensions),
             )
             for name in self.upstream
         ]
 
     def inputs(self, **versions: str | None) -> dict[dg.AssetKey, str]:
-        """Data versions of direct parents by stage; those that are None are no parents."""
-        held = {self.key_of(stage): version for stage, version in versions.items() if version}
-        if "questions" in self.upstream and self.benchmark.questions_version:
-            held[self.key_of("questions")] = self.benchmark.questions_version
-        return held
+        """Data versions of direct parents by stage; None means that there is no parent."""
+        inputs = {self.key_of(stage): version for stage, version in versions.items() if version}
+        questions_version = self.benchmark.snapshot.questions_version
+        if "questions" in self.upstream and questions_version:
+            inputs[self.key_of("questions")] = questions_version
+        return inputs
 
-    def look_again(self) -> None:
-        self.benchmark.look_again()
+    def invalidate(self) -> None:
+        self.benchmark.invalidate()
 
-    def cells(self, evaluations: Sequence[str] | None = None) -> list[Cell]:
+    def partitions(self, evaluations: Sequence[str] | None = None) -> list[P]:
         variants = self._variants(evaluations)
         if not variants:
             return []
         videos: Iterable[str | None] = (
-            self.benchmark.questions if Dimension.VIDEO in self.dimensions else [None]
+            self.benchmark.snapshot.questions if Dimension.VIDEO in self.dimensions else [None]
         )
-        return [Cell(video=video, variant=variant) for variant in variants for video in videos]
+        return [
+            cast("P", partition_of(video=video, variant=variant))
+            for variant in variants
+            for video in videos
+        ]
 
     def _variants(self, evaluations: Sequence[str] | None) -> Sequence[str | None]:
-        """The variants that evaluations need; [None] for a stage without any, [] when none do."""
+        """The variants that evaluations need; [None] for a stage without any, [] if none do."""
         dimension = self.variant_dimension
         if evaluations is None:
-            return [None] if dimension is None else self.benchmark.partitions.variants(dimension)
+            return [None] if dimension is None else self.graph.variants(dimension)
         own = [
             self.benchmark.evaluations[e] for e in evaluations if e in self.benchmark.evaluations
         ]
         if dimension is None:
             return [None] if own else []
-        return sorted({variant for e in own if (variant := variant_of(e, dimension))})
+        return sorted({variant for e in own if (variant := variant_in(e, dimension))})
 
 
 @cache
@@ -258,21 +286,14 @@ def _asset_key(benchmark: str, stage: str) -> dg.AssetKey:
     return dg.AssetKey([benchmark, stage])
 
 
-class SharedStage(Stage):
-    """One file over the scores of all benchmarks, signed with what it was made of."""
+class SharedStage(Stage[Whole]):
+    """One file over the scores of all benchmarks, with its fingerprint in a file beside it."""
 
     partitions_def = None
-
-    def __init__(self, project: Project) -> None:
-        self.project = project
 
     @property
     @abstractmethod
     def path(self) -> UPath: ...
-
-    @property
-    def store(self) -> Store:
-        return self.project.store
 
     @property
     def group(self) -> str:
@@ -286,26 +307,28 @@ class SharedStage(Stage):
         scores = [dg.AssetKey([benchmark, "scores"]) for benchmark in self.project.benchmarks]
         return [dg.AssetDep(key) for key in [*scores, *map(dg.AssetKey, self.upstream)]]
 
-    def cells(self, evaluations: Sequence[str] | None = None) -> list[Cell]:  # noqa: ARG002
-        return [Cell()]
+    def partitions(self, evaluations: Sequence[str] | None = None) -> list[Whole]:  # noqa: ARG002
+        return [WHOLE]
 
-    def target(self, cell: Cell) -> Target:
-        """Made of all scores and nights stored, also those whose evaluation file is gone."""
+    def target(self, partition: Whole) -> Target[Whole]:
+        """All stored scores and nightly runs, also those whose evaluation file was deleted."""
         root = self.store.path()
-        files = [file for pattern in _RESULTS for file in sorted(root.glob(pattern), key=str)]
+        files = [*self.store.score_files(), *self.store.variant_files("*", "observations")]
         version = fingerprint(
             self.name,
             self.code_version,
             [(list(file.relative_to(root).parts), stored_fingerprint(file)) for file in files],
         )
-        return Target(cell=cell, fingerprint=version, data_version=version, path=self.path)
+        return Target(
+            partition=partition, fingerprint=version, data_version=version, path=self.path
+        )
 
-    def stored(self, target: Target) -> str | None:
+    def stored(self, target: Target[Whole]) -> str | None:
         signature = _signature(target.path)
         return signature.read_text() if target.path.exists() and signature.exists() else None
 
-    def sign(self, target: Target) -> None:
-        """Note beside the file what it was made of."""
+    def sign(self, target: Target[Whole]) -> None:
+        """Store the fingerprint of `target` beside its file."""
         publish(_signature(target.path), target.fingerprint.encode())
 
 
@@ -313,14 +336,16 @@ def _signature(path: UPath) -> UPath:
     return path.with_name(f".{path.name}.fingerprint")
 
 
-def materialization(stage: Stage, made: Made, seen: int | None) -> dg.AssetMaterialization:
-    """The event that tells Dagster what a partition was made of.
+def materialization(
+    stage: AnyStage, built: Built[Any], newest: int | None
+) -> dg.AssetMaterialization:
+    """The event that reports to Dagster what a partition was built from.
 
-    Dagster calls a partition unsynced when a parent has another data version in an event later
-    than `seen`, the newest event when the making began.
+    Dagster calls a partition unsynced when a parent has another data version in an event after
+    `newest`, the newest event at the time the build began.
     """
-    target = made.target
-    version = target.data_version + (INCOMPLETE if made.incomplete else "")
+    target = built.target
+    version = target.data_version + (INCOMPLETE if built.incomplete else "")
     tags = {
         DATA_VERSION_TAG: version,
         CODE_VERSION_TAG: stage.code_version,
@@ -329,63 +354,65 @@ def materialization(stage: Stage, made: Made, seen: int | None) -> dg.AssetMater
     for parent in stage.parent_keys:
         key = parent.to_user_string()
         tags[f"{INPUT_DATA_VERSION_TAG}/{key}"] = target.inputs.get(parent, SEVERAL_PARENTS)
-        tags[f"{INPUT_EVENT_POINTER_TAG}/{key}"] = "NULL" if seen is None else str(seen)
+        tags[f"{INPUT_EVENT_POINTER_TAG}/{key}"] = "NULL" if newest is None else str(newest)
     return dg.AssetMaterialization(
         asset_key=stage.asset_key,
-        partition=stage.partition_key(target.cell),
+        partition=stage.key_of_partition(target.partition),
         tags=tags,
-        metadata=dict(made.metadata),
+        metadata=dict(built.metadata),
     )
 
 
-def _measured(made: Made, seconds: float) -> Made:
-    """With what it took, from which later runs are estimated."""
-    path = made.target.path
+def _measured(built: Built[Any], seconds: float) -> Built[Any]:
+    """`built` with its time and size, from which later runs are estimated."""
+    path = built.target.path
     size = path.stat().st_size if path.exists() else 0
-    took = {MAKE_SECONDS: round(seconds, 4), FILE_BYTES: size}
-    return replace(made, metadata={**made.metadata, **took})
+    measures = {BUILD_SECONDS: round(seconds, 4), FILE_BYTES: size}
+    return replace(built, metadata={**built.metadata, **measures})
 
 
 def refresh(
-    stage: Stage,
-    asked: Sequence[Cell],
-    recorded: Mapping[Cell, str],
-    seen: int | None,
+    stage: AnyStage,
+    requested: Sequence[Partition],
+    recorded: Mapping[Partition, str],
+    newest: int | None,
     *,
     report_fresh: bool = False,
 ) -> Iterator[dg.AssetMaterialization]:
-    """Make the stale partitions among `asked`, one event each as soon as it is stored.
+    """Build the stale partitions among `requested`, and yield an event once each is stored.
 
-    `recorded` are the data versions that Dagster last saw, `seen` is its newest event. What is
-    stored already is not made again, only reported. With `report_fresh` a fresh partition gets
-    an event too: a backfill counts a partition without one as failed. Those that fail get none;
-    their reasons go to `stage.failures`.
+    `recorded` are the data versions in Dagster's newest events, `newest` is the id of its newest
+    event. A partition that is already stored is not rebuilt, only reported. With `report_fresh`
+    a fresh partition gets an event too: a backfill counts a partition without one as failed.
+    Failed partitions get no event; their reasons are in `stage.failures`.
     """
     began = monotonic()
-    failures = {failed.cell: failed.reason for failed in stage.prepare(asked)}
+    failures: dict[Partition, str] = {
+        failed.partition: failed.reason for failed in stage.prepare(requested)
+    }
     prepared = monotonic() - began
-    stale: list[Target] = []
-    for cell in asked:
-        if cell in failures:
+    stale: list[Target[Any]] = []
+    for partition in requested:
+        if partition in failures:
             continue
         try:
-            target = stage.target(cell)
+            target = stage.target(partition)
         except VideoMMEError as error:
-            failures[cell] = str(error)
+            failures[partition] = str(error)
             continue
         if stage.stored(target) != target.fingerprint:
             stale.append(target)
-        elif report_fresh or recorded.get(cell) != target.data_version:
+        elif report_fresh or recorded.get(partition) != target.data_version:
             yield materialization(
-                stage, Made(target=target, metadata={"already_stored": True}), seen
+                stage, Built(target=target, metadata={"already_stored": True}), newest
             )
     began = monotonic() - prepared
-    for result in stage.make(stale) if stale else ():
+    for result in stage.build(stale) if stale else ():
         if isinstance(result, Failed):
-            failures[result.cell] = result.reason
+            failures[result.partition] = result.reason
             continue
         seconds = monotonic() - began
         began += seconds
-        yield materialization(stage, _measured(result, seconds), seen)
-    stage.failures.update(asked, failures)
-    stage.look_again()
+        yield materialization(stage, _measured(result, seconds), newest)
+    stage.failures.update(requested, failures)
+    stage.invalidate()

@@ -1,28 +1,31 @@
-"""Asset checks: what must hold of each stage, shown beside it in the Dagster UI."""
+"""Asset checks of every stage, shown beside it in the Dagster UI."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import dagster as dg
 
-from assets.partitions import Cell
-from assets.stages.base import Stage
+from assets.stages.base import AnyStage
+from videomme_pipeline.project.partitions import Partition
 
 COMPLETE = "complete"
 LISTED_FAILURES = 200
 
 
-def is_complete(stage: Stage) -> dg.AssetCheckResult:
-    """Whether no partition of a stage failed when it was last tried; else which, and why."""
+def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
+    """The check that no partition of a stage failed at its last attempt; lists those that did."""
     failures = stage.failures.read()
     metadata: dict[str, Any] = {"failed": len(failures)}
     if failures:
         metadata["failures"] = dg.MetadataValue.table(
             [
                 dg.TableRecord(
-                    {"partition": str(stage.partition_key(cell) or stage.name), "reason": reason}
+                    {
+                        "partition": str(stage.key_of_partition(partition) or stage.name),
+                        "reason": reason,
+                    }
                 )
-                for cell, reason in sorted(failures.items(), key=lambda item: str(item[0]))
+                for partition, reason in sorted(failures.items(), key=lambda item: str(item[0]))
             ][:LISTED_FAILURES]
         )
     return dg.AssetCheckResult(
@@ -35,36 +38,36 @@ def is_complete(stage: Stage) -> dg.AssetCheckResult:
 
 
 def partition_checks(
-    stage: Stage, tried: Iterable[Cell], failed_before: Collection[Cell]
+    stage: AnyStage, tried: Iterable[Partition], failed_before: Collection[Partition]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Of each partition that failed now, and of each that was made after it had failed.
+    """Yield a check per partition that failed now, or was built after it had failed.
 
-    A run over several partitions has one result of its own, which names none of them.
+    The result of a run over several partitions names none of them.
     """
     failures = stage.failures.read()
-    for cell in tried:
-        partition = stage.partition_key(cell)
-        if partition is not None and (cell in failures or cell in failed_before):
+    for partition in tried:
+        key = stage.key_of_partition(partition)
+        if key is not None and (partition in failures or partition in failed_before):
             yield dg.AssetCheckEvaluation(
                 asset_key=stage.asset_key,
                 check_name=COMPLETE,
-                passed=cell not in failures,
-                partition=partition,
-                description=failures.get(cell, "made after it had failed"),
+                passed=partition not in failures,
+                partition=key,
+                description=failures.get(partition, "built after it had failed"),
             )
 
 
-def completeness_check(stage: Stage) -> dg.AssetCheckSpec:
-    """The check that an asset run reports with its partitions."""
+def completeness_check(stage: AnyStage) -> dg.AssetCheckSpec:
+    """The specification of the check that every asset run reports."""
     return dg.AssetCheckSpec(
         COMPLETE,
         asset=stage.asset_key,
-        description="No partition failed when it was last tried; those that did are listed.",
+        description="No partition failed at its last attempt; lists those that did.",
     )
 
 
 def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
-    """A check's result as the event that a run which is no asset run reports."""
+    """The event of a check's result, for a run that is no asset run."""
     assert result.asset_key is not None
     assert result.check_name is not None
     return dg.AssetCheckEvaluation(

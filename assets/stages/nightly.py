@@ -1,49 +1,31 @@
-"""`<benchmark>/nights/<evaluation>`: a tracked evaluation, asked again night by night.
+"""`<benchmark>/nights/<evaluation>`: a tracked evaluation, asked again every night.
 
-One asset a tracked evaluation with one partition a day, so that the plots of the Dagster UI show
-its accuracy by night and its checks are its own. Each night is kept as a file of its own and
-never asked twice. What a night means is decided in `scoring.nightly`.
+There is one asset per tracked evaluation with one partition per day, so the plots of the Dagster
+UI show its accuracy over time and it has checks of its own.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from statistics import fmean, median
-from typing import Any, Self
+from typing import Any
 
 import dagster as dg
-from pydantic import Field, model_validator
-from upath import UPath
 
-from assets.errors import NotReadyError
-from assets.resources import Benchmark, Project
-from assets.stages.base import INCOMPLETE
-from assets.stages.responses import ask, open_journal, requests_of
+from assets.dagster_internals.slots import within_step
 from videomme_pipeline.alerts import Alert, alert_urls, nightly_alert, send
-from videomme_pipeline.benchmarks.subset import stratified_videos
-from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.evaluation import Configuration, Evaluation
-from videomme_pipeline.fingerprint import Spec, fingerprint
-from videomme_pipeline.responses.requests import VideoRequests
-from videomme_pipeline.responses.response import Response, never_answered
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.nightly import NightlySpec, TrackedEvaluation
 from videomme_pipeline.scoring.nightly.assess import (
     Assessment,
     NightlyFinding,
-    assess,
     detectable_drop,
 )
 from videomme_pipeline.scoring.nightly.findings import write_findings
-from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
-from videomme_pipeline.scoring.nightly.policy import AlarmSpec, Severity
-from videomme_pipeline.scoring.readers.judge import without_judge
-from videomme_pipeline.scoring.score import score_question
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.store import read_rows, stored_fingerprint, write_rows
+from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
+from videomme_pipeline.scoring.nightly.policy import Severity
+from videomme_pipeline.scoring.scored_question import Outcome
 
-NIGHTLY_FILE = "nightly.yaml"
 UI_VARIABLE = "VIDEOMME_UI"
 _DEFAULT_UI = "http://localhost:3000"
 _LISTED_QUESTIONS = 50
@@ -53,229 +35,17 @@ _SEVERITIES = {
 }
 
 
-class Tracked(Spec):
-    """How one evaluation is followed."""
-
-    videos: int | None = Field(default=None, ge=2)
-    """Only so many videos, every stratum by its share and always the same; None: all."""
-    baseline: date | None = None
-    """The night that others are held against; None: the evaluation's ordinary scores."""
+def nightly_key(tracked: TrackedEvaluation) -> dg.AssetKey:
+    """The asset key of a tracked evaluation's nightly runs."""
+    return dg.AssetKey([tracked.benchmark.name, "nights", tracked.evaluation.name])
 
 
-class NightlySpec(Spec):
-    """What `nightly.yaml` says; without the file nothing is tracked."""
-
-    cron: str = "0 2 * * *"
-    timezone: str = "UTC"
-    since: date | None = None
-    """The first night there can be."""
-    fresh_within_hours: float = Field(default=36.0, gt=0)
-    """The leaderboard counts as old when it has not been made for so long."""
-    evaluations: dict[str, Tracked] = Field(default_factory=dict)
-    alarm: AlarmSpec = Field(default_factory=AlarmSpec)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_is_default(cls, given: Mapping[str, object]) -> Mapping[str, object]:
-        evaluations = given.get("evaluations")
-        if not isinstance(evaluations, Mapping):
-            return given
-        return {**given, "evaluations": {name: held or {} for name, held in evaluations.items()}}
-
-    @model_validator(mode="after")
-    def _has_a_start(self) -> Self:
-        if self.evaluations and self.since is None:
-            raise ValueError("`since` is missing: the date of the first night")
-        return self
-
-
-def read_nightly(configuration: Configuration) -> NightlySpec:
-    """What is tracked.
-
-    Raises:
-        ConfigurationError: when the file has mistakes or tracks an evaluation that is not there.
-    """
-    path = configuration.folder / NIGHTLY_FILE
-    if not path.exists():
-        return NightlySpec()
-    spec = parse_spec(read_yaml(path), NightlySpec, str(path))
-    for name in spec.evaluations:
-        configuration.evaluation(name)
-    return spec
-
-
-@dataclass(frozen=True)
-class TrackedEvaluation:
-    """One tracked evaluation: asks its nights, and says what they mean."""
-
-    benchmark: Benchmark
-    evaluation: Evaluation
-    nightly: NightlySpec
-
-    @property
-    def tracked(self) -> Tracked:
-        return self.nightly.evaluations[self.evaluation.name]
-
-    @property
-    def asset_key(self) -> dg.AssetKey:
-        return dg.AssetKey([self.benchmark.name, "nights", self.evaluation.name])
-
-    @property
-    def partitions_def(self) -> dg.DailyPartitionsDefinition:
-        return nights_of(self.nightly)
-
-    @cached_property
-    def videos(self) -> tuple[str, ...]:
-        """The videos that are asked about, the same every night."""
-        questions = self.benchmark.questions
-        if self.tracked.videos is None:
-            return tuple(questions)
-        return stratified_videos(questions, self.tracked.videos)
-
-    def path(self, night: str) -> UPath:
-        folder = self.benchmark.store.observations(self.benchmark.name, self.evaluation.name)
-        return folder / f"{night}.parquet"
-
-    def observe(self, night: str) -> list[ObservedQuestion]:
-        """The rows of a night: stored ones, else asked now.
-
-        Where questions failed, a second call asks those alone; answers are never replaced.
-        """
-        path = self.path(night)
-        stored = stored_fingerprint(path)
-        if stored is not None and not stored.endswith(INCOMPLETE):
-            return read_rows(path, ObservedQuestion)
-        rows = [ObservedQuestion.of(self._scored(response), night) for response in self._ask(night)]
-        incomplete = any(row.outcome is Outcome.FAILED for row in rows)
-        write_rows(
-            path,
-            rows,
-            ObservedQuestion,
-            fingerprint=fingerprint("night", self.evaluation.fingerprint, night, self.videos)
-            + (INCOMPLETE if incomplete else ""),
-            recipe=self.evaluation.specification,
-        )
-        return rows
-
-    def assess(self, night: str) -> Assessment:
-        """What a stored night means beside the baseline and the nights between.
-
-        Raises:
-            NotReadyError: when there is no baseline that was asked as the evaluation is now.
-            ScoringError: when nothing can be compared.
-        """
-        rows = read_rows(self.path(night), ObservedQuestion)
-        baseline = self.baseline()
-        nights = [
-            Observation(name=name, rows=held)
-            for name in self._nights_before(night)
-            if (held := read_rows(self.path(name), ObservedQuestion))
-            and held[0].evaluation_fingerprint == rows[0].evaluation_fingerprint
-        ]
-        return assess(
-            [baseline, *nights, Observation(name=night, rows=rows)],
-            self.nightly.alarm,
-            tracked=len(self.nightly.evaluations),
-        )
-
-    def baseline(self) -> Observation:
-        """What nights are held against: the ordinary scores, or the night that is pinned.
-
-        No judge is asked at night, so its letters do not count in the ordinary scores either.
-        """
-        name, evaluation = self.benchmark.name, self.evaluation
-        pinned = self.tracked.baseline
-        path = (
-            self.benchmark.store.scores(name, evaluation.name)
-            if pinned is None
-            else self.path(pinned.isoformat())
-        )
-        try:
-            held = read_rows(path, ScoredQuestion)
-        except FileNotFoundError:
-            raise NotReadyError(
-                f"{evaluation.name}: its baseline is not there ({path}); "
-                f"run it once: videomme run {evaluation.name}"
-            ) from None
-        rows = [without_judge(row) for row in held if row.video_id in set(self.videos)]
-        if not rows or rows[0].evaluation_fingerprint != evaluation.fingerprint:
-            raise NotReadyError(
-                f"{evaluation.name}: its baseline was asked with other settings than it has now; "
-                f"run it again (videomme run {evaluation.name}), or pin a night as `baseline`"
-            )
-        return Observation(name="baseline" if pinned is None else pinned.isoformat(), rows=rows)
-
-    def _nights_before(self, night: str) -> list[str]:
-        pinned = self.tracked.baseline
-        first = "" if pinned is None else pinned.isoformat()
-        folder = self.path(night).parent
-        return sorted(path.stem for path in folder.glob("*.parquet") if first < path.stem < night)
-
-    def _ask(self, night: str) -> Iterator[Response]:
-        """One response to every question and sample; those without an answer say why."""
-        evaluation, held = self.evaluation, dict[tuple[str, int], Response]()
-        requests, reasons = self._requests()
-        default = "never asked"
-        try:
-            with open_journal(self.benchmark, evaluation) as journal:
-                for response in ask(self.benchmark, evaluation, requests, journal, night):
-                    held[response.question_id, response.sample] = response
-        except VideoMMEError as error:
-            default = str(error)
-        for video_id in self.videos:
-            for question in self.benchmark.questions[video_id]:
-                for sample in range(evaluation.samples):
-                    yield held.get((question.question_id, sample)) or never_answered(
-                        question,
-                        evaluation=evaluation.name,
-                        model=evaluation.model.name,
-                        sample=sample,
-                        error=reasons.get(video_id, default),
-                    )
-
-    def _requests(self) -> tuple[list[VideoRequests], dict[str, str]]:
-        """What is asked, and why a video cannot be."""
-        requests, reasons = [], {}
-        for video_id in self.videos:
-            try:
-                requests.append(requests_of(self.benchmark, self.evaluation, video_id))
-            except VideoMMEError as error:
-                reasons[video_id] = str(error)
-        return requests, reasons
-
-    def _scored(self, response: Response) -> ScoredQuestion:
-        questions = self.benchmark.questions[response.video_id]
-        (question,) = (q for q in questions if q.question_id == response.question_id)
-        return score_question(
-            question,
-            response,
-            self.evaluation.reader,
-            evaluation_fingerprint=self.evaluation.fingerprint,
-            sampling=self.evaluation.sampling_name,
-            track=self.evaluation.track,
-        )
-
-
-def nights_of(nightly: NightlySpec) -> dg.DailyPartitionsDefinition:
-    """A partition a day from the first night up to today."""
-    assert nightly.since is not None
+def nightly_partitions(nightly: NightlySpec) -> dg.DailyPartitionsDefinition:
+    """One partition per day, from `since` to today."""
+    assert nightly.since is not None, "something is tracked, so there is a first night"
     return dg.DailyPartitionsDefinition(
         start_date=nightly.since.isoformat(), timezone=nightly.timezone, end_offset=1
     )
-
-
-def tracked_evaluations(project: Project) -> list[TrackedEvaluation]:
-    """The evaluations that `nightly.yaml` names."""
-    nightly = read_nightly(project.configuration)
-    evaluations = [project.configuration.evaluation(name) for name in nightly.evaluations]
-    return [
-        TrackedEvaluation(
-            benchmark=project.benchmarks[evaluation.benchmark],
-            evaluation=evaluation,
-            nightly=nightly,
-        )
-        for evaluation in evaluations
-    ]
 
 
 def night_asset(
@@ -283,7 +53,7 @@ def night_asset(
     tell: Callable[[Alert], None] = lambda alert: send(alert, alert_urls(os.environ)),
 ) -> dg.AssetsDefinition:
     """The asset of a tracked evaluation, with a check for everything that is looked at."""
-    key, evaluation = tracked.asset_key, tracked.evaluation
+    key, evaluation = nightly_key(tracked), tracked.evaluation
     scores = dg.AssetKey([tracked.benchmark.name, "scores"])
     severity = tracked.nightly.alarm.severity
 
@@ -292,7 +62,7 @@ def night_asset(
         description=f"{evaluation.name} asked again, one partition a night.",
         group_name=tracked.benchmark.name,
         kinds={"parquet"},
-        partitions_def=tracked.partitions_def,
+        partitions_def=nightly_partitions(tracked.nightly),
         deps=[
             dg.AssetDep(
                 scores,
@@ -306,14 +76,14 @@ def night_asset(
         ],
     )
     def nights(context: dg.AssetExecutionContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
-        tracked.benchmark.look_again()
+        tracked.benchmark.invalidate()
         night = context.partition_key
-        tracked.baseline()
-        with tracked.benchmark.project.within(context, takes_machine=False):
+        tracked.baseline()  # raises before anything is asked
+        with within_step(tracked.project, context, takes_machine=False):
             rows = tracked.observe(night)
         report = tracked.assess(night)
         version = fingerprint(evaluation.fingerprint, night, len(rows))
-        write_findings(tracked.benchmark.store, tracked.benchmark.name, report, version)
+        write_findings(tracked.project.store, tracked.benchmark.name, report, version)
         alert = nightly_alert(report, _link(key, night))
         if alert is not None:
             try:

@@ -5,57 +5,58 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.errors import NotReadyError
-from assets.partitions import Cell
-from assets.stages.base import BenchmarkStage, Failed, Made, Target
+from assets.stages.base import BenchmarkStage, Built, Failed, Target
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.partitions import Whole
+from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.store import write_rows
 
 PREVIEW_ROWS = 5
 
 
-class Questions(BenchmarkStage):
-    """Downloaded (or drawn up) once for a pinned revision; also tells Dagster the video keys."""
+class Questions(BenchmarkStage[Whole]):
+    """Downloads (or generates) the questions of a pinned revision, and adds the video keys."""
 
     name = "questions"
     description = "Every question of the benchmark with its options, answer and categories."
     kinds = frozenset({"huggingface", "parquet"})
     row_class = Question
-    code_version = "1"
+    code_version = CODE_VERSIONS["questions"]
 
-    def target(self, cell: Cell) -> Target:
-        version = fingerprint(self.name, self.code_version, self.benchmark.media.version)
+    def target(self, partition: Whole) -> Target[Whole]:
+        media = self.benchmark.snapshot.media
+        version = fingerprint(self.name, self.code_version, media.version)
         return Target(
-            cell=cell,
+            partition=partition,
             fingerprint=version,
             data_version=version,
-            path=self.benchmark.store.questions(self.benchmark.name),
+            path=self.store.questions(self.benchmark.name),
         )
 
-    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+    def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
         (target,) = targets
+        media = self.benchmark.snapshot.media
         try:
-            questions = self.benchmark.media.questions()
+            questions = media.questions()
             write_rows(target.path, questions, Question, fingerprint=target.fingerprint)
         except VideoMMEError as error:
-            yield Failed(cell=target.cell, reason=str(error))
+            yield Failed(partition=target.partition, reason=str(error))
             return
-        self.benchmark.look_again()
-        public = self.benchmark.media.is_public
-        yield Made(target=target, metadata=_metadata(questions, is_public=public))
+        self.benchmark.invalidate()
+        yield Built(target=target, metadata=_metadata(questions, is_public=media.is_public))
 
     def announce(self, instance: dg.DagsterInstance) -> None:
-        """The video keys: new ones are added, those that are no longer asked for are taken away."""
-        name = self.benchmark.partitions.videos_name
+        """Add the keys of new videos, and delete those of videos without questions."""
+        name = self.graph.videos_name
         try:
-            wanted = list(self.benchmark.questions)
+            wanted = list(self.benchmark.snapshot.questions)
         except NotReadyError:
             return
-        held = set(instance.get_dynamic_partitions(name))
-        instance.add_dynamic_partitions(name, [video for video in wanted if video not in held])
-        for video in held.difference(wanted):
+        known = set(instance.get_dynamic_partitions(name))
+        instance.add_dynamic_partitions(name, [video for video in wanted if video not in known])
+        for video in known.difference(wanted):
             instance.delete_dynamic_partition(name, video)
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import dagster as dg
 from upath import UPath
 
-from assets.partitions import Cell
-from assets.stages.base import Failed, Made, SharedStage, Target
+from assets.stages.base import Built, Failed, SharedStage, Target
 from assets.stages.warehouse import Warehouse
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.partitions import Whole
 from videomme_pipeline.reports.page import PAGE_VERSION, write_page
 from videomme_pipeline.store import stored_fingerprint
 
@@ -27,25 +27,25 @@ class ReportPage(SharedStage):
     def path(self) -> UPath:
         return UPath(self.store.local("reports", "index.html"))
 
-    def target(self, cell: Cell) -> Target:
+    def target(self, partition: Whole) -> Target[Whole]:
         warehouse = Warehouse(self.project)
-        version = warehouse.target(cell).data_version
-        made_of = super().target(cell)
-        findings = sorted(self.store.path().glob("*/findings/*/*.parquet"), key=str)
+        version = warehouse.target(partition).data_version
+        made_of = super().target(partition)
+        findings = self.store.variant_files("*", "findings")
         own = fingerprint(made_of.fingerprint, [stored_fingerprint(file) for file in findings])
         return replace(
             made_of, fingerprint=own, data_version=own, inputs={warehouse.asset_key: version}
         )
 
-    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+    def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
         (target,) = targets
         try:
             path = write_page(self.store, Path(str(target.path)))
         except VideoMMEError as error:
-            yield Failed(cell=target.cell, reason=str(error))
+            yield Failed(partition=target.partition, reason=str(error))
             return
         self.sign(target)
-        yield Made(
+        yield Built(
             target=target,
             metadata={
                 "page": dg.MetadataValue.url(path.resolve().as_uri()),

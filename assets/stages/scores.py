@@ -1,32 +1,27 @@
-"""`scores`: what was read from each response, and whether it is right."""
+"""`scores`: the letter read from each response, and the outcome."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 
 import dagster as dg
 
-from assets.failures import FailureLog
-from assets.partitions import Cell
-from assets.stages.base import INCOMPLETE, BenchmarkStage, Failed, Made, Target
+from assets.stages.base import BenchmarkStage, Built, Failed, Target
 from assets.stages.metadata import NO_CHARTS, picture
-from assets.stages.responses import ask_model, stored_responses
-from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.extras import is_installed
+from videomme_pipeline.project.partitions import VariantPartition
+from videomme_pipeline.project.scores import score_evaluation
+from videomme_pipeline.project.versions import CODE_VERSIONS, INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import interval, percent
-from videomme_pipeline.responses.response import Response, never_answered
-from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows, summarize_judge
-from videomme_pipeline.scoring.score import SCORE_VERSION, score_question
+from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import BREAKDOWNS, breakdown, group_breakdowns
 from videomme_pipeline.store import write_rows
 
 
-class Scores(BenchmarkStage):
-    """One partition an evaluation. Questions without an answer are in it as `failed`."""
+class Scores(BenchmarkStage[VariantPartition]):
+    """One partition per evaluation. Questions without an answer are rows with outcome `failed`."""
 
     name = "scores"
     description = "Every question with its response, the letter read from it and the outcome."
@@ -35,50 +30,35 @@ class Scores(BenchmarkStage):
     row_class = ScoredQuestion
     settings = ("reader", "judge")
     takes_machine = False
-    code_version = f"1.{SCORE_VERSION}"
+    code_version = CODE_VERSIONS["scores"]
 
-    def target(self, cell: Cell) -> Target:
-        assert cell.variant is not None
-        version = self.benchmark.versions.scores(self.benchmark.evaluations[cell.variant])
+    def target(self, partition: VariantPartition) -> Target[VariantPartition]:
+        evaluation = self.benchmark.evaluations[partition.variant]
+        version = self.benchmark.snapshot.versions.scores(evaluation)
         return Target(
-            cell=cell,
+            partition=partition,
             fingerprint=version,
             data_version=version,
-            path=self.benchmark.store.scores(self.benchmark.name, cell.variant),
+            path=self.store.scores(self.benchmark.name, partition.variant),
             inputs=self.inputs(),
         )
 
-    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+    def build(
+        self, targets: Sequence[Target[VariantPartition]]
+    ) -> Iterator[Built[VariantPartition] | Failed[VariantPartition]]:
         for target in targets:
             try:
-                yield from self._make(target)
+                yield from self._score(target)
             except VideoMMEError as error:
-                yield Failed(cell=target.cell, reason=str(error))
+                yield Failed(partition=target.partition, reason=str(error))
 
-    def _make(self, target: Target) -> Iterator[Made | Failed]:
-        assert target.cell.variant is not None
-        evaluation = self.benchmark.evaluations[target.cell.variant]
-        reasons = FailureLog.of(self.store, self.key_of("responses").to_user_string()).read()
-        track_pair = evaluation.track_pair
-        scored = [
-            (
-                question,
-                score_question(
-                    question,
-                    response,
-                    evaluation.reader,
-                    evaluation_fingerprint=evaluation.fingerprint,
-                    sampling=evaluation.sampling_name,
-                    track=evaluation.track,
-                    track_pair=track_pair,
-                ),
-            )
-            for video_id in self.benchmark.questions
-            for question, response in self._answers(video_id, evaluation, reasons)
-        ]
-        stops = self.benchmark.project.spending.stops
+    def _score(
+        self, target: Target[VariantPartition]
+    ) -> Iterator[Built[VariantPartition] | Failed[VariantPartition]]:
+        evaluation = self.benchmark.evaluations[target.partition.variant]
+        stops = self.project.spending.stops
         stops_before = len(stops)
-        rows = self._judged(scored, evaluation)
+        rows = score_evaluation(self.project, self.benchmark, evaluation)
         outcomes = Counter(row.outcome for row in rows)
         unjudged = [row.judge_error for row in rows if row.judge_error]
         incomplete = outcomes[Outcome.FAILED] > 0 or bool(unjudged)
@@ -89,50 +69,12 @@ class Scores(BenchmarkStage):
             fingerprint=target.fingerprint + (INCOMPLETE if incomplete else ""),
             recipe=evaluation.specification,
         )
-        yield Made(target=target, metadata=_metadata(rows, outcomes), incomplete=incomplete)
-        if unjudged and len(stops) == stops_before:  # else the money alone was missing
+        yield Built(target=target, metadata=_metadata(rows, outcomes), incomplete=incomplete)
+        if unjudged and len(stops) == stops_before:  # otherwise only money was missing
             yield Failed(
-                cell=target.cell,
+                partition=target.partition,
                 reason=f"{len(unjudged)} requests to its judge failed: {unjudged[0]}",
             )
-
-    def _judged(
-        self, scored: Sequence[tuple[Question, ScoredQuestion]], evaluation: Evaluation
-    ) -> list[ScoredQuestion]:
-        """The rows, with what the judge of the evaluation reads where there is one."""
-        judge = evaluation.judge
-        if judge is None:
-            return [row for _, row in scored]
-        ask = partial(
-            ask_judge,
-            judge,
-            self.store.journal,
-            evaluation.name,
-            ask=partial(ask_model, self.benchmark.project),
-        )
-        return judge_rows(scored, judge.model.name, ask)
-
-    def _answers(
-        self, video_id: str, evaluation: Evaluation, reasons: Mapping[Cell, str]
-    ) -> Iterator[tuple[Question, Response]]:
-        """Each question of a video with its responses, or with the reason why there is none."""
-        held = stored_responses(self.benchmark, evaluation, video_id)
-        for question in self.benchmark.questions[video_id]:
-            for sample in range(evaluation.samples):
-                response = held.get((question.question_id, sample))
-                yield (
-                    question,
-                    response
-                    or never_answered(
-                        question,
-                        evaluation=evaluation.name,
-                        model=evaluation.model.name,
-                        sample=sample,
-                        error=reasons.get(
-                            Cell(video=video_id, variant=evaluation.name), "never asked"
-                        ),
-                    ),
-                )
 
 
 def _metadata(rows: Sequence[ScoredQuestion], outcomes: Counter[Outcome]) -> dict[str, object]:

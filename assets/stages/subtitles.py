@@ -1,4 +1,4 @@
-"""`subtitles`: the lines of each video's subtitles that go with the frames really sent."""
+"""`subtitles`: the subtitle lines that go with the frames of each track."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -6,63 +6,62 @@ from typing import Any
 
 import dagster as dg
 
-from assets.partitions import Cell
-from assets.stages.base import BenchmarkStage, Failed, Made, Target
-from assets.stages.frames import sampled_frames
+from assets.stages.base import BenchmarkStage, Built, Failed, Target
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import SubtitleError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.project.partitions import VideoVariantPartition
+from videomme_pipeline.project.stored import sampled_frames
+from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.store import stored_recipe, write_rows
-from videomme_pipeline.subtitles.align import ALIGN_VERSION, AlignedLine, align
+from videomme_pipeline.subtitles.align import AlignedLine, align
 from videomme_pipeline.subtitles.cues import CueFile, read_subtitles
 
 
-class Subtitles(BenchmarkStage):
-    """A track is a sampling and an alignment: the same cues give other lines to other frames."""
+class Subtitles(BenchmarkStage[VideoVariantPartition]):
+    """A track is a sampling and an alignment: the same cues match other frames differently."""
 
     name = "subtitles"
     description = "The subtitle lines that go with the frames of each track, cue by cue."
     upstream = ("videos", "frames")
     kinds = frozenset({"parquet"})
     row_class = AlignedLine
-    code_version = f"1.{ALIGN_VERSION}"
+    code_version = CODE_VERSIONS["subtitles"]
 
-    def target(self, cell: Cell) -> Target:
-        assert cell.video is not None
-        assert cell.variant is not None
-        versions, evaluation = self.benchmark.versions, self._evaluation(cell.variant)
-        version = versions.subtitles(cell.video, evaluation)
-        assert version is not None
+    def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
+        versions, evaluation = self.benchmark.snapshot.versions, self._evaluation(partition.variant)
+        version = versions.subtitles(partition.video, evaluation)
+        assert version is not None, "every track has an alignment"
         return Target(
-            cell=cell,
+            partition=partition,
             fingerprint=version,
             data_version=version,
-            path=self.benchmark.store.subtitles(self.benchmark.name, cell.variant, cell.video),
+            path=self.store.subtitles(self.benchmark.name, partition.variant, partition.video),
             inputs=self.inputs(
-                videos=versions.video(cell.video),
-                frames=versions.frames(cell.video, evaluation.sampling),
+                videos=versions.video(partition.video),
+                frames=versions.sent_frames(partition.video, evaluation),
             ),
         )
 
-    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
-        last = {target.cell.variant: target for target in targets}
+    def build(
+        self, targets: Sequence[Target[VideoVariantPartition]]
+    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+        last = {target.partition.variant: target for target in targets}
         for target in targets:
+            track = target.partition.variant
             try:
-                made = self._make(target)
+                built = self._align(target)
             except VideoMMEError as error:
-                yield Failed(cell=target.cell, reason=str(error))
+                yield Failed(partition=target.partition, reason=str(error))
                 continue
-            if target is last[target.cell.variant]:
-                coverage = {"coverage_by_duration": self._coverage(target.cell)}
-                made = replace(made, metadata={**made.metadata, **coverage})
-            yield made
+            if target is last[track]:
+                coverage = {"coverage_by_duration": self._coverage(track)}
+                built = replace(built, metadata={**built.metadata, **coverage})
+            yield built
 
-    def _make(self, target: Target) -> Made:
-        assert target.cell.video is not None
-        assert target.cell.variant is not None
-        evaluation = self._evaluation(target.cell.variant)
-        assert evaluation.alignment is not None
-        video_id = target.cell.video
+    def _align(self, target: Target[VideoVariantPartition]) -> Built[VideoVariantPartition]:
+        video_id, evaluation = target.partition.video, self._evaluation(target.partition.variant)
+        assert evaluation.alignment is not None, "every track has an alignment"
         file = self._cues(video_id)
         frames = sampled_frames(self.benchmark, video_id, evaluation)
         lines = align(evaluation.alignment, file, frames)
@@ -79,41 +78,41 @@ class Subtitles(BenchmarkStage):
         metadata = {name: value for name, value in facts.items() if value is not None}
         if frames.seconds:
             metadata["coverage"] = round(facts["frames_with_lines"] / len(frames.seconds), 4)
-        return Made(target=target, metadata=metadata)
+        return Built(target=target, metadata=metadata)
 
-    def _coverage(self, cell: Cell) -> dg.TableMetadataValue:
-        """How many videos of each duration have subtitles, and frames a line: the whole track."""
-        assert cell.variant is not None
-        held: dict[str, list[dict[str, Any]]] = {str(duration): [] for duration in Duration}
-        for video_id, questions in self.benchmark.questions.items():
-            path = self.benchmark.store.subtitles(self.benchmark.name, cell.variant, video_id)
+    def _coverage(self, track: str) -> dg.TableMetadataValue:
+        """Table: by duration, the videos of a track with subtitles and the frames with lines."""
+        by_duration: dict[str, list[dict[str, Any]]] = {str(d): [] for d in Duration}
+        for video_id, questions in self.benchmark.snapshot.questions.items():
+            path = self.store.subtitles(self.benchmark.name, track, video_id)
             if path.exists():
                 duration = str(questions[0].duration or "all")
-                held.setdefault(duration, []).append(stored_recipe(path))
+                by_duration.setdefault(duration, []).append(stored_recipe(path))
         return dg.MetadataValue.table(
             [
                 dg.TableRecord(
                     {
                         "duration": duration,
-                        "videos": len(facts),
-                        "with_subtitles": sum(bool(one.get("has_subtitles")) for one in facts),
-                        "frames": sum(one.get("frames") or 0 for one in facts),
+                        "videos": len(videos),
+                        "with_subtitles": sum(bool(facts.get("has_subtitles")) for facts in videos),
+                        "frames": sum(facts.get("frames") or 0 for facts in videos),
                         "frames_with_lines": sum(
-                            one.get("frames_with_lines") or 0 for one in facts
+                            facts.get("frames_with_lines") or 0 for facts in videos
                         ),
                     }
                 )
-                for duration, facts in held.items()
-                if facts
+                for duration, videos in by_duration.items()
+                if videos
             ]
         )
 
     def _evaluation(self, track: str) -> Evaluation:
-        """Any evaluation that reads this track: they all have the same sampling and alignment."""
+        """An evaluation with this track: all of them have the same sampling and alignment."""
         return next(e for e in self.benchmark.evaluations.values() if e.track_name == track)
 
     def _cues(self, video_id: str) -> CueFile | None:
-        path = self.benchmark.media.subtitle(self.benchmark.reference(video_id))
+        snapshot = self.benchmark.snapshot
+        path = snapshot.media.subtitle(snapshot.reference(video_id))
         try:
             return read_subtitles(path) if path else None
         except SubtitleError as error:

@@ -1,78 +1,77 @@
-"""`videos`: the file of each video, what it is, and where each of its pictures stands in it."""
+"""`videos`: the file of each video, its stream facts, and the index of its packets."""
 
 from collections.abc import Iterator, Sequence
 
-from assets.errors import NotReadyError
-from assets.partitions import Cell
-from assets.resources import Progress
-from assets.stages.base import BenchmarkStage, Failed, Made, Target
-from videomme_pipeline.errors import VideoMissingError, VideoMMEError
+from assets.stages.base import BenchmarkStage, Built, Failed, Target
+from videomme_pipeline.errors import NotReadyError, VideoMissingError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.partitions import VideoPartition
+from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.store import write_rows
-from videomme_pipeline.videos.packets import INDEX_VERSION
 from videomme_pipeline.videos.probe import Video, content_hash, probe_video
 
 
-class Videos(BenchmarkStage):
-    """Fetched (or drawn) where it is missing, then hashed and probed; no picture is kept.
+class Videos(BenchmarkStage[VideoPartition]):
+    """Fetches (or draws) missing videos, then hashes and probes them; no picture is stored.
 
-    Its data version is the hash of the file's bytes: a video that is renamed, moved or fetched
-    again makes nothing stale. (A row's path is where the file was when it was probed.)
+    The data version is the hash of the file's bytes: renaming, moving or fetching a video again
+    makes nothing stale. (The path in a row is where the file was when it was probed.)
     """
 
     name = "videos"
-    description = "One row a video: content hash, stream facts and the packet index."
+    description = "One row per video: content hash, stream facts and the packet index."
     upstream = ("questions",)
     kinds = frozenset({"ffmpeg", "parquet"})
     row_class = Video
-    code_version = f"1.{INDEX_VERSION}"
+    code_version = CODE_VERSIONS["videos"]
 
-    def prepare(self, cells: Sequence[Cell]) -> Iterator[Failed]:
-        ids = [cell.video for cell in cells if cell.video is not None]
-        media, report = self.benchmark.media, self.benchmark.project.on_progress
+    def prepare(self, partitions: Sequence[VideoPartition]) -> Iterator[Failed[VideoPartition]]:
+        ids = [partition.video for partition in partitions]
+        snapshot, report = self.benchmark.snapshot, self.project.on_progress
         what = f"{self.benchmark.name}: videos"
         try:
-            problems = media.fetch(
-                [self.benchmark.reference(video_id) for video_id in ids],
+            problems = snapshot.media.fetch(
+                [snapshot.reference(video_id) for video_id in ids],
                 lambda done, total: report(Progress(what=what, done=done, total=total)),
             )
         except VideoMMEError as error:
             problems = dict.fromkeys(ids, str(error))
-        self.benchmark.look_again()
+        self.benchmark.invalidate()
         for video_id, reason in problems.items():
-            yield Failed(cell=Cell(video=video_id), reason=reason)
+            yield Failed(partition=VideoPartition(video_id), reason=reason)
 
-    def target(self, cell: Cell) -> Target:
-        assert cell.video is not None
+    def target(self, partition: VideoPartition) -> Target[VideoPartition]:
+        snapshot, video_id = self.benchmark.snapshot, partition.video
         try:
-            files = self.benchmark.media.files(self.benchmark.reference(cell.video))
+            files = snapshot.media.files(snapshot.reference(video_id))
         except VideoMissingError as error:
             raise NotReadyError(str(error)) from error
-        hashes = self.benchmark.project.hashes
-        video_hash = content_hash(files.video, hashes)
-        subtitle_hash = self.benchmark.subtitle_hash(cell.video)
+        video_hash = content_hash(files.video, self.project.hashes)
+        subtitle_hash = snapshot.subtitle_hash(video_id)
         return Target(
-            cell=cell,
+            partition=partition,
             fingerprint=fingerprint(self.name, self.code_version, video_hash, subtitle_hash),
             data_version=video_hash,
-            path=self.benchmark.store.video(self.benchmark.name, cell.video),
+            path=self.store.video(self.benchmark.name, video_id),
             inputs=self.inputs(),
         )
 
-    def is_current(self, target: Target) -> bool:
-        """A row also says which subtitles the video has."""
-        held = self.benchmark.stored_videos.get(str(target.cell.video))
-        return held is not None and held.fingerprint == target.fingerprint
+    def is_current(self, target: Target[VideoPartition]) -> bool:
+        """A row also names the subtitles of its video, which the data version does not."""
+        stored = self.benchmark.snapshot.stored_videos.get(target.partition.video)
+        return stored is not None and stored.fingerprint == target.fingerprint
 
-    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+    def build(
+        self, targets: Sequence[Target[VideoPartition]]
+    ) -> Iterator[Built[VideoPartition] | Failed[VideoPartition]]:
         for target in targets:
-            assert target.cell.video is not None
             try:
-                video = self._make(target, target.cell.video)
+                video = self._probe(target)
             except VideoMMEError as error:
-                yield Failed(cell=target.cell, reason=str(error))
+                yield Failed(partition=target.partition, reason=str(error))
                 continue
-            yield Made(
+            yield Built(
                 target=target,
                 metadata={
                     "seconds": video.duration_seconds,
@@ -84,17 +83,18 @@ class Videos(BenchmarkStage):
                     "subtitles": video.subtitle_path is not None,
                 },
             )
-        self.benchmark.look_again()
+        self.benchmark.invalidate()
 
-    def _make(self, target: Target, video_id: str) -> Video:
-        files = self.benchmark.media.files(self.benchmark.reference(video_id))
+    def _probe(self, target: Target[VideoPartition]) -> Video:
+        snapshot, video_id = self.benchmark.snapshot, target.partition.video
+        files = snapshot.media.files(snapshot.reference(video_id))
         video, index = probe_video(
             files.video,
             benchmark=self.benchmark.name,
             video_id=video_id,
             subtitle_path=files.subtitle,
-            hashes=self.benchmark.project.hashes,
+            hashes=self.project.hashes,
         )
-        index.save(self.benchmark.store.packets(video.content_hash))
+        index.save(self.store.packets(video.content_hash))
         write_rows(target.path, [video], Video, fingerprint=target.fingerprint)
         return video

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from upath import UPath
 
-from assets.stages.base import Failed, Made, SharedStage, Target
+from assets.stages.base import Built, Failed, SharedStage, Target
 from assets.stages.metadata import NO_CHARTS, picture
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.extras import is_installed
+from videomme_pipeline.project.partitions import Whole
 from videomme_pipeline.warehouse.database import connect, query, rebuild
 
 if TYPE_CHECKING:
@@ -28,18 +29,18 @@ class Warehouse(SharedStage):
     def path(self) -> UPath:
         return UPath(self.store.warehouse)
 
-    def make(self, targets: Sequence[Target]) -> Iterator[Made | Failed]:
+    def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
         (target,) = targets
         try:
             path, left_out = rebuild(self.store)
         except VideoMMEError as error:
-            yield Failed(cell=target.cell, reason=str(error))
+            yield Failed(partition=target.partition, reason=str(error))
             return
         self.sign(target)
         metadata: dict[str, object] = {"path": dg.MetadataValue.path(path), **self._preview()}
         if left_out:
             metadata["left_out"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in left_out))
-        yield Made(target=target, metadata=metadata)
+        yield Built(target=target, metadata=metadata)
 
     def _preview(self) -> dict[str, object]:
         with connect(self.store) as connection:

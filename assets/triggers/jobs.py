@@ -12,11 +12,12 @@ import dagster as dg
 from pydantic import Field
 
 from assets.dagster_internals.events import EventBatch
-from assets.errors import NotReadyError
+from assets.dagster_internals.slots import within_step
 from assets.planning.freshness import failed_attempts, newest_event, recorded_versions
-from assets.resources import Project
-from assets.stages.base import Stage, refresh
+from assets.stages.base import AnyStage, refresh
 from assets.stages.checks import evaluation_of, is_complete, partition_checks
+from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.project.project import Project
 
 REFRESH_JOB = "refresh_stale"
 
@@ -32,7 +33,7 @@ class RefreshRequest(dg.ConfigurableResource):  # type: ignore[type-arg]
     )
 
 
-def refresh_job(steps: Mapping[str, Sequence[Stage]], project: Project) -> dg.JobDefinition:
+def refresh_job(steps: Mapping[str, Sequence[AnyStage]], project: Project) -> dg.JobDefinition:
     """The job over `steps`: each a name and the stages that it brings up to date, in order."""
     ops = [
         _op(name, stages, project, is_first=number == 0)
@@ -59,7 +60,9 @@ def run_config(evaluations: Sequence[str], max_cost_dollars: float | None = None
     return {"resources": {"request": {"config": request}}}
 
 
-def _op(name: str, stages: Sequence[Stage], project: Project, *, is_first: bool) -> dg.OpDefinition:
+def _op(
+    name: str, stages: Sequence[AnyStage], project: Project, *, is_first: bool
+) -> dg.OpDefinition:
     keys = ", ".join(stage.asset_key.to_user_string() for stage in stages)
 
     @dg.op(
@@ -70,7 +73,8 @@ def _op(name: str, stages: Sequence[Stage], project: Project, *, is_first: bool)
     )
     def refresh_stage(context: dg.OpExecutionContext, request: RefreshRequest) -> None:
         spending = project.spending
-        with project.within(
+        with within_step(
+            project,
             context,
             takes_machine=stages[0].takes_machine,
             most_dollars=request.max_cost_dollars,
@@ -85,29 +89,30 @@ def _op(name: str, stages: Sequence[Stage], project: Project, *, is_first: bool)
 
 
 def _refresh(
-    context: dg.OpExecutionContext, stage: Stage, evaluations: Sequence[str] | None
+    context: dg.OpExecutionContext, stage: AnyStage, evaluations: Sequence[str] | None
 ) -> None:
     """Bring one stage up to date and tell Dagster, also what failed."""
-    stage.look_again()
+    stage.invalidate()
     try:
-        asked = stage.cells(evaluations)
+        requested = stage.partitions(evaluations)
     except NotReadyError as error:
         context.log.warning(str(error))
         return
-    if not asked:
+    if not requested:
         return
     failed = failed_attempts(context.instance, stage)
     recorded = {
-        cell: version
-        for cell, version in recorded_versions(context.instance, stage).items()
-        if cell not in failed  # a fresh one is reported again, so that the UI shows it as it is
+        partition: version
+        for partition, version in recorded_versions(context.instance, stage).items()
+        if partition
+        not in failed  # a fresh one is reported again, so that the UI shows it as it is
     }
     failed_before = stage.failures.read()
     with EventBatch(context) as events:
-        for event in refresh(stage, asked, recorded, newest_event(context.instance)):
+        for event in refresh(stage, requested, recorded, newest_event(context.instance)):
             events.add(event)
     stage.announce(context.instance)
-    for evaluation in partition_checks(stage, asked, failed_before):
+    for evaluation in partition_checks(stage, requested, failed_before):
         context.log_event(evaluation)  # type: ignore[arg-type]  # taken, though not annotated
     check = is_complete(stage)
     if not check.passed:

@@ -4,16 +4,16 @@ What a night is belongs to `nightly`; here stands only when.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import timedelta
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition,
 )
 
-from assets.stages.nightly import NightlySpec, TrackedEvaluation
+from assets.stages.nightly import nightly_key
 from assets.triggers.retention import retention_job
+from videomme_pipeline.project.nightly import NightlySpec, TrackedEvaluation, nightly_date
 
 NIGHTLY_JOB = "nightly"
 
@@ -27,7 +27,9 @@ def nightly_job(tracked: Sequence[TrackedEvaluation]) -> list[Job]:
     return [
         dg.define_asset_job(
             NIGHTLY_JOB,
-            selection=dg.AssetSelection.assets(*(night.asset_key for night in tracked)),
+            selection=dg.AssetSelection.assets(
+                *(nightly_key(evaluation) for evaluation in tracked)
+            ),
             description="Ask the tracked evaluations again and hold them against their baselines.",
         )
     ]
@@ -61,12 +63,7 @@ def _nightly_schedule(nightly: NightlySpec, job: Job) -> dg.ScheduleDefinition:
         description="Every night, as nightly.yaml says.",
     )
     def ask_tonight(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-        night = night_at(context.scheduled_execution_time, nightly.timezone)
+        night = nightly_date(context.scheduled_execution_time, nightly.timezone)
         return dg.RunRequest(run_key=night, partition_key=night)
 
     return ask_tonight
-
-
-def night_at(moment: datetime, timezone: str) -> str:
-    """The date that a night begun at `moment` is kept under."""
-    return moment.astimezone(ZoneInfo(timezone)).date().isoformat()

@@ -13,8 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.resources import Benchmark, Project
-from assets.stages.nightly import NightlySpec, ui_address
+from assets.stages.nightly import ui_address
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from assets.triggers.schedules import Job
 from videomme_pipeline.alerts import Alert, alert_urls, run_failure_alert, send
@@ -24,6 +23,9 @@ from videomme_pipeline.evaluation import read_configuration
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.pricing import OPENAI_URL
 from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.project.nightly import NightlySpec
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state import BenchmarkState
 
 Tell = Callable[[Alert], None]
 
@@ -171,9 +173,9 @@ def run_failure_alerts(tell: Tell) -> dg.SensorDefinition:
     return run_failures
 
 
-def media_fingerprint(benchmark: Benchmark) -> str:
+def media_fingerprint(benchmark: BenchmarkState) -> str:
     """Stands for the names, sizes and times of a benchmark's media files; none is opened."""
-    index = index_media(benchmark.media.roots())
+    index = index_media(benchmark.snapshot.media.roots())
     files = sorted([*index.videos.values(), *index.subtitles.values()])
     return fingerprint(
         [

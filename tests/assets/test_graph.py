@@ -18,8 +18,8 @@ import dagster as dg
 import pytest
 
 from assets.definitions import build_definitions
-from assets.resources import open_project
 from tests.support.paths import ROOT
+from videomme_pipeline.project.project import open_project
 
 SNAPSHOT = ROOT / "tests" / "golden" / "graph.json"
 

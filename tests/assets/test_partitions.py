@@ -5,21 +5,20 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 
 from assets.definitions import build_definitions, chain
 from assets.planning.freshness import parents
-from assets.resources import Project
+from videomme_pipeline.project.project import Project
 
 
 def test_dagster_and_the_planner_name_the_same_parents(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     graph = build_definitions(project).resolve_asset_graph()
-    benchmark = project.benchmarks["videomme"]
-    stages = {stage.asset_key: stage for stage in chain(benchmark)}
+    stages = {stage.asset_key: stage for stage in chain(project, "videomme")}
     compared = 0
     for stage in stages.values():
         if not stage.dimensions:
             continue
-        for cell in stage.cells():
-            key = stage.partition_key(cell)
+        for partition in stage.partitions():
+            key = stage.key_of_partition(partition)
             for above in (stages[dep.asset_key] for dep in stage.deps()):
                 if not above.dimensions:
                     continue
@@ -27,7 +26,9 @@ def test_dagster_and_the_planner_name_the_same_parents(
                     found = graph.get_parent_partition_keys_for_child(
                         key, above.asset_key, stage.asset_key
                     )
-                wanted = {above.partition_key(c) for c in parents(stage, cell, above)}
+                wanted = {
+                    above.key_of_partition(parent) for parent in parents(stage, partition, above)
+                }
                 assert set(found.partitions_subset.get_partition_keys()) == wanted, (key, above)
                 compared += 1
     assert compared > 40

@@ -11,9 +11,7 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 from dagster._core.loader import LoadingContextForTest
 
 from assets.definitions import build_definitions
-from assets.partitions import Cell
 from assets.planning.freshness import Freshness, failed_attempts
-from assets.resources import Project
 from assets.run import plan_project, refresh_project
 from assets.stages.base import Failed
 from assets.stages.prompts import Prompts
@@ -21,6 +19,8 @@ from assets.stages.scores import Scores
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject, stage
+from videomme_pipeline.project.partitions import VideoVariantPartition, video_of
+from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine
@@ -42,8 +42,8 @@ RESULTS = {"warehouse": 1, "report_page": 1}
 def made(project: Project, instance: dg.DagsterInstance, *names: str) -> Counter[str]:
     """What one refresh makes; it must leave nothing behind."""
     refreshed = refresh_project(project, instance, names or ALL)
-    assert [(state.name, state.reason) for state in refreshed.behind] == []
-    return refreshed.made
+    assert [(state.name, state.reason) for state in refreshed.not_fresh] == []
+    return refreshed.built
 
 
 def newest_checks(instance: dg.DagsterInstance, asset: str) -> dict[str | None, bool]:
@@ -72,7 +72,7 @@ def test_a_changed_video_makes_exactly_its_partitions_again(
     """Nothing of the evaluation that is asked blind: it holds nothing of the video."""
     write_video(copy.video("003"), frames=44, width=64, height=48)
     stale = [s for s in plan_project(project, instance, ALL) if s.freshness is Freshness.STALE]
-    assert {state.cell.video for state in stale} == {"003", None}
+    assert {video_of(state.partition) for state in stale} == {"003", None}
     assert made(project, instance) == RESULTS | {
         "videomme/videos": 1,
         "videomme/frames": 2,
@@ -159,7 +159,7 @@ def test_bad_videos_stop_no_other_and_their_questions_count_as_failed(
     copy.video("004").unlink()
     project = write_project({"few": EVALUATIONS["few"]})
     refreshed = refresh_project(project, instance, ["few"])
-    reasons = {state.name: state.reason for state in refreshed.behind}
+    reasons = {state.name: state.reason for state in refreshed.not_fresh}
     assert "003" in reasons["videomme/videos 003"]
     assert "no file" in reasons["videomme/videos 004"]
     rows = read_rows(project.store.scores("videomme", "few"), ScoredQuestion)
@@ -179,14 +179,14 @@ def test_nothing_of_the_benchmark_is_read_before_its_licence_is_accepted(
 ) -> None:
     project = write_project({"blind": EVALUATIONS["blind"]}, accept_license=False)
     refreshed = refresh_project(project, instance, ["blind"])
-    reasons = {state.name: state.reason for state in refreshed.behind}
+    reasons = {state.name: state.reason for state in refreshed.not_fresh}
     assert "accept_license: true" in reasons["videomme/questions"]
     assert not project.store.questions("videomme").exists()
 
 
 def test_a_benchmark_that_no_chosen_evaluation_needs_is_left_alone(project: Project) -> None:
     for name in ("questions", "videos", "frames", "scores"):
-        assert stage(project, name).cells(["of another benchmark"]) == []
+        assert stage(project, name).partitions(["of another benchmark"]) == []
 
 
 def test_ranges_of_partitions_run_from_the_ui(
@@ -219,7 +219,7 @@ def test_ranges_of_partitions_run_from_the_ui(
 def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_version(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
-    stage(project, "frames").target(Cell(video="002", variant="uniform_n-4")).path.unlink()
+    stage(project, "frames").target(VideoVariantPartition("002", "uniform_n-4")).path.unlink()
     changed = dict(EVALUATIONS) | {"few": dict(EVALUATIONS["few"]) | {"prompt": "official_v1"}}
     edited = write_project(changed)
     job = build_definitions(edited).resolve_implicit_global_asset_job_def()
@@ -285,7 +285,9 @@ def test_prompts_never_take_lines_that_are_missing_or_were_aligned_otherwise(
 def test_a_run_that_was_cut_off_leaves_nothing_shown_as_failed(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cut_off(prompts: Prompts, cells: Sequence[Cell]) -> Iterator[Failed]:
+    def cut_off(
+        prompts: Prompts, cells: Sequence[VideoVariantPartition]
+    ) -> Iterator[Failed[VideoVariantPartition]]:
         raise RuntimeError("no power")
 
     keys = [f"few|{video}" for video in VIDEOS]
@@ -304,7 +306,7 @@ def test_a_run_that_was_cut_off_leaves_nothing_shown_as_failed(
             raise_on_error=False,
         )
     assert not ended.success
-    assert failed_attempts(instance, prompts) == {prompts.cell(key) for key in keys}
+    assert failed_attempts(instance, prompts) == {prompts.parse_partition(key) for key in keys}
     written = project.store.prompts("videomme", "few", "002").stat().st_mtime_ns
     assert made(project, instance) == {"videomme/prompts": 3}
     assert failed_attempts(instance, prompts) == set()
@@ -315,7 +317,7 @@ def test_a_run_that_was_cut_off_leaves_nothing_shown_as_failed(
 def test_new_scoring_code_reads_the_same_answers_again(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assets.versions.SCORE_VERSION", 99)
+    monkeypatch.setattr("videomme_pipeline.project.versions.SCORE_VERSION", 99)
     monkeypatch.setattr(Scores, "code_version", "1.99")
     assert made(project, instance) == RESULTS | {"videomme/scores": 4}
 
@@ -339,7 +341,9 @@ def test_the_badges_of_the_ui_agree_that_everything_is_fresh(
             return {
                 state.name
                 for state in plan_project(project, instance, ALL)
-                if judge.get_status(state.stage.asset_key, state.stage.partition_key(state.cell))
+                if judge.get_status(
+                    state.stage.asset_key, state.stage.key_of_partition(state.partition)
+                )
                 is not StaleStatus.FRESH
             }
 

@@ -146,15 +146,15 @@ def test_status_gives_a_reason_for_whatever_is_not_fresh(empty: Path) -> None:
     found = videomme("status", "--json").json
     assert {state["state"] for state in found["not_fresh"]} == {"missing"}
     assert {reason["cause"] for s in found["not_fresh"] for reason in s["reasons"]} >= {
-        "never made",
+        "never built",
         "upstream",
     }
-    assert found["causes"]["videomme/questions"] == {"never made": 1}
+    assert found["causes"]["videomme/questions"] == {"never built": 1}
     header, questions, *_ = videomme("status").out.splitlines()
     assert header.split("\t")[-1] == "because"
-    assert questions.split("\t")[-1] == "1 never made"
+    assert questions.split("\t")[-1] == "1 never built"
     shown = videomme("status", "--reasons")
-    assert "videomme/questions: missing\n  never made\n" in shown.out
+    assert "videomme/questions: missing\n  never built\n" in shown.out
 
 
 def test_status_explains_what_is_named(made: Made) -> None:

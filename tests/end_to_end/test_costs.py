@@ -7,14 +7,15 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.planning.costs import estimate_costs
+from assets.planning.estimate import pending_requests
 from assets.planning.freshness import Freshness
-from assets.resources import Project
 from assets.run import plan_project, refresh_project
 from tests.support.cli import videomme
 from tests.support.model_server import ModelServer
 from tests.support.projects import WriteServed
 from videomme_pipeline.models.video_llm import FailureKind
+from videomme_pipeline.project.costs import estimate_costs
+from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.store import read_folder, read_rows
 
@@ -44,18 +45,18 @@ def test_a_run_stops_at_its_money_and_the_next_asks_only_the_rest(
         assert asked == 2
         assert stopped.stopped_by is not None
         assert "run again, and only the rest is asked" in stopped.stopped_by
-        assert not [s for s in stopped.behind if s.freshness is Freshness.FAILED]
+        assert not [s for s in stopped.not_fresh if s.freshness is Freshness.FAILED]
         rows = responses(project)
         assert len(rows) == 6
         assert [r.failure for r in rows if r.raw_output is None] == [FailureKind.NOT_ASKED] * 4
         assert all(r.error and r.error.startswith("not asked") for r in rows if not r.raw_output)
 
-        (left,) = estimate_costs(plan_project(project, instance, ["served"]))
+        (left,) = estimate_costs(pending_requests(plan_project(project, instance, ["served"])))
         assert (left.questions, left.requests) == (6, 4)
 
         finished = refresh_project(project, instance, ["served"], 100.0)
         assert finished.stopped_by is None
-        assert finished.behind == []
+        assert finished.not_fresh == []
     assert server.request_count == 6
     assert set(server.asked.values()) == {1}
     costs = [row.cost_dollars for row in responses(project)]
@@ -69,9 +70,9 @@ def test_the_cost_is_said_before_anything_is_made_and_holds(
 ) -> None:
     with ModelServer() as server:
         project = write_served(server.base_url, **PRICED)
-        assert estimate_costs(plan_project(project, instance, ["served"])) == []
+        assert estimate_costs(pending_requests(plan_project(project, instance, ["served"]))) == []
         refresh_project(project, instance, ["served"], ONE_QUESTION / 2)
-        (before,) = estimate_costs(plan_project(project, instance, ["served"]))
+        (before,) = estimate_costs(pending_requests(plan_project(project, instance, ["served"])))
         assert server.request_count == 1, "the first shows what one costs"
         refresh_project(project, instance, ["served"])
     assert before.dollars_low == pytest.approx(5 * ONE_QUESTION, rel=0.2)

@@ -8,11 +8,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.resources import Project
 from assets.run import refresh_project
 from tests.support.model_server import Fault, ModelServer, letter_of
 from tests.support.projects import SERVED, WriteServed
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract_here
+from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import Store, read_rows
 
@@ -45,7 +45,7 @@ def test_faults_end_answered_and_nothing_is_asked_again(
     monkeypatch.setenv("SERVED_KEY", "secret")
     with ModelServer(faults=fault, retry_after_seconds=0.1) as server:
         project = write_served(server.base_url, limits=LIMITS, api_key_env="SERVED_KEY")
-        assert refresh_project(project, instance, ["served"]).behind == []
+        assert refresh_project(project, instance, ["served"]).not_fresh == []
         assert Counter(planned.values()) == dict.fromkeys(FAULTS, 1)
         assert set(server.asked.values()) == {2}, "each question failed once"
         assert set(server.answered.values()) == {1}
@@ -81,13 +81,14 @@ def test_only_other_pictures_are_asked_about_again(
         monkeypatch.setattr("assets.stages.frames.extract", _extract_in_this_process)
         project = write_served(server.base_url)
         again = refresh_project(project, instance, ["served"])
-        assert again.behind == []
-        assert {again.made[f"videomme/{name}"] for name in ("frames", "responses")} == {1}
+        assert again.not_fresh == []
+        assert {again.built[f"videomme/{name}"] for name in ("frames", "responses")} == {1}
         assert server.request_count == 3, "the pictures are the same: the journal answers"
 
         other = {"served": {**SERVED, "sampling": "uniform_n-4.jpeg-50"}}
         assert (
-            refresh_project(write_served(server.base_url, other), instance, ["served"]).behind == []
+            refresh_project(write_served(server.base_url, other), instance, ["served"]).not_fresh
+            == []
         )
     assert server.request_count == 6
     before, after = (pictures(server.requests[place].body) for place in (0, -1))
@@ -102,7 +103,7 @@ def test_a_server_that_is_down_stops_no_other_and_the_next_run_heals(
     both = ["served", "blind"]
     refreshed = refresh_project(write_served(gone.base_url, BOTH, limits=LIMITS), instance, both)
     project = write_served(gone.base_url, BOTH, limits=LIMITS)
-    reasons = {state.name: state.reason for state in refreshed.behind}
+    reasons = {state.name: state.reason for state in refreshed.not_fresh}
     assert gone.base_url in reasons["videomme/responses served|002"]
     assert not any("blind" in name for name in reasons)
     assert {row.outcome for row in scored(project, "served")} == {Outcome.FAILED}
@@ -114,10 +115,10 @@ def test_a_server_that_is_down_stops_no_other_and_the_next_run_heals(
     assert "| failed: connection | 3 |" in took
     with ModelServer(port=port) as server:
         healed = refresh_project(write_served(server.base_url, BOTH, limits=LIMITS), instance, both)
-        assert healed.behind == []
+        assert healed.not_fresh == []
         assert server.request_count == 3
-    assert healed.made["videomme/frames"] == 0
-    assert healed.made["videomme/responses"] == 1
+    assert healed.built["videomme/frames"] == 0
+    assert healed.built["videomme/responses"] == 1
     assert Outcome.FAILED not in {row.outcome for row in scored(project, "served")}
 
 
@@ -129,7 +130,7 @@ def test_a_missing_key_is_named_and_no_request_goes_out(
         project = write_served(server.base_url, api_key_env="A_KEY_THAT_IS_NOT_SET")
         refreshed = refresh_project(project, instance, ["served"])
         assert server.request_count == 0
-    reasons = {state.name: state.reason for state in refreshed.behind}
+    reasons = {state.name: state.reason for state in refreshed.not_fresh}
     reason = reasons["videomme/responses served|002"]
     assert "the environment variable A_KEY_THAT_IS_NOT_SET is not set" in reason
     assert "export A_KEY_THAT_IS_NOT_SET=" in reason

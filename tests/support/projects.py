@@ -16,12 +16,12 @@ from filelock import FileLock
 
 from assets.definitions import chain
 from assets.instance import HOME_VARIABLE, POSTGRES_VARIABLE, open_instance
-from assets.resources import Project, open_project
 from assets.run import refresh_project
 from assets.stages.base import BenchmarkStage
 from tests.support.builders import write_video
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
+from videomme_pipeline.project.project import Project, open_project
 
 VIDEOS = ("002", "003", "004")
 WITH_SUBTITLES = ("002", "003")
@@ -124,7 +124,7 @@ def _build_project(root: Path) -> None:
     project = write_project_in(root, Copy(root / "copy"))()
     (root / "home").mkdir()
     with dg.DagsterInstance.local_temp(str(root / "home")) as instance:
-        assert refresh_project(project, instance, ALL).behind == []
+        assert refresh_project(project, instance, ALL).not_fresh == []
 
 
 @pytest.fixture
@@ -184,9 +184,9 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return folder
 
 
-def stage(project: Project, name: str) -> BenchmarkStage:
+def stage(project: Project, name: str) -> BenchmarkStage[Any]:
     """Stage `name` of the project."""
-    return next(s for s in chain(project.benchmarks["videomme"]) if s.name == name)
+    return next(s for s in chain(project, "videomme") if s.name == name)
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from dagster import DagsterInstance
 
-    from assets.resources import Progress, Project
+    from videomme_pipeline.project.progress import Progress
+    from videomme_pipeline.project.project import Project
 
 out = Console()
 err = Console(stderr=True)
@@ -32,7 +33,8 @@ def print_json(value: Any) -> None:
 
 def open_project(on_progress: "Callable[[Progress], None] | None" = None) -> "Project":
     """Open the project of the current folder, and report evaluation files that have mistakes."""
-    from assets.resources import no_progress, open_project
+    from videomme_pipeline.project.progress import no_progress
+    from videomme_pipeline.project.project import open_project
 
     project = open_project(on_progress=on_progress or no_progress)
     for problem in project.configuration.problems.values():

@@ -30,12 +30,13 @@ def frames_show(
     path, duration = Path(video), None
     if not path.is_file():
         stored = project.benchmarks.get(benchmark)
-        if stored is None or video not in stored.videos:
+        if stored is None or video not in stored.snapshot.videos:
             raise ConfigurationError(
                 f"{video} is neither a file nor a stored video of {benchmark}; "
                 f"materialize {benchmark}/videos first, or give the path of a file"
             )
-        path, duration = Path(stored.videos[video].path), stored.questions[video][0].duration
+        path = Path(stored.snapshot.videos[video].path)
+        duration = stored.snapshot.questions[video][0].duration
     target = output or Path(f"{path.stem}.{sampling}.jpg")
     frames = show_frames(
         path, parse_sampling(sampling), target, store=project.store, duration=duration

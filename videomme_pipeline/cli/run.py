@@ -17,8 +17,8 @@ from videomme_pipeline.cli.context import err, note, open_for_run, out, print_js
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assets.resources import Project
     from assets.run import Refreshed
+    from videomme_pipeline.project.project import Project
 
 commands = typer.Typer()
 
@@ -52,9 +52,9 @@ def run(
     Builds only what is missing or stale. Without names, runs all evaluations. Exits with status 1
     if a partition failed; the others are kept, and the next run builds only what is missing.
     """
-    from assets.planning.costs import estimate_costs
-    from assets.planning.estimate import estimate
+    from assets.planning.estimate import estimate, pending_requests
     from assets.run import plan_project, refresh_project
+    from videomme_pipeline.project.costs import estimate_costs
     from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
 
     with open_for_run() as (project, instance):
@@ -68,14 +68,14 @@ def run(
                 note("Everything is fresh. A run would build nothing.")
                 return
             show_estimates(out, estimates)
-            show_costs(out, estimate_costs(states))
+            show_costs(out, estimate_costs(pending_requests(states)))
             return
         refreshed = refresh_project(project, instance, names, max_cost)
         _report_run(refreshed)
         _show_scores(project, names)
         note(f"\nReport page  {project.store.local('reports', 'index.html').resolve()}")
         note("Dagster UI   make ui  (then open http://localhost:3000)")
-        if refreshed.behind:
+        if refreshed.not_fresh:
             raise typer.Exit(1)
 
 
@@ -148,15 +148,14 @@ def nightly(
     Without names, runs every evaluation that nightly.yaml tracks. A nightly run that is already
     stored is not repeated. Exits with status 1 if a check fails with severity `error`.
     """
-    from assets.run import run_night
-    from assets.stages.nightly import read_nightly
-    from assets.triggers.schedules import night_at
+    from assets.run import run_nightly
+    from videomme_pipeline.project.nightly import nightly_date, read_nightly
     from videomme_pipeline.reports.terminal.runs import show_nightly_runs
 
     with open_for_run() as (project, instance):
         timezone = read_nightly(project.configuration).timezone
-        night = date or night_at(datetime.now(UTC), timezone)
-        reports = run_night(project, instance, evaluations or [], night)
+        night = date or nightly_date(datetime.now(UTC), timezone)
+        reports = run_nightly(project, instance, evaluations or [], night)
     if as_json:
         print_json([asdict(report) for report in reports])
     else:
@@ -173,11 +172,11 @@ def _report_run(refreshed: "Refreshed") -> None:
     if refreshed.run_id is None:
         note("Everything is fresh. No frame was extracted and no model was asked.")
         return
-    built = ", ".join(f"{count} {asset}" for asset, count in refreshed.made.items())
+    built = ", ".join(f"{count} {asset}" for asset, count in refreshed.built.items())
     note(f"Built {built or 'nothing'}.")
     if refreshed.stopped_by is not None:
         show_line(err, refreshed.stopped_by, "Stopped", "bold yellow")
-    failed = [state for state in refreshed.behind if state.freshness is Freshness.FAILED]
+    failed = [state for state in refreshed.not_fresh if state.freshness is Freshness.FAILED]
     show_failed(err, [(state.name, state.reason) for state in failed])
 
 

@@ -38,10 +38,11 @@ def doctor(as_json: AsJson = False) -> None:
 
     Exits with status 1 if a check fails.
     """
-    from assets.doctor import examine
+    from assets.instance import check_instance
+    from videomme_pipeline.project.doctor import examine
     from videomme_pipeline.reports.terminal.runs import show_doctor
 
-    findings = list(examine(open_project()))
+    findings = [*examine(open_project()), check_instance()]
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:

@@ -10,11 +10,11 @@ from dagster._core.storage.event_log.base import EventLogStorage
 
 from assets.dagster_internals.events import EVENTS_AT_A_TIME, EventBatch
 from assets.instance import POSTGRES_VARIABLE, open_instance
-from assets.resources import Project
 from assets.run import refresh_project
 from assets.stages.base import DATA_VERSION_TAG
 from tests.assets.test_refresh import EVERYTHING
 from tests.support.projects import ALL, needs_postgres
+from videomme_pipeline.project.project import Project
 
 KEY = dg.AssetKey(["made", "up"])
 
@@ -138,5 +138,5 @@ def test_a_project_is_refreshed_over_postgres(
     with open_instance() as instance:
         assert type(instance.event_log_storage).__name__ == "PostgresEventLogStorage"
         refreshed = refresh_project(project, instance, ALL)
-        assert (refreshed.made, refreshed.behind) == (EVERYTHING, [])
+        assert (refreshed.built, refreshed.not_fresh) == (EVERYTHING, [])
         assert refresh_project(project, instance, ALL).run_id is None

@@ -26,13 +26,14 @@ from assets.dagster_internals.processes import end_dead_runs
 from assets.dagster_internals.slots import claim, endpoint_pool, machine_pool
 from assets.definitions import build_definitions
 from assets.instance import open_instance
-from assets.resources import Progress, Project, open_project
-from assets.run import refresh_project, run_night
+from assets.run import refresh_project, run_nightly
 from assets.stages.base import SharedStage
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject
 from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.project import Project, open_project
 
 NIGHT = "2026-11-20"
 WAITS_SECONDS = 60.0
@@ -142,7 +143,7 @@ def refresh(project: Project, *evaluations: str) -> list[str]:
     What is made of all scores may be, since another run adds some.
     """
     with open_instance() as instance:
-        behind = refresh_project(project, instance, evaluations).behind
+        behind = refresh_project(project, instance, evaluations).not_fresh
     return [state.name for state in behind if not isinstance(state.stage, SharedStage)]
 
 
@@ -217,7 +218,7 @@ def test_a_slot_is_held_in_whatever_way_an_endpoint_is_asked(
     def ask() -> None:
         with open_instance() as instance:
             if way == "night":
-                run_night(project, instance, ["a"], NIGHT)
+                run_nightly(project, instance, ["a"], NIGHT)
             elif way == "judge":
                 refresh_project(project, instance, ["a"])
             else:
@@ -341,12 +342,12 @@ def test_of_those_who_come_at_once_one_alone_has_the_slot(home: Path) -> None:
 ASKS = """
 import sys
 from assets.instance import open_instance
-from assets.resources import open_project
+from videomme_pipeline.project.project import open_project
 from assets.run import refresh_project
 
 with open_instance() as instance:
     project = open_project(on_progress=lambda progress: print(progress.what, flush=True))
-    print(len(refresh_project(project, instance, sys.argv[1:]).behind), flush=True)
+    print(len(refresh_project(project, instance, sys.argv[1:]).not_fresh), flush=True)
 """
 
 

@@ -6,14 +6,14 @@ import dagster as dg
 import pytest
 
 from assets.definitions import build_definitions
-from assets.planning.estimate import Estimate, estimate
+from assets.planning.estimate import RefreshEstimate, estimate
 from assets.planning.explain import Cause, Explanation, matching
-from assets.resources import Project
 from assets.run import plan_project, refresh_project
 from assets.stages.prompts import Prompts
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.project.project import Project
 
 Why = Callable[..., list[str]]
 
@@ -71,7 +71,7 @@ def test_a_changed_setting_is_said_with_what_it_was(
 
 
 def test_new_code_is_said_with_both_versions(why: Why, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assets.versions.RENDER_VERSION", 99)
+    monkeypatch.setattr("videomme_pipeline.project.versions.RENDER_VERSION", 99)
     before = Prompts.code_version
     monkeypatch.setattr(Prompts, "code_version", "1.99")
     assert why("videomme/prompts few|003") == [f"code version: {before} → 1.99"]
@@ -91,7 +91,7 @@ def test_a_parent_that_was_made_again_alone_is_named(
     ).success
     assert why("videomme/videos 003") == []
     (reason,) = why("videomme/frames uniform_n-4|003")
-    assert reason.startswith("upstream: videomme/videos is another, ")
+    assert reason.startswith("upstream: videomme/videos changed, ")
 
 
 def test_what_is_gone_and_what_never_was_are_told_apart(
@@ -101,7 +101,7 @@ def test_what_is_gone_and_what_never_was_are_told_apart(
     lost.unlink()
     assert why("videomme/prompts few|002") == [f"file gone or outdated: {lost}"]
     new = write_project(dict(EVALUATIONS) | {"new": dict(EVALUATIONS["few"])})
-    assert why("videomme/prompts new|002", new) == ["never made"]
+    assert why("videomme/prompts new|002", new) == ["never built"]
 
 
 def test_a_failure_is_said_with_its_message_and_counted(
@@ -135,7 +135,7 @@ def test_partitions_are_found_by_whatever_is_in_their_name(
         matching(states, "uniform_n4")
 
 
-def estimates(project: Project, instance: dg.DagsterInstance) -> dict[str, Estimate]:
+def estimates(project: Project, instance: dg.DagsterInstance) -> dict[str, RefreshEstimate]:
     states = plan_project(project, instance)
     return {held.asset: held for held in estimate(states, instance)}
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import dagster as dg
 import yaml
 
-from assets.planning.costs import estimate_costs
+from assets.planning.estimate import pending_requests
 from assets.planning.freshness import Freshness
 from assets.run import Refreshed, plan_project, refresh_project
 from tests.support.model_server import Fault, ModelServer
 from tests.support.projects import WriteProject
+from videomme_pipeline.project.costs import estimate_costs
 from videomme_pipeline.reports.terminal.runs import cost_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows
@@ -46,13 +47,13 @@ def test_a_judge_reads_what_is_open_once_and_its_failures_leave_the_scores_open(
         models = {name: {"base_url": server.base_url} for name in ("wordy", "small")}
         (folder / "models.yaml").write_text(yaml.safe_dump(models))
         project = write_project({"mine": {**EVALUATION, "judge": None}})
-        assert refresh_project(project, instance, ["mine"]).behind == []
+        assert refresh_project(project, instance, ["mine"]).not_fresh == []
         assert asked(server) == {"model": QUESTIONS}
 
         project = write_project({"mine": EVALUATION})
         (behind,) = (
             state
-            for state in refresh_project(project, instance, ["mine"]).behind
+            for state in refresh_project(project, instance, ["mine"]).not_fresh
             if state.stage.name == "scores"
         )
         assert "judge" in behind.reason
@@ -60,9 +61,9 @@ def test_a_judge_reads_what_is_open_once_and_its_failures_leave_the_scores_open(
 
         is_down = False
         refreshed = refresh_project(project, instance, ["mine"])
-        assert refreshed.behind == []
-        assert refreshed.made["videomme/scores"] == 1
-        assert refreshed.made["videomme/responses"] == 0
+        assert refreshed.not_fresh == []
+        assert refreshed.built["videomme/scores"] == 1
+        assert refreshed.built["videomme/responses"] == 0
         assert refresh_project(project, instance, ["mine"]).run_id is None
         assert asked(server) == {"model": QUESTIONS, "judge": 2 * QUESTIONS}
 
@@ -96,7 +97,7 @@ def test_answers_and_their_judge_share_the_money_of_a_run(
         stopped = run(0.5)
         assert asked(server) == {"model": 1}, "what is left for the judge does not do for another"
         assert str(stopped.stopped_by).startswith("mine: stopped at $0.3000 of $0.5000")
-        estimates = estimate_costs(plan_project(project, instance, ["mine"]))
+        estimates = estimate_costs(pending_requests(plan_project(project, instance, ["mine"])))
         assert [(row["evaluation"], row["requests"]) for row in cost_rows(estimates)] == [
             ("mine", "2"),
             ("mine@judge", "1 to 3"),
@@ -105,12 +106,12 @@ def test_answers_and_their_judge_share_the_money_of_a_run(
         stopped = run(1.4)
         assert asked(server) == {"model": 3, "judge": 2}
         assert str(stopped.stopped_by).startswith("mine@judge: stopped at $1.2000 of $1.4000")
-        assert not [state for state in stopped.behind if state.freshness is Freshness.FAILED]
+        assert not [state for state in stopped.not_fresh if state.freshness is Freshness.FAILED]
         rows = read_rows(project.store.scores("videomme", "mine"), ScoredQuestion)
         assert [str(row.judge_error)[:9] for row in rows if row.judge_error] == ["not asked"]
-        (left,) = estimate_costs(plan_project(project, instance, ["mine"]))
+        (left,) = estimate_costs(pending_requests(plan_project(project, instance, ["mine"])))
         assert (left.evaluation, left.requests_low, left.requests) == ("mine@judge", 1, 1)
 
-        assert run(None).behind == []
+        assert run(None).not_fresh == []
         assert asked(server) == {"model": 3, "judge": 3}
-    assert estimate_costs(plan_project(project, instance, ["mine"])) == []
+    assert estimate_costs(pending_requests(plan_project(project, instance, ["mine"]))) == []

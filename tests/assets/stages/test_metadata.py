@@ -6,9 +6,9 @@ import re
 
 import dagster as dg
 
-from assets.resources import Project
 from assets.stages.metadata import LARGEST_PICTURE_BYTES, fenced, picture
 from tests.support.projects import stage
+from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.store import read_rows, stored_recipe
@@ -67,7 +67,7 @@ def test_subtitles_say_how_much_of_each_duration_they_cover(
     rows = table(covered[0], "coverage_by_duration")
     facts = [
         stored_recipe(project.store.subtitles("videomme", "uniform_n-4.window-500", video))
-        for video in project.benchmarks["videomme"].questions
+        for video in project.benchmarks["videomme"].snapshot.questions
     ]
     assert sum(int(str(row["videos"])) for row in rows) == len(facts)
     for name, key in (("with_subtitles", "has_subtitles"), ("frames", "frames")):

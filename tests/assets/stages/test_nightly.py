@@ -14,9 +14,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from assets.definitions import build_definitions
-from assets.resources import Project, open_project
 from assets.run import refresh_project
-from assets.stages.nightly import read_nightly, tracked_evaluations
 from assets.triggers.schedules import NIGHTLY_JOB
 from tests.support.builders import write_video
 from tests.support.model_server import Fault, ModelServer, always, no_faults
@@ -24,6 +22,8 @@ from tests.support.projects import Copy, WriteProject
 from videomme_pipeline.alerts import URLS_VARIABLE
 from videomme_pipeline.cli.app import app
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.project.nightly import read_nightly, tracked_evaluations
+from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.store import read_rows
@@ -110,7 +110,7 @@ def project(
     return write
 
 
-def run_night(
+def run_nightly(
     project: Project, instance: dg.DagsterInstance, night: str
 ) -> dict[str, dg.AssetCheckEvaluation]:
     """Run the nightly job for one night; its checks by name."""
@@ -144,13 +144,13 @@ def test_a_regression_fails_the_check_and_is_told_once(
     asked_once = server.request_count
     assert asked_once == 3 * len(TRACKED_VIDEOS)
 
-    quiet = [run_night(opened, instance, f"2026-11-{day:02d}") for day in (2, 3)]
+    quiet = [run_nightly(opened, instance, f"2026-11-{day:02d}") for day in (2, 3)]
     assert server.request_count == 3 * asked_once, "an unchanged evaluation is asked anew"
     assert all(check.passed for checks in quiet for check in checks.values())
     assert told == []
 
     model.broken = True
-    checks = run_night(opened, instance, "2026-11-04")
+    checks = run_nightly(opened, instance, "2026-11-04")
     assert not checks["accuracy"].passed
     assert checks["accuracy"].severity is dg.AssetCheckSeverity.ERROR
     assert checks["failed"].passed
@@ -160,16 +160,16 @@ def test_a_regression_fails_the_check_and_is_told_once(
     assert "This is a real change since 2026-11-04" in told[0]["message"]
     assert "/assets/videomme/nights/asked?partition=2026-11-04" in told[0]["message"]
 
-    assert not run_night(opened, instance, "2026-11-05")["accuracy"].passed
+    assert not run_nightly(opened, instance, "2026-11-05")["accuracy"].passed
     assert len(told) == 1, "it is told once"
 
     requests = server.request_count
-    run_night(opened, instance, "2026-11-03")
+    run_nightly(opened, instance, "2026-11-03")
     assert server.request_count == requests, "a night that is stored is not asked again"
     assert {row.observation for row in stored(opened, "2026-11-03")} == {"2026-11-03"}
 
     model.broken = False
-    assert run_night(opened, instance, "2026-11-06")["accuracy"].passed
+    assert run_nightly(opened, instance, "2026-11-06")["accuracy"].passed
 
     with connect(opened.store) as connection:
         by_night = query(
@@ -189,12 +189,12 @@ def test_an_endpoint_that_is_down_is_not_a_regression_and_can_be_made_up_for(
     opened = project()
     refresh_project(opened, instance, ["asked"])
     server.faults = always(Fault.SERVER_ERROR)
-    checks = run_night(opened, instance, "2026-11-02")
+    checks = run_nightly(opened, instance, "2026-11-02")
     assert not checks["failed"].passed
     assert checks["accuracy"].passed
     assert {row.outcome for row in stored(opened, "2026-11-02")} == {Outcome.FAILED}
     server.faults = no_faults
-    assert all(check.passed for check in run_night(opened, instance, "2026-11-02").values())
+    assert all(check.passed for check in run_nightly(opened, instance, "2026-11-02").values())
     assert Outcome.FAILED not in {row.outcome for row in stored(opened, "2026-11-02")}
 
 
@@ -221,7 +221,7 @@ def test_a_subset_is_fixed_and_a_night_can_be_the_baseline(
     opened = project(evaluations={"asked": {"videos": 4}})
     refresh_project(opened, instance, ["asked"])
     for night in ("2026-11-02", "2026-11-03"):
-        run_night(opened, instance, night)
+        run_nightly(opened, instance, night)
     videos = [
         {row.video_id for row in stored(opened, night)} for night in ("2026-11-02", "2026-11-03")
     ]

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from assets.partitions import Cell
-from assets.resources import Project
 from assets.stages.base import Failed
-from assets.stages.responses import requests_of
 from tests.support.model_server import ModelServer
 from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject, stage
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.sampling import Choice
 from videomme_pipeline.models.openai.endpoints import FramesAs
+from videomme_pipeline.project.asking import requests_of
+from videomme_pipeline.project.partitions import VideoVariantPartition
+from videomme_pipeline.project.project import Project
 
 WriteServed = Callable[..., Project]
 
@@ -38,14 +38,15 @@ def test_a_video_whose_frames_are_gone_or_damaged_stops_no_other(write_served: W
         project = write_served(server.base_url)
         frames, responses = stage(project, "frames"), stage(project, "responses")
         gone, damaged, sound = [
-            frames.target(Cell(video=video_id, variant="uniform_n-4")).path for video_id in VIDEOS
+            frames.target(VideoVariantPartition(video_id, "uniform_n-4")).path
+            for video_id in VIDEOS
         ]
         gone.unlink()
         damaged.write_bytes(damaged.read_bytes()[:-9])
-        cells = [Cell(video=video_id, variant="few") for video_id in VIDEOS]
-        results = list(responses.make([responses.target(cell) for cell in cells]))
+        cells = [VideoVariantPartition(video_id, "few") for video_id in VIDEOS]
+        results = list(responses.build([responses.target(cell) for cell in cells]))
         assert server.request_count == 3
-    reasons = {item.cell.video: item.reason for item in results if isinstance(item, Failed)}
+    reasons = {item.partition.video: item.reason for item in results if isinstance(item, Failed)}
     assert list(reasons) == ["002", "003"]
     assert "materialize it first" in reasons["002"]
     assert "build the frames of this video again" in reasons["003"]
@@ -58,7 +59,7 @@ def test_the_times_of_equal_pictures_count_only_for_a_model_that_is_told_them(
 ) -> None:
     def digests(frames_as: FramesAs) -> Sequence[str]:
         benchmark = write_served("http://localhost:1/v1", frames_as).benchmarks["videomme"]
-        return requests_of(benchmark, benchmark.evaluations["few"], "002").frame_digests
+        return requests_of(benchmark, "002", benchmark.evaluations["few"]).frame_digests
 
     before = {way: digests(way) for way in (FramesAs.IMAGES, FramesAs.VIDEO)}
     _show_later(write_served("http://localhost:1/v1"), "002")
@@ -70,10 +71,12 @@ def _show_later(project: Project, video_id: str) -> None:
     """Store the frames of a video again, the same pictures half a second later."""
     benchmark = project.benchmarks["videomme"]
     sampling = benchmark.samplings["uniform_n-4"].for_duration(
-        benchmark.questions[video_id][0].duration
+        benchmark.snapshot.questions[video_id][0].duration
     )
-    content = benchmark.versions.video(video_id)
-    held = read_frames(project.store, content, benchmark.versions.recipe(video_id, sampling))
+    content = benchmark.snapshot.versions.video(video_id)
+    held = read_frames(
+        project.store, content, benchmark.snapshot.versions.frame_settings(video_id, sampling)
+    )
     frames = [replace(frame, pts_seconds=frame.pts_seconds + 0.5) for frame in held.frames]
     choice = Choice(
         frames=tuple(frame.index for frame in frames),

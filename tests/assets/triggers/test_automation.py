@@ -4,10 +4,10 @@ import dagster as dg
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
 from assets.definitions import build_definitions
-from assets.resources import Project
 from assets.run import refresh_project
 from tests.support.builders import write_video
 from tests.support.projects import Copy, WriteProject
+from videomme_pipeline.project.project import Project
 
 FEW = {"few": {"benchmark": "videomme", "model": "constant-A", "sampling": "uniform_n-4"}}
 VIDEOS = dg.AssetKey(["videomme", "videos"])

@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 from assets.definitions import build_definitions
-from assets.resources import Project, open_project
 from assets.run import refresh_project
 from assets.triggers.retention import remove_old_runs
-from assets.triggers.schedules import NIGHTLY_JOB, night_at
+from assets.triggers.schedules import NIGHTLY_JOB
 from tests.support.projects import WriteProject
+from videomme_pipeline.project.nightly import nightly_date
+from videomme_pipeline.project.project import Project, open_project
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_a_tick_asks_for_tonight(tracking: Project, instance: dg.DagsterInstance
     ("timezone", "night"), [("UTC", "2026-11-20"), ("America/New_York", "2026-11-19")]
 )
 def test_the_date_of_a_night_is_that_of_its_time_zone(timezone: str, night: str) -> None:
-    assert night_at(datetime(2026, 11, 20, 2, 0, tzinfo=UTC), timezone) == night
+    assert nightly_date(datetime(2026, 11, 20, 2, 0, tzinfo=UTC), timezone) == night
 
 
 def test_only_a_tracked_project_has_nights(write_project: WriteProject) -> None:

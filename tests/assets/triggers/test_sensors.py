@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from assets.definitions import build_definitions
-from assets.resources import Project, open_project
-from assets.run import made_by, refresh_project
+from assets.run import built_by, refresh_project
 from assets.triggers.jobs import REFRESH_JOB
 from assets.triggers.sensors import run_failure_alerts, sensors
 from tests.support.projects import Copy, WriteProject
 from videomme_pipeline.alerts import URLS_VARIABLE, Alert, alert_urls, send
 from videomme_pipeline.errors import AlertError
+from videomme_pipeline.project.project import Project, open_project
 
 
 class Ticks:
@@ -48,7 +48,7 @@ def evaluations_of(request: dg.RunRequest) -> list[str]:
 @pytest.fixture
 def project(write_project: WriteProject, instance: dg.DagsterInstance) -> Project:
     project = write_project({"few": {"benchmark": "videomme", "model": "constant-A"}})
-    assert refresh_project(project, instance, ["few"]).behind == []
+    assert refresh_project(project, instance, ["few"]).not_fresh == []
     return project
 
 
@@ -66,7 +66,7 @@ def test_a_video_that_changed_is_refreshed_once_it_rests(
     assert ticks.tick() == []
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     made = job.execute_in_process(instance=instance, run_config=request.run_config)
-    keys = set(made_by(instance, made.run_id))
+    keys = set(built_by(instance, made.run_id))
     assert keys == {"videomme/videos"}, "a blind evaluation reads no subtitles"
 
 

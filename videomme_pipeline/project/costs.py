@@ -1,21 +1,19 @@
-"""What asking models for the stale partitions would cost, before a run is started."""
+"""Cost of the requests that a run would send to endpoints, estimated before it starts."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.planning.freshness import Freshness, PartitionState
-from assets.resources import Benchmark
-from assets.stages.responses import Responses, plan_of, requests_of, stored_responses
-from assets.stages.scores import Scores
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.project.asking import plan_of, requests_of
+from videomme_pipeline.project.state import BenchmarkState
+from videomme_pipeline.project.stored import stored_responses
 from videomme_pipeline.responses.estimate import (
     CHARACTERS_PER_TOKEN,
     LONGEST_ANSWER_TOKENS,
@@ -37,7 +35,7 @@ from videomme_pipeline.videos.probe import Video
 
 @dataclass(frozen=True, slots=True)
 class _EvenFrames:
-    """When the frames of a video are shown, if they are as far apart as they are on average."""
+    """Times of a video's frames, assuming that they are evenly spaced."""
 
     video: Video
 
@@ -56,40 +54,42 @@ class _EvenFrames:
         return self.video.duration_seconds
 
 
-def estimate_costs(states: Iterable[PartitionState]) -> list[CostEstimate]:
-    """One estimate for every evaluation of a model behind an endpoint that has something to ask,
-    and one for its judge.
+@dataclass(kw_only=True)
+class PendingRequests:
+    """The part of a plan that asks models: stale responses, and scores with a judge.
 
-    An evaluation whose questions are not known yet is left out: nothing can be said of it.
+    `videos` are the videos with stale responses, by evaluation; `scores` the evaluations whose
+    scores are stale. Both are by name.
     """
-    behind: dict[tuple[Responses, str], list[str]] = defaultdict(list)
-    judged: list[tuple[Benchmark, Evaluation]] = []
-    for state in states:
-        stage, cell = state.stage, state.cell
-        if state.freshness is Freshness.FRESH or cell.variant is None:
-            continue
-        if isinstance(stage, Responses) and cell.video is not None:
-            behind[stage, cell.variant].append(cell.video)
-        if isinstance(stage, Scores) and stage.benchmark.questions_version is not None:
-            judged.append((stage.benchmark, stage.benchmark.evaluations[cell.variant]))
-    return [
-        *(
-            _estimate(stage.benchmark, stage.benchmark.evaluations[name], videos)
-            for (stage, name), videos in behind.items()
-            if stage.benchmark.evaluations[name].model.is_remote
-        ),
-        *(
-            _estimate_judge(benchmark, evaluation, evaluation.judge)
-            for benchmark, evaluation in judged
-            if evaluation.judge is not None
-        ),
-    ]
+
+    benchmark: BenchmarkState
+    videos: dict[str, list[str]] = field(default_factory=dict)
+    scores: list[str] = field(default_factory=list)
+
+
+def estimate_costs(pending: Iterable[PendingRequests]) -> list[CostEstimate]:
+    """One estimate per evaluation that has something to ask an endpoint, and one per judge.
+
+    An evaluation whose questions are not known yet is left out.
+    """
+    responses, judges = list[CostEstimate](), list[CostEstimate]()
+    for part in pending:
+        benchmark = part.benchmark
+        for name, videos in part.videos.items():
+            evaluation = benchmark.evaluations[name]
+            if evaluation.model.is_remote:
+                responses.append(_estimate(benchmark, evaluation, videos))
+        for name in part.scores:
+            evaluation = benchmark.evaluations[name]
+            if evaluation.judge is not None and benchmark.snapshot.questions_version is not None:
+                judges.append(_estimate_judge(benchmark, evaluation, evaluation.judge))
+    return [*responses, *judges]
 
 
 def _estimate(
-    benchmark: Benchmark, evaluation: Evaluation, video_ids: Sequence[str]
+    benchmark: BenchmarkState, evaluation: Evaluation, video_ids: Sequence[str]
 ) -> CostEstimate:
-    questions = sum(len(benchmark.questions[video_id]) for video_id in video_ids)
+    questions = sum(len(benchmark.snapshot.questions[video_id]) for video_id in video_ids)
     return estimate_cost(
         evaluation.name,
         evaluation.model,
@@ -100,19 +100,19 @@ def _estimate(
 
 
 def _open_videos(
-    benchmark: Benchmark, evaluation: Evaluation, video_ids: Sequence[str]
+    benchmark: BenchmarkState, evaluation: Evaluation, video_ids: Sequence[str]
 ) -> Iterator[OpenVideo]:
     plan = plan_of(evaluation)
     with _journal(benchmark) as journal:
         for video_id in video_ids:
-            asked = benchmark.questions[video_id]
-            texts = [question.question + "\n".join(question.options) for question in asked]
-            requests = len(asked) * evaluation.samples
+            questions = benchmark.snapshot.questions[video_id]
+            texts = [question.question + "\n".join(question.options) for question in questions]
+            requests = len(questions) * evaluation.samples
             frames = _expected_frames(benchmark, evaluation, video_id)
             try:
-                video = requests_of(benchmark, evaluation, video_id)
+                video = requests_of(benchmark, video_id, evaluation)
             except VideoMMEError:
-                pass  # Its prompts are to be made first: the questions alone are known.
+                pass  # its prompts are not built yet, so only the questions are known
             else:
                 texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
                 frames = len(video.frame_digests)
@@ -127,16 +127,21 @@ def _open_videos(
             )
 
 
-def _estimate_judge(benchmark: Benchmark, evaluation: Evaluation, judge: Judge) -> CostEstimate:
-    """Between being asked about the stored answers alone that cannot be read, and also about
-    every answer that is still to come."""
+def _estimate_judge(
+    benchmark: BenchmarkState, evaluation: Evaluation, judge: Judge
+) -> CostEstimate:
+    """The cost of a judge, as a range.
+
+    The lower bound counts the stored answers that cannot be read, the upper bound also every
+    answer that is still missing.
+    """
     unread: list[tuple[Question, str]] = []
     to_come: list[tuple[Question, str]] = []
     longest = CHARACTERS_PER_TOKEN * (evaluation.decoding.max_tokens or LONGEST_ANSWER_TOKENS)
-    for video_id, questions in benchmark.questions.items():
-        held = stored_responses(benchmark, evaluation, video_id)
-        for question, sample in product(questions, range(evaluation.samples)):
-            response = held.get((question.question_id, sample))
+    for video_id, questions in benchmark.snapshot.questions.items():
+        responses = stored_responses(benchmark, video_id, evaluation)
+        for question, repeat in product(questions, range(evaluation.samples)):
+            response = responses.get((question.question_id, repeat))
             if response is None or response.raw_output is None:
                 to_come.append((question, "?" * longest))
             elif is_left_to_judge(question, response.raw_output):
@@ -152,7 +157,7 @@ def _estimate_judge(benchmark: Benchmark, evaluation: Evaluation, judge: Judge) 
             judge.model,
             judge.decoding,
             [_without_frames(texts)],
-            questions=sum(map(len, benchmark.questions.values())) * evaluation.samples,
+            questions=sum(map(len, benchmark.snapshot.questions.values())) * evaluation.samples,
         )
         for texts in (known, [*known, *possible])
     )
@@ -165,7 +170,7 @@ def _text(request: VideoRequests) -> str:
 
 
 def _without_frames(texts: Sequence[str]) -> OpenVideo:
-    """Requests of nothing but text, as long as these are on average."""
+    """One request per text, without frames."""
     return OpenVideo(
         requests=len(texts),
         text_characters=sum(map(len, texts)) // max(len(texts), 1),
@@ -175,8 +180,8 @@ def _without_frames(texts: Sequence[str]) -> OpenVideo:
 
 
 @contextmanager
-def _journal(benchmark: Benchmark) -> Iterator[Journal | None]:
-    """The journal of the project; None, and none made, where nothing was asked yet."""
+def _journal(benchmark: BenchmarkState) -> Iterator[Journal | None]:
+    """The journal of the project, or None if nothing was asked yet; never creates one."""
     if not benchmark.store.journal.exists():
         yield None
         return
@@ -184,21 +189,21 @@ def _journal(benchmark: Benchmark) -> Iterator[Journal | None]:
         yield journal
 
 
-def _expected_frames(benchmark: Benchmark, evaluation: Evaluation, video_id: str) -> int:
-    """How many frames the sampling would choose; one where the video is not there yet."""
+def _expected_frames(benchmark: BenchmarkState, evaluation: Evaluation, video_id: str) -> int:
+    """The number of frames that the sampling would choose, or 1 if the video is missing."""
     if evaluation.sampling is None:
         return 0
-    video = benchmark.videos.get(video_id)
+    video = benchmark.snapshot.videos.get(video_id)
     if video is None:
         return 1
-    duration = benchmark.questions[video_id][0].duration
+    duration = benchmark.snapshot.questions[video_id][0].duration
     return evaluation.sampling.choose(_EvenFrames(video), duration).given
 
 
 def _frame_size(
-    benchmark: Benchmark, evaluation: Evaluation, video_id: str
+    benchmark: BenchmarkState, evaluation: Evaluation, video_id: str
 ) -> tuple[int, int] | None:
-    video = benchmark.videos.get(video_id)
+    video = benchmark.snapshot.videos.get(video_id)
     if video is None or evaluation.sampling is None:
         return None
     return evaluation.sampling.picture.size(video.width, video.height)

@@ -4,30 +4,22 @@ Frames, packet indexes, aligned subtitles and prompts can be made again; what no
 garbage. Responses, scores and nights are results: they are listed and never removed.
 """
 
-import logging
-import shutil
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 
-from pydantic import Field
-from rich.filesize import decimal
 from upath import UPath
 
-from assets.partitions import Dimension, variant_of
-from assets.resources import Project
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
+from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.evaluation import Configuration
-from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import frames_fingerprint, stored_sampling
-from videomme_pipeline.store import Store, read_table
+from videomme_pipeline.project.partitions import Dimension, variant_in
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.store import read_table
 
-STORAGE_FILE = "storage.yaml"
 UNFINISHED_SECONDS = 86_400
 """A temporary file that is older than this belongs to no run."""
 _VARIANT_STAGES = {
@@ -39,31 +31,6 @@ _VARIANT_STAGES = {
     "observations": Dimension.EVALUATION,
 }
 _REMADE_FREELY = ("subtitles", "prompts")
-
-
-class WhenExceeded(StrEnum):
-    STOP = "stop"
-    WARN = "warn"
-
-
-class StorageSpec(Spec):
-    """What `storage.yaml` says; without the file only the last free gigabyte is kept."""
-
-    max_frames_gigabytes: float | None = Field(default=None, gt=0)
-    """What all cached frames together may take, in 10⁹ bytes; None: no limit."""
-    min_free_gigabytes: float = Field(default=1.0, ge=0)
-    """What decoding leaves free on the disk."""
-    when_exceeded: WhenExceeded = WhenExceeded.STOP
-
-
-def read_storage(configuration: Configuration) -> StorageSpec:
-    """The disk budget.
-
-    Raises:
-        ConfigurationError: when the file has mistakes.
-    """
-    path = configuration.folder / STORAGE_FILE
-    return parse_spec(read_yaml(path), StorageSpec, str(path)) if path.exists() else StorageSpec()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +97,7 @@ class DataFolder:
             )
             for sampling, files in sorted(by_sampling.items())
         ]
-        packets = self._files("packets/*.parquet")
+        packets = self._store.packet_files()
         return [
             *frames,
             *([_shelf("packets", "", packets)] if packets else []),
@@ -158,7 +125,7 @@ class DataFolder:
             *self._garbage_frames(samplings),
             *(
                 Garbage(path=path, bytes=_size(path), why="packet index of no stored video")
-                for path in self._files("packets/*.parquet")
+                for path in self._store.packet_files()
                 if path.stem not in self.video_hashes
             ),
             *self._garbage_of_benchmarks(),
@@ -170,20 +137,20 @@ class DataFolder:
         """The files of the frame cache."""
         return [
             FrameFile(path, path.parent.name, path.stem, _size(path))
-            for path in self._files("frames/*/*.parquet")
+            for path in self._store.frame_files()
         ]
 
     @cached_property
     def benchmarks(self) -> list[str]:
         """The benchmarks of which anything is stored, also those no longer set up."""
-        return sorted(path.parent.name for path in self._store.path().glob("*/questions.parquet"))
+        return self._store.benchmarks()
 
     @cached_property
     def video_hashes(self) -> frozenset[str]:
         """The content of every video that is stored, of all benchmarks."""
         found = (
             read_table(path, ["content_hash"]).column("content_hash").to_pylist()
-            for path in self._files("*/videos/*.parquet")
+            for path in self._store.video_files()
         )
         return frozenset(video_hash for hashes in found for video_hash in hashes)
 
@@ -234,14 +201,14 @@ class DataFolder:
 
     def _unfinished(self) -> Iterator[Garbage]:
         """Damaged frames that were set aside, and temporary files that a killed run left."""
-        for path in self._files("frames/*/*.corrupt"):
+        for path in self._store.damaged_frame_files():
             yield Garbage(path=path, bytes=_size(path), why="damaged, set aside")
-        for path in self._files("frames/*/.*.parquet.*"):
+        for path in self._store.unfinished_frame_files():
             if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
                 yield Garbage(path=path, bytes=_size(path), why="unfinished file of a killed run")
 
     def _of_benchmark(self, benchmark: str) -> Iterator[Shelf]:
-        videos = self._files(f"{benchmark}/videos/*.parquet")
+        videos = self._store.video_files(benchmark)
         if videos:
             yield _shelf("videos", benchmark, videos)
         for kind in _VARIANT_STAGES:
@@ -253,7 +220,7 @@ class DataFolder:
         """The evaluations of a benchmark by the track or evaluation that they read."""
         users: dict[str, tuple[str, ...]] = defaultdict(tuple)
         for evaluation in self._project.configuration.evaluations_of(benchmark):
-            variant = variant_of(evaluation, _VARIANT_STAGES[kind])
+            variant = variant_in(evaluation, _VARIANT_STAGES[kind])
             if variant:
                 users[variant] += (evaluation.name,)
         return {variant: tuple(sorted(names)) for variant, names in users.items()}
@@ -261,15 +228,12 @@ class DataFolder:
     def _by_variant(self, benchmark: str, kind: str) -> Mapping[str, list[UPath]]:
         files: dict[str, list[UPath]] = defaultdict(list)
         if kind == "scores":
-            for path in self._files(f"{benchmark}/scores/*.parquet"):
+            for path in self._store.score_files(benchmark):
                 files[path.stem].append(path)
         else:
-            for path in self._files(f"{benchmark}/{kind}/*/*.parquet"):
+            for path in self._store.variant_files(benchmark, kind):
                 files[path.parent.name].append(path)
         return files
-
-    def _files(self, pattern: str) -> list[UPath]:
-        return sorted(self._store.path().glob(pattern), key=str)
 
 
 def remove(garbage: Iterable[Garbage]) -> None:
@@ -279,55 +243,6 @@ def remove(garbage: Iterable[Garbage]) -> None:
         folder = item.path.parent
         if not any(folder.iterdir()):
             folder.rmdir()
-
-
-class FrameBudget:
-    """Whether more frames may be stored: the limits of `storage.yaml` beside what is stored."""
-
-    def __init__(self, spec: StorageSpec, store: Store) -> None:
-        self._spec, self._store = spec, store
-        self._by_recipe: dict[str, list[int]] = defaultdict(list)
-        for path in store.path().glob("frames/*/*.parquet"):
-            self._by_recipe[path.stem].append(_size(path))
-        self.stored_bytes = sum(map(sum, self._by_recipe.values()))
-
-    def expected_bytes(self, recipes: Iterable[str]) -> float:
-        """What frame sets of these recipes take, by those that are stored; unknown ones count 0."""
-        sizes = (self._by_recipe.get(recipe, [0]) for recipe in recipes)
-        return sum(sum(known) / len(known) for known in sizes)
-
-    def add(self, stored_bytes: int) -> None:
-        """Count frames that were just stored."""
-        self.stored_bytes += stored_bytes
-
-    def objection(self, expected_bytes: float = 0.0) -> str | None:
-        """Why no more may be stored; None when there is room for `expected_bytes`, or the
-        configuration asks for no more than a warning, which is logged."""
-        problem = self._problem(expected_bytes)
-        if problem is None or self._spec.when_exceeded is WhenExceeded.STOP:
-            return problem
-        logging.getLogger(__name__).warning(problem)
-        return None
-
-    def _problem(self, expected_bytes: float) -> str | None:
-        advice = "free some (videomme cache gc), raise it, or set `when_exceeded: warn`"
-        more = decimal(round(expected_bytes))
-        wanted = f" and about {more} more are wanted" if expected_bytes else ""
-        most = self._spec.max_frames_gigabytes
-        if most is not None and self.stored_bytes + expected_bytes > most * 1e9:
-            return (
-                f"{decimal(self.stored_bytes)} of frames are stored{wanted}, and "
-                f"{STORAGE_FILE} allows `max_frames_gigabytes: {most:g}`; {advice}"
-            )
-        folder = self._store.local()
-        folder.mkdir(parents=True, exist_ok=True)
-        free, least = shutil.disk_usage(folder).free, self._spec.min_free_gigabytes
-        if free - expected_bytes < least * 1e9:
-            return (
-                f"{folder}: {decimal(free)} are free{wanted}, and {STORAGE_FILE} keeps "
-                f"`min_free_gigabytes: {least:g}`; {advice}"
-            )
-        return None
 
 
 def _shelf(kind: str, name: str, files: list[UPath], named_by: tuple[str, ...] = ()) -> Shelf:

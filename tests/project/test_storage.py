@@ -7,14 +7,14 @@ import dagster as dg
 import pytest
 import yaml
 
-from assets.disk import DataFolder, Shelf, remove
 from assets.planning.freshness import Freshness
-from assets.resources import Project, open_project
 from assets.run import plan_project, refresh_project
 from tests.support.builders import write_video
 from tests.support.cli import use, videomme
 from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.storage import DataFolder, Shelf, remove
 
 FEW = {name: EVALUATIONS[name] for name in ("few", "few-subtitles", "blind")}
 """All that stands without `more`, which alone takes 8 frames."""
@@ -58,7 +58,7 @@ def test_what_no_file_names_can_go_and_nothing_goes_stale(
     assert {s.freshness for s in plan_project(fewer, instance)} == {Freshness.FRESH}
     assert fewer.store.responses("videomme", "more", "002").exists(), "answers are results"
     again = refresh_project(write_project(), instance, ALL)
-    assert (again.made["videomme/frames"], again.made["videomme/responses"]) == (3, 0)
+    assert (again.built["videomme/frames"], again.built["videomme/responses"]) == (3, 0)
 
 
 def test_a_sampling_that_is_only_offered_is_named(
@@ -113,11 +113,11 @@ def test_nothing_is_decoded_beyond_the_budget_and_the_reason_is_kept(
 ) -> None:
     few = {"few": EVALUATIONS["few"]}
     stopped = refresh_project(limited(write_project(few), **limits), instance, ["few"])
-    reasons = [s.reason for s in stopped.behind if s.name.startswith("videomme/frames")]
-    assert len(reasons) == len(VIDEOS) - stopped.made["videomme/frames"] >= 1
+    reasons = [s.reason for s in stopped.not_fresh if s.name.startswith("videomme/frames")]
+    assert len(reasons) == len(VIDEOS) - stopped.built["videomme/frames"] >= 1
     assert all(said in reason and "videomme cache gc" in reason for reason in reasons)
     warned = limited(write_project(few), **limits, when_exceeded="warn")
-    assert refresh_project(warned, instance, ["few"]).behind == []
+    assert refresh_project(warned, instance, ["few"]).not_fresh == []
 
 
 def test_the_cache_on_the_command_line(

@@ -1,16 +1,16 @@
-"""What a run needs, looked at one by one: `videomme doctor`."""
+"""Checks of everything that a run needs (`videomme doctor`)."""
 
 import os
 import platform
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
-from assets.instance import open_instance
-from assets.resources import Benchmark, Project
 from videomme_pipeline.benchmarks.source import RELEASES
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.project.project import Project
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysrt", "openai")
@@ -18,15 +18,14 @@ FREE_BYTES_WANTED = 5 << 30
 
 
 def examine(project: Project) -> Iterator[Finding]:
-    """One finding a check, in the order in which a new user meets what they are about."""
+    """Yield one finding per check, in the order in which a new user meets the problems."""
     yield _versions()
     yield _ffmpeg()
     yield _disk(project)
-    yield _instance()
     for name, problem in project.configuration.problems.items():
         yield Finding(check=f"evaluation {name}", verdict=Verdict.FAILED, message=str(problem))
-    for benchmark in project.benchmarks.values():
-        yield from _data(benchmark)
+    for name in project.benchmarks:
+        yield from _data(project, name)
     used = {e.model.name: e.model for e in project.configuration.evaluations.values()}
     for model in used.values():
         if model.is_remote:
@@ -50,7 +49,7 @@ def _versions() -> Finding:
 
 
 def _ffmpeg() -> Finding:
-    import av  # noqa: PLC0415 - libav is loaded by whoever asks for it
+    import av  # noqa: PLC0415 - loads libav
 
     libraries = ", ".join(
         f"{name} {'.'.join(map(str, number))}" for name, number in av.library_versions.items()
@@ -91,33 +90,18 @@ def _disk(project: Project) -> Finding:
     return Finding(check="disk", verdict=Verdict.OK, message=message)
 
 
-def _instance() -> Finding:
-    try:
-        with open_instance() as instance:
-            runs = instance.get_runs_count()
-    except Exception as error:  # noqa: BLE001 - whatever the storage raises is the finding
-        return Finding(check="dagster", verdict=Verdict.FAILED, message=f"no instance: {error}")
-    return Finding(
-        check="dagster", verdict=Verdict.OK, message=f"{runs} runs in {os.environ['DAGSTER_HOME']}"
-    )
-
-
-def _data(benchmark: Benchmark) -> Iterator[Finding]:
-    release = RELEASES.get(benchmark.name)
+def _data(project: Project, name: str) -> Iterator[Finding]:
+    release = RELEASES.get(name)
     if release is None:
-        yield Finding(check=benchmark.name, verdict=Verdict.OK, message="drawn on this machine")
+        yield Finding(check=name, verdict=Verdict.OK, message="drawn on this machine")
         return
-    spec = benchmark.project.configuration.benchmarks[benchmark.name]
-    for finding in check_data(release, spec, benchmark.media.folder):
-        yield Finding(
-            check=f"{benchmark.name} {finding.check}",
-            verdict=finding.verdict,
-            message=finding.message,
-        )
+    spec = project.configuration.benchmarks[name]
+    for finding in check_data(release, spec, project.benchmarks[name].snapshot.media.folder):
+        yield replace(finding, check=f"{name} {finding.check}")
 
 
 def _endpoint(model: ModelSpec) -> Finding:
-    """Whether the key is set and the endpoint serves the model."""
+    """Check that the key is set and that the endpoint serves the model."""
     check = f"model {model.name}"
     try:
         served = model.served_models()

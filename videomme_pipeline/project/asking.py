@@ -1,0 +1,107 @@
+"""Asking the model of an evaluation: its requests, the journal, and the money of the run."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from videomme_pipeline.errors import CostLimitError
+from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state import BenchmarkState
+from videomme_pipeline.project.stored import load_frames, shown_frames, stored_prompts
+from videomme_pipeline.responses.collect import AskingProgress, collect_now
+from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
+from videomme_pipeline.responses.response import Response
+
+
+def requests_of(benchmark: BenchmarkState, video_id: str, evaluation: Evaluation) -> VideoRequests:
+    """Everything that an evaluation asks about a video.
+
+    Raises:
+        NotReadyError: if its prompts or frames are missing; the message says why.
+        FrameCacheError: if its frame file is damaged.
+    """
+    prompts = {p.question_id: p for p in stored_prompts(benchmark, video_id, evaluation)}
+    questions = benchmark.snapshot.questions[video_id]
+    sees_times = evaluation.model.sees_frame_times
+    return VideoRequests(
+        video_id=video_id,
+        questions=[(question, prompts[question.question_id]) for question in questions],
+        frame_digests=[
+            fingerprint(frame) if sees_times else frame.digest
+            for frame in shown_frames(benchmark, video_id, evaluation)
+        ],
+        load_frames=lambda: load_frames(benchmark, video_id, evaluation),
+    )
+
+
+def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPlan:
+    """How an evaluation sends its requests.
+
+    With an `observation` (the date of a nightly run), every question is asked again.
+    """
+    return RequestPlan(
+        evaluation=evaluation.name,
+        decoding=evaluation.decoding,
+        repeats=evaluation.samples,
+        schedule=evaluation.model.request_schedule,
+        observation=observation,
+        limits=evaluation.model.limits,
+    )
+
+
+def open_journal(project: Project, evaluation: Evaluation) -> Journal:
+    """The journal of the project. If answers cost money, every commit is flushed to disk."""
+    return Journal(project.store.journal, flushes_every_commit=evaluation.model.costs_money)
+
+
+def ask(
+    project: Project,
+    evaluation: Evaluation,
+    requests: Sequence[VideoRequests],
+    journal: Journal,
+    observation: str | None = None,
+) -> Iterator[Response]:
+    """Yield the responses of an evaluation's model to `requests`. Raises as `ask_model`."""
+    plan = plan_of(evaluation, observation)
+    return ask_model(project, evaluation.model, requests, journal, plan)
+
+
+def ask_model(
+    project: Project,
+    spec: ModelSpec,
+    requests: Sequence[VideoRequests],
+    journal: Journal,
+    plan: RequestPlan,
+) -> Iterator[Response]:
+    """Yield every response to `requests` as it arrives, within the money of the run.
+
+    Waits for a slot at the endpoint first.
+
+    Raises:
+        VideoMMEError: after the last response, if no further question can be answered or the
+            money is used up.
+    """
+    spending = project.spending
+    if spec.costs_money:
+        plan = replace(plan, max_cost_dollars=spending.left_dollars)
+    what = f"{plan.evaluation}: responses"
+    total = sum(len(request.questions) for request in requests) * plan.repeats
+    spent_before = spending.spent_dollars
+
+    def count_spending(progress: AskingProgress) -> None:
+        spending.spent_dollars = spent_before + progress.cost_dollars
+
+    responses = collect_now(requests, build_model(spec), journal, plan, on_progress=count_spending)
+    with project.slots.endpoint(spec), closing(responses):
+        try:
+            for done, response in enumerate(responses, start=1):
+                project.on_progress(Progress(what=what, done=done, total=total))
+                yield response
+        except CostLimitError as error:
+            raise spending.stop(plan.evaluation, error, spec.limits.max_cost_dollars) from error

@@ -1,0 +1,60 @@
+"""Partitions that could not be built, with the reasons, until they are built.
+
+Each failure is one small file, so parallel runs never overwrite each other's. Dagster only knows
+that such a partition is missing; the command line and the report read the reason here.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from upath import UPath
+
+from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.project.partitions import Partition, partition_of, variant_of, video_of
+from videomme_pipeline.store import Store, publish
+
+
+@dataclass(frozen=True, slots=True)
+class FailureLog:
+    """The failures of one asset, such as "smoke/frames"."""
+
+    asset: str
+    folder: UPath
+
+    @classmethod
+    def of(cls, store: Store, asset: str) -> "FailureLog":
+        return cls(asset, store.failures(asset))
+
+    def read(self) -> dict[Partition, str]:
+        """The reason of every failed partition."""
+        if not self.folder.is_dir():
+            return {}
+        entries = [json.loads(path.read_text()) for path in self.folder.glob("*.json")]
+        return {
+            partition_of(video=entry["video"], variant=entry["variant"]): entry["reason"]
+            for entry in entries
+        }
+
+    def not_ready(self, partition: Partition) -> NotReadyError:
+        """NotReadyError for a missing partition, with the recorded reason if there is one."""
+        parts = (self.asset, variant_of(partition), video_of(partition))
+        name = " ".join(part for part in parts if part)
+        return NotReadyError(
+            self.read().get(partition) or f"{name} is not up to date; materialize it first"
+        )
+
+    def update(self, tried: Iterable[Partition], failures: Mapping[Partition, str]) -> None:
+        """Replace the entries of the `tried` partitions by `failures`."""
+        for partition in set(self.read()).intersection(tried) - set(failures):
+            self._path(partition).unlink(missing_ok=True)
+        for partition, reason in failures.items():
+            entry = {
+                "video": video_of(partition),
+                "variant": variant_of(partition),
+                "reason": reason,
+            }
+            publish(self._path(partition), json.dumps(entry).encode())
+
+    def _path(self, partition: Partition) -> UPath:
+        return self.folder / f"{variant_of(partition) or ''}~{video_of(partition) or ''}.json"

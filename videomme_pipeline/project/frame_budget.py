@@ -1,0 +1,91 @@
+"""The disk budget of `storage.yaml`, checked before and during the extraction of frames."""
+
+import logging
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import StrEnum
+
+from pydantic import Field
+from rich.filesize import decimal
+
+from videomme_pipeline.configuration import parse_spec, read_yaml
+from videomme_pipeline.evaluation import Configuration
+from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.store import Store
+
+STORAGE_FILE = "storage.yaml"
+
+
+class WhenExceeded(StrEnum):
+    STOP = "stop"
+    WARN = "warn"
+
+
+class StorageSpec(Spec):
+    """What `storage.yaml` says; without the file only the last free gigabyte is kept."""
+
+    max_frames_gigabytes: float | None = Field(default=None, gt=0)
+    """What all cached frames together may take, in 10⁹ bytes; None: no limit."""
+    min_free_gigabytes: float = Field(default=1.0, ge=0)
+    """What decoding leaves free on the disk."""
+    when_exceeded: WhenExceeded = WhenExceeded.STOP
+
+
+def read_storage(configuration: Configuration) -> StorageSpec:
+    """The disk budget.
+
+    Raises:
+        ConfigurationError: when the file has mistakes.
+    """
+    path = configuration.folder / STORAGE_FILE
+    return parse_spec(read_yaml(path), StorageSpec, str(path)) if path.exists() else StorageSpec()
+
+
+class FrameBudget:
+    """Whether more frames may be stored: the limits of `storage.yaml` beside what is stored."""
+
+    def __init__(self, spec: StorageSpec, store: Store) -> None:
+        self._spec, self._store = spec, store
+        self._by_recipe: dict[str, list[int]] = defaultdict(list)
+        for path in store.frame_files():
+            self._by_recipe[path.stem].append(path.stat().st_size)
+        self.stored_bytes = sum(map(sum, self._by_recipe.values()))
+
+    def expected_bytes(self, recipes: Iterable[str]) -> float:
+        """What frame sets of these recipes take, by those that are stored; unknown ones count 0."""
+        sizes = (self._by_recipe.get(recipe, [0]) for recipe in recipes)
+        return sum(sum(known) / len(known) for known in sizes)
+
+    def add(self, stored_bytes: int) -> None:
+        """Count frames that were just stored."""
+        self.stored_bytes += stored_bytes
+
+    def objection(self, expected_bytes: float = 0.0) -> str | None:
+        """Why no more may be stored; None when there is room for `expected_bytes`, or the
+        configuration asks for no more than a warning, which is logged."""
+        problem = self._problem(expected_bytes)
+        if problem is None or self._spec.when_exceeded is WhenExceeded.STOP:
+            return problem
+        logging.getLogger(__name__).warning(problem)
+        return None
+
+    def _problem(self, expected_bytes: float) -> str | None:
+        advice = "free some (videomme cache gc), raise it, or set `when_exceeded: warn`"
+        more = decimal(round(expected_bytes))
+        wanted = f" and about {more} more are wanted" if expected_bytes else ""
+        most = self._spec.max_frames_gigabytes
+        if most is not None and self.stored_bytes + expected_bytes > most * 1e9:
+            return (
+                f"{decimal(self.stored_bytes)} of frames are stored{wanted}, and "
+                f"{STORAGE_FILE} allows `max_frames_gigabytes: {most:g}`; {advice}"
+            )
+        folder = self._store.local()
+        folder.mkdir(parents=True, exist_ok=True)
+        free, least = shutil.disk_usage(folder).free, self._spec.min_free_gigabytes
+        if free - expected_bytes < least * 1e9:
+            return (
+                f"{folder}: {decimal(free)} are free{wanted}, and {STORAGE_FILE} keeps "
+                f"`min_free_gigabytes: {least:g}`; {advice}"
+            )
+        return None

@@ -1,0 +1,253 @@
+"""Nightly runs: evaluations that `nightly.yaml` tracks, asked again every night.
+
+Each nightly run of an evaluation is stored as one file and never asked twice. What its numbers
+mean is decided in `scoring.nightly`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cached_property
+from typing import Self
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, model_validator
+from upath import UPath
+
+from videomme_pipeline.benchmarks.subset import stratified_videos
+from videomme_pipeline.configuration import parse_spec, read_yaml
+from videomme_pipeline.errors import NotReadyError, VideoMMEError
+from videomme_pipeline.evaluation import Configuration, Evaluation
+from videomme_pipeline.fingerprint import Spec, fingerprint
+from videomme_pipeline.project.asking import ask, open_journal, requests_of
+from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state import BenchmarkState
+from videomme_pipeline.project.versions import INCOMPLETE
+from videomme_pipeline.responses.requests import VideoRequests
+from videomme_pipeline.responses.response import Response, never_answered
+from videomme_pipeline.scoring.nightly.assess import Assessment, assess
+from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
+from videomme_pipeline.scoring.nightly.policy import AlarmSpec
+from videomme_pipeline.scoring.readers.judge import without_judge
+from videomme_pipeline.scoring.score import score_question
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.store import read_rows, stored_fingerprint, write_rows
+
+NIGHTLY_FILE = "nightly.yaml"
+
+
+class Tracked(Spec):
+    """How one evaluation is tracked."""
+
+    videos: int | None = Field(default=None, ge=2)
+    """The number of videos, the same share of every stratum and always the same videos; None
+    means all."""
+    baseline: date | None = None
+    """The nightly run that others are compared with; None means the ordinary scores."""
+
+
+class NightlySpec(Spec):
+    """The content of `nightly.yaml`. Without the file, nothing is tracked."""
+
+    cron: str = "0 2 * * *"
+    timezone: str = "UTC"
+    since: date | None = None
+    """The date of the first possible nightly run."""
+    fresh_within_hours: float = Field(default=36.0, gt=0)
+    """The leaderboard counts as outdated if it was not built within this time."""
+    evaluations: dict[str, Tracked] = Field(default_factory=dict)
+    alarm: AlarmSpec = Field(default_factory=AlarmSpec)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_default(cls, given: Mapping[str, object]) -> Mapping[str, object]:
+        evaluations = given.get("evaluations")
+        if not isinstance(evaluations, Mapping):
+            return given
+        return {**given, "evaluations": {name: value or {} for name, value in evaluations.items()}}
+
+    @model_validator(mode="after")
+    def _has_a_start(self) -> Self:
+        if self.evaluations and self.since is None:
+            raise ValueError("`since` is missing: the date of the first night")
+        return self
+
+
+def read_nightly(configuration: Configuration) -> NightlySpec:
+    """The content of `nightly.yaml`.
+
+    Raises:
+        ConfigurationError: if the file has mistakes or names an unknown evaluation.
+    """
+    path = configuration.folder / NIGHTLY_FILE
+    if not path.exists():
+        return NightlySpec()
+    spec = parse_spec(read_yaml(path), NightlySpec, str(path))
+    for name in spec.evaluations:
+        configuration.evaluation(name)
+    return spec
+
+
+@dataclass(frozen=True)
+class TrackedEvaluation:
+    """One tracked evaluation: runs its nights and assesses them."""
+
+    project: Project
+    evaluation: Evaluation
+    nightly: NightlySpec
+
+    @property
+    def benchmark(self) -> BenchmarkState:
+        return self.project.benchmarks[self.evaluation.benchmark]
+
+    @property
+    def tracked(self) -> Tracked:
+        return self.nightly.evaluations[self.evaluation.name]
+
+    @cached_property
+    def videos(self) -> tuple[str, ...]:
+        """The videos that every nightly run asks about."""
+        questions = self.benchmark.snapshot.questions
+        if self.tracked.videos is None:
+            return tuple(questions)
+        return stratified_videos(questions, self.tracked.videos)
+
+    def path(self, date: str) -> UPath:
+        """The file of the nightly run of a date."""
+        return self.project.store.observation(self.benchmark.name, self.evaluation.name, date)
+
+    def observe(self, date: str) -> list[ObservedQuestion]:
+        """The rows of a nightly run: the stored ones, or those asked now.
+
+        If questions failed, a second call asks only those; answers are never replaced.
+        """
+        path = self.path(date)
+        stored = stored_fingerprint(path)
+        if stored is not None and not stored.endswith(INCOMPLETE):
+            return read_rows(path, ObservedQuestion)
+        rows = [ObservedQuestion.of(self._scored(response), date) for response in self._ask(date)]
+        incomplete = any(row.outcome is Outcome.FAILED for row in rows)
+        write_rows(
+            path,
+            rows,
+            ObservedQuestion,
+            fingerprint=fingerprint("night", self.evaluation.fingerprint, date, self.videos)
+            + (INCOMPLETE if incomplete else ""),
+            recipe=self.evaluation.specification,
+        )
+        return rows
+
+    def assess(self, date: str) -> Assessment:
+        """Compare a stored nightly run with the baseline and the runs between.
+
+        Raises:
+            NotReadyError: if there is no baseline with the current settings.
+            ScoringError: if nothing can be compared.
+        """
+        rows = read_rows(self.path(date), ObservedQuestion)
+        baseline = self.baseline()
+        earlier = [
+            Observation(name=name, rows=earlier_rows)
+            for name in self._dates_before(date)
+            if (earlier_rows := read_rows(self.path(name), ObservedQuestion))
+            and earlier_rows[0].evaluation_fingerprint == rows[0].evaluation_fingerprint
+        ]
+        return assess(
+            [baseline, *earlier, Observation(name=date, rows=rows)],
+            self.nightly.alarm,
+            tracked=len(self.nightly.evaluations),
+        )
+
+    def baseline(self) -> Observation:
+        """The rows that nightly runs are compared with: the ordinary scores, or the pinned run.
+
+        Nightly runs ask no judge, so letters read by the judge do not count in the ordinary
+        scores either.
+
+        Raises:
+            NotReadyError: if they are missing, or were asked with other settings.
+        """
+        evaluation, pinned = self.evaluation, self.tracked.baseline
+        path = (
+            self.project.store.scores(self.benchmark.name, evaluation.name)
+            if pinned is None
+            else self.path(pinned.isoformat())
+        )
+        try:
+            stored = read_rows(path, ScoredQuestion)
+        except FileNotFoundError:
+            raise NotReadyError(
+                f"{evaluation.name}: its baseline {path} does not exist; "
+                f"run the evaluation once: videomme run {evaluation.name}"
+            ) from None
+        rows = [without_judge(row) for row in stored if row.video_id in set(self.videos)]
+        if not rows or rows[0].evaluation_fingerprint != evaluation.fingerprint:
+            raise NotReadyError(
+                f"{evaluation.name}: its baseline was asked with other settings than it has now; "
+                f"run it again (videomme run {evaluation.name}), or pin a nightly run as `baseline`"
+            )
+        return Observation(name="baseline" if pinned is None else pinned.isoformat(), rows=rows)
+
+    def _dates_before(self, date: str) -> list[str]:
+        pinned = self.tracked.baseline
+        first = "" if pinned is None else pinned.isoformat()
+        stored = self.project.store.observed_dates(self.benchmark.name, self.evaluation.name)
+        return [other for other in stored if first < other < date]
+
+    def _ask(self, date: str) -> Iterator[Response]:
+        """Yield a response per question and repeat; those without an answer have a reason."""
+        evaluation, responses = self.evaluation, dict[tuple[str, int], Response]()
+        requests, reasons = self._requests()
+        default = "never asked"
+        try:
+            with open_journal(self.project, evaluation) as journal:
+                for response in ask(self.project, evaluation, requests, journal, date):
+                    responses[response.question_id, response.sample] = response
+        except VideoMMEError as error:
+            default = str(error)
+        for video_id in self.videos:
+            for question in self.benchmark.snapshot.questions[video_id]:
+                for repeat in range(evaluation.samples):
+                    yield responses.get((question.question_id, repeat)) or never_answered(
+                        question,
+                        evaluation=evaluation.name,
+                        model=evaluation.model.name,
+                        sample=repeat,
+                        error=reasons.get(video_id, default),
+                    )
+
+    def _requests(self) -> tuple[list[VideoRequests], dict[str, str]]:
+        """The requests, and the reason for each video that cannot be asked about."""
+        requests, reasons = [], {}
+        for video_id in self.videos:
+            try:
+                requests.append(requests_of(self.benchmark, video_id, self.evaluation))
+            except VideoMMEError as error:
+                reasons[video_id] = str(error)
+        return requests, reasons
+
+    def _scored(self, response: Response) -> ScoredQuestion:
+        questions = self.benchmark.snapshot.questions[response.video_id]
+        (question,) = (q for q in questions if q.question_id == response.question_id)
+        return score_question(
+            question,
+            response,
+            self.evaluation.reader,
+            evaluation_fingerprint=self.evaluation.fingerprint,
+            sampling=self.evaluation.sampling_name,
+            track=self.evaluation.track,
+        )
+
+
+def tracked_evaluations(project: Project) -> list[TrackedEvaluation]:
+    """The evaluations that `nightly.yaml` names."""
+    nightly = read_nightly(project.configuration)
+    return [
+        TrackedEvaluation(project, project.configuration.evaluation(name), nightly)
+        for name in nightly.evaluations
+    ]
+
+
+def nightly_date(moment: datetime, timezone: str) -> str:
+    """The date of a nightly run that begins at `moment`."""
+    return moment.astimezone(ZoneInfo(timezone)).date().isoformat()

@@ -1,0 +1,102 @@
+"""Partitions of a benchmark's stages: which video, and which variant of it.
+
+A variant is a sampling (frames), a track (subtitles) or an evaluation (prompts, responses,
+scores). Each shape of partition has its own class, so a stage never handles a missing part.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from videomme_pipeline.evaluation import Evaluation
+
+
+class Dimension(StrEnum):
+    """One part of a partition key."""
+
+    VIDEO = "video"
+    SAMPLING = "sampling"
+    TRACK = "track"
+    EVALUATION = "evaluation"
+
+
+DIMENSIONS: Mapping[str, frozenset[Dimension]] = {
+    "questions": frozenset(),
+    "videos": frozenset({Dimension.VIDEO}),
+    "frames": frozenset({Dimension.VIDEO, Dimension.SAMPLING}),
+    "subtitles": frozenset({Dimension.VIDEO, Dimension.TRACK}),
+    "prompts": frozenset({Dimension.VIDEO, Dimension.EVALUATION}),
+    "responses": frozenset({Dimension.VIDEO, Dimension.EVALUATION}),
+    "scores": frozenset({Dimension.EVALUATION}),
+}
+"""The dimensions of each stage of a benchmark."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Whole:
+    """The only partition of an asset without partitions."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class VideoPartition:
+    """One video."""
+
+    video: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class VariantPartition:
+    """One variant, over all videos."""
+
+    variant: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class VideoVariantPartition:
+    """One variant of one video."""
+
+    video: str
+    variant: str
+
+
+Partition = Whole | VideoPartition | VariantPartition | VideoVariantPartition
+
+WHOLE = Whole()
+
+
+def partition_of(*, video: str | None = None, variant: str | None = None) -> Partition:
+    """The partition with these parts."""
+    if video is None:
+        return WHOLE if variant is None else VariantPartition(variant)
+    return VideoPartition(video) if variant is None else VideoVariantPartition(video, variant)
+
+
+def video_of(partition: Partition) -> str | None:
+    """The video of a partition, or None if it has no video dimension."""
+    if isinstance(partition, VideoPartition | VideoVariantPartition):
+        return partition.video
+    return None
+
+
+def variant_of(partition: Partition) -> str | None:
+    """The variant of a partition, or None if it has no variant dimension."""
+    if isinstance(partition, VariantPartition | VideoVariantPartition):
+        return partition.variant
+    return None
+
+
+def variant_in(evaluation: Evaluation, dimension: Dimension) -> str | None:
+    """The variant of `dimension` that an evaluation uses, or None if it uses none.
+
+    Raises:
+        ValueError: for the video dimension, since an evaluation uses all videos.
+    """
+    match dimension:
+        case Dimension.SAMPLING:
+            return evaluation.sampling_name if evaluation.sampling else None
+        case Dimension.TRACK:
+            return evaluation.track_name
+        case Dimension.EVALUATION:
+            return evaluation.name
+        case Dimension.VIDEO:
+            raise ValueError("an evaluation uses all videos of its benchmark")

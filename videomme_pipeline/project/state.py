@@ -1,0 +1,146 @@
+"""The state of one benchmark: its settings, and a snapshot of what is stored.
+
+A snapshot is read lazily and never changes. `invalidate` drops it after files have changed, so
+that the next access reads a new one.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable
+from functools import cached_property
+
+from videomme_pipeline.benchmarks.media import Media, media_folder_name, open_media
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.evaluation import Configuration, Evaluation
+from videomme_pipeline.fetch.release import VideoReference
+from videomme_pipeline.frames.sampling import Sampling
+from videomme_pipeline.project.failures import FailureLog
+from videomme_pipeline.project.partitions import video_of
+from videomme_pipeline.project.versions import Versions
+from videomme_pipeline.store import RowFolder, Store, StoredRow, read_rows, stored_fingerprint
+from videomme_pipeline.videos.probe import HashCache, Video, content_hash
+
+
+class BenchmarkState:
+    """One benchmark of a project: how it is configured, and what is stored of it."""
+
+    def __init__(
+        self, name: str, configuration: Configuration, store: Store, hashes: HashCache
+    ) -> None:
+        self.name = name
+        self.store = store
+        self.hashes = hashes
+        self._configuration = configuration
+        self._video_files = RowFolder(store.videos(name), Video)
+        self._memos: dict[str | None, dict[Hashable, str]] = {}
+        self._snapshot: Snapshot | None = None
+
+    @cached_property
+    def evaluations(self) -> dict[str, Evaluation]:
+        """The evaluations of this benchmark, by name."""
+        return {e.name: e for e in self._configuration.evaluations_of(self.name)}
+
+    @cached_property
+    def samplings(self) -> dict[str, Sampling]:
+        """The samplings that evaluations use or samplings.yaml offers, by name."""
+        return self._configuration.samplings_of(self.name)
+
+    @property
+    def snapshot(self) -> "Snapshot":
+        """What is stored, as of the first access after the last `invalidate`."""
+        if self._snapshot is None:
+            self._snapshot = Snapshot(self)
+        return self._snapshot
+
+    def invalidate(self) -> None:
+        """Drop the snapshot, because files may have changed."""
+        self._snapshot = None
+
+    def open_media(self) -> Media:
+        """The questions and files of this benchmark; nothing is fetched or read yet."""
+        spec = self._configuration.benchmarks[self.name]
+        return open_media(self.name, spec, self.store.media(media_folder_name(self.name)))
+
+    def read_videos(self) -> dict[str, StoredRow[Video]]:
+        """The stored video rows by video id. Only files that changed are read again."""
+        return self._video_files.read()
+
+    def memo(self, questions_version: str | None) -> dict[Hashable, str]:
+        """Versions that earlier snapshots computed from the same questions."""
+        return self._memos.setdefault(questions_version, {})
+
+
+class Snapshot:
+    """What one benchmark has stored. Every part is read when it is first needed."""
+
+    def __init__(self, benchmark: BenchmarkState) -> None:
+        self._benchmark = benchmark
+        self._subtitle_hashes: dict[str, str | None] = {}
+
+    @cached_property
+    def media(self) -> Media:
+        """The files of the benchmark, indexed once."""
+        return self._benchmark.open_media()
+
+    @cached_property
+    def questions(self) -> dict[str, tuple[Question, ...]]:
+        """The stored questions by video id.
+
+        Raises:
+            NotReadyError: if the questions have not been built yet.
+        """
+        name = self._benchmark.name
+        try:
+            rows = read_rows(self._benchmark.store.questions(name), Question)
+        except FileNotFoundError:
+            raise NotReadyError(
+                f"{name}: its questions have not been built yet; materialize {name}/questions"
+            ) from None
+        by_video: dict[str, list[Question]] = defaultdict(list)
+        for question in rows:
+            by_video[question.video_id].append(question)
+        return {video_id: tuple(questions) for video_id, questions in by_video.items()}
+
+    @cached_property
+    def questions_version(self) -> str | None:
+        """The data version of the stored questions, or None if there are none."""
+        return stored_fingerprint(self._benchmark.store.questions(self._benchmark.name))
+
+    @cached_property
+    def videos(self) -> dict[str, Video]:
+        """The stored video rows by video id."""
+        return {stored.row.video_id: stored.row for stored in self.stored_videos.values()}
+
+    @cached_property
+    def stored_videos(self) -> dict[str, StoredRow[Video]]:
+        """The stored video rows with their fingerprints, by video id."""
+        return self._benchmark.read_videos()
+
+    @cached_property
+    def versions(self) -> Versions:
+        """What every partition would be built from now."""
+        failures = FailureLog.of(self._benchmark.store, f"{self._benchmark.name}/videos").read()
+        return Versions(
+            questions=self.questions,
+            videos=self.videos,
+            subtitle_hash=self.subtitle_hash,
+            reasons={
+                video: reason
+                for partition, reason in failures.items()
+                if (video := video_of(partition))
+            },
+            memo=self._benchmark.memo(self.questions_version),
+        )
+
+    def subtitle_hash(self, video_id: str) -> str | None:
+        """Hash of a video's subtitle file, or None if it has none."""
+        if video_id not in self._subtitle_hashes:
+            path = self.media.subtitle(self.reference(video_id))
+            found = content_hash(path, self._benchmark.hashes) if path else None
+            self._subtitle_hashes[video_id] = found
+        return self._subtitle_hashes[video_id]
+
+    def reference(self, video_id: str) -> VideoReference:
+        """The names of a video in the annotations."""
+        question = self.questions[video_id][0]
+        return VideoReference(question.video_id, question.youtube_id)

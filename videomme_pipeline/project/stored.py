@@ -1,0 +1,126 @@
+"""Stored inputs of an evaluation: frames, subtitle lines, prompts and responses of one video.
+
+Every function returns what is up to date and nothing else: files of other settings count as
+missing.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.frames.cache import (
+    NO_FRAMES,
+    FrameSet,
+    ShownFrame,
+    read_frames,
+    read_shown,
+)
+from videomme_pipeline.project.failures import FailureLog
+from videomme_pipeline.project.partitions import VideoVariantPartition
+from videomme_pipeline.project.state import BenchmarkState
+from videomme_pipeline.project.versions import INCOMPLETE
+from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.store import Store, read_rows, stored_fingerprint
+from videomme_pipeline.subtitles.align import AlignedLine, SampledFrames
+
+Stored = TypeVar("Stored")
+
+
+def load_frames(benchmark: BenchmarkState, video_id: str, evaluation: Evaluation) -> FrameSet:
+    """The frames that an evaluation sends of a video; no frames for a blind evaluation.
+
+    Raises:
+        NotReadyError: if the video or its frames are missing.
+        FrameCacheError: if the frame file is damaged.
+    """
+    return _read(read_frames, benchmark, video_id, evaluation) or NO_FRAMES
+
+
+def shown_frames(
+    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
+) -> Sequence[ShownFrame]:
+    """Digest and time of each of these frames, without reading a picture. Raises as above."""
+    return _read(read_shown, benchmark, video_id, evaluation) or ()
+
+
+def sampled_frames(
+    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
+) -> SampledFrames:
+    """The times at which these frames are shown. Raises as above."""
+    frames = load_frames(benchmark, video_id, evaluation)
+    benchmark.snapshot.versions.video(video_id)
+    video = benchmark.snapshot.videos[video_id]
+    return SampledFrames.of(
+        frames.frames, fps=video.average_fps, video_end_seconds=video.duration_seconds
+    )
+
+
+def stored_lines(
+    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
+) -> list[AlignedLine] | None:
+    """The subtitle lines of an evaluation's track, or None if it has no track.
+
+    Raises:
+        NotReadyError: if they are missing, or belong to other frames or settings.
+    """
+    track = evaluation.track_name
+    if track is None:
+        return None
+    path = benchmark.store.subtitles(benchmark.name, track, video_id)
+    version = benchmark.snapshot.versions.subtitles(video_id, evaluation)
+    if stored_fingerprint(path) != version:
+        raise _not_ready(benchmark, "subtitles", video_id, track)
+    return read_rows(path, AlignedLine)
+
+
+def stored_prompts(
+    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
+) -> list[Prompt]:
+    """The prompts of a video.
+
+    Raises:
+        NotReadyError: if they are missing, or were rendered from other inputs.
+    """
+    path = benchmark.store.prompts(benchmark.name, evaluation.name, video_id)
+    if stored_fingerprint(path) != benchmark.snapshot.versions.prompts(video_id, evaluation):
+        raise _not_ready(benchmark, "prompts", video_id, evaluation.name)
+    return read_rows(path, Prompt)
+
+
+def stored_responses(
+    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
+) -> dict[tuple[str, int], Response]:
+    """The responses to the current requests, by question id and repeat; empty if there are none."""
+    path = benchmark.store.responses(benchmark.name, evaluation.name, video_id)
+    try:
+        version = benchmark.snapshot.versions.responses(video_id, evaluation)
+    except NotReadyError:
+        return {}
+    if stored_fingerprint(path) not in (version, version + INCOMPLETE):
+        return {}
+    return {(row.question_id, row.sample): row for row in read_rows(path, Response)}
+
+
+def _read(
+    read: Callable[[Store, str, str], Stored],
+    benchmark: BenchmarkState,
+    video_id: str,
+    evaluation: Evaluation,
+) -> Stored | None:
+    """The result of `read` for the frame file of a video, or None for a blind evaluation."""
+    if evaluation.sampling is None:
+        return None
+    versions = benchmark.snapshot.versions
+    content = versions.video(video_id)
+    settings = versions.frame_settings(video_id, evaluation.sampling)
+    try:
+        return read(benchmark.store, content, settings)
+    except FileNotFoundError:
+        raise _not_ready(benchmark, "frames", video_id, evaluation.sampling_name) from None
+
+
+def _not_ready(benchmark: BenchmarkState, stage: str, video_id: str, variant: str) -> NotReadyError:
+    failures = FailureLog.of(benchmark.store, f"{benchmark.name}/{stage}")
+    return failures.not_ready(VideoVariantPartition(video_id, variant))

@@ -1,0 +1,197 @@
+"""Data versions: hashes of everything that a benchmark's partitions would be built from now.
+
+A version depends on the configuration, the code versions, the questions and the content of the
+videos; nothing has to be built to know it. It contains the versions of its inputs, so a change
+reaches everything downstream and nothing else. Paths, timeouts and concurrency are in none.
+
+The rule for code versions: a stage's code version consists of the version constants below and of
+nothing else, and its versions contain all of them. Raising one makes its partitions stale.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.frames.cache import (
+    PICTURE_VERSION,
+    PLANNER_VERSION,
+    frames_fingerprint,
+)
+from videomme_pipeline.frames.sampling import Sampling
+from videomme_pipeline.prompts.render import RENDER_VERSION
+from videomme_pipeline.responses.requests import RESPONSE_VERSION
+from videomme_pipeline.scoring.readers.read_answer import READER_VERSIONS
+from videomme_pipeline.scoring.score import SCORE_VERSION
+from videomme_pipeline.subtitles.align import ALIGN_VERSION
+from videomme_pipeline.videos.packets import INDEX_VERSION
+from videomme_pipeline.videos.probe import Video
+
+CODE_VERSIONS: Mapping[str, str] = {
+    "questions": "1",
+    "videos": f"1.{INDEX_VERSION}",
+    "frames": f"{PLANNER_VERSION}.{PICTURE_VERSION}",
+    "subtitles": str(ALIGN_VERSION),
+    "prompts": str(RENDER_VERSION),
+    "responses": str(RESPONSE_VERSION),
+    "scores": str(SCORE_VERSION),
+}
+"""The code version of each stage."""
+INCOMPLETE = "-incomplete"
+"""Suffix of the fingerprint of a stored file in which some answers are missing."""
+
+
+class Versions:
+    """The data versions of one benchmark, for the questions and video rows of one snapshot.
+
+    `subtitle_hash` returns the hash of a video's subtitle file. Every method raises
+    `NotReadyError` if a video it needs has no row; `reasons` say why, by video. `memo` contains
+    versions that were computed before from the same questions, by everything else that they
+    depend on.
+    """
+
+    def __init__(
+        self,
+        *,
+        questions: Mapping[str, Sequence[Question]],
+        videos: Mapping[str, Video],
+        subtitle_hash: Callable[[str], str | None],
+        reasons: Mapping[str, str],
+        memo: dict[Hashable, str],
+    ) -> None:
+        self._questions = questions
+        self._videos = videos
+        self._subtitle_hash = subtitle_hash
+        self._reasons = reasons
+        self._memo = memo
+
+    def video(self, video_id: str) -> str:
+        """Hash of a video's file."""
+        if video_id not in self._videos:
+            raise NotReadyError(
+                self._reasons.get(video_id) or f"video {video_id} is not materialized"
+            )
+        return self._videos[video_id].content_hash
+
+    def frame_settings(self, video_id: str, sampling: Sampling) -> str:
+        """Fingerprint of everything that changes the frames of a video, except its content."""
+        duration = self._questions[video_id][0].duration
+        return self._once(
+            ("settings", sampling, duration),
+            lambda: frames_fingerprint(sampling, duration),
+        )
+
+    def frames(self, video_id: str, sampling: Sampling) -> str:
+        """The content of a video, under a sampling."""
+        content = self.video(video_id)
+        return self._once(
+            ("frames", video_id, sampling, content),
+            lambda: fingerprint(self.frame_settings(video_id, sampling), content),
+        )
+
+    def sent_frames(self, video_id: str, evaluation: Evaluation) -> str | None:
+        """The frames that an evaluation sends, or None if it sends none."""
+        return None if evaluation.sampling is None else self.frames(video_id, evaluation.sampling)
+
+    def subtitles(self, video_id: str, evaluation: Evaluation) -> str | None:
+        """The subtitle file aligned to the frames, or None on a track without subtitles."""
+        alignment = evaluation.alignment
+        if alignment is None:
+            return None
+        self.video(video_id)
+        return self._once(
+            ("subtitles", *self._inputs(video_id, evaluation)),
+            lambda: fingerprint(
+                "subtitles",
+                ALIGN_VERSION,
+                alignment.fingerprint,
+                self._subtitle_hash(video_id),
+                self.sent_frames(video_id, evaluation),
+            ),
+        )
+
+    def prompts(self, video_id: str, evaluation: Evaluation) -> str:
+        """The questions of a video in a template, with the lines and times of its frames.
+
+        A prompt of a blind evaluation does not depend on the video, which may be missing.
+        """
+        return self._once(
+            ("prompts", *self._inputs(video_id, evaluation)),
+            lambda: fingerprint(
+                "prompts",
+                RENDER_VERSION,
+                evaluation.template.fingerprint,
+                self._asked(video_id),
+                self.sent_frames(video_id, evaluation),
+                self.subtitles(video_id, evaluation),
+            ),
+        )
+
+    def responses(self, video_id: str, evaluation: Evaluation) -> str:
+        """The prompts and frames of a video, for this model with this decoding."""
+        return self._once(
+            ("responses", *self._inputs(video_id, evaluation)),
+            lambda: fingerprint(
+                "responses",
+                RESPONSE_VERSION,
+                evaluation.model.fingerprint,
+                evaluation.decoding.fingerprint,
+                evaluation.samples,
+                self.prompts(video_id, evaluation),
+                self.sent_frames(video_id, evaluation),
+            ),
+        )
+
+    def scores(self, evaluation: Evaluation) -> str:
+        """All responses of an evaluation as its reader and judge read them, and the answers.
+
+        A missing video counts as missing, so its arrival changes the version.
+        """
+        return fingerprint(
+            "scores",
+            SCORE_VERSION,
+            evaluation.reader,
+            READER_VERSIONS[evaluation.reader],
+            evaluation.judge and evaluation.judge.fingerprint,
+            {video_id: self._scored(video_id, evaluation) for video_id in self._questions},
+        )
+
+    def _scored(self, video_id: str, evaluation: Evaluation) -> Sequence[str | None]:
+        try:
+            responses: str | None = self.responses(video_id, evaluation)
+        except NotReadyError:
+            responses = None
+        return [responses, self._key(video_id)]
+
+    def _asked(self, video_id: str) -> str:
+        """Everything of a video's questions that a prompt can show: all but the answers."""
+        return self._once(
+            ("asked", video_id),
+            lambda: fingerprint(
+                [
+                    (q.question_id, q.question, q.options, q.group_type is not None)
+                    for q in self._questions[video_id]
+                ]
+            ),
+        )
+
+    def _key(self, video_id: str) -> str:
+        """Everything of a video's questions, the answers included."""
+        return self._once(("key", video_id), lambda: fingerprint(list(self._questions[video_id])))
+
+    def _inputs(self, video_id: str, evaluation: Evaluation) -> tuple[Hashable, ...]:
+        """Everything that the versions of a video in an evaluation depend on, but the questions."""
+        video = self._videos.get(video_id)
+        reads_subtitles = evaluation.alignment is not None
+        return (
+            video_id,
+            evaluation.fingerprint,
+            video and video.content_hash,
+            self._subtitle_hash(video_id) if reads_subtitles else None,
+        )
+
+    def _once(self, key: Hashable, compute: Callable[[], str]) -> str:
+        if key not in self._memo:
+            self._memo[key] = compute()
+        return self._memo[key]
