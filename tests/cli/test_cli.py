@@ -278,7 +278,7 @@ def test_doctor_fails_on_what_a_run_would_fail_on(
     failed = {f["check"]: f["message"] for f in ended.json if f["verdict"] == "failed"}
     assert "A_KEY_THAT_IS_NOT_SET is not set" in failed["model no-key"]
     assert "is the server up" in failed["model down"]
-    assert "accept_license: true" in failed["videomme licence"]
+    assert "accept_license: true" in failed["videomme license"]
 
 
 def test_init_writes_an_evaluation_that_can_be_run(empty: Path) -> None:

@@ -153,9 +153,9 @@ def shown(text: str) -> list[AlignedLine]:
     return [line(row) for row in text.split("\n")]
 
 
-COLOUR = question("What colour is the car?", ["A. Red", "B. Blue", "C. Green", "D. Yellow"])
+CAR = question(recorded("lmms_eval")["doc"]["question"], recorded("lmms_eval")["doc"]["options"])
 BUS = question(
-    "What colour is the bus?",
+    CAR.question.replace("car", "bus"),
     [f"{letter}. opt{n}" for n, letter in enumerate(LETTERS)],
     in_group=True,
 )
@@ -169,24 +169,24 @@ def test_lmms_eval_with_subtitles_is_as_recorded(case: str) -> None:
     for output in recorded("lmms_eval")["cases"][case]["outputs"].values():
         if "prompt_tail" in output:
             lines = shown(output["subtitle_text"]) if output["subtitle_text"] else []
-            text = rendered("lmms_eval", COLOUR, lines).text
-            # The recording holds the last 400 characters of a long prompt.
+            text = rendered("lmms_eval", CAR, lines).text
+            # The recording has the last 400 characters of a long prompt.
             assert text[-len(output["prompt_tail"]) :] == output["prompt_tail"]
 
 
 def test_lmms_eval_states_that_a_video_has_no_subtitles() -> None:
     notice = align(parse_alignment("lmms_eval"), None, NO_FRAMES)
-    prompt = rendered("lmms_eval", COLOUR, notice)
+    prompt = rendered("lmms_eval", CAR, notice)
     output = recorded("lmms_eval")["cases"]["no_srt"]["outputs"]["8"]
     assert prompt.text == output["prompt_tail"]
     assert (prompt.subtitles, prompt.subtitle_lines) == (SubtitleUse.NONE, 0)
     # Only lmms-eval does this: other templates do not show the notice as a subtitle.
-    assert rendered("contract_v1", COLOUR, notice).text == rendered("contract_v1", COLOUR, []).text
+    assert rendered("contract_v1", CAR, notice).text == rendered("contract_v1", CAR, []).text
 
 
 def test_lmms_eval_without_subtitles_is_as_recorded() -> None:
     wanted = recorded("lmms_eval")["prompts_v1_no_subtitle"]["default"]
-    assert rendered("lmms_eval", COLOUR, None).text == wanted
+    assert rendered("lmms_eval", CAR, None).text == wanted
 
 
 def test_lmms_eval_v2_is_as_recorded() -> None:

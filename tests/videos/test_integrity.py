@@ -1,4 +1,4 @@
-"""What is said about the data that is there."""
+"""The findings about a benchmark's local data."""
 
 from pathlib import Path
 
@@ -25,16 +25,16 @@ def by_check(findings: list[Finding]) -> dict[str, Finding]:
     return {finding.check: finding for finding in findings}
 
 
-def test_without_the_licence_nothing_else_is_looked_at(tmp_path: Path) -> None:
+def test_without_an_accepted_license_nothing_else_is_checked(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"accept_license": False})
     (finding,) = check_data(RELEASE, spec, tmp_path)
-    assert (finding.check, finding.verdict) == ("licence", Verdict.FAILED)
+    assert (finding.check, finding.verdict) == ("license", Verdict.FAILED)
     assert "accept_license: true" in finding.message
 
 
-def test_what_is_there_and_what_is_missing_is_counted(tmp_path: Path) -> None:
+def test_present_and_missing_files_are_counted(tmp_path: Path) -> None:
     found = by_check(check_data(RELEASE, own_copy(tmp_path), tmp_path / "media"))
-    assert found["licence"].verdict is Verdict.OK
+    assert found["license"].verdict is Verdict.OK
     assert "12 questions on 4 videos" in found["annotations"].message
     assert found["videos"].verdict is Verdict.FAILED
     assert f"3 of 4 under {tmp_path}" in found["videos"].message
@@ -43,19 +43,19 @@ def test_what_is_there_and_what_is_missing_is_counted(tmp_path: Path) -> None:
     assert "0 of 4 videos" in found["subtitles"].message
 
 
-def test_a_complete_copy_is_fine(tmp_path: Path) -> None:
+def test_a_complete_copy_passes_every_check(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"limit": 3})
     (tmp_path / "subtitle" / f"{v1_rows()[0]['videoID']}.srt").touch()
     findings = check_data(RELEASE, spec, tmp_path / "media")
     assert {finding.verdict for finding in findings} == {Verdict.OK}
 
 
-def test_a_folder_that_is_not_there_fails(tmp_path: Path) -> None:
+def test_a_missing_folder_fails(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"folder": tmp_path / "none"})
     assert check_data(RELEASE, spec, tmp_path)[-1].verdict is Verdict.FAILED
 
 
-def test_before_anything_is_fetched_that_is_said(tmp_path: Path) -> None:
+def test_data_that_is_not_fetched_yet_is_a_warning(tmp_path: Path) -> None:
     findings = check_data(RELEASE, BenchmarkSpec(accept_license=True), tmp_path)
     assert [finding.verdict for finding in findings] == [Verdict.OK, Verdict.WARNING]
     assert "not fetched yet" in findings[-1].message

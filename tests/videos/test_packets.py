@@ -1,4 +1,4 @@
-"""The packet index: equal to what a demuxer and a full decode give, and cheap."""
+"""The packet index equals what a demuxer and a full decode report."""
 
 from pathlib import Path
 
@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from upath import UPath
 
-from tests.support.builders import ODD_VIDEOS, truncate, write_audio_only, write_video
+from tests.support.builders import truncate, write_audio_only, write_video
+from tests.support.shared_files import OddVideos
 from videomme_pipeline.errors import StorageError, VideoUnreadableError
 from videomme_pipeline.videos.packets import (
     IndexSource,
@@ -20,12 +21,7 @@ from videomme_pipeline.videos.packets import (
 ARRAYS = ("pts", "dts", "sizes", "is_keyframe", "is_hidden", "precedes_loss")
 
 
-@pytest.fixture(params=sorted(ODD_VIDEOS))
-def odd_video(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return ODD_VIDEOS[request.param](tmp_path / request.param)
-
-
-def test_index_lists_the_frames_that_a_full_decode_shows(odd_video: Path) -> None:
+def test_index_lists_the_frames_of_a_full_decode(odd_video: Path) -> None:
     index = index_packets(odd_video)
     with av.open(str(odd_video)) as container:
         shown = [frame.pts for frame in container.decode(video=0)]
@@ -35,7 +31,7 @@ def test_index_lists_the_frames_that_a_full_decode_shows(odd_video: Path) -> Non
         assert index.frame_pts.tolist() == shown
 
 
-def test_sample_tables_say_what_the_demuxer_says(odd_video: Path) -> None:
+def test_sample_tables_agree_with_the_demuxer(odd_video: Path) -> None:
     tables = read_moov(odd_video)
     if tables is None:
         assert odd_video.suffix != ".mp4" or odd_video.stem in ("fragmented", "edit_between_frames")
@@ -48,8 +44,8 @@ def test_sample_tables_say_what_the_demuxer_says(odd_video: Path) -> None:
     assert tables.missing_seconds == demuxed.missing_seconds == 0
 
 
-def test_times_count_from_the_first_shown_frame(tmp_path: Path) -> None:
-    index = index_packets(ODD_VIDEOS["late_start.mkv"](tmp_path / "late.mkv"))
+def test_times_count_from_the_first_shown_frame(odd_videos: OddVideos) -> None:
+    index = index_packets(odd_videos.path("late_start.mkv"))
     assert index.start_seconds == pytest.approx(5.0)
     assert index.seconds[:3].tolist() == pytest.approx([0, 0.1, 0.2])
     assert index.duration_seconds == pytest.approx(6.0)
@@ -57,7 +53,7 @@ def test_times_count_from_the_first_shown_frame(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["cut.mkv", "cut.mp4"])
-def test_a_file_that_was_cut_off_shows_how_much_is_missing(tmp_path: Path, name: str) -> None:
+def test_the_index_of_a_truncated_file_has_its_missing_seconds(tmp_path: Path, name: str) -> None:
     whole = write_video(tmp_path / name, container_options=_table_first(name))
     index = index_packets(truncate(whole, 0.5))
     assert index.claimed_seconds == pytest.approx(6.0, abs=0.2)
@@ -65,7 +61,7 @@ def test_a_file_that_was_cut_off_shows_how_much_is_missing(tmp_path: Path, name:
     assert index.missing_seconds == pytest.approx(6.0 - index.duration_seconds, abs=0.2)
 
 
-def test_index_survives_storage(tmp_path: Path) -> None:
+def test_a_stored_index_is_read_back(tmp_path: Path) -> None:
     index = index_packets(write_video(tmp_path / "a.mp4"))
     path = UPath(tmp_path / "packets" / "a.parquet")
     index.save(path)
@@ -81,7 +77,7 @@ def test_index_survives_storage(tmp_path: Path) -> None:
     )
 
 
-def test_no_stored_index_is_none_and_a_damaged_one_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_index_is_none_and_a_damaged_one_an_error(tmp_path: Path) -> None:
     assert PacketIndex.load(UPath(tmp_path / "none.parquet")) is None
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(StorageError, match="not a packet index"):
@@ -99,32 +95,32 @@ def test_no_stored_index_is_none_and_a_damaged_one_is_an_error(tmp_path: Path) -
         (b"nothing in particular " * 20, "no video"),
     ],
 )
-def test_what_is_no_video_is_named(tmp_path: Path, content: bytes, found: str) -> None:
+def test_a_file_that_is_no_video_is_identified(tmp_path: Path, content: bytes, found: str) -> None:
     path = tmp_path / "007.mp4"
     path.write_bytes(content)
     with pytest.raises(VideoUnreadableError, match=f"video 007: .*{found}"):
         index_packets(path)
 
 
-def test_audio_alone_is_no_video(tmp_path: Path) -> None:
+def test_a_file_with_only_audio_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VideoUnreadableError, match="no video stream in it, only audio"):
         index_packets(write_audio_only(tmp_path / "007.mp4"))
 
 
-def test_an_mp4_without_its_table_says_how_much_is_there(tmp_path: Path) -> None:
+def test_the_error_of_an_mp4_without_its_table_has_the_file_size(tmp_path: Path) -> None:
     path = truncate(write_video(tmp_path / "007.mp4"), 0.5)
     with pytest.raises(VideoUnreadableError, match=r"no 'moov' box.*cut off: [\d,]+ of at least"):
         index_packets(path)
 
 
-def test_an_encrypted_track_is_named(tmp_path: Path) -> None:
+def test_an_encrypted_track_is_identified(tmp_path: Path) -> None:
     path = write_video(tmp_path / "007.mp4")
     path.write_bytes(path.read_bytes().replace(b"avc1", b"encv"))
     with pytest.raises(VideoUnreadableError, match="encrypted"):
         index_packets(path)
 
 
-def test_a_file_with_the_wrong_suffix_is_read_as_what_it_is(tmp_path: Path) -> None:
+def test_a_file_with_the_wrong_suffix_is_read_by_its_content(tmp_path: Path) -> None:
     matroska = write_video(tmp_path / "a.mkv")
     mislabelled = matroska.rename(tmp_path / "a.mp4")
     assert index_packets(mislabelled).frame_count == 60

@@ -1,4 +1,4 @@
-"""Probing: the facts of a file, and a content hash that is computed once."""
+"""Probing: the facts of a file, and a content hash that is computed only once."""
 
 import mmap
 import os
@@ -14,7 +14,7 @@ from videomme_pipeline.videos import probe
 from videomme_pipeline.videos.probe import HashCache, Video, content_hash, probe_video
 
 
-def test_facts_of_a_rotated_video_are_those_of_what_is_shown(tmp_path: Path) -> None:
+def test_the_facts_of_a_rotated_video_describe_the_shown_pictures(tmp_path: Path) -> None:
     path = rotate_mp4(write_video(tmp_path / "a.mp4", audio=True, colorspace=1), 90)
     video, index = probe_video(path, benchmark="smoke", video_id="a")
     assert (video.width, video.height, video.rotation_degrees) == (120, 160, -90)
@@ -27,7 +27,7 @@ def test_facts_of_a_rotated_video_are_those_of_what_is_shown(tmp_path: Path) -> 
     assert index.frame_count == 60
 
 
-def test_facts_are_a_row(tmp_path: Path) -> None:
+def test_the_facts_are_a_row_of_a_table(tmp_path: Path) -> None:
     subtitle = tmp_path / "a.srt"
     subtitle.write_text("1\n00:00:00,000 --> 00:00:01,000\nhello\n", encoding="utf-8")
     video, _ = probe_video(
@@ -39,14 +39,14 @@ def test_facts_are_a_row(tmp_path: Path) -> None:
     assert video.subtitle_hash == blake3(subtitle.read_bytes()).hexdigest()
 
 
-def test_a_missing_file_and_one_without_pictures_are_named(tmp_path: Path) -> None:
+def test_a_missing_file_and_one_without_pictures_are_errors(tmp_path: Path) -> None:
     with pytest.raises(VideoUnreadableError, match=r"video 7: .*no such file"):
         probe_video(tmp_path / "7.mp4", benchmark="smoke", video_id="7")
     with pytest.raises(VideoUnreadableError, match="only audio"):
         probe_video(write_audio_only(tmp_path / "8.mp4"), benchmark="smoke", video_id="8")
 
 
-def test_a_known_file_is_not_read_again(tmp_path: Path) -> None:
+def test_a_file_in_the_hash_cache_is_not_read_again(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.write_bytes(b"first")
     with HashCache(tmp_path / "hashes.sqlite") as hashes:
@@ -59,11 +59,11 @@ def test_a_known_file_is_not_read_again(tmp_path: Path) -> None:
         assert content_hash(path, hashes) == blake3(b"other").hexdigest()
         path.write_bytes(b"third")
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-        hashes.forget()
+        hashes.clear()
         assert content_hash(path, hashes) == blake3(b"third").hexdigest()
 
 
-def test_a_file_that_is_mapped_in_parts_has_one_hash(
+def test_the_hash_does_not_depend_on_the_size_of_the_mapped_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "HASHED_AT_ONCE_BYTES", mmap.ALLOCATIONGRANULARITY)
@@ -82,7 +82,7 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
         assert content_hash(path, hashes) == blake3(b"longer than before").hexdigest()
 
 
-def test_hashes_survive_the_process_that_made_them(tmp_path: Path) -> None:
+def test_hashes_are_stored(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.write_bytes(b"first")
     with HashCache(tmp_path / "hashes.sqlite") as hashes:

@@ -60,7 +60,7 @@ def run(
     with open_for_run() as (project, instance):
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
         if verify:
-            project.hashes.forget()
+            project.hashes.clear()
         if dry_run:
             states = plan_project(project, instance, names)
             estimates = [asdict(one) for one in estimate(states, instance)]

@@ -1,1 +1,1 @@
-"""Videos: where each file is, what it is (hash, streams, packets). No pictures are decoded here."""
+"""Videos: facts, packets and integrity of each file. No pictures are extracted here."""

@@ -1,6 +1,6 @@
-"""What of a benchmark's data is there, for people: licence, annotations, videos, subtitles.
+"""Checks of a benchmark's local data: license, annotations, videos and subtitles.
 
-Only looks; nothing is fetched and no file is decoded.
+Nothing is fetched and no file is decoded.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from videomme_pipeline.fetch.release import Release, VideoReference, require_lic
 
 
 class Verdict(StrEnum):
-    """How a check ended: fine, worth knowing, or in the way of an evaluation."""
+    """The result of a check. FAILED prevents an evaluation, WARNING does not."""
 
     OK = "ok"
     WARNING = "warning"
@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One check and what it found, in a sentence that says what to do."""
+    """The result of one check, with a message that says what to do."""
 
     check: str
     verdict: Verdict
@@ -39,20 +39,20 @@ class Finding:
 
 
 def check_data(release: Release, spec: BenchmarkSpec, folder: Path) -> list[Finding]:
-    """What is there of a benchmark; `folder` is where fetched data lies.
+    """The findings about the local data of a benchmark; `folder` contains the fetched files.
 
-    Stops at the first check that the later ones depend on: without the licence nothing is read,
-    without annotations nobody knows which videos are wanted.
+    The checks end at the first failure that the later ones depend on: nothing is read before the
+    license is accepted, and the annotations define which videos are needed.
     """
     try:
         require_licence(release, spec)
     except VideoMMEError as error:
-        return [Finding(check="licence", verdict=Verdict.FAILED, message=str(error))]
-    findings = [Finding(check="licence", verdict=Verdict.OK, message="accepted")]
+        return [Finding(check="license", verdict=Verdict.FAILED, message=str(error))]
+    findings = [Finding(check="license", verdict=Verdict.OK, message="accepted")]
     try:
         annotations = annotations_at_hand(release, spec, folder)
         if annotations is None:
-            message = f"not fetched yet; they will be, from {release.repository}"
+            message = f"not fetched yet; the next run fetches them from {release.repository}"
             return [
                 *findings,
                 Finding(check="annotations", verdict=Verdict.WARNING, message=message),
@@ -88,10 +88,10 @@ def _videos_found(
     names = ", ".join(f"{video.video_id} ({video.file_stem})" for video in missing[:5])
     rest = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
     verdict, advice = {
-        SourceKind.HUB: (Verdict.WARNING, "they will be fetched"),
+        SourceKind.HUB: (Verdict.WARNING, "the next run fetches them"),
         SourceKind.FOLDER: (
             Verdict.FAILED,
-            "put them there, or leave them out with `videos` or `limit`",
+            "copy them there, or exclude them with `videos` or `limit`",
         ),
     }[source]
     return Finding(
@@ -104,8 +104,8 @@ def _subtitles_found(videos: Sequence[VideoReference], media: MediaIndex) -> Fin
     return Finding(
         check="subtitles",
         verdict=Verdict.OK if found else Verdict.WARNING,
-        message=f"{found:,} of {len(videos):,} videos have them under {_listed(media.roots)}"
-        + ("" if found else "; a track with subtitles needs them"),
+        message=f"{found:,} of {len(videos):,} videos have subtitles under {_listed(media.roots)}"
+        + ("" if found else "; tracks with subtitles need them"),
     )
 
 

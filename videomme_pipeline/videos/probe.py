@@ -1,7 +1,7 @@
-"""What a video file is: its content hash, and the facts that its streams declare.
+"""Facts of a video file: its content hash, and what its streams declare.
 
-The packet index that comes with it is made in `videos.packets`; finding the file of a video
-belongs to `benchmarks.locate`. Everything here reads, nothing decides what to sample.
+The packet index is built in `videos.packets`. Finding the file of a video belongs to
+`benchmarks.locate`, choosing frames to `frames.sampling`.
 """
 
 import mmap
@@ -20,19 +20,20 @@ from videomme_pipeline.videos.packets import PacketIndex, index_packets
 __all__ = ["HashCache", "PacketIndex", "Video", "content_hash", "probe_video"]
 
 HASHED_AT_ONCE_BYTES = 16 << 20
-"""How much of a file is mapped at a time: as fast as all of it, and it counts as memory in use."""
+"""The part of a file that is mapped at a time. It is as fast as mapping all of it, and mapped
+pages count as memory in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Video:
     """One video of a benchmark and the facts of its file.
 
-    `content_hash` is BLAKE3 over the bytes of the file. `width` and `height` are as shown, after
-    `rotation_degrees` (counter-clockwise) is applied. `duration_seconds` runs from the first
+    `content_hash` is the BLAKE3 of the file's bytes. `width` and `height` are as shown, after a
+    turn by `rotation_degrees` (counter-clockwise). `duration_seconds` is the time from the first
     shown frame to the end of the last one, whatever the container claims; `missing_seconds` is
-    what it claims beyond that (a file cut off). `start_seconds` is the container's time of the
-    first shown frame. Colour names are libav's; "unspecified" when the stream does not say.
-    `index_source` says where the packet index came from.
+    what it claims beyond that (a file that was cut off). `start_seconds` is the container's time
+    of the first shown frame. Color names are libav's, "unspecified" if the stream has none.
+    `index_source` is where the packet index comes from.
     """
 
     benchmark: str
@@ -64,10 +65,10 @@ class Video:
 
 
 class HashCache:
-    """Content hashes by (path, size, mtime, inode), in one SQLite file.
+    """Content hashes by path, size, mtime and inode, in one SQLite file.
 
-    A file that was changed in place without any of the four changing is found by
-    `content_hash(…, verify=True)` alone, or by `forget`.
+    A change in place that preserves all four is only detected by `content_hash(…, verify=True)`
+    or after `clear`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -93,8 +94,8 @@ class HashCache:
     def close(self) -> None:
         self._connection.close()
 
-    def forget(self) -> None:
-        """Have every file hashed again."""
+    def clear(self) -> None:
+        """Delete all hashes, so that every file is hashed again."""
         with self._connection:
             self._connection.execute("delete from hashes")
 
@@ -116,10 +117,11 @@ class HashCache:
 def content_hash(path: Path, hashes: HashCache | None = None, *, verify: bool = False) -> str:
     """BLAKE3 of the bytes of `path` as 64 hexadecimal digits.
 
-    Memory-mapped, on all cores. A file that `hashes` knows is not read again, unless `verify`.
+    The file is memory-mapped and hashed on all cores. A file in `hashes` is not read again
+    unless `verify` is set.
 
     Raises:
-        FileNotFoundError: when there is no such file.
+        FileNotFoundError: if there is no such file.
     """
     path = path.absolute()
     stat = path.stat()
@@ -152,11 +154,11 @@ def probe_video(
 ) -> tuple[Video, PacketIndex]:
     """The facts of the video in `path`, and its packet index.
 
-    One picture is decoded, since rotation and pixel format are certain only then.
+    One picture is decoded, because rotation and pixel format are not certain before.
 
     Raises:
-        VideoUnreadableError: for a file that holds no picture that can be decoded, naming
-            what was found instead.
+        VideoUnreadableError: if no picture of the file can be decoded; the message says what
+            was found instead.
     """
     import av  # noqa: PLC0415 - libav is loaded when a video is opened, not before
 
@@ -171,7 +173,7 @@ def probe_video(
                 f"{path}: {stream.codec_context.name} stream of {index.frame_count} frames, "
                 f"of which the first does not decode ({error}); get the file again",
             ) from error
-        turned = frame.rotation % 180 != 0
+        is_turned = frame.rotation % 180 != 0
         video = Video(
             benchmark=benchmark,
             video_id=video_id,
@@ -180,8 +182,8 @@ def probe_video(
             bytes=path.stat().st_size,
             container=container.format.name,
             codec=stream.codec_context.codec.canonical_name,
-            width=frame.height if turned else frame.width,
-            height=frame.width if turned else frame.height,
+            width=frame.height if is_turned else frame.width,
+            height=frame.width if is_turned else frame.height,
             rotation_degrees=frame.rotation,
             sample_aspect_ratio=float(stream.sample_aspect_ratio or 1),
             pixel_format=frame.format.name,
