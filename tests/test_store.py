@@ -14,7 +14,7 @@ from videomme_pipeline.errors import StorageError
 from videomme_pipeline.store import (
     Store,
     publish,
-    read_folder,
+    read_files,
     read_rows,
     replacing,
     stored_fingerprint,
@@ -111,9 +111,11 @@ def test_a_stored_file_is_read_on_the_thread_that_asks(tmp_path: Path) -> None:
     assert readers == {threading.get_ident()}
 
 
-def test_a_folder_holds_the_rows_of_its_files_by_name(tmp_path: Path) -> None:
+def test_files_are_listed_and_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
     for name in ("b", "a"):
-        path = UPath(tmp_path / f"{name}.parquet")
-        write_rows(path, [Row(name=name)], Row, fingerprint=name)
-    assert read_folder(UPath(tmp_path), Row) == [Row(name="a"), Row(name="b")]
-    assert read_folder(UPath(tmp_path / "none"), Row) == []
+        write_rows(store.scores("smoke", name), [Row(name=name)], Row, fingerprint=name)
+    assert [path.stem for path in store.score_files()] == ["a", "b"]
+    assert read_files(store.score_files("smoke"), Row) == [Row(name="a"), Row(name="b")]
+    assert read_files(store.score_files("another"), Row) == []
+    assert Store.at(tmp_path / "missing").score_files() == []

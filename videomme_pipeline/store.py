@@ -1,7 +1,7 @@
-"""Where data lives: one folder, local or in an object store, and what each path in it holds.
+"""The data folder: every path in it, every set of files, and how files are written and read.
 
-Every file appears whole or not at all. Paths follow from names and content hashes alone, so
-any process finds what another one made. What is stale is not decided here.
+A file appears whole or not at all. Paths depend on names and content hashes only, so any process
+finds the files of another one. What is stale is not decided here.
 """
 
 import json
@@ -23,10 +23,15 @@ from videomme_pipeline.rows import from_table, to_table
 
 Row = TypeVar("Row")
 
+ANY = "*"
+"""Matches every benchmark or variant in the methods that list files."""
+_RENAMED_SETTINGS = {"samples": "repeats"}
+"""Settings that were renamed after files with the old name had been written."""
+
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The data folder; `root` may be a local path or any fsspec URL (`s3://…`)."""
+    """The data folder; `root` is a local path or any fsspec URL (`s3://…`)."""
 
     root: UPath
 
@@ -44,28 +49,28 @@ class Store:
             path = UPath(_local_companion(str(self.root))).joinpath(*parts)
         return Path(path.path)
 
-    # What each path holds. `fingerprint` parts are those of the stage's own recipe.
+    # Paths. `fingerprint` parts are those of the stage's settings.
 
     def questions(self, benchmark: str) -> UPath:
         return self.path(benchmark, "questions.parquet")
 
     def videos(self, benchmark: str) -> UPath:
-        """The folder of all video rows, one file a video."""
+        """The folder of all video rows, one file per video."""
         return self.path(benchmark, "videos")
 
     def video(self, benchmark: str, video_id: str) -> UPath:
         return self.videos(benchmark) / f"{video_id}.parquet"
 
     def media(self, benchmark: str) -> Path:
-        """Video and subtitle files as they were downloaded or drawn."""
+        """The folder of video and subtitle files, as they were downloaded or drawn."""
         return self.local(benchmark, "media")
 
     def packets(self, video_hash: str) -> UPath:
         return self.path("packets", f"{video_hash}.parquet")
 
-    def frames(self, video_hash: str, recipe_fingerprint: str) -> UPath:
-        """One file per video content × sampling recipe, shared by all benchmarks."""
-        return self.path("frames", video_hash, f"{recipe_fingerprint}.parquet")
+    def frames(self, video_hash: str, settings_fingerprint: str) -> UPath:
+        """One file per video content and frame settings, shared by all benchmarks."""
+        return self.path("frames", video_hash, f"{settings_fingerprint}.parquet")
 
     def subtitles(self, benchmark: str, track: str, video_id: str) -> UPath:
         return self.path(benchmark, "subtitles", track, f"{video_id}.parquet")
@@ -82,34 +87,51 @@ class Store:
     def scores(self, benchmark: str, evaluation: str) -> UPath:
         return self.path(benchmark, "scores", f"{evaluation}.parquet")
 
-    def observations(self, benchmark: str, evaluation: str) -> UPath:
-        """The folder of the nights on which an unchanged evaluation was asked again: one file of
-        scored questions each, named by its date (`2026-11-20.parquet`)."""
-        return self.path(benchmark, "observations", evaluation)
-
-    def failures(self, asset: str) -> UPath:
-        """The folder of the failures of an asset ("smoke/frames"), one JSON file each."""
-        return self.path("failures", *asset.split("/"))
-
     def observation(self, benchmark: str, evaluation: str, date: str) -> UPath:
-        """The scored questions of one nightly run."""
-        return self.observations(benchmark, evaluation) / f"{date}.parquet"
+        """The scored questions of one nightly run; `date` is ISO (`2026-11-20`)."""
+        return self.path(benchmark, "observations", evaluation, f"{date}.parquet")
 
     def findings(self, benchmark: str, evaluation: str, date: str) -> UPath:
         """The findings of one nightly run."""
         return self.path(benchmark, "findings", evaluation, f"{date}.parquet")
 
-    # Files that exist, in the order of their names.
+    def failure(self, asset: str, name: str) -> UPath:
+        """One failed partition of an asset ("smoke/frames")."""
+        return self.path("failures", *asset.split("/"), f"{name}.json")
+
+    @property
+    def journal(self) -> Path:
+        return self.local("journal.sqlite")
+
+    @property
+    def hashes(self) -> Path:
+        """The cache of content hashes."""
+        return self.local("hashes.sqlite")
+
+    @property
+    def warehouse(self) -> Path:
+        return self.local("videomme.duckdb")
+
+    def report(self, name: str = "index.html") -> Path:
+        """A report page, or a folder of pages."""
+        return self.local("reports", name)
+
+    # Files that exist, sorted by path.
 
     def benchmarks(self) -> list[str]:
-        """The benchmarks whose questions are stored."""
-        return [file.parent.name for file in self._files("*", "questions.parquet")]
+        """The benchmarks with stored questions."""
+        return [file.parent.name for file in self.question_files()]
+
+    def question_files(self) -> list[UPath]:
+        return self._files(ANY, "questions.parquet")
+
+    def video_files(self, benchmark: str = ANY) -> list[UPath]:
+        return self._files(benchmark, "videos", "*.parquet")
 
     def packet_files(self) -> list[UPath]:
         return self._files("packets", "*.parquet")
 
     def frame_files(self) -> list[UPath]:
-        """All cached frames: `<video hash>/<settings fingerprint>.parquet`."""
         return self._files("frames", "*", "*.parquet")
 
     def damaged_frame_files(self) -> list[UPath]:
@@ -117,58 +139,52 @@ class Store:
         return self._files("frames", "*", "*.corrupt")
 
     def unfinished_frame_files(self) -> list[UPath]:
-        """Temporary files of frames that are being written, or whose run was killed."""
+        """Temporary files of frames that are being written, or were when their run was killed."""
         return self._files("frames", "*", ".*.parquet.*")
 
-    def video_files(self, benchmark: str = "*") -> list[UPath]:
-        return self._files(benchmark, "videos", "*.parquet")
-
-    def score_files(self, benchmark: str = "*") -> list[UPath]:
-        """Scores: `<benchmark>/scores/<evaluation>.parquet`."""
-        return self._files(benchmark, "scores", "*.parquet")
-
-    def variant_files(self, benchmark: str, kind: str, variant: str = "*") -> list[UPath]:
-        """Files of one kind with a folder per variant: `<kind>/<variant>/<name>.parquet`.
+    def variant_files(self, kind: str, benchmark: str = ANY, variant: str = ANY) -> list[UPath]:
+        """Files of a kind with one folder per track or evaluation.
 
         The kinds are subtitles, prompts, responses, attempts, observations and findings.
         """
         return self._files(benchmark, kind, variant, "*.parquet")
 
-    def observed_dates(self, benchmark: str, evaluation: str) -> list[str]:
-        """The dates of the stored nightly runs of an evaluation."""
-        return [file.stem for file in self.variant_files(benchmark, "observations", evaluation)]
+    def score_files(self, benchmark: str = ANY) -> list[UPath]:
+        return self._files(benchmark, "scores", "*.parquet")
+
+    def observation_files(self, benchmark: str = ANY, evaluation: str = ANY) -> list[UPath]:
+        return self.variant_files("observations", benchmark, evaluation)
+
+    def failure_files(self, asset: str) -> list[UPath]:
+        return self._files("failures", *asset.split("/"), "*.json")
 
     def _files(self, *pattern: str) -> list[UPath]:
-        files = self.root.glob("/".join(pattern)) if self.root.exists() else ()
-        return sorted(files, key=str)
-
-    @property
-    def journal(self) -> Path:
-        return self.local("journal.sqlite")
-
-    @property
-    def warehouse(self) -> Path:
-        return self.local("videomme.duckdb")
+        """Files below the folder that the parts before the first wildcard name."""
+        fixed = next((place for place, part in enumerate(pattern) if "*" in part), len(pattern))
+        folder = self.path(*pattern[:fixed])
+        if not folder.is_dir():
+            return []
+        return sorted(folder.glob("/".join(pattern[fixed:])), key=str)
 
 
 @lru_cache(maxsize=1 << 16)
 def _joined(root: UPath, parts: tuple[str, ...]) -> UPath:
-    """Paths are asked for again and again (a plan looks at every file), and slow to join."""
+    """`root` with `parts`; cached, because joining is slow and a plan needs every path."""
     return root.joinpath(*parts)
 
 
 def is_local(path: UPath) -> bool:
-    """Whether `path` is on a local disk, where a rename publishes a file."""
+    """Return True if `path` is on a local disk, where a rename publishes a file."""
     return path.protocol in ("", "file", "local")
 
 
 def publish(path: UPath, data: bytes) -> None:
     """Write `data` to `path` so that no reader ever sees a part of it.
 
-    Locally: a temporary file beside it, fsync, rename. Elsewhere: one put.
+    On a local disk: a temporary file beside it, fsync, rename. Elsewhere: one put.
 
     Raises:
-        StorageError: when the target cannot be written (full, read-only).
+        StorageError: if the target cannot be written (full, read-only).
     """
     if is_local(path):
         with replacing(Path(path.path)) as temporary:
@@ -180,12 +196,12 @@ def publish(path: UPath, data: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """An empty file beside `path` that takes its place, synced to disk, when the block ends.
+    """Yield an empty file beside `path` that replaces it, synced to disk, after the block.
 
-    An error in the block leaves `path` as it was and nothing beside it.
+    After an error in the block, `path` is unchanged and the other file is removed.
 
     Raises:
-        StorageError: when the target cannot be written (full, read-only).
+        StorageError: if the target cannot be written (full, read-only).
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -200,7 +216,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def put_in_place(temporary: Path, path: Path) -> None:
-    """Give a finished file its name, once it is on the disk."""
+    """Sync a finished file to disk and rename it to `path`."""
     with temporary.open("rb") as file:
         os.fsync(file.fileno())
     temporary.chmod(0o644)
@@ -209,13 +225,13 @@ def put_in_place(temporary: Path, path: Path) -> None:
 
 @contextmanager
 def writing(path: Path | UPath) -> Iterator[None]:
-    """Makes an error of the file system a `StorageError` that names `path`."""
+    """Turn an error of the file system in the block into a `StorageError` that names `path`."""
     try:
         yield
     except OSError as error:
         raise StorageError(
             f"{path}: cannot write ({error.strerror or error}); free some space or choose another "
-            "data folder, then run again: what is already stored is kept"
+            "data folder, then run again: everything that is already stored is kept"
         ) from error
 
 
@@ -225,10 +241,14 @@ def write_rows(
     row_class: type[Row],
     *,
     fingerprint: str,
-    recipe: Mapping[str, object] | None = None,
+    footer: Mapping[str, object] | None = None,
 ) -> pa.Table:
-    """Publish `rows` as Parquet with their fingerprint (and recipe) in the footer."""
-    metadata = {"fingerprint": fingerprint, "recipe": json.dumps(recipe or {}, sort_keys=True)}
+    """Publish `rows` as Parquet.
+
+    The file's metadata has the fingerprint and a `footer` of JSON values, such as the settings
+    that the rows were built with.
+    """
+    metadata = {"fingerprint": fingerprint, "recipe": json.dumps(footer or {}, sort_keys=True)}
     table = to_table(rows, row_class, metadata)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
@@ -240,18 +260,17 @@ def read_rows(path: UPath, row_class: type[Row]) -> list[Row]:
     """The rows that `write_rows` stored.
 
     Raises:
-        FileNotFoundError: when nothing is stored at `path`.
+        FileNotFoundError: if there is no file at `path`.
     """
     return from_table(read_table(path), row_class)
 
 
-def read_folder(folder: UPath, row_class: type[Row]) -> list[Row]:
-    """The rows of all Parquet files in `folder`, by file name; none when there is no folder."""
-    files = sorted(folder.glob("*.parquet"), key=str) if folder.is_dir() else []
-    if not files:
+def read_files(paths: Iterable[UPath], row_class: type[Row]) -> list[Row]:
+    """The rows of all `paths`, in their order."""
+    tables = [read_table(path) for path in paths]
+    if not tables:
         return []
-    tables = pa.concat_tables(map(read_table, files), promote_options="default")
-    return from_table(tables, row_class)
+    return from_table(pa.concat_tables(tables, promote_options="default"), row_class)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +282,9 @@ class StoredRow(Generic[Row]):
 
 
 class RowFolder(Generic[Row]):
-    """A folder of files of one row each, of which only those are read again that changed.
+    """A folder of files with one row each. Reading it again reads only the files that changed.
 
-    Only a local folder says which did; elsewhere all are read.
+    In an object store every file is read each time.
     """
 
     def __init__(self, folder: UPath, row_class: type[Row]) -> None:
@@ -273,7 +292,7 @@ class RowFolder(Generic[Row]):
         self._known: dict[str, tuple[tuple[int, int, int], StoredRow[Row]]] = {}
 
     def read(self) -> dict[str, StoredRow[Row]]:
-        """The rows by file name without suffix, in its order; none when there is no folder."""
+        """The rows by file name without suffix, sorted; empty if there is no folder."""
         if not self._folder.is_dir():
             return {}
         if not is_local(self._folder):
@@ -282,14 +301,14 @@ class RowFolder(Generic[Row]):
         known = self._known
         self._known = {}
         with os.scandir(self._folder.path) as entries:
-            files = sorted((e for e in entries if _is_table(e.name)), key=lambda e: e.name)
-        for file in files:
+            tables = sorted((e for e in entries if _is_table(e.name)), key=lambda e: e.name)
+        for file in tables:
             status = file.stat()
-            seen = (status.st_mtime_ns, status.st_size, status.st_ino)
+            state = (status.st_mtime_ns, status.st_size, status.st_ino)
             name = file.name.removesuffix(".parquet")
-            held = known.get(name)
-            row = held[1] if held and held[0] == seen else self._read(UPath(file.path))
-            self._known[name] = (seen, row)
+            before = known.get(name)
+            row = before[1] if before and before[0] == state else self._read(UPath(file.path))
+            self._known[name] = (state, row)
         return {name: row for name, (_, row) in self._known.items()}
 
     def _read(self, path: UPath) -> StoredRow[Row]:
@@ -306,28 +325,33 @@ def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
     """The stored table, or some of its columns.
 
     Raises:
-        FileNotFoundError: when nothing is stored at `path`.
-        pa.ArrowInvalid: when it is not Parquet.
+        FileNotFoundError: if there is no file at `path`.
+        pa.ArrowInvalid: if it is not Parquet.
     """
-    # On this thread alone: one of Arrow's own that still holds a Python file when the interpreter
-    # ends aborts the process. For tables of this size it is the faster way too.
+    # On this thread only: if one of Arrow's threads still has a Python file open when the
+    # interpreter ends, the process aborts. For tables of this size it is also faster.
     with path.open("rb") as file:
         return pq.ParquetFile(file, pre_buffer=False).read(columns, use_threads=False)
 
 
 def stored_fingerprint(path: UPath) -> str | None:
-    """The fingerprint in the footer of `path`; None when the file is missing or unreadable."""
-    value = _footer(path).get(b"fingerprint")
+    """The fingerprint of the file at `path`, or None if it is missing or unreadable."""
+    value = _metadata(path).get(b"fingerprint")
     return value.decode() if value else None
 
 
-def stored_recipe(path: UPath) -> dict[str, Any]:
-    """The recipe in the footer of `path`; empty when there is none, or no readable file."""
-    value = _footer(path).get(b"recipe")
+def stored_footer(path: UPath) -> dict[str, Any]:
+    """The footer of the file at `path`; empty if it has none, is missing or unreadable."""
+    value = _metadata(path).get(b"recipe")
     return dict(json.loads(value)) if value else {}
 
 
-def _footer(path: UPath) -> dict[bytes, bytes]:
+def stored_settings(path: UPath) -> dict[str, Any]:
+    """The settings in the footer of the file at `path`, under their current names."""
+    return {_RENAMED_SETTINGS.get(key, key): value for key, value in stored_footer(path).items()}
+
+
+def _metadata(path: UPath) -> dict[bytes, bytes]:
     try:
         with path.open("rb") as file:
             return pq.read_schema(file).metadata or {}
@@ -336,6 +360,6 @@ def _footer(path: UPath) -> dict[bytes, bytes]:
 
 
 def _local_companion(root: str) -> str:
-    """Where the files of a remote store that need a local disk go."""
+    """The local folder for those files of a remote store that need a local disk."""
     slug = "".join(c if c.isalnum() else "-" for c in root).strip("-")
     return str(Path.home() / ".cache" / "videomme" / slug)

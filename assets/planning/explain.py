@@ -33,7 +33,7 @@ from videomme_pipeline.project.partitions import (
     video_of,
 )
 from videomme_pipeline.scoring.statistics.compare import changed_settings
-from videomme_pipeline.store import stored_recipe
+from videomme_pipeline.store import stored_settings
 
 _EVENTS_AT_A_TIME = 500
 _SHOWN_CHARACTERS = 60
@@ -245,7 +245,7 @@ def _settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
         return
     evaluation = variant_of(target.partition)
     assert evaluation is not None, "a stage with settings has a partition per evaluation"
-    now, before = stage.settings_of(evaluation), stored_recipe(target.path)
+    now, before = stage.settings_of(evaluation), stored_settings(target.path)
     known = {name: before[name] for name in now if name in before}
     if not known:
         return

@@ -183,7 +183,7 @@ class Stage(ABC, Generic[P]):
     @property
     def failures(self) -> FailureLog:
         """The partitions that could not be built, and why."""
-        return FailureLog.of(self.store, self.asset_key.to_user_string())
+        return FailureLog(self.store, self.asset_key.to_user_string())
 
     def key_of_partition(self, partition: Partition) -> str | None:
         """Dagster's key of a partition, or None for an asset without partitions."""
@@ -313,7 +313,7 @@ class SharedStage(Stage[Whole]):
     def target(self, partition: Whole) -> Target[Whole]:
         """All stored scores and nightly runs, also those whose evaluation file was deleted."""
         root = self.store.path()
-        files = [*self.store.score_files(), *self.store.variant_files("*", "observations")]
+        files = [*self.store.score_files(), *self.store.observation_files()]
         version = fingerprint(
             self.name,
             self.code_version,

@@ -71,7 +71,7 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
             prompts,
             Prompt,
             fingerprint=target.fingerprint,
-            recipe=self.settings_of(name),
+            footer=self.settings_of(name),
         )
         characters = sum(len(prompt.text) for prompt in prompts)
         metadata: dict[str, object] = {

@@ -25,13 +25,13 @@ class ReportPage(SharedStage):
 
     @property
     def path(self) -> UPath:
-        return UPath(self.store.local("reports", "index.html"))
+        return UPath(self.store.report())
 
     def target(self, partition: Whole) -> Target[Whole]:
         warehouse = Warehouse(self.project)
         version = warehouse.target(partition).data_version
         made_of = super().target(partition)
-        findings = self.store.variant_files("*", "findings")
+        findings = self.store.variant_files("findings")
         own = fingerprint(made_of.fingerprint, [stored_fingerprint(file) for file in findings])
         return replace(
             made_of, fingerprint=own, data_version=own, inputs={warehouse.asset_key: version}

@@ -138,7 +138,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
             responses,
             Response,
             fingerprint=target.fingerprint + ("" if is_complete else INCOMPLETE),
-            recipe=self.settings_of(name),
+            footer=self.settings_of(name),
         )
         by_request = {response.request_fingerprint: response for response in responses}
         write_rows(

@@ -67,7 +67,7 @@ class Scores(BenchmarkStage[VariantPartition]):
             rows,
             ScoredQuestion,
             fingerprint=target.fingerprint + (INCOMPLETE if incomplete else ""),
-            recipe=evaluation.specification,
+            footer=evaluation.specification,
         )
         yield Built(target=target, metadata=_metadata(rows, outcomes), incomplete=incomplete)
         if unjudged and len(stops) == stops_before:  # otherwise only money was missing

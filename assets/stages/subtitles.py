@@ -13,7 +13,7 @@ from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.stored import sampled_frames
 from videomme_pipeline.project.versions import CODE_VERSIONS
-from videomme_pipeline.store import stored_recipe, write_rows
+from videomme_pipeline.store import stored_footer, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, align
 from videomme_pipeline.subtitles.cues import CueFile, read_subtitles
 
@@ -74,7 +74,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
             "frames": len(frames.seconds),
             "frames_with_lines": len({line.frame for line in lines if line.frame is not None}),
         }
-        write_rows(target.path, lines, AlignedLine, fingerprint=target.fingerprint, recipe=facts)
+        write_rows(target.path, lines, AlignedLine, fingerprint=target.fingerprint, footer=facts)
         metadata = {name: value for name, value in facts.items() if value is not None}
         if frames.seconds:
             metadata["coverage"] = round(facts["frames_with_lines"] / len(frames.seconds), 4)
@@ -87,7 +87,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
             path = self.store.subtitles(self.benchmark.name, track, video_id)
             if path.exists():
                 duration = str(questions[0].duration or "all")
-                by_duration.setdefault(duration, []).append(stored_recipe(path))
+                by_duration.setdefault(duration, []).append(stored_footer(path))
         return dg.MetadataValue.table(
             [
                 dg.TableRecord(

@@ -17,7 +17,7 @@ from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.project.costs import estimate_costs
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import AttemptRow, Response
-from videomme_pipeline.store import read_folder, read_rows
+from videomme_pipeline.store import read_files, read_rows
 
 PRICES = {"input": 1000.0, "output": 0.0}
 """Dollars per million tokens: four frames at 85 tokens and some text are about 0.40."""
@@ -31,8 +31,7 @@ PRICED: Mapping[str, Any] = {
 
 
 def responses(project: Project) -> list[Response]:
-    root = project.store.responses("videomme", "served", "002").parent
-    return read_folder(root, Response)
+    return read_files(project.store.variant_files("responses", "videomme", "served"), Response)
 
 
 def test_a_run_stops_at_its_money_and_the_next_asks_only_the_rest(

@@ -22,7 +22,7 @@ from tests.support.made_up_results import (
     v2_questions,
 )
 from videomme_pipeline.reports.page import write_folder, write_page
-from videomme_pipeline.scoring.nightly.findings import StoredFinding, findings_path
+from videomme_pipeline.scoring.nightly.findings import StoredFinding
 from videomme_pipeline.store import Store, write_rows
 
 NIGHTS = ("2026-11-18", "2026-11-19", "2026-11-20")
@@ -140,7 +140,7 @@ def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
             check="accuracy", severity="error", passed=False, is_new=True, summary=HOSTILE[2]
         )
     ]
-    path = findings_path(store, "videomme", evaluation.name, "2026-11-20")
+    path = store.findings("videomme", evaluation.name, "2026-11-20")
     write_rows(path, findings, StoredFinding, fingerprint="made-up")
     return store
 

@@ -195,7 +195,7 @@ def test_a_night_shows_what_did_not_hold(tmp_path: Path) -> None:
     store_evaluation(store, questions, model, texts=False)
     baseline = read_rows(store.scores("videomme", "a"), ScoredQuestion)
     store_night(store, questions, replace(model, skill=0.2), "2026-11-20")
-    night = read_rows(store.observations("videomme", "a") / "2026-11-20.parquet", ScoredQuestion)
+    night = read_rows(store.observation("videomme", "a", "2026-11-20"), ScoredQuestion)
     observations = [
         Observation(name=name, rows=rows)
         for name, rows in (("baseline", baseline), ("2026-11-20", night))

@@ -517,7 +517,7 @@ def test_the_history_shows_every_night_and_what_changed(
     expect(page.get_by_role("img", name="Score by night for model-a")).to_be_visible()
     tonight, before = (
         {row.question_id: row for row in read_rows(folder / f"{date}.parquet", ScoredQuestion)}
-        for folder in [store.observations("videomme", "model-a")]
+        for folder in [store.path("videomme", "observations", "model-a")]
         for date in ("2026-11-20", "2026-11-19")
     )
     lost = {name for name in tonight if before[name].is_correct > tonight[name].is_correct}

@@ -228,7 +228,7 @@ def store_evaluation(
         scored,
         ScoredQuestion,
         fingerprint="made-up",
-        recipe=evaluation.specification,
+        footer=evaluation.specification,
     )
 
 
@@ -248,7 +248,7 @@ def store_night(
         )
         for question in questions
     ]
-    path = store.observations(questions[0].benchmark, evaluation.name) / f"{date}.parquet"
+    path = store.observation(questions[0].benchmark, evaluation.name, date)
     observed = [ObservedQuestion.of(row, date) for row in scored]
     write_rows(path, observed, ObservedQuestion, fingerprint="made-up")
 

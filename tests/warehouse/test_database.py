@@ -92,7 +92,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         put(store, rows)
     for date in ("2026-11-20", "2026-11-21"):
         night = [ObservedQuestion.of(row, date) for row in WITH]
-        path = store.observations("videomme", "with") / f"{date}.parquet"
+        path = store.observation("videomme", "with", date)
         write_rows(path, night, ObservedQuestion, fingerprint="f")
     attempts = [
         attempt_row("001-1", failure=FailureKind.RATE_LIMITED, status=429),

@@ -60,7 +60,7 @@ def report(
     name = "share.html" if share else "pages" if folder else "report.html"
     for evaluation in evaluations or ():
         _scores_file(store, evaluation)
-    target = output or store.local("reports", name)
+    target = output or store.report(name)
     if folder:
         path = write_folder(store, target, evaluations=evaluations or None)
     else:
@@ -82,15 +82,15 @@ def compare(
     """
     from videomme_pipeline.reports.terminal.comparison import show_comparison
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
-    from videomme_pipeline.store import stored_recipe
+    from videomme_pipeline.store import stored_settings
 
     store = open_project().store
     (benchmark_a, a), (benchmark_b, b) = _scores(store, evaluation_a), _scores(store, evaluation_b)
     comparison = compare_rows(
         a,
         b,
-        specification_a=stored_recipe(store.scores(benchmark_a, evaluation_a)),
-        specification_b=stored_recipe(store.scores(benchmark_b, evaluation_b)),
+        specification_a=stored_settings(store.scores(benchmark_a, evaluation_a)),
+        specification_b=stored_settings(store.scores(benchmark_b, evaluation_b)),
     )
     if as_json:
         print_json(asdict(comparison))
@@ -302,7 +302,7 @@ def _scores_file(store: "Store", evaluation: str) -> "UPath":
     """
     from videomme_pipeline.configuration import nearest
 
-    files = {path.stem: path for path in store.path().glob("*/scores/*.parquet")}
+    files = {path.stem: path for path in store.score_files()}
     if evaluation not in files:
         hint = nearest(evaluation, list(files)) if files else "nothing has been scored yet"
         raise ConfigurationError(

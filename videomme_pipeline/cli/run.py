@@ -73,7 +73,7 @@ def run(
         refreshed = refresh_project(project, instance, names, max_cost)
         _report_run(refreshed)
         _show_scores(project, names)
-        note(f"\nReport page  {project.store.local('reports', 'index.html').resolve()}")
+        note(f"\nReport page  {project.store.report().resolve()}")
         note("Dagster UI   make ui  (then open http://localhost:3000)")
         if refreshed.not_fresh:
             raise typer.Exit(1)

@@ -26,7 +26,7 @@ def show_frames(
         VideoError: if the video cannot be used; the message says what was found.
         FileNotFoundError: if there is no such video.
     """
-    with HashCache(store.local("hashes.sqlite")) as hashes:
+    with HashCache(store.hashes) as hashes:
         video_hash = content_hash(video, hashes)
     job = FrameJob(
         video_id=video.stem,

@@ -19,18 +19,12 @@ from videomme_pipeline.store import Store, publish
 class FailureLog:
     """The failures of one asset, such as "smoke/frames"."""
 
+    store: Store
     asset: str
-    folder: UPath
-
-    @classmethod
-    def of(cls, store: Store, asset: str) -> "FailureLog":
-        return cls(asset, store.failures(asset))
 
     def read(self) -> dict[Partition, str]:
         """The reason of every failed partition."""
-        if not self.folder.is_dir():
-            return {}
-        entries = [json.loads(path.read_text()) for path in self.folder.glob("*.json")]
+        entries = [json.loads(path.read_text()) for path in self.store.failure_files(self.asset)]
         return {
             partition_of(video=entry["video"], variant=entry["variant"]): entry["reason"]
             for entry in entries
@@ -57,4 +51,5 @@ class FailureLog:
             publish(self._path(partition), json.dumps(entry).encode())
 
     def _path(self, partition: Partition) -> UPath:
-        return self.folder / f"{variant_of(partition) or ''}~{video_of(partition) or ''}.json"
+        name = f"{variant_of(partition) or ''}~{video_of(partition) or ''}"
+        return self.store.failure(self.asset, name)

@@ -133,7 +133,7 @@ class TrackedEvaluation:
             ObservedQuestion,
             fingerprint=fingerprint("night", self.evaluation.fingerprint, date, self.videos)
             + (INCOMPLETE if incomplete else ""),
-            recipe=self.evaluation.specification,
+            footer=self.evaluation.specification,
         )
         return rows
 
@@ -191,8 +191,8 @@ class TrackedEvaluation:
     def _dates_before(self, date: str) -> list[str]:
         pinned = self.tracked.baseline
         first = "" if pinned is None else pinned.isoformat()
-        stored = self.project.store.observed_dates(self.benchmark.name, self.evaluation.name)
-        return [other for other in stored if first < other < date]
+        stored = self.project.store.observation_files(self.benchmark.name, self.evaluation.name)
+        return [file.stem for file in stored if first < file.stem < date]
 
     def _ask(self, date: str) -> Iterator[Response]:
         """Yield a response per question and repeat; those without an answer have a reason."""

@@ -44,7 +44,7 @@ class Project:
     @cached_property
     def hashes(self) -> HashCache:
         """Content hashes of files that have not changed since they were hashed."""
-        return HashCache(self.store.local("hashes.sqlite"))
+        return HashCache(self.store.hashes)
 
     @contextmanager
     def using(self, slots: Slots) -> Iterator[None]:

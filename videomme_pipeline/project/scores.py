@@ -25,7 +25,7 @@ def score_evaluation(
     Questions without an answer are rows with the outcome `failed` and the reason. If the
     evaluation has a judge, it is asked about every response that `strict` cannot read.
     """
-    reasons = FailureLog.of(project.store, f"{benchmark.name}/responses").read()
+    reasons = FailureLog(project.store, f"{benchmark.name}/responses").read()
     track_pair = evaluation.track_pair
     scored = [
         (

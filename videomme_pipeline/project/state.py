@@ -119,7 +119,7 @@ class Snapshot:
     @cached_property
     def versions(self) -> Versions:
         """What every partition would be built from now."""
-        failures = FailureLog.of(self._benchmark.store, f"{self._benchmark.name}/videos").read()
+        failures = FailureLog(self._benchmark.store, f"{self._benchmark.name}/videos").read()
         return Versions(
             questions=self.questions,
             videos=self.videos,

@@ -231,7 +231,7 @@ class DataFolder:
             for path in self._store.score_files(benchmark):
                 files[path.stem].append(path)
         else:
-            for path in self._store.variant_files(benchmark, kind):
+            for path in self._store.variant_files(kind, benchmark):
                 files[path.parent.name].append(path)
         return files
 

@@ -122,5 +122,5 @@ def _read(
 
 
 def _not_ready(benchmark: BenchmarkState, stage: str, video_id: str, variant: str) -> NotReadyError:
-    failures = FailureLog.of(benchmark.store, f"{benchmark.name}/{stage}")
+    failures = FailureLog(benchmark.store, f"{benchmark.name}/{stage}")
     return failures.not_ready(VideoVariantPartition(video_id, variant))

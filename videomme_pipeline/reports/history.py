@@ -103,8 +103,7 @@ class _Pair:
 def _last_pair(
     store: Store, benchmark: str, place: int, evaluation: ScoredEvaluation
 ) -> _Pair | None:
-    folder = store.observations(benchmark, evaluation.name)
-    files = sorted(folder.glob("*.parquet"), key=lambda path: path.name) if folder.is_dir() else []
+    files = store.observation_files(benchmark, evaluation.name)
     if not files:
         return None
     before = read_rows(files[-2], ScoredQuestion) if len(files) > 1 else evaluation.rows
@@ -148,7 +147,7 @@ def _group_score(store: Store, benchmark: str, evaluation: ScoredEvaluation, dat
     """What replaces the accuracy of a night where questions belong to groups."""
     if evaluation.rows[0].group_type is None:
         return {}
-    path = store.observations(benchmark, evaluation.name) / f"{date}.parquet"
+    path = store.observation(benchmark, evaluation.name, date)
     cells, _, _ = group_breakdowns(read_rows(path, ScoredQuestion))
     (group,) = cells["v2_overall"]
     return {

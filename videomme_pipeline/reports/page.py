@@ -33,7 +33,6 @@ from videomme_pipeline.reports.numbers import (
 from videomme_pipeline.reports.published import published_results
 from videomme_pipeline.reports.stored import (
     ScoredEvaluation,
-    benchmarks_in,
     evaluations_of,
     questions_of,
 )
@@ -153,7 +152,7 @@ def _collect(
     store: Store, benchmark: str | None, names: Sequence[str] | None
 ) -> list[_BenchmarkPage]:
     """The benchmarks to show; those without any scored evaluation are left out."""
-    wanted = benchmarks_in(store) if benchmark is None else [benchmark]
+    wanted = store.benchmarks() if benchmark is None else [benchmark]
     held = [(name, evaluations_of(store, name, names)) for name in wanted]
     scored = [(name, evaluations) for name, evaluations in held if evaluations]
     if not scored:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import Store, read_rows, stored_recipe
+from videomme_pipeline.store import Store, read_rows, stored_settings
 from videomme_pipeline.subtitles.align import Alignment
 
 _SAMPLING: TypeAdapter[Sampling] = TypeAdapter(Sampling)
@@ -63,13 +63,6 @@ class ScoredEvaluation:
         return f"{self.rows[0].sampling}/{self.track_name or 'none'}"
 
 
-def benchmarks_in(store: Store) -> list[str]:
-    """The benchmarks whose questions are in `store`, by name."""
-    if not store.root.exists():
-        return []
-    return sorted(f.name for f in store.root.iterdir() if store.questions(f.name).exists())
-
-
 def questions_of(store: Store, benchmark: str) -> list[Question]:
     return read_rows(store.questions(benchmark), Question)
 
@@ -78,10 +71,8 @@ def evaluations_of(
     store: Store, benchmark: str, names: Sequence[str] | None = None
 ) -> list[ScoredEvaluation]:
     """The evaluations of `benchmark` that have scores, by name; `names` keeps only those."""
-    folder = store.path(benchmark, "scores")
-    files = sorted(folder.glob("*.parquet"), key=lambda path: path.name) if folder.is_dir() else []
     found = []
-    for path in files:
+    for path in store.score_files(benchmark):
         if names is not None and path.stem not in names:
             continue
         rows = read_rows(path, ScoredQuestion)
@@ -90,7 +81,7 @@ def evaluations_of(
                 ScoredEvaluation(
                     name=path.stem,
                     fingerprint=rows[0].evaluation_fingerprint,
-                    specification=dict(stored_recipe(path)),
+                    specification=stored_settings(path),
                     rows=tuple(rows),
                 )
             )

@@ -16,7 +16,7 @@ from videomme_pipeline.reports.document import shorten, utf16_span
 from videomme_pipeline.reports.json_values import rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import Store, read_folder, read_rows, read_table
+from videomme_pipeline.store import Store, read_files, read_rows, read_table
 from videomme_pipeline.subtitles.align import AlignedLine
 from videomme_pipeline.videos.probe import Video
 
@@ -130,12 +130,12 @@ def _asked(prompt: Prompt | None, limit: int | None) -> dict[str, Any]:
 
 
 def _prompts(store: Store, benchmark: str, evaluation: str) -> dict[str, Prompt]:
-    rows = read_folder(store.path(benchmark, "prompts", evaluation), Prompt)
+    rows = read_files(store.variant_files("prompts", benchmark, evaluation), Prompt)
     return {row.question_id: row for row in rows}
 
 
 def _responses(store: Store, benchmark: str, evaluation: str) -> dict[tuple[str, int], _Served]:
-    rows = read_folder(store.path(benchmark, "responses", evaluation), _Served)
+    rows = read_files(store.variant_files("responses", benchmark, evaluation), _Served)
     return {(row.question_id, row.sample): row for row in rows}
 
 

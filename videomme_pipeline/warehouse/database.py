@@ -7,7 +7,7 @@ in `scoring`; this module only loads tables and puts views in order.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -40,14 +40,14 @@ from videomme_pipeline.scoring.statistics.groups import (
 from videomme_pipeline.store import Store, is_local, read_table
 from videomme_pipeline.videos.probe import Video
 
-TABLES: Mapping[str, tuple[type, str]] = {
-    "questions": (Question, "*/questions.parquet"),
-    "videos": (Video, "*/videos/*.parquet"),
-    "scored_questions": (ScoredQuestion, "*/scores/*.parquet"),
-    "attempts": (AttemptRow, "*/attempts/*/*.parquet"),
-    "nights": (ObservedQuestion, "*/observations/*/*.parquet"),
+TABLES: Mapping[str, tuple[type, Callable[[Store], list[UPath]]]] = {
+    "questions": (Question, Store.question_files),
+    "videos": (Video, Store.video_files),
+    "scored_questions": (ScoredQuestion, Store.score_files),
+    "attempts": (AttemptRow, lambda store: store.variant_files("attempts")),
+    "nights": (ObservedQuestion, Store.observation_files),
 }
-"""Tables loaded from the data folder: their row class and where their files are."""
+"""Tables loaded from the data folder: their row class and their files."""
 
 _LABELS = (
     "benchmark",
@@ -187,8 +187,8 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     """All tables and views of `store` in an empty database; see `rebuild` for what comes back."""
     left_out: list[str] = []
     _create(connection, "built_from", pa.table({"fingerprint": [_fingerprint(store)]}))
-    for name, (row_class, pattern) in TABLES.items():
-        left_out += _load(connection, name, row_class, _files(store, pattern))
+    for name, (row_class, list_files) in TABLES.items():
+        left_out += _load(connection, name, row_class, list_files(store))
     _create(connection, "t_quantiles", _t_quantiles())
     _create(connection, "group_outcomes", _group_outcomes())
     connection.execute(_MACROS)
@@ -261,17 +261,13 @@ def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
             yield from _nodes(value)
 
 
-def _files(store: Store, pattern: str) -> list[UPath]:
-    return sorted(store.root.glob(pattern), key=str) if store.root.exists() else []
-
-
 def _fingerprint(store: Store) -> str:
     """What the database is built from: each file by path, size and time, and the code."""
     digest = blake3(Path(__file__).read_bytes())
     for name, sql in _definitions().items():
         digest.update(f"{name}\n{sql}\n".encode())
-    for _, pattern in TABLES.values():
-        for path in _files(store, pattern):
+    for _, list_files in TABLES.values():
+        for path in list_files(store):
             stat = path.stat()
             digest.update(f"{path} {stat.st_size} {stat.st_mtime}\n".encode())
     return digest.hexdigest(length=12)

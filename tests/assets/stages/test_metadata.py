@@ -11,7 +11,7 @@ from tests.support.projects import stage
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
-from videomme_pipeline.store import read_rows, stored_recipe
+from videomme_pipeline.store import read_rows, stored_footer
 
 LARGEST_METADATA_BYTES = 100_000
 
@@ -66,7 +66,7 @@ def test_subtitles_say_how_much_of_each_duration_they_cover(
     assert len(covered) == 1
     rows = table(covered[0], "coverage_by_duration")
     facts = [
-        stored_recipe(project.store.subtitles("videomme", "uniform_n-4.window-500", video))
+        stored_footer(project.store.subtitles("videomme", "uniform_n-4.window-500", video))
         for video in project.benchmarks["videomme"].snapshot.questions
     ]
     assert sum(int(str(row["videos"])) for row in rows) == len(facts)

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from upath import UPath
-
 from videomme_pipeline.scoring.nightly.assess import Assessment
 from videomme_pipeline.store import Store, read_rows, write_rows
 
@@ -35,7 +33,7 @@ def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerp
         )
         for finding in assessment.findings
     ]
-    path = findings_path(store, benchmark, assessment.evaluation, assessment.date)
+    path = store.findings(benchmark, assessment.evaluation, assessment.date)
     write_rows(path, rows, StoredFinding, fingerprint=fingerprint)
 
 
@@ -43,10 +41,5 @@ def read_findings(
     store: Store, benchmark: str, evaluation: str, date: str
 ) -> list[StoredFinding] | None:
     """The stored findings of a nightly run, or None if it was never assessed."""
-    path = findings_path(store, benchmark, evaluation, date)
+    path = store.findings(benchmark, evaluation, date)
     return read_rows(path, StoredFinding) if path.exists() else None
-
-
-def findings_path(store: Store, benchmark: str, evaluation: str, date: str) -> UPath:
-    """The file of the findings of one nightly run."""
-    return store.path(benchmark, "findings", evaluation, f"{date}.parquet")
