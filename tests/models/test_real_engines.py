@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import httpx2
 import numpy as np
 import pytest
-import requests
 
 from tests.support.builders import draw_frame
 from tests.support.made_up_requests import request
@@ -201,8 +201,8 @@ def _wait_until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            requests.get(f"{url}/v1/models", timeout=5)
-        except requests.ConnectionError:
+            httpx2.get(f"{url}/v1/models", timeout=5)
+        except httpx2.TransportError:
             time.sleep(0.5)
         else:
             return

