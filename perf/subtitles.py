@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import pysrt
 import pysubs2
 
+from tests.support.made_up_subtitles import sampled, srt
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.prompts.render import parse_template, render
 from videomme_pipeline.subtitles.align import (
@@ -88,30 +89,6 @@ def one_long_file(file: bytes) -> dict[str, float]:
     return {
         f"two_hours_{name}_milliseconds": round(1000 * value, 1) for name, value in medians.items()
     } | {"two_hours_ours_over_pysrt": round(medians["ours"] / medians["pysrt"], 2)}
-
-
-def srt(length_seconds: int, draw: random.Random) -> bytes:
-    """A subtitle file with a cue every three seconds, as YouTube writes them."""
-    items = []
-    for number, start in enumerate(range(0, length_seconds - 3, 3), 1):
-        words = " ".join(draw.choices(("we", "open", "a", "red", "umbrella", "slowly"), k=8))
-        text = f'<font color="white" size=".72c">{words}</font>'
-        items.append(str(pysrt.SubRipItem(number, 1000 * start, 1000 * start + 2_900, text)))
-    return "\n".join(items).encode()
-
-
-def sampled(length_seconds: int, count: int) -> SampledFrames:
-    fps = 25.0
-    total = int(length_seconds * fps)
-    indices = tuple(
-        min(total - 1, (2 * place + 1) * total // (2 * count)) for place in range(count)
-    )
-    return SampledFrames(
-        seconds=tuple(index / fps for index in indices),
-        indices=indices,
-        fps=fps,
-        video_end_seconds=float(length_seconds),
-    )
 
 
 def aligned(

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from perf.subtitles import sampled, srt
+from tests.support.made_up_subtitles import sampled, srt
 from tests.support.paths import ROOT
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
