@@ -1,4 +1,4 @@
-"""The judge reads only what strict left open, is asked once, and stands apart in every score."""
+"""The judge reads only what `strict` could not, once, and is reported apart in every score."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from videomme_pipeline.reports.score_report import ReportKind, as_json, render
 from videomme_pipeline.scoring.readers.judge import (
     Judge,
     JudgeSpec,
-    Verdict,
+    Judgment,
     ask_judge,
     judge_lines,
     without_judge,
@@ -54,52 +54,52 @@ def judge(server: ModelServer) -> Judge:
     return Judge.of(JudgeSpec(model="small"), Catalog(models=(spec,)))
 
 
-def verdicts(server: ModelServer, journal: Path, responses: Sequence[str]) -> list[Verdict]:
+def judgments(server: ModelServer, journal: Path, responses: Sequence[str]) -> list[Judgment]:
     asked = [(question(number), text) for number, text in enumerate(responses)]
     return ask_judge(judge(server), journal, "mine", asked)
 
 
-def test_a_verdict_is_paid_for_once(tmp_path: Path) -> None:
+def test_a_judgment_is_paid_for_once(tmp_path: Path) -> None:
     journal = tmp_path / "journal.sqlite"
     with ModelServer(answer=lambda _: "B") as server:
-        first = verdicts(server, journal, [OPEN, OPEN])
-        again = verdicts(server, journal, [OPEN, OPEN])
+        first = judgments(server, journal, [OPEN, OPEN])
+        again = judgments(server, journal, [OPEN, OPEN])
         prompt = server.requests[0].question
     assert server.request_count == 2
     assert first == again
-    assert [verdict.letter for verdict in first] == [Letter.B, Letter.B]
-    assert all(verdict.cost_dollars for verdict in first)
+    assert [judgment.letter for judgment in first] == [Letter.B, Letter.B]
+    assert all(judgment.cost_dollars for judgment in first)
     assert OPEN in prompt
     assert "B. Doing laps." in prompt
 
 
-def test_a_judge_that_names_no_single_offered_letter_reads_none(tmp_path: Path) -> None:
-    for said in ("NONE", "F", "A or B"):
-        with ModelServer(answer=lambda _, said=said: said) as server:  # type: ignore[misc]
-            (verdict,) = verdicts(server, tmp_path / f"{said}.sqlite", [OPEN])
-        assert (verdict.letter, verdict.output, verdict.error) == (None, said, None)
+def test_a_reply_without_a_single_offered_letter_has_no_letter(tmp_path: Path) -> None:
+    for reply in ("NONE", "F", "A or B"):
+        with ModelServer(answer=lambda _, reply=reply: reply) as server:  # type: ignore[misc]
+            (judgment,) = judgments(server, tmp_path / f"{reply}.sqlite", [OPEN])
+        assert (judgment.letter, judgment.output, judgment.error) == (None, reply, None)
 
 
 @pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.UNAUTHORIZED, Fault.REFUSAL])
-def test_a_request_that_fails_is_no_verdict(tmp_path: Path, fault: Fault) -> None:
+def test_a_failed_request_has_no_letter_and_an_error(tmp_path: Path, fault: Fault) -> None:
     with ModelServer(answer=lambda _: "B", faults=always(fault)) as server:
-        (verdict,) = verdicts(server, tmp_path / "journal.sqlite", [OPEN])
-    assert (verdict.letter, verdict.output) == (None, None)
-    assert verdict.error
+        (judgment,) = judgments(server, tmp_path / "journal.sqlite", [OPEN])
+    assert (judgment.letter, judgment.output) == (None, None)
+    assert judgment.error
 
 
-def test_a_passing_failure_is_asked_again_by_the_next_call(tmp_path: Path) -> None:
+def test_a_temporary_failure_is_asked_again_by_the_next_call(tmp_path: Path) -> None:
     journal = tmp_path / "journal.sqlite"
     with ModelServer(answer=lambda _: "B", faults=always(Fault.SERVER_ERROR)) as server:
-        (failed,) = verdicts(server, journal, [OPEN])
+        (failed,) = judgments(server, journal, [OPEN])
         server.faults = lambda _question, _asked: None
-        (verdict,) = verdicts(server, journal, [OPEN])
+        (judgment,) = judgments(server, journal, [OPEN])
     assert failed.error
-    assert verdict.letter is Letter.B
+    assert judgment.letter is Letter.B
 
 
 def results_file(folder: Path) -> Path:
-    """Four answers to one made-up video: readable, open, refused, and none."""
+    """Four answers to one made-up video: readable, open, refused and missing."""
     rows = [
         {
             "video_id": "001",
@@ -125,15 +125,15 @@ def scored(server: ModelServer, folder: Path) -> ScoreReport:
     return score_file(results_file(folder), ScoreOptions(judge="small"), ask)
 
 
-def test_a_score_with_a_judge_shows_the_one_without_beside_it(tmp_path: Path) -> None:
+def test_a_score_with_a_judge_includes_the_score_without_it(tmp_path: Path) -> None:
     with ModelServer(answer=lambda _: "B") as server:
         report = scored(server, tmp_path)
     assert server.request_count == 1
     assert [row.rule for row in report.rows] == ["declared", "judge", "refusal", None]
     assert as_json(report)["breakdowns"]["overall"][0]["accuracy"] == 0.5
-    told = as_json(report)["judge"]
-    assert told["cost_dollars"] > 0
-    assert {key: told[key] for key in told if key != "cost_dollars"} == {
+    summary = as_json(report)["judge"]
+    assert summary.pop("cost_dollars") > 0
+    assert summary == {
         "judge": "small",
         "asked": 1,
         "letters": 1,
@@ -148,7 +148,7 @@ def test_a_score_with_a_judge_shows_the_one_without_beside_it(tmp_path: Path) ->
     assert [without_judge(row).extracted_answer for row in report.rows] == [Letter.B, *[None] * 3]
 
 
-def test_a_score_says_that_requests_to_the_judge_failed(tmp_path: Path) -> None:
+def test_a_score_notes_failed_requests_to_the_judge(tmp_path: Path) -> None:
     with ModelServer(faults=always(Fault.SERVER_ERROR)) as server:
         report = scored(server, tmp_path)
     assert report.judge is not None
@@ -156,7 +156,7 @@ def test_a_score_says_that_requests_to_the_judge_failed(tmp_path: Path) -> None:
     assert any("1 requests to the judge failed" in note for note in report.notes)
 
 
-def test_lines_say_what_the_judge_said(tmp_path: Path) -> None:
+def test_lines_contain_the_reply_of_the_judge(tmp_path: Path) -> None:
     lines = [
         json.dumps({"response": OPEN, "question": "What happens?", "options": list(OPTIONS)}),
         json.dumps({"response": READABLE}),
@@ -175,7 +175,7 @@ def test_lines_say_what_the_judge_said(tmp_path: Path) -> None:
     assert server.request_count == 1
 
 
-def test_another_judge_or_decoding_is_another_result() -> None:
+def test_the_fingerprint_depends_on_judge_and_decoding() -> None:
     small, large = (EndpointSpec(name=name) for name in ("small", "large"))
     catalog = Catalog(models=(small, large))
     specs = [
@@ -189,7 +189,7 @@ def test_another_judge_or_decoding_is_another_result() -> None:
     assert Judge.of(JudgeSpec(model="small"), moved).fingerprint == judges[0].fingerprint
 
 
-def test_a_baseline_is_no_judge() -> None:
+def test_a_baseline_cannot_be_a_judge() -> None:
     with pytest.raises(ConfigurationError, match="judge constant-A"):
         Judge.of(JudgeSpec(model="constant-A"), Catalog())
 

@@ -1,9 +1,9 @@
-"""An optional second reader: a model is asked about the responses that `strict` could not read.
+"""An optional second reader: a model that reads the responses that `strict` could not.
 
-It is never asked about errors, refusals or what `strict` did read, and never sees the right
-answer. Its requests go through the journal like every other, so none is sent twice, and one
-that fails is a failure and no verdict. What it read carries the rule `judge`, so that a score
-with it and without it stand beside each other.
+The judge is never asked about errors, refusals or responses that `strict` read, and never sees
+the right answer. Its requests go through the journal, so none is sent twice. A request that fails
+is a failure and not a judgment. Letters it read have the rule `judge`, so that every score with
+a judge can be shown together with the score without it.
 """
 
 from collections import Counter
@@ -48,19 +48,19 @@ that option, or the word NONE when the reply chooses no option, or more than one
 ASKED_ABOUT = frozenset(("no_letter", "several_letters"))
 """The rules of `strict` after which a judge is asked."""
 JUDGE_VERSION = 1
-"""Part of the fingerprint of every judged score; raised when a judge is asked about other
-responses, shown more of them or read differently."""
+"""Part of the fingerprint of every judged score. Raise it if the judge is asked about other
+responses, is shown more or less of them, or if its replies are read differently."""
 RULE = "judge"
 """The rule of a letter that a judge read."""
 LONGEST_RESPONSE_SHOWN = 4_000
-"""Characters of the response that the judge sees, from its end."""
+"""Number of characters of the response that the judge sees, counted from its end."""
 
 
 class JudgeSpec(Spec):
     """`judge:` of an evaluation file."""
 
     model: str
-    """A name in models.yaml."""
+    """The name of a model in models.yaml."""
     decoding: Decoding = Decoding()
 
     @field_validator("decoding")
@@ -73,7 +73,7 @@ class JudgeSpec(Spec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """A model that reads answers. Part of what scores are made of, and of nothing before them."""
+    """A model that reads answers. Only scores depend on it, nothing upstream of them."""
 
     model: ModelSpec
     decoding: Decoding
@@ -83,20 +83,20 @@ class Judge:
         """The judge that `spec` names.
 
         Raises:
-            ModelError: when there is no such model.
-            ConfigurationError: when it is none that can be asked in words.
+            ModelError: if there is no such model.
+            ConfigurationError: if it has no endpoint, so that it cannot answer text prompts.
         """
         model = catalog.find(spec.model)
         if not model.is_remote:
             raise ConfigurationError(
-                f"judge {model.name}: answers only questions about videos; name a model of "
-                "models.yaml that is behind an endpoint"
+                f"judge {model.name}: it can only answer questions about videos; name a model of "
+                "models.yaml that has an endpoint"
             )
         return cls(model=model, decoding=spec.decoding)
 
     @property
     def specification(self) -> Mapping[str, Any]:
-        """Every named value of it that can change a score."""
+        """Every setting of the judge that can change a score."""
         return {
             "model": dict(self.model.identity),
             "template": TEMPLATE,
@@ -110,9 +110,12 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What a judge said about one response. `letter` is None where it says none, or none alone;
-    `error` is set, and `output` None, where it gave no answer. US dollars, None if unknown."""
+class Judgment:
+    """A judge's reply about one response.
+
+    `letter` is None if the reply names no letter, or more than one. If the request failed,
+    `error` is set and `output` is None. The cost is in US dollars, None if unknown.
+    """
 
     letter: Letter | None
     output: str | None
@@ -122,9 +125,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSummary:
-    """What a judge did to a score. `failed` requests gave no verdict and are asked again.
+    """The effect of a judge on the score of one evaluation.
 
-    The accuracies are those of the same rows with the judge's letters left out.
+    `failed` requests gave no judgment and are sent again by the next run. The accuracies are
+    those of the same rows without the judge's letters.
     """
 
     judge: str
@@ -137,17 +141,17 @@ class JudgeSummary:
     accuracy_of_answered_without_judge: float | None
 
 
-AskJudge = Callable[[Sequence[tuple[Question, str]]], Sequence[Verdict]]
-"""From questions, each with a response to it, to a verdict on each."""
+AskJudge = Callable[[Sequence[tuple[Question, str]]], Sequence[Judgment]]
+"""Judgments of pairs of a question and a response to it, in their order."""
 
 AskModel = Callable[[ModelSpec, Sequence[VideoRequests], Journal, RequestPlan], Iterable[Response]]
-"""Every response of a model to some requests, as `collect_now` gives and raises."""
+"""All responses of a model to the requests; returns and raises as `collect_now` does."""
 
 
 def ask_model(
     spec: ModelSpec, requests: Sequence[VideoRequests], journal: Journal, plan: RequestPlan
 ) -> Iterator[Response]:
-    """The model's responses, within what the plan alone says of money and pace."""
+    """The model's responses, with no limits but those of `plan`."""
     return collect_now(requests, build_model(spec), journal, plan)
 
 
@@ -157,14 +161,14 @@ def ask_judge(
     evaluation: str,
     asked: Sequence[tuple[Question, str]],
     ask: AskModel = ask_model,
-) -> list[Verdict]:
-    """A verdict on each response in `asked`, those that `journal` holds without a request.
+) -> list[Judgment]:
+    """A judgment of each response in `asked`. Replies stored in `journal` need no request.
 
-    Money is counted under `<evaluation>@judge`. Nothing is raised for requests that fail: their
-    verdicts say why, and a later call asks them again.
+    Costs are recorded under `<evaluation>@judge`. Requests that fail raise nothing: their
+    judgments contain the error, and a later call sends them again.
 
     Raises:
-        ModelError: when the key of the model is not set.
+        ModelError: if the API key of the model is not set.
     """
     if not asked:
         return []
@@ -173,32 +177,32 @@ def ask_judge(
         evaluation=f"{evaluation}@{RULE}", decoding=judge.decoding, limits=spec.limits
     )
     requests = judge_requests(judge, asked)
-    held: dict[str, Response] = {}
-    why_not = "never asked"
+    replies: dict[str, Response] = {}
+    reason = "never asked"
     with Journal(journal, flushes_every_commit=spec.costs_money) as opened:
         responses = ask(spec, list(dict(requests).values()), opened, plan)
         try:
             for response in responses:
-                held[response.request_fingerprint] = response
+                replies[response.request_fingerprint] = response
         except VideoMMEError as error:
-            why_not = f"not asked: {error}"
+            reason = f"not asked: {error}"
     return [
-        _verdict(held.get(key), question.letters, why_not)
+        _judgment(replies.get(key), question.letters, reason)
         for (key, _), (question, _) in zip(requests, asked, strict=True)
     ]
 
 
 def is_left_to_judge(question: Question, response: str) -> bool:
-    """Whether a judge is asked about a response that was given to `question`."""
+    """True if a judge is asked about this response to `question`."""
     return read_strict(response, question.letters, question.options).rule in ASKED_ABOUT
 
 
 def judge_requests(
     judge: Judge, asked: Sequence[tuple[Question, str]]
 ) -> list[tuple[str, VideoRequests]]:
-    """What the judge is asked about each response, after what the journal knows it by.
+    """The journal's fingerprint and the request for each response in `asked`.
 
-    Equal responses to a question are one request.
+    Equal responses to one question have the same fingerprint.
     """
     plan = RequestPlan(evaluation="", decoding=judge.decoding)  # the name is in no fingerprint
     requests = [
@@ -220,10 +224,9 @@ def judge_requests(
 def judge_rows(
     scored: Sequence[tuple[Question, ScoredQuestion]], judge: str, ask: AskJudge
 ) -> list[ScoredQuestion]:
-    """The rows of `scored`, with the letters that the model called `judge` reads where
-    `strict` reads none."""
+    """The rows of `scored`, completed by the letters that the model `judge` reads."""
     is_open = [row.rule in ASKED_ABOUT for _, row in scored]
-    verdicts = iter(
+    judgments = iter(
         ask(
             [
                 (question, row.raw_output or "")
@@ -233,7 +236,7 @@ def judge_rows(
         )
     )
     return [
-        _judged(replace(row, judge=judge), next(verdicts)) if unread else replace(row, judge=judge)
+        _judged(replace(row, judge=judge), next(judgments)) if unread else replace(row, judge=judge)
         for (_, row), unread in zip(scored, is_open, strict=True)
     ]
 
@@ -241,31 +244,31 @@ def judge_rows(
 def judge_lines(
     rows: Iterable[Mapping[str, Any]], letters: Sequence[Letter], ask: AskJudge
 ) -> Iterator[dict[str, Any]]:
-    """The lines that `read_lines` gives, with the letters that a judge reads where `strict` reads
-    none, and what it said (`judge_output`) or why it did not (`judge_error`).
+    """The lines of `read_lines`, completed by the letters that a judge reads.
 
-    A line that the judge is to read needs its `options`, and should have its `question`.
+    The judge's reply is in `judge_output`, or the reason for its absence in `judge_error`. A
+    line needs `options` for the judge, and should have `question`.
     """
-    held = [dict(row) for row in rows]
-    is_open = [row.get("rule") in ASKED_ABOUT and bool(row.get("options")) for row in held]
-    verdicts = iter(
+    lines = [dict(row) for row in rows]
+    is_open = [row.get("rule") in ASKED_ABOUT and bool(row.get("options")) for row in lines]
+    judgments = iter(
         ask(
             [
                 (_question_of(row, letters), row["response"])
-                for row, unread in zip(held, is_open, strict=True)
+                for row, unread in zip(lines, is_open, strict=True)
                 if unread
             ]
         )
     )
-    for row, unread in zip(held, is_open, strict=True):
+    for row, unread in zip(lines, is_open, strict=True):
         if unread:
-            verdict = next(verdicts)
-            if verdict.letter:
-                row |= {"letter": verdict.letter.value, "rule": RULE, "span": None}
+            judgment = next(judgments)
+            if judgment.letter:
+                row |= {"letter": judgment.letter.value, "rule": RULE, "span": None}
             row |= {
-                "judge_output": verdict.output,
-                "judge_error": verdict.error,
-                "judge_cost_dollars": verdict.cost_dollars,
+                "judge_output": judgment.output,
+                "judge_error": judgment.error,
+                "judge_cost_dollars": judgment.cost_dollars,
             }
         elif row.get("rule") in ASKED_ABOUT:
             row["judge_error"] = 'not asked: the line has no "options"'
@@ -273,7 +276,7 @@ def judge_lines(
 
 
 def without_judge(row: ScoredQuestion) -> ScoredQuestion:
-    """`row` as it stands when no judge is asked."""
+    """`row` as it would be without a judge."""
     if row.rule != RULE:
         return row
     return replace(
@@ -286,7 +289,7 @@ def without_judge(row: ScoredQuestion) -> ScoredQuestion:
 
 
 def summarize_judge(rows: Sequence[ScoredQuestion]) -> JudgeSummary | None:
-    """What the judge did to the rows of one evaluation; None where there is none."""
+    """The summary of the judge of one evaluation's rows, or None without a judge."""
     if not rows or rows[0].judge is None:
         return None
     letters = [row for row in rows if row.rule == RULE]
@@ -307,19 +310,19 @@ def summarize_judge(rows: Sequence[ScoredQuestion]) -> JudgeSummary | None:
     )
 
 
-def _judged(row: ScoredQuestion, verdict: Verdict) -> ScoredQuestion:
+def _judged(row: ScoredQuestion, judgment: Judgment) -> ScoredQuestion:
     row = replace(
         row,
-        judge_output=verdict.output,
-        judge_error=verdict.error,
-        judge_cost_dollars=verdict.cost_dollars,
+        judge_output=judgment.output,
+        judge_error=judgment.error,
+        judge_cost_dollars=judgment.cost_dollars,
     )
-    if verdict.letter is None:
+    if judgment.letter is None:
         return row
-    outcome = outcome_of(row.answer, verdict.letter)
+    outcome = outcome_of(row.answer, judgment.letter)
     return replace(
         row,
-        extracted_answer=verdict.letter,
+        extracted_answer=judgment.letter,
         rule=RULE,
         span_start=None,
         span_end=None,
@@ -328,12 +331,12 @@ def _judged(row: ScoredQuestion, verdict: Verdict) -> ScoredQuestion:
     )
 
 
-def _verdict(response: Response | None, letters: Sequence[Letter], why_not: str) -> Verdict:
+def _judgment(response: Response | None, letters: Sequence[Letter], reason: str) -> Judgment:
     if response is None or response.raw_output is None:
-        error = response.error if response is not None else why_not
+        error = response.error if response is not None else reason
         cost = response.cost_dollars if response is not None else None
-        return Verdict(letter=None, output=None, error=error, cost_dollars=cost)
-    return Verdict(
+        return Judgment(letter=None, output=None, error=error, cost_dollars=cost)
+    return Judgment(
         letter=read_strict(response.raw_output, letters, ()).letter,
         output=response.raw_output,
         error=None,
@@ -362,7 +365,7 @@ def _prompt(question: Question, response: str) -> Prompt:
 
 
 def _question_of(row: Mapping[str, Any], letters: Sequence[Letter]) -> Question:
-    """A line as a question; its answer is not known, and not asked for."""
+    """A line as a question; its answer is a placeholder that is never read."""
     options = tuple(map(str, row["options"]))[: len(letters)]
     return Question(
         benchmark="lines",
