@@ -1,4 +1,4 @@
-"""docs/scores.md and docs/readers.md hold what is measured."""
+"""The numbers in docs/scores.md and docs/readers.md are the measured ones."""
 
 import json
 import random
@@ -72,7 +72,7 @@ def test_the_effect_of_alignment(policies: tuple[str, ...], row: str) -> None:
 
 
 @pytest.mark.parametrize("reader", ReaderName)
-def test_what_each_reader_gets_right(reader: ReaderName) -> None:
+def test_the_accuracy_of_each_reader(reader: ReaderName) -> None:
     recorded = _rows("extraction.jsonl")
     forms = _rows("answer_forms.jsonl")
     shares = [
@@ -87,7 +87,7 @@ def test_what_each_reader_gets_right(reader: ReaderName) -> None:
 
 
 @pytest.mark.parametrize(("questions", "videos"), [(2_700, 900), (900, 300), (3_200, 800)])
-def test_what_a_run_can_find(questions: int, videos: int) -> None:
+def test_the_detectable_effect_of_a_run(questions: int, videos: int) -> None:
     effects = [
         minimal_detectable_effect(
             questions=questions, videos=videos, discordance=share, intra_video_correlation=0.2
@@ -104,7 +104,7 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def _shares(reader: ReaderName, rows: list[dict[str, str]]) -> list[str]:
-    """Per cent that agree, that are false letters, wrong letters and missed."""
+    """Percentages of agreement, false letters, wrong letters and missed letters."""
     counts = {"agrees": 0, "false": 0, "wrong": 0, "missed": 0}
     for row in rows:
         letters = [Letter(letter) for letter in row.get("letters", "ABCD")]

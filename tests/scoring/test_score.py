@@ -1,4 +1,4 @@
-"""One response, one outcome."""
+"""The outcome of one response."""
 
 import pytest
 
@@ -39,27 +39,27 @@ def test_outcome(raw_output: str | None, outcome: Outcome) -> None:
     assert row.is_correct == (outcome is Outcome.CORRECT)
 
 
-def test_a_failed_request_is_never_read() -> None:
+def test_a_failed_request_is_not_read() -> None:
     row = score(None)
     assert (row.extracted_answer, row.rule, row.span_start) == (None, None, None)
     assert row.error == "the endpoint was down"
 
 
-def test_the_span_points_at_what_was_read() -> None:
+def test_the_span_contains_the_letter() -> None:
     row = score("It is the first one. Answer: A")
     assert row.raw_output is not None
     assert "A" in row.raw_output[row.span_start : row.span_end]
     assert row.rule
 
 
-def test_the_reader_decides_and_is_named() -> None:
+def test_the_chosen_reader_decides_and_is_named() -> None:
     response = "Either Apples or bees."
     assert score(response, ReaderName.OFFICIAL_V1).extracted_answer is Letter.A
     assert score(response).outcome is Outcome.UNREADABLE
     assert score(response).reader == "strict"
 
 
-def test_the_row_tells_what_the_request_took() -> None:
+def test_the_row_contains_cost_latency_and_attempts() -> None:
     row = score("A")
     assert (row.cost_dollars, row.latency_seconds, row.attempts) == (0.5, 2.0, 3)
     assert (row.sampling, row.track, row.evaluation_fingerprint) == (

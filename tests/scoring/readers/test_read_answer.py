@@ -1,7 +1,8 @@
-"""The readers: equal to what the published evaluators read, and strict by the intended letters.
+"""Answer readers: the published ones equal their evaluators, `strict` reads the intended letters.
 
-`tests/golden/extraction.jsonl` holds made-up responses with what each published evaluator read
-(recorded by running it) and the letters that a careful person reads, for four and eight options.
+`tests/golden/extraction.jsonl` contains made-up responses with the letter that each published
+evaluator read (recorded by running it) and the letters that a careful person reads, for four and
+for eight options.
 """
 
 import json
@@ -60,7 +61,7 @@ def test_a_published_reader_equals_its_evaluator_on_every_row(
 @pytest.mark.parametrize(
     ("column", "letters"), [("vlmevalkit_final", FOUR), ("vlmevalkit_v2_final", EIGHT)]
 )
-def test_vlmevalkit_scores_what_its_rule_cannot_read_as_z(
+def test_vlmevalkit_scores_unreadable_responses_as_z(
     column: str, letters: tuple[Letter, ...]
 ) -> None:
     for row in ROWS:
@@ -76,7 +77,7 @@ def test_official_v1_equals_a_release_of_the_official_script_on_every_row() -> N
         assert row["official_v1"] in {letter(reader, row["response"]) for reader in releases}
 
 
-def test_official_v1_differs_from_the_column_only_where_the_first_release_was_recorded() -> None:
+def test_official_v1_differs_from_the_column_only_in_rows_of_the_first_release() -> None:
     differing = [
         row["response"]
         for row in ROWS
@@ -114,12 +115,12 @@ def test_strict_reads_the_intended_letters(column: str, letters: tuple[Letter, .
 FORMS = [
     json.loads(line) for line in (EXTRACTION.parent / "answer_forms.jsonl").open(encoding="utf-8")
 ]
-"""894 more responses in many styles and languages, written before any rule was looked at."""
+"""894 further responses in many styles and languages, written without looking at any rule."""
 FALSE_LETTERS = {"E. coli"}
-"""Known: nothing tells a species from an option E."""
+"""Known errors: the name of a species looks like option E."""
 
 
-def test_strict_reads_forms_that_were_written_before_its_rules_were_looked_at() -> None:
+def test_strict_reads_forms_that_were_written_without_looking_at_its_rules() -> None:
     false, missed = set(), set()
     for form in FORMS:
         read = read_answer(
@@ -174,14 +175,14 @@ def test_an_option_repeated_without_its_letter(response: str, read: str) -> None
         assert response[slice(*reading.span)].lower() in OPTIONS[FOUR.index(Letter(read))].lower()
 
 
-def test_an_option_that_stands_twice_among_the_options_is_not_guessed() -> None:
+def test_an_option_text_that_occurs_twice_is_not_read() -> None:
     reading = read_answer(
         ReaderName.STRICT, "Gray", letters=FOUR, options=("A. Gray", "B. Gray", "C. Red", "D. Tan")
     )
     assert reading.letter is None
 
 
-def test_options_in_another_script_are_recognised() -> None:
+def test_options_in_another_script_are_recognized() -> None:
     options = ("A. 跑步", "B. 游泳", "C. 睡觉", "D. 吃饭")
     reading = read_answer(ReaderName.STRICT, "他在游泳。", letters=FOUR, options=options)
     assert (reading.letter, reading.span) == (Letter.B, (2, 4))
@@ -206,9 +207,7 @@ def test_options_in_another_script_are_recognised() -> None:
         (" \n", "empty", None),
     ],
 )
-def test_a_reading_says_its_rule_and_where_it_read(
-    response: str, rule: str, text: str | None
-) -> None:
+def test_a_reading_has_a_rule_and_a_span(response: str, rule: str, text: str | None) -> None:
     reading = read_answer(ReaderName.STRICT, response, letters=FOUR)
     assert reading.rule == rule
     if text is not None:
@@ -266,7 +265,7 @@ def test_wrapping_a_clear_answer_does_not_change_it(
 
 
 @given(st.text(alphabet="abcdefgh ABCD.,\n", max_size=80), st.sampled_from(FOUR))
-def test_what_stands_in_closed_reasoning_never_matters(thought: str, wanted: Letter) -> None:
+def test_closed_reasoning_never_changes_the_letter(thought: str, wanted: Letter) -> None:
     assert letter(ReaderName.STRICT, f"<think>{thought}</think>{wanted}") == wanted
 
 
@@ -292,8 +291,8 @@ _UNITS = [
 
 
 @pytest.mark.parametrize("unit", _UNITS)
-def test_no_text_makes_a_pattern_backtrack(unit: str) -> None:
-    """Four times the text takes about four times as long, not sixteen."""
+def test_reading_takes_linear_cpu_time(unit: str) -> None:
+    """Four times the text takes about four times the CPU time, not sixteen times."""
     seconds = {}
     for length in (3_000, 12_000):
         response = unit * (length // len(unit)) + "!"
@@ -305,7 +304,7 @@ def test_no_text_makes_a_pattern_backtrack(unit: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", _UNITS)
-def test_a_megabyte_of_anything_is_read_in_seconds(unit: str) -> None:
+def test_a_megabyte_of_any_text_is_read_in_seconds_of_cpu_time(unit: str) -> None:
     response = unit * (1_000_000 // len(unit)) + "!"
     started = time.process_time()
     read_answer(ReaderName.STRICT, response, letters=FOUR, options=OPTIONS)
@@ -315,7 +314,7 @@ def test_a_megabyte_of_anything_is_read_in_seconds(unit: str) -> None:
 # --- JSON lines
 
 
-def test_lines_come_back_with_letter_rule_and_span() -> None:
+def test_lines_are_returned_with_letter_rule_and_span() -> None:
     lines = [
         '{"response": "The answer is B.", "question_id": "001-1"}\n',
         "\n",
@@ -343,11 +342,11 @@ def test_lines_come_back_with_letter_rule_and_span() -> None:
     ]
 
 
-def test_a_line_that_cannot_be_used_is_named_and_the_others_go_on() -> None:
+def test_an_unusable_line_is_named_and_the_others_are_read() -> None:
     lines = ['{"response": "A"}', "{broken", "[]", '{"answer": "A"}', '{"response": 3}']
     lines += ['{"response": "A", "options": "A"}', '{"response": "B"}']
     read = list(read_lines(lines, ReaderName.STRICT, FOUR))
     assert [item.get("letter") for item in read] == ["A", None, None, None, None, None, "B"]
     assert [item["line"] for item in read[1:-1]] == [2, 3, 4, 5, 6]
-    assert read[1]["error"].startswith("line 2: is not JSON")
+    assert read[1]["error"].startswith("line 2 is not JSON")
     assert '{"response": "B."}' in read[3]["error"]

@@ -1,9 +1,9 @@
-"""Forms of answers that models write, with the letter a careful person reads ("" for none).
+"""Forms of model answers, with the letter that a careful person reads ("" for none).
 
-Written for these tests, apart from the recorded responses. The options are A to D.
+They were written for these tests and are not recorded responses. The options are A to D.
 """
 
-# ruff: noqa: E501, W291 - the forms are data, one a line, outer spaces included
+# ruff: noqa: E501, W291 - the forms are data, one per line with its outer spaces
 
 import pytest
 
@@ -18,7 +18,7 @@ def letter(response: str) -> str:
 
 
 def forms(text: str) -> list[tuple[str, str]]:
-    r"""One form a line, `letter | response`; "-" for no letter, \n for a line break."""
+    r"""Forms as `letter | response`, one per line; "-" is no letter and \n a line break."""
     rows = [line.split(" | ", 1) for line in text.strip("\n").splitlines()]
     return [
         (
@@ -1538,5 +1538,5 @@ def test_strict_reads_what_a_careful_person_reads(table: str) -> None:
     assert differing == []
 
 
-def test_the_tables_hold_many_forms() -> None:
+def test_the_tables_contain_a_thousand_forms() -> None:
     assert sum(len(forms(table)) for table in TABLES.values()) > 1_000

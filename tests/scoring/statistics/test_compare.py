@@ -24,7 +24,7 @@ def test_an_evaluation_does_not_differ_from_itself() -> None:
     assert not any(marginal.significant for marginal in found.marginals)
 
 
-def test_sides_change_sign_and_nothing_else() -> None:
+def test_swapping_the_sides_changes_only_the_sign() -> None:
     one, other = compare(A, B), compare(B, A)
     assert one.accuracy.difference.mean == pytest.approx(-other.accuracy.difference.mean)
     assert one.accuracy.p_value == pytest.approx(other.accuracy.p_value)
@@ -41,18 +41,18 @@ def test_the_51_marginals_of_v1_are_tested() -> None:
     }
 
 
-def test_a_real_drop_is_found_where_it_is() -> None:
+def test_a_real_drop_is_significant_only_in_its_domain() -> None:
     def worse(row: ScoredQuestion) -> ScoredQuestion:
         fails = row.domain == "Knowledge" and row.is_correct
         return replace(row, outcome=Outcome.INCORRECT, is_correct=False) if fails else row
 
     found = compare(A, [worse(row) for row in A])
-    significant = {held.value for held in found.marginals if held.significant}
+    significant = {marginal.value for marginal in found.marginals if marginal.significant}
     assert "Knowledge" in significant
     assert "Life Record" not in significant
     assert found.accuracy.p_value < 1e-3
     assert not found.lost
-    assert all(held.adjusted_p_value >= held.difference.p_value for held in found.marginals)
+    assert all(m.adjusted_p_value >= m.difference.p_value for m in found.marginals)
 
 
 def test_row_order_does_not_matter() -> None:
@@ -61,7 +61,7 @@ def test_row_order_does_not_matter() -> None:
     assert compare(A, shuffled).accuracy == compare(A, B).accuracy
 
 
-def test_failed_requests_are_counted_apart_and_not_compared() -> None:
+def test_failed_requests_are_listed_and_not_compared() -> None:
     a = [scored("001-1"), scored("001-2"), scored("002-1"), scored("003-1")]
     b = [
         scored("001-1", Outcome.FAILED),
@@ -97,7 +97,7 @@ def test_v2_is_compared_by_group() -> None:
         sum(means[0]) / len(means[0]) - sum(means[1]) / len(means[1])
     )
     assert found.group_score.exact
-    assert {held.column for held in found.marginals} == {
+    assert {marginal.column for marginal in found.marginals} == {
         "group_type",
         "level",
         "second_head",
@@ -105,7 +105,7 @@ def test_v2_is_compared_by_group() -> None:
     }
 
 
-def test_samples_are_compared_with_samples() -> None:
+def test_repeats_are_compared_with_repeats() -> None:
     a = [scored("001-1", sample=0), scored("001-1", Outcome.INCORRECT, sample=1)]
     b = [scored("001-1", sample=0), scored("001-1", sample=1)]
     found = compare(a, b)
@@ -114,19 +114,19 @@ def test_samples_are_compared_with_samples() -> None:
     assert found.p_value_mcnemar is None
 
 
-def test_changed_settings_are_named_by_their_keys() -> None:
+def test_changed_settings_have_dotted_keys() -> None:
     a = {"model": {"name": "m", "seed": 1}, "reader": "strict", "alignment": None}
     b = {"model": {"name": "m", "seed": 2}, "reader": "strict", "alignment": {"policy": "full"}}
-    found = {held.key: (held.a, held.b) for held in changed_settings(a, b)}
+    found = {setting.key: (setting.a, setting.b) for setting in changed_settings(a, b)}
     assert found == {"model.seed": ("1", "2"), "alignment.policy": (None, "full")}
 
 
-def test_what_cannot_be_compared_says_why() -> None:
+def test_a_comparison_that_is_impossible_names_the_reason() -> None:
     with pytest.raises(ScoringError, match="no question was answered in both"):
         compare([scored("001-1")], [scored("002-1")])
     with pytest.raises(ScoringError, match="no question was answered in both"):
         compare([], [scored("002-1")])
-    with pytest.raises(ScoringError, match="stands twice"):
+    with pytest.raises(ScoringError, match="occurs twice"):
         compare([scored("001-1")] * 2, [scored("001-1")])
     with pytest.raises(ScoringError, match="several evaluations"):
         compare([scored(), scored("001-2", evaluation="other")], [scored()])

@@ -32,7 +32,7 @@ OUTCOME_OF = {1: Outcome.CORRECT, 0: Outcome.INCORRECT, -1: Outcome.UNREADABLE}
 CORRECT, INCORRECT = Outcome.CORRECT, Outcome.INCORRECT
 
 kinds = st.sampled_from(
-    [(GroupType.RELEVANCE, None), *((GroupType.LOGIC, held) for held in GroupStructure)]
+    [(GroupType.RELEVANCE, None), *((GroupType.LOGIC, structure) for structure in GroupStructure)]
 )
 four_outcomes = st.tuples(*[st.sampled_from(Outcome)] * 4)
 rules = st.sampled_from(GroupRule)
@@ -105,18 +105,18 @@ def test_a_score_is_between_0_and_100_and_100_is_reached(
 
 
 @given(kind=kinds, outcomes=four_outcomes, place=st.integers(0, 3))
-def test_one_more_right_answer_never_costs(
+def test_one_more_right_answer_never_lowers_the_score(
     kind: tuple[GroupType, GroupStructure | None], outcomes: list[Outcome], place: int
 ) -> None:
-    better = [CORRECT if number == place else held for number, held in enumerate(outcomes)]
+    better = [CORRECT if number == place else before for number, before in enumerate(outcomes)]
     assert group_score(*kind, better) >= group_score(*kind, outcomes)
 
 
 @given(kind=kinds, outcomes=four_outcomes)
-def test_without_unread_answers_the_rules_agree(
+def test_without_unreadable_answers_the_rules_agree(
     kind: tuple[GroupType, GroupStructure | None], outcomes: list[Outcome]
 ) -> None:
-    read = [held if held is CORRECT else INCORRECT for held in outcomes]
+    read = [outcome if outcome is CORRECT else INCORRECT for outcome in outcomes]
     assert group_score(*kind, read, GroupRule.OFFICIAL) == group_score(*kind, read)
     assert group_score(*kind, outcomes) == group_score(*kind, read)
 
@@ -130,7 +130,7 @@ def test_relevance_ignores_order(outcomes: tuple[Outcome, ...], order: list[int]
 
 
 @given(after=st.tuples(*[st.sampled_from(Outcome)] * 2))
-def test_nothing_counts_behind_the_first_error_of_a_chain(after: tuple[Outcome, ...]) -> None:
+def test_nothing_counts_after_the_first_error_of_a_chain(after: tuple[Outcome, ...]) -> None:
     outcomes = [CORRECT, INCORRECT, *after]
     assert group_score(GroupType.LOGIC, GroupStructure.LINEAR, outcomes) == 6.25
 
@@ -144,7 +144,7 @@ def test_row_order_does_not_matter(shuffled: list[Any]) -> None:
     assert by_video(shuffled) == by_video(v2_evaluation(3, groups=8))
 
 
-def test_a_group_that_is_not_whole_is_named_and_has_no_score() -> None:
+def test_an_incomplete_group_is_named_and_has_no_score() -> None:
     rows = group_of([CORRECT] * 4)[:3] + group_of([CORRECT] * 4, video_id="002")
     groups, unscored = score_groups(rows)
     assert [group.video_id for group in groups] == ["002"]
@@ -156,14 +156,14 @@ def test_a_group_that_is_not_whole_is_named_and_has_no_score() -> None:
     ("rows", "reason"),
     [
         (group_of([CORRECT] * 4, structure="[1,[2,3,4]]"), "no known logic structure"),
-        (group_of([CORRECT] * 4)[:3] + group_of([CORRECT] * 4)[:1], "stands in it twice"),
+        (group_of([CORRECT] * 4)[:3] + group_of([CORRECT] * 4)[:1], "a question occurs twice"),
         (
             group_of([CORRECT] * 4)[:2] + group_of([CORRECT] * 4, structure="4")[2:],
             "different group types",
         ),
     ],
 )
-def test_a_group_that_makes_no_sense_is_named(rows: list[Any], reason: str) -> None:
+def test_an_inconsistent_group_is_named(rows: list[Any], reason: str) -> None:
     groups, unscored = score_groups(rows)
     assert not groups
     assert reason in unscored[0].reason
@@ -176,7 +176,7 @@ def test_level_and_heads_come_from_the_last_row_that_has_them() -> None:
     assert (groups[0].level, groups[0].second_head, groups[0].third_head) == (3, "Order", None)
 
 
-def test_samples_and_evaluations_are_groups_of_their_own() -> None:
+def test_repeats_and_evaluations_have_separate_groups() -> None:
     rows = [
         row
         for sample, evaluation in product((0, 1), ("one", "two"))
@@ -194,12 +194,12 @@ def test_a_part_without_groups_is_0_in_the_rating() -> None:
 def test_lmms_evals_subscores() -> None:
     rows = [
         row
-        for held in _in_fours(LMMS_EVAL["v2"]["rows"])
+        for group in _in_fours(LMMS_EVAL["v2"]["rows"])
         for row in group_of(
-            [OUTCOME_OF[item["score"]] for item in held],
-            structure="4" if held[0]["group_type"] == "relevance" else held[0]["group_structure"],
-            video_id=held[0]["video_id"],
-            level=int(held[-1]["level"]),
+            [OUTCOME_OF[item["score"]] for item in group],
+            structure="4" if group[0]["group_type"] == "relevance" else group[0]["group_structure"],
+            video_id=group[0]["video_id"],
+            level=int(group[-1]["level"]),
         )
     ]
     final = rating(score_groups(rows)[0]).final_rating

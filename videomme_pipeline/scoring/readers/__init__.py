@@ -1,1 +1,1 @@
-"""Answer readers: which letter a response gives, by which rule and from which characters."""
+"""Answer readers, which read the letter out of a response; `read_answer` selects one by name."""

@@ -1,19 +1,19 @@
-"""The words around a letter that say what it is there for, in the languages models answer in.
+"""Words and patterns that determine the role of a letter, in the languages of model answers.
 
-Words and patterns only; how they decide is in `strict_reader`. Add a word here when a language
-or a turn of phrase is missing, never to make one response come out right.
+`strict` applies them. Add a word if a language or a phrase is missing, but never to get one
+particular response right.
 """
 
 import re
 
 WORD_LETTER = "0-9A-Za-z\u00c0-\u02af\u0370-\u052f"
-"""Letters of scripts that put spaces between words; those of others may touch an answer."""
+"""Letters of scripts with spaces between words. In other scripts a letter may touch a word."""
 _COMBINING = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff\u0e00-\u0e7f"
 WORDS = re.compile(
     rf"[^\W\d_](?:[^\W\d_]|[{_COMBINING}])*(?:'[^\W\d_]+)?|\d+|->|=>|[:=→,;(–—-]", re.UNICODE
 )
 MARKS = frozenset((":", "=", "->", "=>", "→", "-", "–", "—"))
-"""What can stand between a label and its value. A comma is not one."""
+"""Marks between a label and its value. A comma is not one."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -33,7 +33,7 @@ OPTION_NOUNS = _words(
     şık opcja विकल्प الخيار lựa chọn letra lettre lettera buchstabe буква"""
 )
 LISTING = _words("options choices each every all following analyze consider either between")
-"""Words of a line that introduces the options and not the answer."""
+"""Words of a line that introduces the options, not the answer."""
 QUALITIES = _words(
     """correct best fits matches describes corresponds suits right accurate appropriate suitable
     proper true likeliest closest correcta correcto bonne correcte corretta corretto correta
@@ -76,9 +76,9 @@ OTHER_LABELS = _words(
     figure table part level chord camera player person speaker room gate category reason
     reasoning explanation analysis justification rationale evidence"""
 )
-"""Labels whose value may be a letter that is no option: "Error code: B"."""
+"""Labels whose value may be a letter that is not an option: "Error code: B"."""
 NOUN_JOINTS = _words("the a an of in at on by my our your no number , de la le el")
-"""Fillers after which a letter is more likely to name a thing than to stand for an option."""
+"""Fillers after which a letter more likely names a thing than an option."""
 CLAUSE_JOINTS = _words(
     "that makes find and but so because since while whereas however say guess or"
 )
@@ -87,7 +87,7 @@ ANNOUNCES_UNSPACED = re.compile(
     r"(?:答案|答え|回答|解答|正解|正答|正し|选择|選擇|应选|應選|我选|我選|选(?!项)|選(?![項択])|正确|正確|應該|应该|应为|答"
     r"|觉得是|覺得是|认为是|認為是|就是|可能的?是|应该是|應該是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
 )
-"""Words of scripts without spaces, as they end just before the letter that they announce."""
+"""Words of scripts without spaces that announce an answer, directly before its letter."""
 NAMES_UNSPACED = re.compile(r"(?:选项|選項|選択肢|선택지|선택|옵션|ตัวเลือก|ข้อ)\S{0,2}$")
 
 _WHY = r"(?:because|since|as|for|due|based|given|according)\b"
@@ -97,21 +97,21 @@ ARTICLE = re.compile(
     |are|best|option|instead|rather|over)\b))[^\W\d_]""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What follows the article A, and never the letter A."""
+"""The text after the article A, but never after the letter A."""
 TERMINAL = re.compile(
     rf"""[ \t]*(?:$|[.,;:!)\]\n?|(}}/…–—<]|-[\s>]|\*|{_WHY}
     |(?:i\s(?:think|guess|believe|suppose)|which|where|with|and|but|from|the|is|in
     |while|not|instead|rather|then|over|when)\b|[^\W\d_a-zA-Z\u00c0-\u02af\u0370-\u052f])""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What can follow a letter that ends a statement."""
+"""The text that can follow a letter that ends a statement."""
 STATEMENT_DONE = re.compile(
     rf"""[ \t]*(?:[.!,;:?)\]}}|/…*_`"']*[ \t]*(?:$|\n)|[,;.]?[ \t]*(?:{_WHY}|not\b|instead\sof\b
     |rather\sthan\b|definitely\b|i\s(?:think|guess|believe|suppose)\b)
     |입니다|번|です|だ|选项|選項|項|项|[^\w\s]?[^\w\s,.:;()\[\]-]{{1,3}}\s*$)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What follows a letter that is a statement by itself."""
+"""The text that follows a letter that is a statement by itself."""
 LABEL_END = re.compile(r"[ \t]*(?:[.):,(\[{=→–—|]|[-/][ \t>]|[ \t]\")")
 
 NEGATED = re.compile(
@@ -164,7 +164,7 @@ AFFIRMED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選|[를을]\s*(?:선택|고르|택))")
-"""What follows a letter that is chosen, whatever stands before it."""
+"""The text after a letter that is chosen, whatever precedes it."""
 PICKED_BEFORE = re.compile(r"[✓✔✅☑]\W*$")
 RIGHT = re.compile(r"✓|✔|✅|☑|正确|正確|\b(?:correct|right|yes|true)\b", re.IGNORECASE)
 WRONG = re.compile(
@@ -197,7 +197,7 @@ CORRECTION = re.compile(
     |\bno,|\bsorry,\s""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What comes after one of these counts; `withdrawn` also takes back what came before."""
+"""Only the text after one of these counts. `withdrawn` also takes back the text before it."""
 
 ERROR_TEXT = re.compile(
     r"""[\W_]*+(?:

@@ -1,8 +1,8 @@
-"""The answer readers of the published evaluators, each with its quirks.
+"""The answer readers of the published evaluators, with their quirks.
 
-They are here so that a number can be reproduced to the last question, not because they read
-well: what each one gets wrong, and how often, is measured in docs/readers.md. Nothing may be
-mended here. Only `official_v1` and `official_v2` define a published score.
+They reproduce published numbers question by question; docs/readers.md measures how often each of
+them is wrong. Do not fix their errors here. Only `official_v1` and `official_v2` define a
+published score.
 """
 
 import re
@@ -25,7 +25,7 @@ _OFFICIAL_V1_PHRASES = (
     "The correct answer",
     "The correct option",
 )
-# The script's first release stopped here; "Answer:" and what follows came later.
+# The first release of the script had only these.
 _FIRST_RELEASE_PHRASES = _OFFICIAL_V1_PHRASES[:6]
 _VLMEVALKIT_V1_PHRASES = _OFFICIAL_V1_PHRASES[:8]
 _V2_PHRASES = (
@@ -51,7 +51,7 @@ def read_official_v1(
     """The reader of the official Video-MME script, `eval_your_results.py` (thanku-all/parse_answer
     at commit afd52cf): cut known phrases out, then take the first capital A, B, C or D.
 
-    Quirks, and what each does to a score:
+    Quirks, and the effect of each on a score:
 
     - The first capital A–D *anywhere* counts, inside words too: "Dogs run" reads D, "I think a
       dog. Because" reads B, "N/A" reads A, "Cannot be determined" reads C, and a refusal that
@@ -61,13 +61,13 @@ def read_official_v1(
       option is", "Best answer:" and "Best option:" are never cut: "Best answer: D" reads B.
     - "The answer" is cut everywhere; upper case ("THE ANSWER IS C" reads A) and
       "Final answer is" are not.
-    - Lower-case and full-width letters are never read. A question so lost leaves the official
+    - Lower-case and full-width letters are never read. Such a question leaves the official
       denominator (accuracy = correct / answered), which raises the score.
-    - Nothing is set aside: the first letter of a <think> block wins over the answer after it.
-    - The letters on offer are ignored: D is read for a question with three options.
+    - Reasoning is not removed: the first letter of a <think> block wins over the answer after it.
+    - The offered letters are ignored: D is read for a question with three options.
 
-    The script's special case for long texts (more than ten words without a capital A–D) gives
-    what the general rule gives, nothing.
+    The script's special case for long texts (more than ten words without a capital A–D) has the
+    same result as the general rule: no letter.
     """
     return _first_capital(response, _OFFICIAL_V1_PHRASES, _V1_LETTERS)
 
@@ -75,10 +75,10 @@ def read_official_v1(
 def read_official_v1_first_release(
     response: str, _letters: Sequence[Letter], _options: Sequence[str], /
 ) -> Reading:
-    """The official v1 script as it was first released.
+    """The reader of the first release of the official v1 script.
 
-    As `read_official_v1`, but "Answer:" and "Option:" are not cut: "Answer: C" reads A, so every
-    model that writes "Answer:" is read as choosing A. Older copies of lmms-eval read alike.
+    Unlike `read_official_v1`, it does not cut "Answer:" and "Option:". "Answer: C" reads A, so
+    every answer that starts with "Answer:" is read as A. Older copies of lmms-eval do the same.
     """
     return _first_capital(response, _FIRST_RELEASE_PHRASES, _V1_LETTERS)
 
@@ -89,8 +89,8 @@ def read_official_v2(
     """The reader of the official Video-MME-v2 script (commit b24176a): cut known phrases out,
     then take the first capital A to H.
 
-    Quirks beside those of v1 (capitals inside words, no lower case, nothing set aside, letters
-    beyond the question's options are read):
+    It shares these quirks with v1: capitals inside words are read, lower case is not, reasoning is
+    not removed, and letters that the question does not offer are read. Further quirks:
 
     - With eight letters nearly every English sentence reads something: "Final answer: d" reads
       F, "Frame 1 shows a dog. Answer: B" reads F, "Hello" reads H, "Error" reads E.
@@ -106,13 +106,13 @@ def read_vlmevalkit(
 ) -> Reading:
     """VLMEvalKit's rule (commit e8e78f0), v1 or v2 by the number of letters on offer.
 
-    v1 (four letters at most) is the official reader with the same two commas missing; "The
-    correct answer" and "The correct option" are not cut, which changes nothing, as neither
-    holds a capital A–D. v2 is `official_v2`.
+    v1 (up to four letters) is the official reader with the same two commas missing. "The correct
+    answer" and "The correct option" are not cut, which changes nothing because neither contains
+    a capital A–D. v2 is `official_v2`.
 
-    VLMEvalKit sends what its rule could not read to a judge model when one is configured. With
-    its exact matching, which this is, it scores such a response as the letter Z, that is as
-    wrong. Here a rule that reads nothing gives no letter; `vlmevalkit_final` gives the Z.
+    With a judge model, VLMEvalKit sends it the responses that the rule could not read. With
+    exact matching, which is reproduced here, it scores them as the letter Z, so as wrong. This
+    function returns no letter for them; `vlmevalkit_final` returns the Z.
     """
     if len(letters) > len("ABCD"):
         return _first_capital(response, _V2_PHRASES, _V2_LETTERS)
@@ -120,34 +120,34 @@ def read_vlmevalkit(
 
 
 def vlmevalkit_final(reading: Reading) -> str:
-    """What VLMEvalKit's result file holds for a `reading` of its rule: the letter, or Z.
+    """The letter in VLMEvalKit's result file for a `reading` of its rule, or Z for none.
 
-    Z is never a right answer, so an unreadable response counts as wrong and stays in the
-    denominator (the official v1 script drops it).
+    Z is never correct, so an unreadable response counts as wrong and stays in the denominator.
+    The official v1 script drops it.
     """
     return reading.letter.value if reading.letter else "Z"
 
 
 def read_lmms_eval(response: str, letters: Sequence[Letter], _options: Sequence[str], /) -> Reading:
-    """The reader lmms-eval shares between its multiple-choice tasks (commit 75571cf).
+    """The reader that lmms-eval's multiple-choice tasks share (commit 75571cf).
 
-    Every place where an offered letter stands in one of nine formats is a candidate; the format
-    of the highest rank wins, and among its candidates the one furthest to the right.
+    Every occurrence of an offered letter in one of nine formats is a candidate. The format of the
+    highest rank wins, and among its candidates the rightmost.
 
-    Quirks, and what each does to a score:
+    Quirks, and the effect of each on a score:
 
     - Rank 10 is a capital that opens the response before anything but a letter: "A man is
       riding" reads A, "A, C" reads A, "A: C" reads A; then (9) a capital that closes it after
       anything but a letter: "◁think▷Consider A◁/think▷D" reads D.
-    - After a phrase such as "the answer is" (rank 7) the *first* D anywhere later beats the
-      first B before it: letters are compared by position, not by nearness to the phrase, and
+    - After a phrase such as "the answer is" (rank 7), the first occurrence of each letter is a
+      candidate and the rightmost wins: a D anywhere later beats the B next to the phrase, and
       capitals inside words count.
-    - Formats have no left boundary: "NBA." holds "A.", so it reads A.
+    - Formats have no left boundary: "NBA." contains "A.", so it reads A.
     - Without any format the last offered capital anywhere decides: "Best answer: H" reads B
       for four options, '{"option": "D", "reason": "Both dogs bark"}' reads B.
     - Lower-case and full-width letters are never read.
-    - Reasoning in <think> tags is taken out by lmms-eval's pipeline before this reader sees the
-      response, where a model's configuration says so. It is not taken out here.
+    - lmms-eval removes reasoning in <think> tags before this reader, if the model is configured so.
+      It is not removed here.
     """
     shift, text = _trimmed(response)
     places = list(_ranked_places(text, letters)) or [
@@ -173,11 +173,11 @@ def _first_capital(response: str, phrases: Sequence[str], capitals: re.Pattern[s
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A text from which phrases were cut, and where they stood."""
+    """A text from which phrases were cut, and their positions."""
 
     text: str
     cuts: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """Per phrase its length, and for each place the length of what was left before it."""
+    """For each phrase its length, and the length of the remaining text before each occurrence."""
 
     def without(self, phrase: str) -> "_Cut":
         places = [match.start() for match in re.finditer(re.escape(phrase), self.text)]
@@ -217,7 +217,7 @@ _PHRASES = (
 
 
 def _trimmed(response: str) -> tuple[int, str]:
-    """The response without outer spaces and marks, and how much went from its front."""
+    """The number of characters cut from the front, and `response` without outer marks."""
     text = response.strip()
     for mark in ",.!?;:'\"":
         text = text.strip(mark)
@@ -237,9 +237,9 @@ def _ranked_places(text: str, letters: Sequence[Letter]) -> Iterator[tuple[int, 
             yield 10, 0, letter
         if text.endswith(letter) and not text[-2:-1].isalpha():
             yield 9, len(text) - 1, letter
-        for after in after_phrases:
-            if (found := text.find(letter, after)) >= 0:
+        for start in after_phrases:
+            if (found := text.find(letter, start)) >= 0:
                 yield 7, found, letter
-        for rank, before, behind in _MARKS:
-            if (found := ended.rfind(f"{before}{letter}{behind}")) >= 0:
+        for rank, before, after in _MARKS:
+            if (found := ended.rfind(f"{before}{letter}{after}")) >= 0:
                 yield rank, found + len(before), letter

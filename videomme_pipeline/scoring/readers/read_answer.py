@@ -1,8 +1,4 @@
-"""Reading the answer's letter out of a response: every reader under its name.
-
-How a reader reads is in `strict_reader`, `published_readers` and `judge_reader`; what a letter
-is worth, in `score`.
-"""
+"""All answer readers by name, and their application to one response or to JSON lines."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +30,7 @@ __all__ = [
 
 
 class ReaderName(StrEnum):
-    """The reader of an evaluation: ours, or a published evaluator's with its quirks."""
+    """A reader: `strict` is our own, the others reproduce published evaluators and their quirks."""
 
     STRICT = "strict"
     OFFICIAL_V1 = "official_v1"
@@ -61,20 +57,20 @@ READER_VERSIONS: Mapping[ReaderName, str] = {
     ReaderName.LMMS_EVAL: "1",
     ReaderName.VLMEVALKIT: "1",
 }
-"""Part of every fingerprint that a reading goes into. Raise a reader's version whenever it may
-read any response differently, so that what it read before goes stale."""
+"""Part of the fingerprint of everything that depends on a reading. Raise a reader's version
+whenever it may read any response differently, so that earlier scores become stale."""
 
 
 def read_answer(
     reader: ReaderName, response: str, *, letters: Sequence[Letter], options: Sequence[str] = ()
 ) -> Reading:
-    """What `reader` reads in `response`.
+    """The reading of `response` by `reader`.
 
     Args:
         letters: the letters that the question offers, in order.
         options: the texts of the options in the same order, with or without their letter
-            ("A. Apples." or "Apples."). `strict` recognises an option that is repeated without
-            its letter by them; the published readers do not look at them.
+            ("A. Apples." or "Apples."). `strict` uses them to recognize an option that is
+            repeated without its letter; the published readers ignore them.
     """
     return READERS[reader](response, letters, options)
 
@@ -82,12 +78,11 @@ def read_answer(
 def read_lines(
     lines: Iterable[str], reader: ReaderName, letters: Sequence[Letter]
 ) -> Iterator[dict[str, Any]]:
-    """Each JSON line `{"response": …, "options": […]?, …}` with `letter`, `rule` and `span`.
+    """Each JSON line `{"response": …, "options": […]?, …}` with `letter`, `rule` and `span` added.
 
-    All keys of a line come back. `letter` is "" where none was read, `span` is [start, end] or
-    None. A null response was never answered: it has rule "no_response" and no letter. A line
-    that cannot be used comes back as `{"line": number, "error": …}`, and the others go on. Blank
-    lines are skipped.
+    `letter` is "" if none was read; `span` is [start, end] or None. A null response has the rule
+    "no_response" and no letter. For a line that cannot be used the result is
+    `{"line": number, "error": …}`. Blank lines are skipped.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -95,7 +90,7 @@ def read_lines(
         try:
             item, reading = _read_line(line, reader, letters)
         except ScoringError as error:
-            yield {"line": number, "error": f"line {number}: {error}"}
+            yield {"line": number, "error": f"line {number} {error}"}
             continue
         yield {
             **item,
@@ -111,12 +106,14 @@ def _read_line(
     try:
         item = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ScoringError(f"is not JSON ({error}); one JSON object a line is read") from error
+        raise ScoringError(f"is not JSON ({error}); write one JSON object per line") from error
     if not isinstance(item, dict) or not isinstance(item.get("response", 0), str | None):
-        raise ScoringError('needs an object with the text of a response: {"response": "B."}')
+        raise ScoringError('is not an object with a response text; write {"response": "B."}')
     options = item.get("options") or ()
     if not isinstance(options, list | tuple) or not all(isinstance(text, str) for text in options):
-        raise ScoringError('has options that are not a list of texts: {"options": ["Apples."]}')
+        raise ScoringError(
+            'has `options` that are not a list of texts; write {"options": ["Apples."]}'
+        )
     if item["response"] is None:
         return item, Reading(letter=None, rule="no_response", span=None)
     return item, read_answer(reader, item["response"], letters=letters, options=options)

@@ -1,7 +1,4 @@
-"""What every answer reader gives back, and what it is given.
-
-How a letter is read belongs to the readers; what a letter is worth, to the scores.
-"""
+"""The interface of an answer reader: its arguments and its result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +9,11 @@ from videomme_pipeline.benchmarks.question import Letter
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The letter read from one response, and how.
+    """The letter read from one response, if any, and the reason.
 
-    `rule` names the rule that decided, also where no letter was read. `span` is where the
-    decision was read: `response[start:end]`, counted in the response as it was given, whatever
-    was set aside on the way; None where the decision rests on no place in particular.
+    `rule` is the name of the rule that decided, even if no letter was read. `span` is the place
+    that it decided on, `response[start:end]` in the original response, or None if there is no
+    such place.
     """
 
     letter: Letter | None
@@ -25,7 +22,7 @@ class Reading:
 
 
 class Reader(Protocol):
-    """A reader: a response, the letters on offer and the options' texts in; a reading out."""
+    """A function from a response, the offered letters and the texts of the options to a reading."""
 
     def __call__(
         self, response: str, letters: Sequence[Letter], options: Sequence[str], /
@@ -33,4 +30,4 @@ class Reader(Protocol):
 
 
 NO_LETTER = Reading(letter=None, rule="no_letter", span=None)
-"""Nothing in the response is a letter for this reader."""
+"""The reading of a response in which the reader finds no letter."""

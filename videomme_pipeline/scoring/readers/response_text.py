@@ -1,7 +1,7 @@
-"""A response as a careful person sees it: reasoning set aside, look-alike characters folded.
+"""Text of a response without reasoning, markup and look-alike characters.
 
-Both keep every character where it was, so that a place found here is a place in the response.
-What the text then says is for `strict_reader` to read.
+No function here changes the position of a character: removed text is replaced by spaces, so that
+every span is also a span of the original response.
 """
 
 import re
@@ -16,7 +16,7 @@ _CLOSE = (
     rf"(?:</(?:seed:)?(?:{_REASONING_TAGS})>|◁/think▷|\[/THINK\]|<unused95>|<\|end_of_thought\|>)"
 )
 _REASONING_MARK = re.compile(rf"(?P<open>{_OPEN})|{_CLOSE}", re.IGNORECASE)
-# Harmony-style channels: everything but the final channel is reasoning.
+# Harmony-style channels: all but the final one contain reasoning.
 _CHANNEL = re.compile(r"<\|channel\|>\s*(?P<name>\w+)[^<]*<\|message\|>", re.IGNORECASE)
 _REASONING_FIELD = re.compile(
     r"""["'](?:reason\w*|explanation|rationale|thoughts?|thinking|analysis|justification|evidence|
@@ -36,11 +36,11 @@ _MARKUP = re.compile(
 
 
 def fold(text: str) -> str:
-    """`text` with look-alike characters folded to ASCII, each at its place.
+    """`text` with look-alike characters replaced by ASCII characters, one by one.
 
     Full-width, circled, squared, mathematical and (capital) Cyrillic and Greek look-alikes become
-    letters; quotation marks, brackets and full stops of other scripts their ASCII kin; any
-    unusual white space a space.
+    letters. Quotation marks, brackets and full stops of other scripts become their ASCII
+    equivalents, and unusual white space becomes a space.
     """
     folded = text.translate(_folding())
     if folded.isascii():
@@ -48,7 +48,7 @@ def fold(text: str) -> str:
     return _LONE_LOOK_ALIKE.sub(lambda alike: _LOOK_ALIKES[alike.group()], folded)
 
 
-# A Russian or Greek speaker's capital that looks like an option's letter, standing alone.
+# Cyrillic and Greek capitals that look like an option's letter, outside of words.
 _LOOK_ALIKES = dict(zip("АВСЕНΑΒϹΕΗ", "ABCEH" * 2, strict=True))
 _LONE_LOOK_ALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOK_ALIKES)}](?!\w)")
 
@@ -56,8 +56,8 @@ _LONE_LOOK_ALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOK_ALIKES)}](?!\w)")
 def set_reasoning_aside(text: str) -> str:
     """`text` with reasoning blanked: tagged blocks, reasoning channels, reasoning JSON fields.
 
-    A block that is never closed reaches to the end: it was cut off before its answer. A closing
-    tag without an opening one closes a block that the chat template had opened.
+    A block that is never closed extends to the end: the response was cut off before its answer. A
+    closing tag without an opening one closes a block that the chat template opened.
     """
     text = _blank_channels(_blank_blocks(text))
     return _REASONING_FIELD.sub(_blank, text) if '"' in text else text
@@ -98,7 +98,7 @@ def _blank_channels(text: str) -> str:
 
 
 def _blank_spans(text: str, spans: list[tuple[int, int]]) -> str:
-    """Spans come in the order of their ends; one may reach back over those before it."""
+    """Blank `spans`, which are sorted by their ends; a span may include earlier ones."""
     parts: list[str] = []
     position = 0
     for start, end in spans:
@@ -129,7 +129,7 @@ def _folding() -> dict[int, str]:
         folding |= {start + index: chr(ord("A") + index) for index in range(26)}
     for start in (0x24D0, 0x249C):  # ⓐ ⒜
         folding |= {start + index: chr(ord("a") + index) for index in range(26)}
-    kin = {
+    equivalents = {
         '"': ('“”„‟«»「」『』《》〈〉"',),
         "'": ("‘’‚‛´",),
         "[": ("【〔〖",),
@@ -141,7 +141,7 @@ def _folding() -> dict[int, str]:
         "?": ("？؟",),
         " ": ("\t\v\f\r\u00a0\u00ad\u034f\u061c\u180e\u3000\ufeff\ufe0e\ufe0f\u20e3",),
     }
-    for plain, alikes in kin.items():
+    for plain, alikes in equivalents.items():
         for alike in alikes:
             targets = plain if len(plain) > 1 else plain * len(alike)
             folding |= {ord(one): target for one, target in zip(alike, targets, strict=True)}

@@ -1,9 +1,8 @@
 """The default reader: the letter that a careful person reads, or none.
 
-It finds every letter that could be meant, decides from the words around each one what it is
-there for (its role), and lets the strongest role speak. What is not an answer to begin with
-(reasoning, markup) is set aside by `response_text`. No rule here may depend on a model, a
-benchmark or a question.
+It finds every letter that may be an answer, determines its role from the words around it, and
+decides by the strongest role. Reasoning and markup are removed first, by `response_text`. No rule
+may depend on a model, a benchmark or a question.
 """
 
 import re
@@ -22,12 +21,12 @@ from videomme_pipeline.scoring.readers.response_text import (
 
 
 class Role(IntEnum):
-    """What a letter is there for; a greater role speaks louder."""
+    """The role of a letter; a greater role wins."""
 
     MENTION = 0
-    """Part of the text: an article, a name, a negated or doubted option."""
+    """Not an answer: an article, a name, a negated or doubted option."""
     NAMED = 1
-    """Option C, or (C), in a statement that does not say what it is."""
+    """Option C, or (C), in a statement that does not call it the answer."""
     LABEL = 2
     """C. Berries"""
     ALONE = 3
@@ -50,14 +49,14 @@ _RULES = {
 def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str], /) -> Reading:
     """The letter that a careful person reads in `response`.
 
-    Rules that give a letter, strongest first: `answer_tag` (<answer>, \\boxed{} and the like),
-    `declared` ("the answer is C", in any of the languages below), `chosen` ("I choose C", "C is
-    correct", "hence C"), `alone` (a line or the whole response is the letter), `label`
+    Rules that read a letter, strongest first: `answer_tag` (<answer>, \\boxed{} and the like),
+    `declared` ("the answer is C", in all languages of `answer_words`), `chosen` ("I choose C",
+    "C is correct", "hence C"), `alone` (a line or the whole response is the letter), `label`
     ("C. Berries"), `named` ("Option C", "berries (C)"), `option_text` (the text of exactly one
-    option without its letter; only when the options are known). Among declarations the last
-    one counts; after "wait", "actually" and their kind only what follows counts.
+    option without its letter; only if the options are known). Among declarations the last one
+    counts. After "wait", "actually" and similar words only the text after them counts.
 
-    Rules that give none: `empty`, `reasoning_only` (cut off before the answer), `error_text`,
+    Rules that read none: `empty`, `reasoning_only` (cut off before the answer), `error_text`,
     `refusal`, `several_letters` ("A or B"), `letter_not_offered` ("G" for four options),
     `withdrawn` ("The answer is A. Wait, no."), `no_letter`.
 
@@ -70,7 +69,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
         return settled
     answer = set_reasoning_aside(folded)[-_LONGEST_READ:].rjust(len(folded))
     if not answer.strip():
-        # Cut off inside its reasoning; an answer tag that was closed there still is an answer.
+        # The response was cut off inside its reasoning. A closed answer tag still counts.
         tagged = _read_answer_tag(folded, letters)
         return tagged or Reading(letter=None, rule="reasoning_only", span=None)
     reading = _read_answer_tag(answer, letters) or _read_text(set_markup_aside(answer), letters)
@@ -80,7 +79,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
 
 
 def _read_as_a_whole(text: str, letters: Sequence[Letter]) -> Reading | None:
-    """What can be said of `text` without a word of it being weighed; None for most."""
+    """The reading of a text that needs no analysis of its words; None for most texts."""
     if not text.strip():
         return Reading(letter=None, rule="empty", span=None)
     repeated = _REPEATED_LETTER.fullmatch(text)
@@ -94,7 +93,7 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter]) -> Reading | None:
 
 
 _LONGEST_READ = 100_000
-"""Characters read, from the end; more than any model's answer when its reasoning is set aside."""
+"""Number of characters read, counted from the end: more than any answer without reasoning has."""
 
 
 def _why_none(answer: str) -> Reading:
@@ -114,7 +113,7 @@ _REPEATED_LETTER = re.compile(
     r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*+(?!-)(?:(?![+#°])[\W_])*+", re.IGNORECASE
 )
 _SEVERAL_LETTERS = re.compile(rf"(?!A:)(?:{_BETWEEN}[A-H](?!\w))++{_BETWEEN}")
-"""Nothing but letters, of which there is more than one: "(A)(C)", "B > D > A"."""
+"""Only letters and marks, with more than one letter: "(A)(C)", "B > D > A"."""
 
 
 # --- Answer tags
@@ -134,15 +133,15 @@ _LONGEST_TAGGED = 2_000
 
 
 def _read_answer_tag(text: str, letters: Sequence[Letter]) -> Reading | None:
-    """What the last answer tag holds; None without one, or when it holds no letter at all."""
+    """The reading of the last answer tag; None without one, or if it contains no letter."""
     if "<" not in text and "\\" not in text:
         return None
     for tag in reversed(list(_ANSWER_TAG.finditer(text))[-3:]):
         start, end = tag.end(), _tag_end(text, tag)
-        held = set_markup_aside(text[start:end])
-        if not held.strip(" \t\n._"):
+        content = set_markup_aside(text[start:end])
+        if not content.strip(" \t\n._"):
             continue
-        reading = _read_text(held, letters)
+        reading = _read_text(content, letters)
         if reading.rule == "no_letter":
             return None
         span = reading.span and (reading.span[0] + start, reading.span[1] + start)
@@ -164,19 +163,19 @@ def _tag_end(text: str, tag: re.Match[str]) -> int:
     return limit
 
 
-# --- Letters and what is around them
+# --- Letters and their surroundings
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A letter that could be meant, at `start`:`end`, with its role."""
+    """A letter that may be an answer, at `start`:`end`, with its role."""
 
     letter: str
     start: int
     end: int
     role: Role
     several: bool = False
-    """It stands beside another letter: "A or B"."""
+    """True if it is next to another letter: "A or B"."""
 
 
 _LETTER = re.compile(
@@ -221,25 +220,26 @@ _SENTENCE_END = re.compile(
 _LOOK_BACK = 160
 _LOOK_AHEAD = 90
 _NEAR = 60
-"""How far around a letter its role is looked for. Bounded, so that reading takes linear time."""
+"""The distances from a letter, in characters, in which its role is determined. They are bounded so
+that reading takes linear time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What stands around a letter, as far as its role depends on it."""
+    """The surroundings of a letter that its role depends on."""
 
     clause: str
     """The sentence up to the letter, without the marks that open it ("**(")."""
     words: Sequence[str]
     """The words of `clause`, in lower case."""
     tail: str
-    """What follows the letter, without the marks that close it."""
+    """The text after the letter, without the marks that close it."""
     enclosed: bool
     several: bool
     first: bool
-    """Nothing but marks stands before the clause."""
+    """True if there are only marks before the clause."""
     last: bool
-    """Nothing but marks follows the letter."""
+    """True if there are only marks after the letter."""
 
 
 def _read_text(text: str, letters: Sequence[Letter]) -> Reading:
@@ -276,7 +276,7 @@ def _around(text: str, bounds: tuple[int, int], span: tuple[int, int], letter: s
 
 
 def _words(clause: str) -> list[str]:
-    """The words of `clause` in lower case, without the articles that French and Italian elide."""
+    """The words of `clause` in lower case, without the elided articles of French and Italian."""
     return [
         word[2:] if word.startswith(("l'", "d'")) else word
         for word in words_of.WORDS.findall(clause.lower())
@@ -290,9 +290,9 @@ def _ordinal_letter(match: re.Match[str], letters: Sequence[Letter]) -> str:
 
 
 def _clause_before(text: str, start: int) -> tuple[str, str]:
-    """What the sentence says before `start`, and the marks between that and the letter.
+    """The part of the sentence before `start`, and the marks between it and the letter.
 
-    A letter on its own line belongs to the line above when that one announces something
+    A letter on its own line belongs to the line above if that line announces an answer
     ("### Answer", "The best answer is").
     """
     words_end = start
@@ -328,7 +328,7 @@ _ANNOUNCING = (
 
 
 def _sentence_start(text: str, end: int) -> int:
-    """Where the sentence that reaches to `end` starts, looking back a bounded way."""
+    """The start of the sentence that contains `end`, at most `_LOOK_BACK` characters earlier."""
     window = text[max(0, end - _LOOK_BACK) : end]
     starts = [match.end() for match in _SENTENCE_END.finditer(window)]
     return end - len(window) + (starts[-1] if starts else 0)
@@ -361,7 +361,7 @@ def _role(match: re.Match[str], around: _Around) -> Role:
 
 
 def _is_doubted(around: _Around) -> bool:
-    """Whether the letter is negated, asked about or supposed."""
+    """True if the letter is negated, in a question or in a condition."""
     clause, tail = around.clause, around.tail
     if tail.startswith("?") and (not around.last or words_of.QUESTION.match(clause)):
         return True
@@ -373,14 +373,14 @@ def _is_doubted(around: _Around) -> bool:
 
 
 def _may_have(role: Role, match: re.Match[str], around: _Around) -> bool:
-    """Whether what `match` is written like can have `role` at all."""
+    """True if a letter or word written like `match` can have `role`."""
     if role is Role.NAMED and not (around.first or around.last):
-        return False  # a step on the way
+        return False  # an intermediate step
     if match["ordinal"] and match.group().endswith("one"):
-        return role >= Role.CHOSEN  # "the first one" is as well a thing in the video
+        return role >= Role.CHOSEN  # "the first one" may be a thing in the video
     if not match["lower"]:
         return True
-    # Lower-case letters are words and list marks more often than answers.
+    # Lower-case letters are more often words and list marks than answers.
     done = words_of.STATEMENT_DONE.match(around.tail) is not None
     if role is Role.LABEL:
         return around.first and around.tail[:1] in (")", ".", ":", " ")
@@ -393,7 +393,7 @@ def _may_have(role: Role, match: re.Match[str], around: _Around) -> bool:
 def _role_by_words(around: _Around) -> Role:
     """The role of a letter by the words of its sentence.
 
-    Walks back from the letter over words that may stand between it and what announces it.
+    Goes back from the letter over words that may separate it from the word that announces it.
     """
     words, tail = around.words, around.tail
     terminal = around.several or words_of.TERMINAL.match(tail) is not None
@@ -419,13 +419,13 @@ def _role_by_words(around: _Around) -> Role:
 
 
 def _role_in_whole(words: Sequence[str], *, named: bool, terminal: bool, done: bool) -> Role:
-    """The role of a letter whose sentence says nothing else: "Probably option C"."""
+    """The role of a letter in a sentence with no other content: "Probably option C"."""
     if words[0] in ("and", "or"):
-        return Role.MENTION  # the end of something that was cut off
+        return Role.MENTION  # the end of a sentence that was cut off
     if not words_of.QUALITIES.isdisjoint(words) and (named or terminal):
         return Role.DECLARED
     if named:
-        # "The letter A is on the board" is as well a thing in the video.
+        # "The letter A is on the board" may be a thing in the video.
         stated = done if "letter" in words else terminal
         return Role.NAMED if stated else Role.MENTION
     return Role.ALONE if done else Role.MENTION
@@ -506,7 +506,7 @@ def _ends_like(pattern: re.Pattern[str], word: str) -> bool:
 
 
 def _can_be_subject(words: Sequence[str]) -> bool:
-    """Whether a letter after `words` stands for an option: not "player B is better"."""
+    """True if a letter after `words` can be an option; False for "player B is better"."""
     if not words:
         return True
     last = words[-1]
@@ -538,8 +538,8 @@ _LABEL_SHAPE = re.compile(
 def _without_lists(text: str, found: Sequence[_Found]) -> list[_Found]:
     """`found` without mentions and without the labels of a list of options.
 
-    A list is two labels or more in alphabetical order ("A. … B. …"). When exactly one of its
-    items is marked as right, that one is chosen.
+    A list is two or more labels in alphabetical order ("A. … B. …"). If exactly one of its items
+    is marked as right, that one is chosen.
     """
     spoken = [one for one in found if one.role > Role.MENTION]
     shapes = list(_LABEL_SHAPE.finditer(text)) if found else []
@@ -565,9 +565,9 @@ def _without_lists(text: str, found: Sequence[_Found]) -> list[_Found]:
 
 
 def _in_sequence(text: str, shapes: Sequence[re.Match[str]]) -> set[int]:
-    """Indexes of the labels that stand beside their neighbour in the alphabet.
+    """Indexes of the labels that are next to their neighbor in the alphabet.
 
-    "A. No, B." is not a list but a correction.
+    "A. No, B." is a correction, not a list.
     """
     letters = [(shape[1] or shape[2]).upper() for shape in shapes]
     pairs = [
@@ -590,7 +590,7 @@ def _is_marked_right(item: str) -> bool:
 
 
 def _decide(text: str, found: Sequence[_Found], letters: Sequence[Letter]) -> Reading:
-    """What the letters in `found`, which is in the order of the text, say together."""
+    """The decision over all letters in `found`, which are in the order of the text."""
     if not found:
         return Reading(letter=None, rule="no_letter", span=None)
     corrections = list(words_of.CORRECTION.finditer(text, found[0].end))
@@ -605,7 +605,7 @@ def _decide(text: str, found: Sequence[_Found], letters: Sequence[Letter]) -> Re
 
 
 def _strongest(found: Sequence[_Found], letters: Sequence[Letter]) -> Reading:
-    """The last of the strongest role; none when letters of a weak role disagree."""
+    """The last letter of the strongest role, or none if letters of a weak role disagree."""
     top = max(one.role for one in found)
     peers = [one for one in found if one.role is top]
     chosen = peers[-1]
@@ -636,10 +636,10 @@ _ARTICLE_BEFORE = r"(?:(?:the|an?)\s+)?"
 def _read_option_text(
     answer: str, letters: Sequence[Letter], options: Sequence[str]
 ) -> Reading | None:
-    """The option whose text the answer repeats, when it is exactly one.
+    """The option whose text the answer repeats, if it is exactly one.
 
-    The answer, or what it declares, is the text and nothing else; or it is one short statement
-    without a doubt in it that holds the text of one option.
+    Either the answer, or the part that it declares, is only that text; or it is one short
+    statement without a word of doubt that contains the text of one option.
     """
     statement = set_markup_aside(answer).rstrip()
     if len(statement.lstrip()) > _LONGEST_WITH_TEXT:
@@ -672,21 +672,25 @@ def _read_option_text(
 def _only_text_in(
     statement: str, start: int, texts: Sequence[tuple[Letter, str]]
 ) -> Reading | None:
-    held: list[tuple[Letter, tuple[int, int]]] = []
+    occurrences: list[tuple[Letter, tuple[int, int]]] = []
     for letter, text in texts:
         if len(text) <= 2 and text.isascii():
-            continue  # a number or a short word is in many a statement
+            continue  # too short: numbers and short words occur in many statements
         whole = rf"(?<![{words_of.WORD_LETTER}])({text})(?![{words_of.WORD_LETTER}])"
         match = re.compile(whole, re.IGNORECASE).search(statement, start)
         if match:
-            held.append((letter, match.span(1)))
-    widest = [one for one in held if not any(_lies_within(one[1], other[1]) for other in held)]
+            occurrences.append((letter, match.span(1)))
+    widest = [
+        (letter, span)
+        for letter, span in occurrences
+        if not any(_is_within(span, other) for _, other in occurrences)
+    ]
     if len(widest) != 1:
         return None
     return Reading(letter=widest[0][0], rule="option_text", span=widest[0][1])
 
 
-def _lies_within(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
+def _is_within(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
     return inner != outer and outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
@@ -698,7 +702,7 @@ def _is_uncertain(statement: str) -> bool:
 
 
 def _text_pattern(option: str, letter: Letter) -> str:
-    """A pattern for the option's words, whatever stands between them; "" without any word."""
+    """A pattern for the words of the option with any marks between them; "" without words."""
     folded = fold(option)
     own_letter = re.match(rf"\s*\(?{letter}\s*[.):]\s*", folded)
     words = re.findall(r"\w+", folded[own_letter.end() :] if own_letter else folded)

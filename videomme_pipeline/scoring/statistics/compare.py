@@ -1,13 +1,14 @@
-"""Two evaluations on the same questions: what changed, where, and whether it is real.
+"""The comparison of two evaluations on the same questions: changes, errors and tests.
 
-v1 is compared by question, v2 by group; both clustered by video. Only what both sides answered
-is compared: an endpoint that was down has not become worse, and it is counted apart. Tests
-over nights, alarms and their budget are not here.
+v1 is compared by question and v2 by group, both clustered by video. Only questions that both
+sides answered are compared: an endpoint that was down did not become worse. Failed questions are
+listed separately.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -23,18 +24,21 @@ from videomme_pipeline.scoring.statistics.estimates import (
 from videomme_pipeline.scoring.statistics.groups import GroupScore, score_groups
 
 V1_MARGINALS = ("domain", "sub_category", "task_type", "duration")
-"""6 + 30 + 12 + 3 = 51 tests at most. Crossed cells are shown, never tested."""
+"""At most 6 + 30 + 12 + 3 = 51 tests. Crossed breakdowns are shown, never tested."""
 V2_MARGINALS = ("group_type", "level", "second_head", "third_head")
 
 _GROUP_UNIT = 100 / 240
-"""Every group score (100/16, 100/12 and 10 times whole numbers) is a whole multiple of it."""
+"""Every group score (a multiple of 100/16, 100/12 or 10) is a whole multiple of this."""
 
 FALSE_DISCOVERY_RATE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marginal:
-    """One cell of one breakdown. `significant` holds after Benjamini–Hochberg over all of them."""
+    """The comparison on one value of one facet.
+
+    `significant` is the decision after Benjamini–Hochberg correction over all marginals.
+    """
 
     column: str
     value: str
@@ -47,7 +51,7 @@ class Marginal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSetting:
-    """One value of the specifications that is not the same on both sides; None: not there."""
+    """A setting that differs between the two specifications; None if one side does not have it."""
 
     key: str
     a: str | None
@@ -56,14 +60,14 @@ class ChangedSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """`a` minus `b`, everywhere.
+    """All differences are `a` minus `b`.
 
-    `accuracy` compares questions; `group_score` (v2 alone, in points of 100) compares groups,
-    and then the marginals do too. Question ids: `won` are right in `a` alone, `lost` in `b`
-    alone, `different` have another letter or outcome. `failed` has no answer on one side or
-    both and is in no difference; `only_a` and `only_b` have no counterpart. `p_value_mcnemar`
-    takes questions as independent and stands beside the clustered test for reference; None
-    where a question was asked more than once.
+    `accuracy` compares questions. `group_score` (v2 only, in points of 100) compares groups, and
+    then the marginals compare groups too. The other fields contain question ids: `won` are right
+    only in `a`, `lost` only in `b`, and `different` have another letter or outcome. `failed` lack
+    an answer on one side or both and are in no difference; `only_a` and `only_b` have no
+    counterpart. `p_value_mcnemar` treats questions as independent and is for reference only; it
+    is None if questions were asked repeatedly.
     """
 
     evaluation_a: str
@@ -86,7 +90,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What is compared: a question or a group, with the labels it has in the breakdowns."""
+    """A compared question or group, with its values of the facets."""
 
     video_id: str
     labels: Mapping[str, str | None]
@@ -103,22 +107,22 @@ def compare(
 ) -> Comparison:
     """Compare two evaluations, each given by its rows in any order.
 
-    Questions asked more than once are compared sample by sample.
+    Repeats of a question are compared with each other one by one.
 
     Raises:
-        ScoringError: when no question was answered in both, or a side holds a row twice or
-            more than one evaluation.
+        ScoringError: if no question was answered in both, or one side has a row twice or rows of
+            several evaluations.
     """
-    held_a, held_b = _by_question(rows_a), _by_question(rows_b)
-    shared = [key for key in held_a if key in held_b]
-    pairs = [(held_a[key], held_b[key]) for key in shared]
+    by_key_a, by_key_b = _by_question(rows_a), _by_question(rows_b)
+    shared = [key for key in by_key_a if key in by_key_b]
+    pairs = [(by_key_a[key], by_key_b[key]) for key in shared]
     answered = [pair for pair in pairs if Outcome.FAILED not in (pair[0].outcome, pair[1].outcome)]
     if not answered:
         raise ScoringError(
             f"{rows_a[0].evaluation if rows_a else 'a'} and "
             f"{rows_b[0].evaluation if rows_b else 'b'}: no question was answered in both "
-            f"({len(held_a)} and {len(held_b)} rows, {len(shared)} shared); compare evaluations "
-            "of the same benchmark that have answers"
+            f"({len(by_key_a)} and {len(by_key_b)} rows, {len(shared)} shared); compare "
+            "evaluations of the same benchmark that have answers"
         )
     videos = [a.video_id for a, _ in answered]
     right_a = [float(a.is_correct) for a, _ in answered]
@@ -130,7 +134,7 @@ def compare(
         _Unit(a.video_id, {name: getattr(a, name) for name in V1_MARGINALS}, one, other)
         for (a, _), one, other in zip(answered, right_a, right_b, strict=True)
     ]
-    asked_once = all(sample == 0 for _, sample in shared)
+    asked_once = all(repeat == 0 for _, repeat in shared)
     return Comparison(
         evaluation_a=rows_a[0].evaluation,
         evaluation_b=rows_b[0].evaluation,
@@ -149,8 +153,8 @@ def compare(
         failed=_question_ids(
             pair for pair in pairs if Outcome.FAILED in (pair[0].outcome, pair[1].outcome)
         ),
-        only_a=tuple(dict.fromkeys(key[0] for key in held_a if key not in held_b)),
-        only_b=tuple(dict.fromkeys(key[0] for key in held_b if key not in held_a)),
+        only_a=tuple(dict.fromkeys(key[0] for key in by_key_a if key not in by_key_b)),
+        only_b=tuple(dict.fromkeys(key[0] for key in by_key_b if key not in by_key_a)),
         changed_settings=changed_settings(specification_a or {}, specification_b or {}),
     )
 
@@ -158,7 +162,7 @@ def compare(
 def changed_settings(
     a: Mapping[str, object], b: Mapping[str, object]
 ) -> tuple[ChangedSetting, ...]:
-    """The settings that differ, nested mappings by dotted keys, in order of first appearance."""
+    """The settings that differ, in order of first appearance, with dotted keys if nested."""
     flat_a, flat_b = dict(_flat(a)), dict(_flat(b))
     return tuple(
         ChangedSetting(key=key, a=flat_a.get(key), b=flat_b.get(key))
@@ -168,18 +172,19 @@ def changed_settings(
 
 
 def _by_question(rows: Sequence[ScoredQuestion]) -> dict[tuple[str, int], ScoredQuestion]:
-    held = {(row.question_id, row.sample): row for row in rows}
+    by_key = {(row.question_id, row.sample): row for row in rows}
     evaluations = {(row.benchmark, row.evaluation) for row in rows}
     if len(evaluations) > 1:
-        raise ScoringError(f"one side holds several evaluations: {sorted(evaluations)}")
-    if len(held) != len(rows):
-        twice = Counter((row.question_id, row.sample) for row in rows).most_common(1)[0][0]
-        raise ScoringError(f"question {twice[0]} (sample {twice[1]}) stands twice on one side")
-    return held
+        raise ScoringError(f"one side has rows of several evaluations: {sorted(evaluations)}")
+    if len(by_key) != len(rows):
+        keys = Counter((row.question_id, row.sample) for row in rows)
+        question_id, repeat = keys.most_common(1)[0][0]
+        raise ScoringError(f"question {question_id} (repeat {repeat}) occurs twice on one side")
+    return by_key
 
 
 def _group_units(pairs: Sequence[tuple[ScoredQuestion, ScoredQuestion]]) -> list[_Unit]:
-    """The v2 groups that are whole and answered on both sides."""
+    """The v2 groups that are complete and answered on both sides."""
     scored_a, _ = score_groups(a for a, _ in pairs)
     scored_b, _ = score_groups(b for _, b in pairs)
     others = {(group.video_id, group.sample): group for group in scored_b}
@@ -200,34 +205,34 @@ def _group_labels(group: GroupScore) -> dict[str, str | None]:
 
 
 def _marginals(units: Sequence[_Unit], unit: float) -> tuple[Marginal, ...]:
-    cells: dict[tuple[str, str], list[_Unit]] = defaultdict(list)
-    for held in units:
-        for column, value in held.labels.items():
+    by_value: dict[tuple[str, str], list[_Unit]] = defaultdict(list)
+    for one in units:
+        for column, value in one.labels.items():
             if value is not None:
-                cells[column, value].append(held)
-    differences = [_difference(held, unit) for held in cells.values()]
-    found = benjamini_hochberg([held.p_value for held in differences], FALSE_DISCOVERY_RATE)
+                by_value[column, value].append(one)
+    differences = [_difference(group, unit) for group in by_value.values()]
+    tests = benjamini_hochberg([test.p_value for test in differences], FALSE_DISCOVERY_RATE)
     return tuple(
         Marginal(
             column=column,
             value=value,
-            accuracy_a=sum(one.a for one in held) / len(held),
-            accuracy_b=sum(one.b for one in held) / len(held),
+            accuracy_a=fmean(one.a for one in group),
+            accuracy_b=fmean(one.b for one in group),
             difference=difference,
             adjusted_p_value=adjusted,
             significant=rejected,
         )
-        for ((column, value), held), difference, adjusted, rejected in zip(
-            cells.items(), differences, found.adjusted, found.rejected, strict=True
+        for ((column, value), group), difference, adjusted, rejected in zip(
+            by_value.items(), differences, tests.adjusted, tests.rejected, strict=True
         )
     )
 
 
 def _difference(units: Sequence[_Unit], unit: float) -> PairedDifference:
     return paired_difference(
-        [held.a for held in units],
-        [held.b for held in units],
-        [held.video_id for held in units],
+        [one.a for one in units],
+        [one.b for one in units],
+        [one.video_id for one in units],
         unit=unit,
     )
 
@@ -240,8 +245,8 @@ def _question_ids(pairs: Iterable[tuple[ScoredQuestion, ScoredQuestion]]) -> tup
     return tuple(dict.fromkeys(a.question_id for a, _ in pairs))
 
 
-def _flat(held: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str | None]]:
-    for key, value in held.items():
+def _flat(settings: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str | None]]:
+    for key, value in settings.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
         else:

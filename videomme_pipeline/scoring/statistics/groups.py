@@ -1,9 +1,9 @@
 """Video-MME-v2 group scores: four questions on one video, scored together.
 
 Rules: the official script (MME-Benchmarks/Video-MME-v2, `evaluation/test_video_mme_v2.py`),
-with which VLMEvalKit and lmms-eval agree on all 64 right/wrong outcomes. Groups are put
-together by video id and ordered by question number, never by row position. A group that is
-not whole is reported and has no score. Intervals are not computed here.
+with which VLMEvalKit and lmms-eval agree on all 64 right/wrong outcomes. Groups are built by
+video id and ordered by question number, never by row position. An incomplete group is reported
+and has no score.
 """
 
 import re
@@ -27,37 +27,37 @@ _CHAIN_SCORES: dict[str, tuple[float, float, float, float, float]] = {
     "[1,[2,3],4]": (0.0, 100 / 12, 400 / 12, 700 / 12, 100.0),
     "[[1,2],3,4]": (0.0, 10.0, 20.0, 50.0, 100.0),
 }
-"""Score of a logic group by how far the chain of right answers reaches, per structure."""
+"""Score of a logic group by the length of its chain of right answers, per structure."""
 
 _QUESTION_NUMBER = re.compile(r"(\d+)\D*$")
 
 
 class GroupRule(StrEnum):
-    """How an answer without a letter enters a group score."""
+    """The value of an answer without a letter in a group score."""
 
     CORRECTED = "corrected"
-    """As a wrong answer, as in VLMEvalKit and lmms-eval."""
+    """Wrong, as in VLMEvalKit and lmms-eval."""
     OFFICIAL = "official"
-    """As -1, as in the official script: it counts as right in a logic group and takes one right
-    answer away in a relevance group. A defect, kept under this name for comparison only."""
+    """-1, as in the official script: it counts as right in a logic group and cancels one right
+    answer in a relevance group. This defect is reproduced for comparison only."""
 
 
 class GroupStructure(StrEnum):
-    """Which questions of a logic group build on which."""
+    """The dependencies between the questions of a logic group."""
 
     LINEAR = "[1,2,3,4]"
     FORK = "[1,[2,3],4]"
-    """2 and 3 both build on 1 alone."""
+    """2 and 3 both depend only on 1."""
     JOIN = "[[1,2],3,4]"
-    """1 and 2 stand side by side; 3 builds on both."""
+    """1 and 2 are independent; 3 depends on both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupScore:
-    """One whole group of one evaluation. `score` is 0 to 100.
+    """One complete group of one evaluation. `score` is 0 to 100.
 
-    `linear_score` is the plain share of right answers times 100; under the official rule it
-    can be negative. `level` and the heads are those of the group's last question that has one.
+    `linear_score` is the percentage of right answers; under the official rule it can be negative.
+    `level` and the heads are those of the group's last question that has one.
     """
 
     evaluation: str
@@ -75,7 +75,7 @@ class GroupScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnscoredGroup:
-    """A group that cannot be scored, and why."""
+    """A group that cannot be scored, with the reason."""
 
     evaluation: str
     sample: int
@@ -89,8 +89,8 @@ class Rating:
     """Mean group scores (0 to 100) with the official file's keys.
 
     `final_rating`: `level_1`…`level_3`, `relevance_score`, `relevance_linear_score`,
-    `logic_score`, `total`; a part that has no group is 0.0, as in the official file.
-    Heads are in order of first appearance.
+    `logic_score`, `total`; a part without groups is 0.0, as in the official file. Heads are in
+    order of first appearance.
     """
 
     final_rating: dict[str, float]
@@ -101,9 +101,9 @@ class Rating:
 def score_groups(
     rows: Iterable[ScoredQuestion], rule: GroupRule = GroupRule.CORRECTED
 ) -> tuple[list[GroupScore], list[UnscoredGroup]]:
-    """All groups in `rows` (any order, any number of evaluations and samples).
+    """All groups in `rows` (any order, any number of evaluations and repeats).
 
-    Rows without a group type (v1) are left out. Groups come in order of first appearance.
+    Rows without a group type (v1) are left out. Groups are in order of first appearance.
     """
     members: dict[tuple[str, int, str], list[ScoredQuestion]] = defaultdict(list)
     for row in rows:
@@ -142,7 +142,7 @@ def group_score(
     with question 2 right gives 1.
 
     Raises:
-        ValueError: for another number of outcomes, or a logic group without structure.
+        ValueError: if there are not four outcomes, or a logic group has no structure.
     """
     marks = _marks(outcomes, rule)
     if group_type is GroupType.RELEVANCE:
@@ -158,12 +158,12 @@ def group_score(
 
 
 def linear_score(outcomes: Sequence[Outcome], rule: GroupRule = GroupRule.CORRECTED) -> float:
-    """The share of right answers times 100; below 0 is possible under the official rule."""
+    """The percentage of right answers; it can be negative under the official rule."""
     return sum(_marks(outcomes, rule)) / GROUP_SIZE * 100
 
 
 def rating(groups: Sequence[GroupScore]) -> Rating:
-    """Mean scores over `groups`, which must be of one evaluation and sample."""
+    """Mean scores over `groups`, which must belong to one evaluation and one repeat."""
     relevance = [group for group in groups if group.group_type is GroupType.RELEVANCE]
     logic = [group for group in groups if group.group_type is GroupType.LOGIC]
     levels = {
@@ -184,7 +184,7 @@ def rating(groups: Sequence[GroupScore]) -> Rating:
 
 
 def parse_structure(text: str | None) -> GroupStructure | None:
-    """The structure that `text` writes, with or without spaces; None for anything else."""
+    """The structure written in `text`, with or without spaces; None for anything else."""
     try:
         return GroupStructure((text or "").replace(" ", ""))
     except ValueError:
@@ -221,9 +221,9 @@ def _why_not_whole(group: Sequence[ScoredQuestion]) -> str | None:
     if len(group) != GROUP_SIZE:
         return f"{len(group)} questions where a group has {GROUP_SIZE}"
     if len({row.question_id for row in group}) != GROUP_SIZE:
-        return "a question stands in it twice"
+        return "a question occurs twice"
     if len({row.group_type for row in group}) != 1:
-        return "its questions name different group types"
+        return "its questions have different group types"
     structures = {row.group_structure for row in group if row.group_structure}
     known = {parse_structure(structure) for structure in structures}
     if group[0].group_type is GroupType.LOGIC and (len(known) != 1 or None in known):
@@ -240,8 +240,8 @@ def _marks(outcomes: Sequence[Outcome], rule: GroupRule) -> list[int]:
 
 
 def _mean(scores: Iterable[float]) -> float:
-    held = list(scores)
-    return fmean(held) if held else 0.0
+    values = list(scores)
+    return fmean(values) if values else 0.0
 
 
 def _mean_by_head(scores: Iterable[tuple[str | None, float]]) -> dict[str, float]:
@@ -249,7 +249,7 @@ def _mean_by_head(scores: Iterable[tuple[str | None, float]]) -> dict[str, float
     for head, score in scores:
         if head is not None:
             by_head[head].append(score)
-    return {head: fmean(held) for head, held in by_head.items()}
+    return {head: fmean(scores_of) for head, scores_of in by_head.items()}
 
 
 def _last(values: Iterable[Value | None]) -> Value | None:
