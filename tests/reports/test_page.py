@@ -163,7 +163,7 @@ def test_a_night_agrees_with_the_view_and_its_failures_stand_beside_it(tmp_path:
     ]
     assert shown == view
     assert [night["failed"] for night in benchmark["history"]] == [0, 4]
-    [last] = benchmark["last_nights"]
+    [last] = benchmark["last_runs"]
     assert (last["date"], last["before_date"], last["overall"]["n"]) == (
         *("2026-11-20", "2026-11-19"),
         14,
@@ -182,7 +182,7 @@ def test_a_night_of_groups_has_their_score_with_failures_as_wrong(tmp_path: Path
     [night] = benchmark["history"]
     assert (night["n"], night["failed"]) == (6, 4)
     assert 0.5 < night["value"] <= 5 / 6
-    [last] = benchmark["last_nights"]
+    [last] = benchmark["last_runs"]
     assert last["before_date"] is None
     assert last["overall"]["by"] == "Group score"
 

@@ -104,7 +104,7 @@ def test_tokens_cost_latency_and_the_cached_share_stand_beside_each_score(
         "latency_p95_seconds from leaderboard where evaluation = 'model-b'",
     )
     row = " ".join(next(r for r in table_rows(page, "Evaluations") if r[0].startswith("model-b")))
-    assert f"{100 * cached:.0f} % cached" in row
+    assert f"{100 * cached:.0f}% cached" in row
     assert f"${cost:.4f}" in row
     assert f"{p50:.2f} s" in row
     assert f"p95 {p95:.2f} s" in row
@@ -140,8 +140,8 @@ def test_guessing_and_the_best_baseline_are_lines_through_the_charts(
         "select accuracy from leaderboard where evaluation = 'blind' union all "
         "select accuracy from by_duration where evaluation = 'blind' and duration = 'short'",
     )
-    expect(page.get_by_text("guessing 25.0")).to_be_visible()
-    expect(page.get_by_text(f"best baseline, blind {100 * overall:.1f}")).to_be_visible()
+    expect(page.get_by_text("chance 25.0%")).to_be_visible()
+    expect(page.get_by_text(f"best baseline (blind) {100 * overall:.1f}%")).to_be_visible()
     place = "lines => lines.map(line => parseFloat(line.getAttribute('x1')))"
     first = page.locator("td.plot").first
     assert first.locator(".reference.chance").evaluate_all(place) == [25.0]
@@ -183,7 +183,7 @@ def test_the_search_reads_question_text_and_options(
 
 def test_only_the_questions_that_differ(visit: Visit, page_file: Path, store: Store) -> None:
     page = visit.open(page_file, "questions?show=model-a,model-b")
-    page.get_by_label("Only where they differ").check()
+    page.get_by_label("Only different outcomes").check()
     a, b = (
         {row.question_id: row.outcome for row in scored(store, name)}
         for name in ("model-a", "model-b")
@@ -208,7 +208,7 @@ def test_a_question_shows_what_was_seen_said_and_read(
     assert card.locator("pre").first.inner_text() == row.raw_output
     assert card.locator("mark").inner_text() == row.raw_output[row.span_start : row.span_end]
     expect(card.get_by_text(f"Read by rule {row.rule}")).to_be_visible()
-    card.get_by_text("Prompt, exactly as sent").click()
+    card.get_by_text("Prompt as sent").click()
     prompts = read_rows(store.prompts("videomme", "model-a-subtitles", "001"), Prompt)
     sent = next(prompt for prompt in prompts if prompt.question_id == row.question_id)
     assert card.locator("pre").nth(1).text_content() == sent.text
@@ -219,7 +219,7 @@ def test_a_question_shows_what_was_seen_said_and_read(
     )
     facts = card.locator("dl").inner_text()
     assert f"Attempts\n{response.attempts}" in facts
-    assert f"Tokens in\n{response.prompt_tokens:,}" in facts
+    assert f"Prompt tokens\n{response.prompt_tokens:,}" in facts
     assert f"Latency\n{response.latency_seconds:.2f} s" in facts
     right = page.locator(".options li.right")
     assert right.inner_text().startswith(f"{row.answer}. ")
@@ -251,7 +251,7 @@ def test_a_weak_part_leads_to_its_wrong_answers(visit: Visit, tmp_path: Path) ->
     weak = {q.question_id: "Answer: E" for q in questions if q.duration == "long"}
     store_evaluation(store, questions, MadeUpEvaluation(name="weak", skill=1, said=weak))
     page = visit.open(write_page(store, tmp_path / "page.html"), "breakdowns")
-    expect(page.get_by_text("weak is weak in long (duration, 0.0)")).to_be_visible()
+    expect(page.get_by_text("weak is weak in long (duration, 0.0%)")).to_be_visible()
     page.get_by_role("link", name="long", exact=True).first.click()
     page.get_by_label("Outcome").select_option("unreadable")
     assert {row[0] for row in table_rows(page, "Questions")} == set(weak)
@@ -267,7 +267,7 @@ def test_accuracy_against_frames_is_drawn_for_samplings_of_one_model(
         ("model-a", "8", f"{100 * scores['model-a']:.1f}"),
         ("model-a-32", "32", f"{100 * scores['model-a-32']:.1f}"),
     ]
-    chart = page.get_by_role("img", name="Score against frames for model-a without subtitles")
+    chart = page.get_by_role("img", name="Score by number of frames for model-a without subtitles")
     heights = chart.locator("g > svg").evaluate_all(
         "marks => marks.map(mark => parseFloat(mark.getAttribute('y')))"
     )
@@ -280,7 +280,7 @@ def test_two_breakdowns_are_crossed_as_the_view_says(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     page = visit.open(page_file, "breakdowns?show=model-b")
-    page.get_by_label("Crossed").select_option("duration_and_task_type")
+    page.get_by_label("Facets").select_option("duration_and_task_type")
     expected = {
         (task, duration): f"n {n}: {100 * accuracy:.0f}"
         for task, duration, n, accuracy in view_rows(
@@ -291,7 +291,7 @@ def test_two_breakdowns_are_crossed_as_the_view_says(
     }
     shown = {
         (row[0], duration): cell
-        for row in table_rows(page, "Two at a time")
+        for row in table_rows(page, "Two facets crossed")
         for duration, cell in zip(("short", "medium", "long"), row[1:], strict=True)
         if cell != "–"
     }
@@ -335,7 +335,7 @@ def test_what_subtitles_bring_is_the_views_difference(
         "where with_subtitles = 'model-a-subtitles' and without_subtitles = 'model-a' "
         "and duration = 'all'",
     )
-    rows = table_rows(page, "What subtitles bring: model-a, uniform_n-8")
+    rows = table_rows(page, "Effect of subtitles: model-a, uniform_n-8")
     assert [(row[0], row[2].replace("−", "-")) for row in rows[:1]] == [
         ("All questions", expected[0][0])
     ]
@@ -481,7 +481,7 @@ def test_a_download_is_the_table_with_formulas_disarmed(visit: Visit, hostile_fi
 
 def test_a_shared_page_says_that_texts_are_left_out(visit: Visit, shared_file: Path) -> None:
     page = visit.open(shared_file, "question?id=001-1")
-    expect(page.get_by_text("question, options, prompts, responses").first).to_be_visible()
+    expect(page.get_by_text("no question, options, prompts, responses").first).to_be_visible()
     expect(page.locator("article pre")).to_have_count(0)
     page = visit.open(shared_file, "questions")
     assert table_rows(page, "Questions")[0][0] == "001-1"
@@ -498,7 +498,7 @@ def test_two_evaluations_are_laid_side_by_side(visit: Visit, page_file: Path, st
         and after[question_id] in (Outcome.INCORRECT, Outcome.UNREADABLE)
     }
     assert {row[0] for row in table_rows(page, "Questions that differ")} == lost
-    specification = page.get_by_role("region", name="Values that are not the same")
+    specification = page.get_by_role("region", name="Settings that differ")
     assert specification.locator("tbody tr").all_inner_texts() == ["model.name\tmodel-a\tmodel-b"]
 
 
@@ -506,15 +506,15 @@ def test_the_history_shows_every_night_and_what_changed(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     page = visit.open(page_file, "history")
-    rows = table_rows(page, "Nights")
-    assert [row[0] for row in rows] == ["20 Nov 2026", "19 Nov 2026", "18 Nov 2026"]
+    rows = table_rows(page, "Nightly runs")
+    assert [row[0] for row in rows] == ["2026-11-20", "2026-11-19", "2026-11-18"]
     expected = view_rows(
         store, "select printf('%.1f', 100 * accuracy) from accuracy_by_night order by observation"
     )
     assert [row[2] for row in reversed(rows)] == [text for (text,) in expected]
     change = float(rows[0][3].replace("−", "-"))
     assert change == pytest.approx(float(rows[0][2]) - float(rows[1][2]), abs=0.11)
-    expect(page.get_by_role("img", name="Score by night for model-a")).to_be_visible()
+    expect(page.get_by_role("img", name="Score by nightly run for model-a")).to_be_visible()
     tonight, before = (
         {row.question_id: row for row in read_rows(folder / f"{date}.parquet", ScoredQuestion)}
         for folder in [store.path("videomme", "observations", "model-a")]
@@ -564,9 +564,7 @@ def test_one_evaluation_alone_has_a_page(visit: Visit, tmp_path: Path) -> None:
     file = write_page(store, tmp_path / "page.html")
     for view in VIEWS:
         visit.open(file, view)
-    expect(
-        visit.open(file, "compare").get_by_text("There is one evaluation so far")
-    ).to_be_visible()
+    expect(visit.open(file, "compare").get_by_text("There is only one evaluation")).to_be_visible()
 
 
 def test_a_benchmark_of_groups_alone_has_a_page(visit: Visit, tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ class _BenchmarkPage:
 
     def details(self, texts: Texts, limit: int | None) -> dict[str, Any]:
         """Every text of the benchmark, none longer than about `limit` characters."""
-        return {"videos": texts.shortened(limit), "nights": self.last_nights.texts(limit)}
+        return {"videos": texts.shortened(limit), "runs": self.last_nights.texts(limit)}
 
 
 def _collect(
@@ -197,7 +197,7 @@ def _benchmark_page(
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), TITLES),
         "history": history(store, benchmark, evaluations, numbers.nights()),
-        "last_nights": last_nights.numbers(),
+        "last_runs": last_nights.numbers(),
         "published": published_results(benchmark),
         "questions": question_columns(questions),
         "results": [answer_cells(questions, evaluation.rows) for evaluation in evaluations],

@@ -1,5 +1,5 @@
-// Where the reader is, in the part of the address after "#": "#questions?outcome=failed&q=cat".
-// A view reads its parameters from here and writes them back, so every state has a link.
+// The state of the page in the URL fragment: "#questions?outcome=failed&q=cat". Views read their
+// parameters from it and write them back, so every state has a link.
 
 export function readAddress() {
   const [view, query = ""] = decodeHash().split("?");
@@ -10,7 +10,7 @@ function decodeHash() {
   return location.hash.slice(1);
 }
 
-/** The link to `view` with `changes` applied to what is chosen now; null removes a parameter. */
+/** Link to `view` with the parameters `keep` and `changes`; null removes a parameter. */
 export function link(view, changes = {}, keep = ["benchmark", "show"]) {
   const { params } = readAddress();
   const next = new URLSearchParams();
@@ -23,7 +23,7 @@ export function link(view, changes = {}, keep = ["benchmark", "show"]) {
   return query ? `#${view}?${query}` : `#${view}`;
 }
 
-/** Change parameters of the view that is open, without a step in the browser's history. */
+/** Change parameters of the current view without a new entry in the browser history. */
 export function amend(changes) {
   const { view, params } = readAddress();
   history.replaceState(null, "", link(view, changes, [...params.keys()]));

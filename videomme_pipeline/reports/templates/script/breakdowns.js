@@ -1,10 +1,26 @@
-// Where it is strong and weak: every marginal as dots with intervals beside their numbers and
-// n, two marginals crossed, a heat map, and what subtitles and more frames bring.
+// Scores by facet: dots with intervals, numbers and n; two facets crossed; a heat map; the effect
+// of subtitles and of the number of frames.
 
 import { go, link } from "./address.js";
 import { h, select } from "./dom.js";
-import { count, interval, known, NONE, percent, plural, points, probability } from "./format.js";
-import { bestBaseline, mainInterval, mainScore, referenceValues } from "./leaderboard.js";
+import {
+  count,
+  interval,
+  known,
+  NONE,
+  percent,
+  plural,
+  points,
+  probability,
+  scoreText,
+} from "./format.js";
+import {
+  bestBaseline,
+  mainInterval,
+  mainScore,
+  mainScoreText,
+  referenceValues,
+} from "./leaderboard.js";
 import {
   axisHead,
   differenceAxis,
@@ -13,6 +29,7 @@ import {
   MAX_SHOWN,
   NARROW_AXIS,
   referenceKey,
+  sameNumbersBelow,
   seriesKey,
   UNIT_AXIS,
 } from "./marks.js";
@@ -70,7 +87,7 @@ export function breakdownsView({ benchmark, params }) {
     h(
       "p",
       { class: "soft" },
-      "All cells as one table: ",
+      "All breakdowns as one table: ",
       parquetButton(benchmark, "breakdowns"),
       ".",
     ),
@@ -86,7 +103,7 @@ function jumpTo(section) {
   section.focus({ preventScroll: true });
 }
 
-/** Where the first evaluation lies below its own average by more than the interval of the part. */
+/** Facet values where the whole interval of `evaluation` is below its average. */
 function weakSpots(benchmark, evaluation) {
   const cells = benchmark.breakdowns
     .flatMap((breakdown) =>
@@ -103,7 +120,7 @@ function weakSpots(benchmark, evaluation) {
   const byChance = Math.max(1, Math.round(0.025 * cells.length));
   const place = ({ breakdown, row, cell }) => [
     questionsOf(breakdown, row, evaluation, row.value),
-    ` (${breakdown.title.toLowerCase()}, ${percent(cell.value)})`,
+    ` (${breakdown.title.toLowerCase()}, ${scoreText(breakdown.measure, cell.value)})`,
   ];
   return [
     h(
@@ -119,18 +136,19 @@ function weakSpots(benchmark, evaluation) {
           ]
         : [
             h("strong", {}, evaluation.name),
-            ` has no part that lies clearly below its average of ${percent(mainScore(evaluation))}.`,
+            ` has no subset clearly below its average of ${mainScoreText(evaluation)}.`,
           ],
     ),
     h(
       "li",
       { class: "soft" },
-      `A part is weak when its whole 95 % interval lies below the average. Of the ${plural(cells.length, "part")} of two videos or more, about ${count(byChance)} would by chance.`,
+      `A subset is weak if its whole 95% CI is below the average. Of the ${plural(cells.length, "subset")} `,
+      `with two or more videos, about ${count(byChance)} would be weak by chance.`,
     ),
   ];
 }
 
-/** The way from a row of a breakdown to its questions; the wrong ones of `evaluation`, if named. */
+/** Link from a breakdown row to its questions, or to the wrong answers of `evaluation`. */
 function questionsOf(breakdown, row, evaluation, text) {
   const value = breakdown.key === "level" ? row.value.replace("Level ", "") : row.value;
   const changes = evaluation
@@ -139,7 +157,7 @@ function questionsOf(breakdown, row, evaluation, text) {
   return h("a", { href: link("questions", changes) }, text);
 }
 
-/** The evaluations that charts and the question table show: chosen in the address, or the best. */
+/** The evaluations to show: those chosen in the URL, or the best. */
 export function shownEvaluations(benchmark, params) {
   const wanted = params.get("show")?.split(",") ?? [];
   const chosen = benchmark.evaluations.filter((item) => wanted.includes(item.name));
@@ -148,8 +166,8 @@ export function shownEvaluations(benchmark, params) {
     mainScore,
     true,
   );
-  const held = chosen.length ? chosen : fallback.length ? fallback : benchmark.evaluations;
-  return held.slice(0, chosen.length ? MAX_SHOWN : 4);
+  const shown = chosen.length ? chosen : fallback.length ? fallback : benchmark.evaluations;
+  return shown.slice(0, chosen.length ? MAX_SHOWN : 4);
 }
 
 export function seriesPicker(benchmark, params, view, shown = shownEvaluations(benchmark, params)) {
@@ -185,17 +203,17 @@ export function seriesPicker(benchmark, params, view, shown = shownEvaluations(b
       control.checked = series >= 0;
       return h("label", {}, control, series >= 0 ? seriesKey(series) : null, item.name);
     }),
-    view === "breakdowns" ? guessingKeys(benchmark) : null,
+    view === "breakdowns" ? chanceKeys(benchmark) : null,
   );
 }
 
-/** What guessing gets on average: the dashed line of a chart of `measure`. */
-const guessing = (benchmark, measure) =>
+/** Expected score of random guessing: the dashed line in charts of `measure`. */
+export const chanceOf = (benchmark, measure) =>
   measure === "accuracy" ? benchmark.chance : benchmark.chance_group_score;
 
-function guessingKeys(benchmark) {
+function chanceKeys(benchmark) {
   const measures = [...new Set(benchmark.breakdowns.map((item) => item.measure))].filter(
-    (measure) => known(guessing(benchmark, measure)),
+    (measure) => known(chanceOf(benchmark, measure)),
   );
   const blind = bestBaseline(benchmark);
   return [
@@ -204,7 +222,7 @@ function guessingKeys(benchmark) {
         "span",
         { class: "key" },
         referenceKey("chance"),
-        `guessing ${percent(guessing(benchmark, measure))}`,
+        `chance ${scoreText(measure, chanceOf(benchmark, measure))}`,
       ),
     ),
     blind &&
@@ -212,20 +230,21 @@ function guessingKeys(benchmark) {
         "span",
         { class: "key" },
         referenceKey("blind"),
-        `best baseline, ${blind.name}, in the same row`,
+        `best baseline (${blind.name}) on the same questions`,
       ),
   ];
 }
 
 function breakdownSection(benchmark, breakdown, shown, order) {
+  const measure = breakdown.measure === "accuracy" ? "Accuracy" : "Group score";
   const rows = orderRows(breakdown.rows, shown, order);
   const blind = bestBaseline(benchmark);
   const references = (row) => [
-    { value: guessing(benchmark, breakdown.measure), class: "chance" },
+    { value: chanceOf(benchmark, breakdown.measure), class: "chance" },
     { value: blind && row.cells[blind.index]?.value, class: "blind" },
   ];
   const table = dataTable({
-    label: `${breakdown.measure === "accuracy" ? "Accuracy" : "Group score"} by ${breakdown.title.toLowerCase()}, with 95 % intervals clustered by video`,
+    label: `${measure} by ${breakdown.title.toLowerCase()}, with 95% CIs clustered by video`,
     step: Infinity,
     columns: [
       {
@@ -309,18 +328,18 @@ function trackSections(benchmark, shown) {
   return breakdownPart(
     "Subtitles",
     pairs.map((pair) => {
-      const [held, without] = [
+      const [subtitled, without] = [
         benchmark.evaluations[pair.with],
         benchmark.evaluations[pair.without],
       ];
       const table = differenceTable({
-        label: `${held.name} minus ${without.name}, points of accuracy, paired by question`,
+        label: `${subtitled.name} minus ${without.name} in points of accuracy, paired by question`,
         rows: pair.rows,
         scale: differenceAxis(pair.rows),
       });
       return [
         heading(
-          `What subtitles bring: ${without.model}, ${without.sampling}`,
+          `Effect of subtitles: ${without.model}, ${without.sampling}`,
           csvButton(`subtitles-${without.name}`, table),
         ),
         table.element,
@@ -329,10 +348,14 @@ function trackSections(benchmark, shown) {
   );
 }
 
-/** Differences {by, value, n, difference, low, high, p?, significant?} as a table with a plot. */
+/** Table with plots of rows {by, value, n, difference, low, high, p?, significant?}. */
 export function differenceTable({ label, rows, scale, marked = false, step = Infinity }) {
   const direction = (row) =>
-    !known(row.low) || !isReal(row, marked) ? "even" : row.difference > 0 ? "better" : "worse";
+    !known(row.low) || !isSignificant(row, marked)
+      ? "even"
+      : row.difference > 0
+        ? "better"
+        : "worse";
   return dataTable({
     label,
     step,
@@ -373,11 +396,11 @@ export function differenceTable({ label, rows, scale, marked = false, step = Inf
         value: (row) => row.difference,
         cell: (row) => h("span", { class: direction(row) }, points(row.difference)),
       },
-      { key: "interval", title: "95 % interval", number: true, cell: pointsInterval },
+      { key: "interval", title: "95% CI", number: true, cell: pointsInterval },
       { key: "n", title: "n", number: true, value: (row) => row.n, cell: (row) => count(row.n) },
       rows.some((row) => known(row.p)) && {
         key: "p",
-        title: marked ? "p, adjusted" : "p",
+        title: marked ? "Adjusted p" : "p",
         number: true,
         value: (row) => row.p,
         cell: (row) => probability(row.p),
@@ -385,13 +408,13 @@ export function differenceTable({ label, rows, scale, marked = false, step = Inf
       marked && {
         key: "mark",
         title: "After Benjamini–Hochberg",
-        value: (row) => (row.significant ? "real" : ""),
+        value: (row) => (row.significant ? "significant" : ""),
         cell: (row) =>
           !known(row.significant)
             ? ""
             : row.significant
-              ? h("strong", { class: "nowrap" }, "● real")
-              : h("span", { class: "soft nowrap" }, "○ could be chance"),
+              ? h("strong", { class: "nowrap" }, "● significant")
+              : h("span", { class: "soft nowrap" }, "○ not significant"),
       },
     ].filter(Boolean),
   });
@@ -401,13 +424,13 @@ const points0 = (value) => points(value).replace(/\.0$/, "");
 export const pointsInterval = (row) =>
   known(row.low) ? `${points(row.low)} to ${points(row.high)}` : NONE;
 
-export function isReal(row, marked = false) {
+export function isSignificant(row, marked = false) {
   return marked && known(row.significant)
     ? row.significant
     : known(row.low) && (row.low > 0 || row.high < 0);
 }
 
-/** Accuracy against the number of frames, where one model was asked with several samplings. */
+/** Score by number of frames, for models evaluated with several samplings. */
 function framesSection(benchmark) {
   const families = new Map();
   for (const item of benchmark.evaluations) {
@@ -424,7 +447,7 @@ function framesSection(benchmark) {
   const x = (frames) => 0.05 + (0.9 * (Math.log2(frames) - first)) / (last - first);
   const title = (items) => `${items[0].model} ${items[0].subtitles ? "with" : "without"} subtitles`;
   const table = dataTable({
-    label: "Score against frames per question",
+    label: "Score by frames per question",
     step: Infinity,
     rows: lines.flatMap((items, series) =>
       items.map((item) => ({ item, series, title: title(items) })),
@@ -453,7 +476,7 @@ function framesSection(benchmark) {
       },
       {
         key: "interval",
-        title: "95 % interval",
+        title: "95% CI",
         number: true,
         cell: (row) => interval(...mainInterval(row.item).slice(1)),
       },
@@ -462,9 +485,9 @@ function framesSection(benchmark) {
   return breakdownPart(
     "Frames",
     heading("Number of frames", csvButton("frames", table)),
-    h("p", { class: "soft" }, "Score against frames per question, on a doubling scale."),
+    h("p", { class: "soft" }, "Score by frames per question, on a logarithmic scale."),
     lineChart({
-      label: `Score against frames for ${lines.map(title).join(", ")}; the same numbers are in the table below`,
+      label: sameNumbersBelow(`Score by number of frames for ${lines.map(title).join(", ")}`),
       scale: UNIT_AXIS,
       ticks: sizes.map((size) => ({ x: x(size), text: String(size) })),
       references: referenceValues(benchmark),
@@ -491,7 +514,7 @@ function crossedSection(benchmark, params, shown) {
   const find = (first, second) =>
     chosen.rows.find((row) => row.first === first && row.second === second);
   const table = dataTable({
-    label: `Accuracy by ${chosen.title.toLowerCase()}; under each plot n and the scores`,
+    label: `Accuracy by ${chosen.title.toLowerCase()}; n and the scores are below each plot`,
     step: Infinity,
     columns: [
       { key: "value", title: chosen.second_title, class: "name", value: (row) => row.value },
@@ -502,21 +525,25 @@ function crossedSection(benchmark, params, shown) {
         head: () => axisHead(scale),
         value: (row) => find(first, row.value)?.cells[shown[0]?.index]?.value,
         cell: (row) => {
-          const held = find(first, row.value);
-          if (!held) return NONE;
+          const crossing = find(first, row.value);
+          if (!crossing) return NONE;
           return [
             intervalPlot(
-              shown.map((item, series) => cellMark(held.cells[item.index], series)),
+              shown.map((item, series) => cellMark(crossing.cells[item.index], series)),
               scale,
               references,
             ),
             h(
               "small",
               { class: "under-plot" },
-              `n ${count(sizeOf(held))}: `,
+              `n ${count(sizeOf(crossing))}: `,
               shown.map((item, index) => [
                 index ? " / " : "",
-                h("span", { class: `series-${index}` }, percent(held.cells[item.index]?.value, 0)),
+                h(
+                  "span",
+                  { class: `series-${index}` },
+                  percent(crossing.cells[item.index]?.value, 0),
+                ),
               ]),
             ),
           ];
@@ -526,20 +553,20 @@ function crossedSection(benchmark, params, shown) {
     rows: values.map((value) => ({ value })),
   });
   const control = select(
-    "Crossed",
+    "Facets",
     benchmark.crossed.map((item) => [item.key, item.title]),
     chosen.key,
     (key) => go(link("breakdowns", { cross: key }, ["benchmark", "show", "order"])),
   );
   return breakdownPart(
-    "Two at a time",
-    heading("Two at a time", csvButton(chosen.key, table)),
+    "Two facets crossed",
+    heading("Two facets crossed", csvButton(chosen.key, table)),
     h("div", { class: "controls" }, control),
     table.element,
   );
 }
 
-/** Sub-category (v1) or third head (v2) × evaluation. */
+/** Sub-category (Video-MME) or third head (Video-MME-v2) × evaluation. */
 function heatSection(benchmark) {
   const finest =
     benchmark.breakdowns.find((item) => item.key === "sub_category") ??

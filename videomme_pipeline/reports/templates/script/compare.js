@@ -1,7 +1,7 @@
-// Two evaluations against each other, question by question: B minus A.
+// Two evaluations compared question by question: B minus A.
 
 import { go, link } from "./address.js";
-import { differenceTable, isReal, pointsInterval } from "./breakdowns.js";
+import { differenceTable, isSignificant, pointsInterval } from "./breakdowns.js";
 import { outcomeMark } from "./data.js";
 import { h, select } from "./dom.js";
 import { count, known, NONE, percent, plural, points, probability } from "./format.js";
@@ -16,7 +16,7 @@ export function compareView({ benchmark, params, details }) {
       h(
         "p",
         { class: "notice" },
-        "There is one evaluation so far. A second one of the same benchmark can be compared with it.",
+        "There is only one evaluation. Run a second one of the same benchmark to compare them.",
       ),
     ];
   const { a, b } = chosenPair(benchmark, params);
@@ -25,8 +25,8 @@ export function compareView({ benchmark, params, details }) {
   const controls = h(
     "div",
     { class: "controls" },
-    select("A, before", options, a.name, (name) => turn({ a: name })),
-    select("B, after", options, b.name, (name) => turn({ b: name })),
+    select("A (before)", options, a.name, (name) => turn({ a: name })),
+    select("B (after)", options, b.name, (name) => turn({ b: name })),
     h("button", { type: "button", onclick: () => turn({ a: b.name, b: a.name }) }, "Swap A and B"),
   );
   if (a.index === b.index)
@@ -50,7 +50,7 @@ export function compareView({ benchmark, params, details }) {
   );
   return [
     controls,
-    ...verdictOf(benchmark, a, b),
+    ...conclusion(benchmark, a, b),
     ...specificationSection(a, b),
     ...flips,
     ...differenceSection(benchmark, a, b),
@@ -68,12 +68,12 @@ function chosenPair(benchmark, params) {
   return { a: named(params.get("a")) ?? fallback[1], b: named(params.get("b")) ?? fallback[0] };
 }
 
-/** The comparison of evaluations `from` and `to`, turned so that it is `to` minus `from`. */
+/** The comparison `to` minus `from`, or undefined if the page does not have this pair. */
 export function comparisonOf(benchmark, to, from) {
-  const held = benchmark.comparisons.find(
+  const found = benchmark.comparisons.find(
     (item) => (item.a === from && item.b === to) || (item.a === to && item.b === from),
   );
-  if (!held || (held.a === from && held.b === to)) return held;
+  if (!found || (found.a === from && found.b === to)) return found;
   const turn = (row) => ({
     ...row,
     difference: negative(row.difference),
@@ -81,27 +81,27 @@ export function comparisonOf(benchmark, to, from) {
     high: negative(row.low),
   });
   return {
-    ...held,
+    ...found,
     a: from,
     b: to,
-    overall: turn(held.overall),
-    marginals: held.marginals.map(turn),
+    overall: turn(found.overall),
+    marginals: found.marginals.map(turn),
   };
 }
 
 const negative = (value) => (known(value) ? -value : value);
 
-/** Which of the two is better, and whether that is real. */
-function verdictOf(benchmark, a, b) {
+/** Sentences that say which evaluation is better, and whether the difference is significant. */
+function conclusion(benchmark, a, b) {
   const comparison = comparisonOf(benchmark, b.index, a.index);
   if (!comparison) {
     return [
       h(
         "p",
         { class: "notice" },
-        "This pair is not worked out in this page, which holds the pairs with the best evaluation. ",
+        "This page compares only pairs with the best evaluation. For this pair, run ",
         h("code", {}, `videomme compare ${b.name} ${a.name}`),
-        " does it. The questions where they differ are below.",
+        ". The questions that differ are listed below.",
       ),
     ];
   }
@@ -114,9 +114,9 @@ function verdictOf(benchmark, a, b) {
       h(
         "li",
         { class: "soft" },
-        `${percent(comparison.flip_rate)} % of the answers changed`,
+        `${percent(comparison.flip_rate)}% of the answers changed`,
         comparison.failed
-          ? `; ${plural(comparison.failed, "question")} without an answer on one side ${comparison.failed === 1 ? "is" : "are"} left out`
+          ? `; without ${plural(comparison.failed, "question")} that failed in A or B`
           : "",
         ".",
       ),
@@ -124,57 +124,62 @@ function verdictOf(benchmark, a, b) {
   ];
 }
 
-/** "x is better by 9.7 points …", or that no difference is shown. */
+/** "x is better by 9.7 points …" or "No significant difference …". */
 function differenceSentence(overall, better) {
-  const start = isReal(overall, true)
+  const start = isSignificant(overall, true)
     ? [
         h("strong", {}, better),
         ` is better by ${points(Math.abs(overall.difference)).replace("+", "")} points`,
       ]
-    : [h("strong", {}, "No real difference is shown"), `: ${points(overall.difference)} points`];
+    : [h("strong", {}, "No significant difference"), `: ${points(overall.difference)} points`];
   return [
     start,
-    ` of ${overall.by.toLowerCase()} (95 % interval ${pointsInterval(overall)}, p ${probability(overall.p)}, ${plural(overall.n, overall.by === "Accuracy" ? "question" : "group")} that both answered).`,
+    ` of ${overall.by.toLowerCase()} (95% CI ${pointsInterval(overall)}, p ${probability(overall.p)}, `,
+    `${plural(overall.n, overall.by === "Accuracy" ? "question" : "group")} answered by both).`,
   ];
 }
 
-/** The paired difference of every part; those that are real come first. */
+/** The paired difference of every subset, by p-value. */
 function differenceSection(benchmark, a, b) {
   const comparison = comparisonOf(benchmark, b.index, a.index);
   if (!comparison) return [];
   const { overall } = comparison;
   const marginals = ordered(comparison.marginals, (row) => row.p, false);
-  const real = marginals.filter((row) => row.significant).length;
+  const significant = marginals.filter((row) => row.significant).length;
   const table = differenceTable({
-    label: `${b.name} minus ${a.name} in points, paired and clustered by video. ${real ? plural(real, "part is", "parts are") : "No part is"} real after Benjamini–Hochberg over ${count(marginals.length)}`,
+    label:
+      `${b.name} minus ${a.name} in points, paired and clustered by video. ` +
+      `${significant ? plural(significant, "subset is", "subsets are") : "No subset is"} ` +
+      `significant after Benjamini–Hochberg over ${count(marginals.length)}`,
     rows: [overall, ...marginals],
     scale: differenceAxis([overall, ...marginals]),
     marked: true,
     step: 15,
   });
   return [
-    heading("Where they differ", csvButton(`compare-${a.name}-${b.name}`, table)),
+    heading("Difference by subset", csvButton(`compare-${a.name}-${b.name}`, table)),
     table.element,
   ];
 }
 
-/** What differs in the specification, value by value. */
+/** Settings that differ between A and B. */
 function specificationSection(a, b) {
   const all = [...new Set([...Object.keys(a.spec), ...Object.keys(b.spec)])];
   const differs = (path) => JSON.stringify(a.spec[path]) !== JSON.stringify(b.spec[path]);
-  const hasParts = (path) => all.some((other) => other.startsWith(`${path}.`)); // nothing here, several values there
+  // A setting can be one value in A and several in B.
+  const hasParts = (path) => all.some((other) => other.startsWith(`${path}.`));
   const paths = all.filter((path) => differs(path) && !hasParts(path));
   const text = (value) =>
     value === undefined ? NONE : typeof value === "string" ? value : JSON.stringify(value);
   const body = paths.length
     ? dataTable({
-        label: "Values that are not the same",
+        label: "Settings that differ",
         step: Infinity,
         rows: paths.map((path) => ({ path })),
         columns: [
           {
             key: "path",
-            title: "Value",
+            title: "Setting",
             class: "name",
             value: (row) => row.path,
             cell: (row) => h("code", {}, row.path),
@@ -183,21 +188,21 @@ function specificationSection(a, b) {
           { key: "b", title: b.name, value: (row) => text(b.spec[row.path]) },
         ],
       }).element
-    : h("p", {}, "Nothing: the two were made with the same values.");
-  return [h("h2", {}, "What differs in the specification"), body];
+    : h("p", {}, "None: both evaluations have the same settings.");
+  return [h("h2", {}, "Settings that differ"), body];
 }
 
 const FLIPS = [
-  ["lost", "Right before, not right now"],
-  ["won", "Not right before, right now"],
-  ["other", "Wrong in another way"],
-  ["failed", "Never answered on one side"],
+  ["lost", "Correct before, not after"],
+  ["won", "Correct after, not before"],
+  ["other", "Not correct in either, but different"],
+  ["failed", "Failed on one side"],
   ["all", "All that differ"],
 ];
 
 /**
- * The questions that fared otherwise, side by side. `sides` says how to get at both: before(row)
- * and after(row) are answers, beforeText(row) and afterText(row) what was said.
+ * Questions with different outcomes, side by side. `sides` has the answers, before(row) and
+ * after(row), and the responses, beforeText(row) and afterText(row).
  */
 export function flipSections(benchmark, details, sides, wanted, onchange) {
   const rows = questionRows(benchmark, details)
@@ -240,7 +245,7 @@ export function flipSections(benchmark, details, sides, wanted, onchange) {
         cell: (row) =>
           h("span", { class: "clip", dir: "auto" }, details.questions[row.index].question),
       },
-      { key: "answer", title: "Right", value: (row) => row.answer },
+      { key: "answer", title: "Answer", value: (row) => row.answer },
       {
         key: "flip",
         title: "Change",
@@ -275,7 +280,7 @@ export function flipSections(benchmark, details, sides, wanted, onchange) {
   if (!tally.all)
     return [
       h("h2", {}, "Questions that differ"),
-      h("p", {}, "None: every question was answered with the same letter."),
+      h("p", {}, "None: both have the same letter for every question."),
     ];
   return [
     heading("Questions that differ", csvButton("flips", table)),
@@ -284,7 +289,7 @@ export function flipSections(benchmark, details, sides, wanted, onchange) {
   ];
 }
 
-/** How a question changed; null when it fared the same and was read the same. */
+/** How a question changed, or null if both outcome and letter are the same. */
 function flipOf(before, after) {
   if (!before.length || !after.length) return null;
   const failed = (answers) => answers.some((answer) => answer.name === "failed");
@@ -297,7 +302,7 @@ function flipOf(before, after) {
   return text(before) === text(after) ? null : "other";
 }
 
-/** The beginning of what was said; `text` is an answer of the details, or its text alone. */
+/** The beginning of a response; `text` is an answer of the details, or a text. */
 function excerpt(text) {
   if (!text) return null;
   const whole = typeof text === "string" || text.parts ? text : (text.raw ?? text.error);
@@ -306,5 +311,5 @@ function excerpt(text) {
     typeof whole === "string" ? whole : whole.parts.map((part) => part.text ?? " … ").join("");
   return start.trim().length > 2
     ? h("span", { class: "clip soft", dir: "auto" }, start.slice(0, 240))
-    : null; // the letter alone stands there already
+    : null; // the outcome already shows a response that is a letter
 }

@@ -1,5 +1,5 @@
-// The data that travels inside the page: gzip in base64, in two parts. The summary holds all
-// numbers and opens the page; the details hold all texts and follow right after it.
+// The data inside the page: gzip in base64, in two parts. The summary has all numbers and is read
+// first; the details have all texts.
 
 import { h } from "./dom.js";
 
@@ -20,7 +20,7 @@ export async function unpack(id) {
   return new Response(stream).json();
 }
 
-/** One answer cell, "cB" or "cB iA" when asked more than once, as [{outcome, letter}]. */
+/** One answer cell, "cB", or "cB iA" for repeats, as [{name, sign, letter}]. */
 export function readAnswers(cell) {
   if (!cell) return [];
   return cell.split(" ").map((item) => ({ ...OUTCOMES[item[0]], letter: item.slice(1) }));
@@ -36,7 +36,7 @@ export function outcomeMark(answer) {
   );
 }
 
-/** The columns a benchmark's questions have, in order, with their titles. */
+/** The facets of questions, in order, with their titles. */
 const FACETS = [
   ["duration", "Duration"],
   ["domain", "Domain"],
@@ -52,7 +52,7 @@ export function facetsOf(benchmark) {
   return FACETS.filter(([key]) => benchmark.questions[key]);
 }
 
-/** The texts by question in the order of the summary; they travel by video, which packs well. */
+/** The texts by question, in the order of the summary. The page stores them by video. */
 export function arrange(details, benchmarks) {
   const arranged = {};
   for (const { name, questions } of benchmarks) {
@@ -61,9 +61,9 @@ export function arrange(details, benchmarks) {
     arranged[name] = {
       questions: questions.id.map((id, index) => videos[questions.video[index]].questions[id]),
       inputs: Object.fromEntries(
-        Object.entries(videos).map(([video, held]) => [video, held.inputs]),
+        Object.entries(videos).map(([video, texts]) => [video, texts.inputs]),
       ),
-      nights: details[name].nights,
+      runs: details[name].runs,
     };
   }
   return arranged;

@@ -1,10 +1,10 @@
-// Elements. Text becomes text nodes and nothing else: no string is ever parsed as markup,
-// so whatever a model says is shown, never run.
+// Elements. Strings become text nodes and are never parsed as markup, so the text of a model is
+// shown and never run.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "g", "line", "circle", "path", "polyline", "text", "rect"]);
 
-/** An element: `h("td", {class: "number", onclick: f}, "text", child, [children])`. */
+/** Create an element: `h("td", {class: "number", onclick: f}, "text", child, [children])`. */
 export function h(tag, attributes = {}, ...children) {
   const element = SVG_TAGS.has(tag)
     ? document.createElementNS(SVG, tag)
@@ -27,7 +27,7 @@ export function append(element, children) {
   return element;
 }
 
-/** Tell people who do not see the page what has changed. */
+/** Announce a change to screen readers. */
 export function announce(text) {
   document.getElementById("announcer").textContent = text;
 }

@@ -1,4 +1,4 @@
-// Numbers and times as text. A missing value is an en dash, never a zero.
+// Numbers and times as text. A missing value is shown as an en dash.
 
 export const NONE = "–";
 const numbers = new Intl.NumberFormat("en");
@@ -11,11 +11,14 @@ export const known = (value) => value !== null && value !== undefined;
 export const count = (value) => (known(value) ? numbers.format(value) : NONE);
 export const compact = (value) => (known(value) ? shortNumbers.format(value) : NONE);
 export const percent = (value, digits = 1) => (known(value) ? (100 * value).toFixed(digits) : NONE);
+/** A score with its unit: accuracy as "63.9%", group score as "41.2". */
+export const scoreText = (measure, value) =>
+  known(value) && measure === "accuracy" ? `${percent(value)}%` : percent(value);
 export const dollars = (value) => (known(value) ? `$${value.toFixed(value < 1 ? 4 : 2)}` : NONE);
 export const seconds = (value) =>
   !known(value) ? NONE : value < 0.005 ? "< 0.01 s" : `${value.toFixed(value < 10 ? 2 : 1)} s`;
 export const interval = (low, high) =>
-  known(low) && known(high) ? `${percent(low)} to ${percent(high)}` : NONE;
+  known(low) && known(high) ? `${percent(low)}–${percent(high)}` : NONE;
 
 /** A difference in percentage points, with its sign: "+2.3". */
 export function points(value) {
@@ -38,15 +41,9 @@ export function clock(value) {
   return `${minutes}:${rest < 10 ? "0" : ""}${rest.toFixed(1)}`;
 }
 
+/** The UTC date of an ISO time: "2026-11-20". */
 export function day(iso) {
-  return iso
-    ? new Date(iso).toLocaleDateString("en-GB", {
-        day: "numeric",
-        month: "short",
-        year: "numeric",
-        timeZone: "UTC",
-      })
-    : NONE;
+  return iso ? new Date(iso).toISOString().slice(0, 10) : NONE;
 }
 
 export function plural(number, one, many = `${one}s`) {

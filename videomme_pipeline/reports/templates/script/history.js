@@ -1,61 +1,63 @@
-// The same evaluation asked again, night by night, and what changed in the last night.
+// Nightly runs of the same evaluation, and what changed in the last one.
 
 import { go, link } from "./address.js";
-import { isReal, pointsInterval, seriesPicker, shownEvaluations } from "./breakdowns.js";
+import { isSignificant, pointsInterval, seriesPicker, shownEvaluations } from "./breakdowns.js";
 import { flipSections } from "./compare.js";
 import { readAnswers } from "./data.js";
 import { h, select } from "./dom.js";
 import { count, day, interval, known, percent, plural, points } from "./format.js";
 import { mainScore } from "./leaderboard.js";
-import { axis, lineChart, MAX_SHOWN } from "./marks.js";
+import { axis, lineChart, MAX_SHOWN, sameNumbersBelow } from "./marks.js";
 import { csvButton, dataTable, heading, ordered } from "./tables.js";
 
 const DOUBTFUL_SHARE = 0.01;
 
 export function historyView({ benchmark, params, details }) {
-  const observed = benchmark.evaluations.filter((item) =>
-    benchmark.history.some((night) => night.evaluation === item.index),
+  const tracked = benchmark.evaluations.filter((item) =>
+    benchmark.history.some((run) => run.evaluation === item.index),
   );
   const chosen = params.has("show")
-    ? shownEvaluations(benchmark, params).filter((item) => observed.includes(item))
+    ? shownEvaluations(benchmark, params).filter((item) => tracked.includes(item))
     : [];
-  const held = chosen.length ? chosen : ordered(observed, mainScore, true).slice(0, MAX_SHOWN);
-  const nights = benchmark.history.filter((night) =>
-    held.some((item) => item.index === night.evaluation),
+  const observed = chosen.length ? chosen : ordered(tracked, mainScore, true).slice(0, MAX_SHOWN);
+  const runs = benchmark.history.filter((run) =>
+    observed.some((item) => item.index === run.evaluation),
   );
-  const times = [...new Set(nights.map((night) => night.date))].toSorted();
+  const times = [...new Set(runs.map((run) => run.date))].toSorted();
   const [first, last] = [Date.parse(times[0]), Date.parse(times.at(-1))];
   const x = (date) =>
     last === first ? 0.5 : 0.04 + (0.92 * (Date.parse(date) - first)) / (last - first);
   const stride = Math.max(1, Math.ceil(times.length / 6));
-  const point = (night) => ({
-    x: x(night.date),
-    value: night.value,
-    low: night.low,
-    high: night.high,
-    alarm: alarmOf(night),
-    doubtful: night.failed > DOUBTFUL_SHARE * night.n,
+  const point = (run) => ({
+    x: x(run.date),
+    value: run.value,
+    low: run.low,
+    high: run.high,
+    alarm: alarmOf(run),
+    doubtful: run.failed > DOUBTFUL_SHARE * run.n,
   });
-  const table = nightsTable(benchmark, nights);
+  const table = runsTable(benchmark, runs);
   return [
     h(
       "ul",
       { class: "lead" },
-      held.map((item) => h("li", {}, lastNightSentence(benchmark, item))),
+      observed.map((item) => h("li", {}, lastRunSentence(benchmark, item))),
     ),
-    seriesPicker({ ...benchmark, evaluations: observed }, params, "history", held),
-    heading("Score by night"),
+    seriesPicker({ ...benchmark, evaluations: tracked }, params, "history", observed),
+    heading("Score by nightly run"),
     lineChart({
-      label: `Score by night for ${held.map((item) => item.name).join(", ")}; the same numbers are in the table below`,
-      scale: historyAxis(nights),
+      label: sameNumbersBelow(
+        `Score by nightly run for ${observed.map((item) => item.name).join(", ")}`,
+      ),
+      scale: historyAxis(runs),
       ticks: times
         .filter((_, index) => index % stride === 0)
-        .map((date) => ({ x: x(date), text: day(date).replace(/ \d{4}$/, "") })),
-      lines: held.map((item, series) => ({
+        .map((date) => ({ x: x(date), text: day(date) })),
+      lines: observed.map((item, series) => ({
         series,
         points: ordered(
-          nights.filter((night) => night.evaluation === item.index && known(night.value)),
-          (night) => night.date,
+          runs.filter((run) => run.evaluation === item.index && known(run.value)),
+          (run) => run.date,
           false,
         ).map(point),
       })),
@@ -63,22 +65,23 @@ export function historyView({ benchmark, params, details }) {
     h(
       "p",
       { class: "soft" },
-      "Lines up and down: 95 % intervals. A ring: a check did not hold that night, bold for an error, dashed for a warning. A hollow mark: more than one question in a hundred was never answered; they count as wrong here.",
+      "Vertical lines are 95% CIs. A ring marks a failed check: solid for an error, dashed for a ",
+      "warning. A hollow mark means that more than 1% of the questions failed; they count as wrong.",
     ),
-    heading("Nights", csvButton("history", table)),
+    heading("Nightly runs", csvButton("history", table)),
     table.element,
-    ...lastNightSections(benchmark, details, held, params),
+    ...lastRunSections(benchmark, details, observed, params),
   ];
 }
 
-function nightsTable(benchmark, nights) {
+function runsTable(benchmark, runs) {
   return dataTable({
-    label: "Every observation",
+    label: "All nightly runs",
     sort: "-date",
     columns: [
       {
         key: "date",
-        title: "Night",
+        title: "Date",
         class: "nowrap",
         value: (row) => row.date,
         cell: (row) => day(row.date),
@@ -97,44 +100,44 @@ function nightsTable(benchmark, nights) {
       },
       {
         key: "change",
-        title: "Since the night before",
+        title: "Change",
         number: true,
         value: (row) => row.change,
         cell: (row) => points(row.change),
       },
       {
         key: "interval",
-        title: "95 % interval",
+        title: "95% CI",
         number: true,
         cell: (row) => interval(row.low, row.high),
       },
       { key: "n", title: "n", number: true, value: (row) => row.n, cell: (row) => count(row.n) },
       {
         key: "failed",
-        title: "Never answered",
+        title: "Failed",
         number: true,
         value: (row) => row.failed,
         cell: (row) => count(row.failed),
       },
       {
         key: "findings",
-        title: "What did not hold",
+        title: "Failed checks",
         class: "text",
-        value: (row) => row.findings?.map((item) => item.summary).join("; ") ?? "not judged",
+        value: (row) => row.findings?.map((item) => item.summary).join("; ") ?? "not assessed",
         cell: findingsCell,
       },
     ],
-    rows: withChange(nights),
+    rows: withChange(runs),
   });
 }
 
-function findingsCell(night) {
-  if (!night.findings) return h("span", { class: "soft" }, "not judged");
-  if (!night.findings.length) return h("span", { class: "soft" }, "nothing");
+function findingsCell(run) {
+  if (!run.findings) return h("span", { class: "soft" }, "not assessed");
+  if (!run.findings.length) return h("span", { class: "soft" }, "none");
   return h(
     "ul",
     { class: "findings" },
-    night.findings.map((item) =>
+    run.findings.map((item) =>
       h(
         "li",
         {},
@@ -152,51 +155,47 @@ function findingsCell(night) {
   );
 }
 
-/** The worst finding of a night: "error", "warn", or null. */
-function alarmOf(night) {
-  const severities = night.findings?.map((item) => item.severity) ?? [];
+/** The worst severity of the failed checks of a nightly run: "error", "warn" or null. */
+function alarmOf(run) {
+  const severities = run.findings?.map((item) => item.severity) ?? [];
   return severities.includes("error") ? "error" : severities.includes("warn") ? "warn" : null;
 }
 
-/** What the last night of an evaluation says beside the one before. */
-function lastNightSentence(benchmark, item) {
-  const night = benchmark.last_nights.find((one) => one.evaluation === item.index);
-  const before = night.before_date ? day(night.before_date) : "the ordinary scores";
-  const changed = night.before.filter(
-    (cell, index) => cell && night.after[index] && cell !== night.after[index],
+/** How the last nightly run of an evaluation compares with the one before it. */
+function lastRunSentence(benchmark, item) {
+  const run = benchmark.last_runs.find((one) => one.evaluation === item.index);
+  const before = run.before_date ? day(run.before_date) : "the scores of the evaluation";
+  const changed = run.before.filter(
+    (cell, index) => cell && run.after[index] && cell !== run.after[index],
   ).length;
-  const { overall } = night;
-  const start = [h("strong", {}, item.name), `, ${day(night.date)}, against ${before}: `];
-  if (!overall) return [start, "no question was answered in both."];
+  const { overall } = run;
+  const start = [h("strong", {}, item.name), `, ${day(run.date)}, against ${before}: `];
+  if (!overall) return [start, "no question was answered by both."];
   if (!changed)
     return [
       start,
-      `nothing changed, all ${plural(overall.n, overall.by === "Accuracy" ? "question was" : "group was", overall.by === "Accuracy" ? "questions were" : "groups were")} answered alike.`,
+      `no change in ${plural(overall.n, overall.by === "Accuracy" ? "question" : "group")}.`,
     ];
   return [
     start,
     `${points(overall.difference)} points (${pointsInterval(overall)}), `,
-    h(
-      "strong",
-      {},
-      isReal(overall, true) ? "more than chance explains" : "not more than chance explains",
-    ),
+    h("strong", {}, isSignificant(overall, true) ? "significant" : "not significant"),
     `; ${plural(changed, "answer")} changed.`,
   ];
 }
 
-/** The same for the first view, which leads here. */
-export function nightSentence(benchmark) {
+/** A sentence about the last nightly run, for the leaderboard. */
+export function nightlySentence(benchmark) {
   const last = benchmark.history
-    .map((night) => night.date)
+    .map((run) => run.date)
     .toSorted()
     .at(-1);
   if (!last) return null;
   const alarmed = benchmark.history
-    .filter((night) => night.date === last && alarmOf(night) === "error")
-    .map((night) => benchmark.evaluations[night.evaluation].name);
+    .filter((run) => run.date === last && alarmOf(run) === "error")
+    .map((run) => benchmark.evaluations[run.evaluation].name);
   return [
-    `Last night, ${day(last)}: `,
+    `Last nightly run, ${day(last)}: `,
     alarmed.length
       ? [h("strong", { class: "worse" }, "▲ alarm"), ` for ${alarmed.join(", ")}`]
       : "no alarm",
@@ -206,26 +205,26 @@ export function nightSentence(benchmark) {
   ];
 }
 
-/** The questions that fared otherwise in the last night, of one evaluation at a time. */
-function lastNightSections(benchmark, details, held, params) {
-  const nights = benchmark.last_nights.filter((night) =>
-    held.some((item) => item.index === night.evaluation),
+/** Questions with another outcome in the last nightly run of one evaluation. */
+function lastRunSections(benchmark, details, observed, params) {
+  const runs = benchmark.last_runs.filter((run) =>
+    observed.some((item) => item.index === run.evaluation),
   );
-  const names = nights.map((night) => benchmark.evaluations[night.evaluation].name);
-  const night = nights[Math.max(0, names.indexOf(params.get("of")))];
-  const { name } = benchmark.evaluations[night.evaluation];
-  const said = details?.nights?.[benchmark.last_nights.indexOf(night)] ?? {};
+  const names = runs.map((run) => benchmark.evaluations[run.evaluation].name);
+  const run = runs[Math.max(0, names.indexOf(params.get("of")))];
+  const { name } = benchmark.evaluations[run.evaluation];
+  const responses = details?.runs?.[benchmark.last_runs.indexOf(run)] ?? {};
   const turn = (changes) => go(link("history", { of: name, ...changes }));
   const sections = flipSections(
     benchmark,
     details,
     {
-      before: (row) => readAnswers(night.before[row.index]),
-      after: (row) => readAnswers(night.after[row.index]),
-      beforeTitle: night.before_date ? day(night.before_date) : "Ordinary scores",
-      afterTitle: day(night.date),
-      beforeText: (row) => said[row.id]?.[0],
-      afterText: (row) => said[row.id]?.[1],
+      before: (row) => readAnswers(run.before[row.index]),
+      after: (row) => readAnswers(run.after[row.index]),
+      beforeTitle: run.before_date ? day(run.before_date) : "Scores of the evaluation",
+      afterTitle: day(run.date),
+      beforeText: (row) => responses[row.id]?.[0],
+      afterText: (row) => responses[row.id]?.[1],
       show: name,
     },
     params.get("flips"),
@@ -237,7 +236,7 @@ function lastNightSections(benchmark, details, held, params) {
       "div",
       { class: "controls" },
       select(
-        "Last night of",
+        "Evaluation",
         names.map((one) => [one, one]),
         name,
         (one) => turn({ of: one }),
@@ -246,18 +245,18 @@ function lastNightSections(benchmark, details, held, params) {
   return [choice, ...sections];
 }
 
-function historyAxis(nights) {
-  const scored = nights.filter((night) => known(night.value));
-  const low = Math.min(...scored.map((night) => night.low ?? night.value));
-  const high = Math.max(...scored.map((night) => night.high ?? night.value));
+function historyAxis(runs) {
+  const scored = runs.filter((run) => known(run.value));
+  const low = Math.min(...scored.map((run) => run.low ?? run.value));
+  const high = Math.max(...scored.map((run) => run.high ?? run.value));
   return axis(Math.max(0, Math.floor(low * 20) / 20), Math.min(1, Math.ceil(high * 20) / 20));
 }
 
-function withChange(nights) {
+function withChange(runs) {
   const before = new Map();
-  return ordered(nights, (night) => night.date, false).map((night) => {
-    const last = before.get(night.evaluation);
-    before.set(night.evaluation, night.value);
-    return { ...night, change: known(last) && known(night.value) ? night.value - last : null };
+  return ordered(runs, (run) => run.date, false).map((run) => {
+    const last = before.get(run.evaluation);
+    before.set(run.evaluation, run.value);
+    return { ...run, change: known(last) && known(run.value) ? run.value - last : null };
   });
 }

@@ -2,7 +2,7 @@
 // results.
 
 import { amend, link } from "./address.js";
-import { isReal, pointsInterval } from "./breakdowns.js";
+import { isSignificant, pointsInterval } from "./breakdowns.js";
 import { comparisonOf } from "./compare.js";
 import { OUTCOMES } from "./data.js";
 import { checkbox, h, select } from "./dom.js";
@@ -17,9 +17,10 @@ import {
   percent,
   plural,
   points,
+  scoreText,
   seconds,
 } from "./format.js";
-import { nightSentence } from "./history.js";
+import { nightlySentence } from "./history.js";
 import { axisHead, intervalPlot, NARROW_AXIS, outcomeBar, referenceKey } from "./marks.js";
 import { searchWords } from "./questions.js";
 import { csvButton, dataTable, heading, ordered, parquetButton } from "./tables.js";
@@ -47,7 +48,7 @@ export function leaderboardView({ benchmark, params }) {
     h(
       "ul",
       { class: "lead" },
-      verdict(benchmark).map((sentence) => h("li", {}, sentence)),
+      summarySentences(benchmark).map((sentence) => h("li", {}, sentence)),
     ),
     heading(
       "Evaluations",
@@ -97,8 +98,8 @@ function leaderboardControls(benchmark, criteria, refresh) {
   );
 }
 
-/** The sentences that answer the reader's first questions. */
-function verdict(benchmark) {
+/** Sentences about the best evaluation, its lead and problems. */
+function summarySentences(benchmark) {
   const ranked = ordered(
     benchmark.evaluations.filter((item) => !item.baseline),
     mainScore,
@@ -109,41 +110,41 @@ function verdict(benchmark) {
   const sentences = [
     [
       ranked.length === 1 ? h("strong", {}, best.name) : ["Best: ", h("strong", {}, best.name)],
-      ` with ${scoreText(best)}.`,
+      ` with ${scoreSentence(best)}.`,
     ],
   ];
   const difference = second && comparisonOf(benchmark, best.index, second.index);
   if (difference) sentences.push(leadSentence(benchmark, difference, second));
   const among = amongPublished(benchmark, best);
   if (among) sentences.push(h("span", { class: "soft" }, among));
-  const night = nightSentence(benchmark);
-  if (night) sentences.push(h("span", { class: "soft" }, night));
+  const nightly = nightlySentence(benchmark);
+  if (nightly) sentences.push(h("span", { class: "soft" }, nightly));
   const broken = benchmark.evaluations.filter((item) => item.failed > 0);
   if (broken.length) {
     sentences.push(
       `${plural(
         broken.reduce((sum, item) => sum + item.failed, 0),
         "question",
-      )} never answered in ${broken.map((item) => item.name).join(", ")}: not ready to be cited.`,
+      )} failed in ${broken.map((item) => item.name).join(", ")}. Do not cite these scores.`,
     );
   }
   return sentences;
 }
 
-function scoreText(evaluation) {
+function scoreSentence(evaluation) {
   const [value, low, high] = mainInterval(evaluation);
   const score = known(evaluation.group_score)
     ? `a group score of ${percent(value)}`
-    : `${percent(value)} % accuracy`;
-  const spread = known(low) ? ` (95 % interval ${interval(low, high)})` : "";
+    : `${percent(value)}% accuracy`;
+  const spread = known(low) ? ` (95% CI ${interval(low, high)})` : "";
   return `${score}${spread} on ${plural(evaluation.questions, "question")}`;
 }
 
 function leadSentence(benchmark, { overall, a, b }, second) {
-  const real = isReal(overall, true);
+  const real = isSignificant(overall, true);
   return [
-    `It leads ${second.name} by ${points(Math.abs(overall.difference)).replace("+", "")} points (${pointsInterval(overall)} paired): `,
-    h("strong", {}, real ? "more than chance explains" : "not more than chance explains"),
+    `It leads ${second.name} by ${points(Math.abs(overall.difference)).replace("+", "")} points (paired 95% CI ${pointsInterval(overall)}): `,
+    h("strong", {}, real ? "significant" : "not significant"),
     ". ",
     h(
       "a",
@@ -159,16 +160,19 @@ function leadSentence(benchmark, { overall, a, b }, second) {
   ];
 }
 
-/** How many published results of the same track are above, by the published measure. */
+/** How many published results of the same track are better, by the published measure. */
 function amongPublished(benchmark, best) {
   if (!benchmark.published || !best.complete || best.failed) return null;
   const own = known(best.group_score) ? best.group_score : best.accuracy_of_answered;
   const rivals = publishedRows(benchmark).filter((row) => row.with_subtitles === best.subtitles);
+  const track = best.subtitles ? "with subtitles" : "without subtitles";
   const above = rivals.filter((row) => row.main > own).length;
-  return `Of ${count(rivals.length)} published results ${best.subtitles ? "with" : "without"} subtitles, ${count(above)} ${above === 1 ? "is" : "are"} above it.`;
+  return `Of ${count(rivals.length)} published results ${track}, ${count(above)} ${above === 1 ? "is" : "are"} better.`;
 }
 
 export const mainScore = (evaluation) => evaluation.group_score ?? evaluation.accuracy;
+export const mainScoreText = (evaluation) =>
+  scoreText(known(evaluation.group_score) ? "group_score" : "accuracy", mainScore(evaluation));
 
 export function mainInterval(evaluation) {
   return known(evaluation.group_score)
@@ -201,15 +205,15 @@ function leaderboardTable(benchmark, params) {
       number: true,
       value: (row) => row.group_score,
       cell: score("group_score", "group_low", "group_high"),
-      hint: "Published score of the four questions of a video together, 0 to 100",
+      hint: "Score of the four questions of a video together, from 0 to 100",
     },
     {
       key: "accuracy",
-      title: "Accuracy %",
+      title: "Accuracy (%)",
       number: true,
       value: (row) => row.accuracy,
       cell: grouped ? (row) => percent(row.accuracy) : score("accuracy", "low", "high"),
-      hint: "Correct answers among all questions; an unreadable answer counts as wrong",
+      hint: "Correct answers among all questions. Unreadable and failed ones count as wrong",
     },
     {
       key: "low",
@@ -257,11 +261,11 @@ function leaderboardTable(benchmark, params) {
     ),
     !grouped && {
       key: "accuracy_of_answered",
-      title: "Of answered %",
+      title: "Of answered (%)",
       number: true,
       value: (row) => row.accuracy_of_answered,
       cell: (row) => percent(row.accuracy_of_answered),
-      hint: "Correct answers among the questions from which a letter was read: the official v1 denominator",
+      hint: "Correct answers among the questions with a readable answer, as in the official Video-MME script",
     },
     {
       key: "outcomes",
@@ -287,13 +291,13 @@ function leaderboardTable(benchmark, params) {
       title: "Tokens",
       number: true,
       value: (row) => row.prompt_tokens,
-      hint: "Tokens sent; below: tokens answered, and the share of those sent that was read from a cache",
+      hint: "Prompt tokens. Below: completion tokens, and the share of prompt tokens read from a cache",
       cell: (row) =>
         known(row.prompt_tokens)
           ? [
               compact(row.prompt_tokens),
               small(`${compact(row.completion_tokens)} out`),
-              known(row.cached_tokens) ? small(`${percent(cachedShare(row), 0)} % cached`) : null,
+              known(row.cached_tokens) ? small(`${percent(cachedShare(row), 0)}% cached`) : null,
             ]
           : NONE,
     },
@@ -324,7 +328,7 @@ function leaderboardTable(benchmark, params) {
       title: "Latency",
       number: true,
       value: (row) => row.latency_p50_seconds,
-      hint: "Median over questions; below: 95th percentile",
+      hint: "Median over questions. Below: 95th percentile",
       cell: (row) => [
         seconds(row.latency_p50_seconds),
         known(row.latency_p95_seconds) ? small(`p95 ${seconds(row.latency_p95_seconds)}`) : null,
@@ -363,20 +367,23 @@ function leaderboardTable(benchmark, params) {
     step: FIRST_ROWS,
     groups: {
       of: (row) => Number(Boolean(row.published)),
-      titles: [null, "Published results, not made here"],
+      titles: [null, "Published results"],
     },
     sort: params.get("sort") ?? (grouped ? "-group_score" : "-accuracy"),
     onSort: (sort) => amend({ sort }),
     rowClass: (row) => (row.published ? "published" : row.baseline ? "reference" : null),
   });
   table.filter = (criteria) => {
-    const held = filtered(rows, criteria, evaluationWords, (row) =>
+    const selected = filtered(rows, criteria, evaluationWords, (row) =>
       row.published ? row.with_subtitles : row.subtitles,
     );
-    const own = held.filter((row) => !row.published).length;
+    const own = selected.filter((row) => !row.published).length;
+    const published = selected.length - own;
     table.replace(
-      held,
-      `${plural(own, "evaluation")}${held.length > own ? ` and ${plural(held.length - own, "published result")}` : ""} of ${plural(benchmark.question_count, "question")} on ${plural(benchmark.video_count, "video")}, with 95 % intervals clustered by video`,
+      selected,
+      `${plural(own, "evaluation")}${published ? ` and ${plural(published, "published result")}` : ""} ` +
+        `of ${plural(benchmark.question_count, "question")} on ${plural(benchmark.video_count, "video")}, ` +
+        "with 95% CIs clustered by video",
     );
   };
   return table;
@@ -397,19 +404,20 @@ function nameCell(row) {
       " · ",
       row.sampling,
       row.baseline ? " · baseline" : "",
-      row.complete ? "" : " · a part of the benchmark",
+      row.complete ? "" : " · part of the benchmark",
     ),
     row.judge
       ? h(
           "small",
           {},
-          `judge ${row.judge} read ${plural(row.judge_letters, "letter")}; accuracy without them ${percent(row.accuracy_without_judge)}`,
+          `judge ${row.judge} read ${plural(row.judge_letters, "letter")}; `,
+          `accuracy without them ${percent(row.accuracy_without_judge)}%`,
         )
       : null,
   ];
 }
 
-/** Counts by outcome, each a way to the questions it counts. */
+/** Counts by outcome, with links to the questions. */
 function outcomeCell(row) {
   const parts = Object.values(OUTCOMES)
     .filter(({ name }) => row[name])
@@ -445,18 +453,18 @@ const evaluationWords = (row) =>
     row.published ? "published" : "",
   ].join(" ");
 
-/** Rows that hold all the words, have the track, and are not published ones that are hidden. */
+/** Rows with all words of `q` and the track, without hidden published rows. */
 function filtered(rows, { q, track, published }, words, hasSubtitles) {
   const wanted = searchWords(q);
   return rows.filter((row) => {
     if (row.published && published === "hidden") return false;
     if (track && hasSubtitles && hasSubtitles(row) !== (track === "with")) return false;
-    const held = words(row).toLowerCase();
-    return wanted.every((word) => held.includes(word));
+    const text = words(row).toLowerCase();
+    return wanted.every((word) => text.includes(word));
   });
 }
 
-/** One row for each published score: a model without subtitles and with them are two. */
+/** One row for each published score: a model has one with and one without subtitles. */
 function publishedRows(benchmark) {
   const grouped = isGrouped(benchmark);
   return (benchmark.published?.rows ?? []).flatMap((row) =>
@@ -485,25 +493,25 @@ function publishedNote(published) {
   return h(
     "p",
     { class: "soft" },
-    "Published rows stand apart and are never counted here. Source: ",
+    "Published results are listed separately and used nowhere else on this page. Source: ",
     published.source,
     ". ",
     published.note,
   );
 }
 
-/** Chance and the best baseline: what is reached without looking. */
+/** Scores reached without the video: chance and the best baseline. */
 export function referenceValues(benchmark) {
   const values = [];
   const chance = isGrouped(benchmark) ? benchmark.chance_group_score : benchmark.chance;
-  if (known(chance)) values.push({ name: "guessing", value: chance, class: "chance" });
+  if (known(chance)) values.push({ name: "chance", value: chance, class: "chance" });
   const blind = bestBaseline(benchmark);
   if (blind)
-    values.push({ name: `best baseline, ${blind.name}`, value: mainScore(blind), class: "blind" });
+    values.push({ name: `best baseline (${blind.name})`, value: mainScore(blind), class: "blind" });
   return values;
 }
 
-/** The best evaluation that was made without a look at the videos. */
+/** The best evaluation that did not see the videos. */
 export function bestBaseline(benchmark) {
   return ordered(
     benchmark.evaluations.filter((item) => item.baseline && known(mainScore(item))),
@@ -517,12 +525,17 @@ function referenceLegend(benchmark) {
     "p",
     { class: "legend" },
     referenceValues(benchmark).map((item) =>
-      h("span", { class: "key" }, referenceKey(item.class), `${item.name} ${percent(item.value)}`),
+      h(
+        "span",
+        { class: "key" },
+        referenceKey(item.class),
+        `${item.name} ${scoreText(isGrouped(benchmark) ? "group_score" : "accuracy", item.value)}`,
+      ),
     ),
   );
 }
 
-/** Evaluations that differ in nothing but the track, and published models, side by side. */
+/** Scores without and with subtitles: pairs that differ only in the track, and published models. */
 function tracksTable(benchmark) {
   const pairs = trackPairs(benchmark).filter(
     (row) => known(row.overall.without) && known(row.overall.with),
@@ -555,7 +568,7 @@ function tracksTable(benchmark) {
     sort: "-overall-with",
     groups: {
       of: (row) => Number(Boolean(row.published)),
-      titles: [null, "Published results, not made here"],
+      titles: [null, "Published results"],
     },
     rowClass: (row) => (row.published ? "published" : null),
     columns: [
@@ -602,14 +615,14 @@ function tracksTable(benchmark) {
         { ...criteria, track: "" },
         (row) => `${row.model} ${row.pair ?? ""} ${row.published ? "published" : ""} ${row.frames}`,
       ),
-      `${benchmark.published?.measure ?? "Accuracy %"}; whether a gain is real stands under Breakdowns`,
+      `${benchmark.published?.measure ?? "Accuracy (%)"}; Breakdowns shows whether a gain is significant`,
     );
   return table;
 }
 
 const gain = (row) => row.overall.with - row.overall.without;
 
-/** One row for evaluations that differ in nothing but the track. */
+/** One row for each pair of evaluations that differ only in the track. */
 function trackPairs(benchmark) {
   const rows = new Map();
   for (const item of benchmark.evaluations) {

@@ -1,4 +1,4 @@
-// Opens the page: reads the numbers, draws the view that the address names, then the texts.
+// Start of the page: read the numbers, draw the view of the URL, then read the texts.
 
 import { go, link, readAddress } from "./address.js";
 import { breakdownsView } from "./breakdowns.js";
@@ -37,7 +37,7 @@ async function open() {
   markReady("texts");
 }
 
-/** For whoever waits for the page: a test, or a measurement. */
+/** Mark a loading stage for tests and measurements. */
 function markReady(what) {
   document.documentElement.dataset.ready = what;
   performance.mark(what);
@@ -55,7 +55,7 @@ function draw() {
         { class: "notice" },
         "No evaluation has been scored yet. ",
         h("code", {}, "videomme run"),
-        " asks the models and scores their answers; then make this page again.",
+        " evaluates the models and builds this page again.",
       ),
     );
     return;
@@ -84,7 +84,7 @@ function draw() {
   lastDrawn = place;
 }
 
-/** Draw what the address names, and say that it is drawn. */
+/** Draw the view of the URL, and mark it as drawn for tests. */
 function turn() {
   draw();
   document.documentElement.dataset.shown = location.hash;

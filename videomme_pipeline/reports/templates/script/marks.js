@@ -1,6 +1,5 @@
-// Marks: dots with intervals on a shared axis. Positions are percentages, so a plot fits its
-// cell at any width. The numbers stand beside each plot as text; the drawings are decoration
-// for screen readers.
+// Marks: dots with intervals on a shared axis. Positions are percentages, so a plot fits its cell
+// at any width. Every plot has its numbers as text next to it and is hidden from screen readers.
 
 import { OUTCOMES } from "./data.js";
 import { h } from "./dom.js";
@@ -36,7 +35,7 @@ export function axis(low, high, most = 6) {
 export const UNIT_AXIS = axis(0, 1);
 export const NARROW_AXIS = axis(0, 1, 2);
 
-/** A symmetric axis round zero that holds every interval in `rows`, rounded up to 5 points. */
+/** A symmetric axis around zero for every interval in `rows`, rounded up to 5 points. */
 export function differenceAxis(rows) {
   const reach = Math.max(
     0.05,
@@ -50,12 +49,13 @@ export function differenceAxis(rows) {
 }
 
 /**
- * One lane per mark {value, low, high, series?, class?}, the first in line with the first line of
- * text beside it; `references` are dashed lines {value, class}.
+ * Plot with one lane per mark {value, low, high, series?, class?}; the first lane is level with the
+ * first line of text in the row. `references` are dashed lines {value, class}.
  */
 export function intervalPlot(marks, scale, references = [], zero = null) {
   const height = 2 * FIRST_LANE + (Math.max(1, marks.length) - 1) * LANE;
-  const overshoot = { y1: -100, y2: height + 100 }; // the cell clips: lines run on from row to row
+  // Lines continue from row to row; the cell clips them.
+  const overshoot = { y1: -100, y2: height + 100 };
   const plot = h("svg", { height, "aria-hidden": "true", focusable: "false" });
   for (const tick of scale.ticks)
     plot.append(h("line", { class: "grid", x1: scale.at(tick), x2: scale.at(tick), ...overshoot }));
@@ -97,7 +97,7 @@ export function intervalPlot(marks, scale, references = [], zero = null) {
   return plot;
 }
 
-/** The axis of a column of plots, for its head. */
+/** Axis for the header of a column of plots. */
 export function axisHead(scale, label = percent) {
   const plot = h("svg", { height: 16, "aria-hidden": "true", focusable: "false" });
   scale.ticks.forEach((tick, index) => {
@@ -133,7 +133,7 @@ export function referenceKey(kind) {
   );
 }
 
-/** Correct, incorrect, unreadable and failed as one bar. */
+/** Bar with the shares of correct, incorrect, unreadable and failed. */
 export function outcomeBar(evaluation) {
   const bar = h("div", { class: "share-bar", "aria-hidden": "true" });
   for (const { name } of Object.values(OUTCOMES)) {
@@ -146,9 +146,9 @@ export function outcomeBar(evaluation) {
 }
 
 /**
- * A line for each series over points {x (0..1), value, low, high, alarm?, doubtful?}; ticks are
- * {x, text}, references {value, class}. An alarm has a ring round its mark, a doubtful point is
- * hollow.
+ * Chart with a line for each series over points {x (0..1), value, low, high, alarm?, doubtful?}.
+ * `ticks` are {x, text}, `references` are {value, class}. An alarm has a ring around its mark, and a
+ * doubtful point is hollow.
  */
 export function lineChart({ label, lines, scale, ticks, references = [] }) {
   const plot = h("svg", { role: "img", "aria-label": label });
@@ -175,7 +175,8 @@ export function lineChart({ label, lines, scale, ticks, references = [] }) {
       h("text", { x: x(tick.x), y: "100%", dy: "-0.15em", "text-anchor": "middle" }, tick.text),
     );
   for (const line of lines) {
-    const beside = DODGE * (line.series - (lines.length - 1) / 2); // intervals at one x stand apart
+    // Keep intervals with the same x apart.
+    const beside = DODGE * (line.series - (lines.length - 1) / 2);
     const group = h("g", { class: `series-${line.series}`, transform: `translate(${beside})` });
     line.points.forEach((point, index) => {
       const before = line.points[index - 1];
@@ -217,3 +218,6 @@ export function lineChart({ label, lines, scale, ticks, references = [] }) {
   }
   return h("div", { class: "figure" }, plot);
 }
+
+/** Label of a chart for screen readers. */
+export const sameNumbersBelow = (title) => `${title}; the table below has the same numbers`;

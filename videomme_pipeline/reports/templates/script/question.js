@@ -1,4 +1,4 @@
-// One question: what was asked, what each evaluation saw, what it said, and how that was read.
+// One question: its text and options, what each model saw and answered, and how it was read.
 
 import { go, link } from "./address.js";
 import { seriesPicker, shownEvaluations } from "./breakdowns.js";
@@ -15,11 +15,11 @@ export function questionView({ benchmark, params, details, share }) {
     ];
   const shown = shownEvaluations(benchmark, params);
   const { questions } = benchmark;
-  const held = details?.questions[index];
+  const texts = details?.questions[index];
   const facts = [
     ["Video", questions.video[index]],
     ...facetsOf(benchmark).map(([key, title]) => [title, questions[key][index]]),
-    ["Right answer", questions.answer[index]],
+    ["Correct answer", questions.answer[index]],
   ];
   return [
     h(
@@ -33,12 +33,12 @@ export function questionView({ benchmark, params, details, share }) {
       ? h(
           "p",
           { class: "notice" },
-          "This page was made to be shared: question, options, prompts, responses, subtitles and frames are left out.",
+          "This is a shared page: it has no question, options, prompts, responses, subtitles or frames.",
         )
       : null,
-    !share && !details ? h("p", { class: "notice" }, "Reading the texts …") : null,
-    held?.question && h("p", { class: "question-text", dir: "auto" }, held.question),
-    held?.options && optionList(benchmark, index, held, shown),
+    !share && !details ? h("p", { class: "notice" }, "Loading the texts …") : null,
+    texts?.question && h("p", { class: "question-text", dir: "auto" }, texts.question),
+    texts?.options && optionList(benchmark, index, texts, shown),
     h(
       "div",
       { class: "legend" },
@@ -51,7 +51,7 @@ export function questionView({ benchmark, params, details, share }) {
       { class: "answers" },
       shown.map((item) => answerCard(benchmark, item, index, details)),
     ),
-    held && sources(benchmark, details, index, shown),
+    texts && sources(benchmark, details, index, shown),
   ];
 }
 
@@ -93,13 +93,13 @@ export function backToList() {
   go(listing?.address ?? link("questions"));
 }
 
-function optionList(benchmark, index, held, shown) {
+function optionList(benchmark, index, texts, shown) {
   const answer = benchmark.questions.answer[index];
   const letters = "ABCDEFGH";
   return h(
     "ol",
     { class: "options" },
-    held.options.map((option, place) => {
+    texts.options.map((option, place) => {
       const letter = letters[place];
       const readers = shown.filter((item) =>
         readAnswers(benchmark.results[item.index][index]).some((one) => one.letter === letter),
@@ -116,7 +116,7 @@ function optionList(benchmark, index, held, shown) {
                 "span",
                 { class: "outcome correct" },
                 h("span", { "aria-hidden": "true" }, "✓"),
-                "right answer",
+                "correct answer",
               )
             : null,
           readers.map((item) =>
@@ -134,7 +134,7 @@ function optionList(benchmark, index, held, shown) {
 }
 
 function answerCard(benchmark, item, index, details) {
-  const samples = readAnswers(benchmark.results[item.index][index]);
+  const answers = readAnswers(benchmark.results[item.index][index]);
   const texts = details?.questions[index]?.answers?.[item.index] ?? [];
   return h(
     "article",
@@ -146,40 +146,40 @@ function answerCard(benchmark, item, index, details) {
       h(
         "span",
         {},
-        samples.length ? samples.map(outcomeMark) : h("span", { class: "soft" }, "not asked"),
+        answers.length ? answers.map(outcomeMark) : h("span", { class: "soft" }, "not asked"),
       ),
     ),
     h("p", { class: "soft" }, item.model, " · ", item.sampling, " · ", item.track),
-    texts.map((text, sample) => sampleBlock(text, sample, texts.length)),
+    texts.map((text, repeat) => answerBlock(text, repeat, texts.length)),
   );
 }
 
-function sampleBlock(text, sample, total) {
+function answerBlock(text, repeat, total) {
   return h(
     "div",
     {},
-    total > 1 ? h("h4", {}, `Sample ${sample + 1} of ${total}`) : null,
-    known(text.raw) ? [h("h4", {}, "Response"), said(text.raw, text.span)] : null,
+    total > 1 ? h("h4", {}, `Repeat ${repeat + 1} of ${total}`) : null,
+    known(text.raw) ? [h("h4", {}, "Response"), modelText(text.raw, text.span)] : null,
     text.error
-      ? [h("h4", {}, "Error"), h("pre", { class: "said", dir: "auto" }, text.error)]
+      ? [h("h4", {}, "Error"), h("pre", { class: "model-text", dir: "auto" }, text.error)]
       : null,
     h("p", { class: "soft" }, howRead(text)),
     factList([
       ["Frames", text.num_frames],
-      ["Tokens in", text.prompt_tokens && count(text.prompt_tokens)],
-      ["Tokens out", text.completion_tokens && count(text.completion_tokens)],
+      ["Prompt tokens", text.prompt_tokens && count(text.prompt_tokens)],
+      ["Completion tokens", text.completion_tokens && count(text.completion_tokens)],
       ["Cached tokens", text.cached_tokens && count(text.cached_tokens)],
       ["Reasoning tokens", text.reasoning_tokens && count(text.reasoning_tokens)],
       ["Latency", known(text.latency_seconds) ? seconds(text.latency_seconds) : null],
       ["Attempts", text.attempts],
-      ["Finished", text.finish_reason],
+      ["Finish reason", text.finish_reason],
       ["Cost", known(text.cost_dollars) ? dollars(text.cost_dollars) : null],
       ["Served by", text.reported_model],
     ]),
-    text.judge ? fold("What the judge said", said(text.judge)) : null,
-    text.reasoning ? fold("Reasoning", said(text.reasoning)) : null,
-    text.system ? fold("System message", said(text.system)) : null,
-    text.prompt ? fold("Prompt, exactly as sent", said(text.prompt)) : null,
+    text.judge ? fold("Response of the judge", modelText(text.judge)) : null,
+    text.reasoning ? fold("Reasoning", modelText(text.reasoning)) : null,
+    text.system ? fold("System message", modelText(text.system)) : null,
+    text.prompt ? fold("Prompt as sent", modelText(text.prompt)) : null,
     text.after_frame?.length
       ? fold(
           "Texts between frames",
@@ -193,10 +193,10 @@ function sampleBlock(text, sample, total) {
   );
 }
 
-/** Which rule of which reader read the letter, or found none. */
+/** The rule and reader that read the letter or found none. */
 function howRead(text) {
   const reader = text.reader ? ` of reader ${text.reader}` : "";
-  if (!text.rule) return "Nothing to read";
+  if (!text.rule) return "No response to read";
   return [text.span ? "Read by rule " : "No letter read: rule ", h("code", {}, text.rule), reader];
 }
 
@@ -204,11 +204,11 @@ function fold(title, content) {
   return h("details", {}, h("summary", {}, title), content);
 }
 
-/** A text of a model with the characters that were read marked; `cut` says what was left out. */
-function said(text, span) {
-  const held = typeof text === "string" ? { parts: [{ start: 0, text }] } : text;
-  const block = h("pre", { class: "said", dir: "auto", tabindex: 0 });
-  for (const part of held.parts) {
+/** Text of a model, with the characters of `span` marked and the number of characters cut. */
+function modelText(text, span) {
+  const { parts } = typeof text === "string" ? { parts: [{ start: 0, text }] } : text;
+  const block = h("pre", { class: "model-text", dir: "auto", tabindex: 0 });
+  for (const part of parts) {
     if (known(part.cut)) {
       block.append(
         h(
@@ -231,12 +231,12 @@ function said(text, span) {
   return block;
 }
 
-/** What the models saw: frames once per sampling, under them the subtitle lines of each track. */
+/** Frames of each sampling, followed by the subtitle lines of each track. */
 function sources(benchmark, details, index, shown) {
   const inputs = details.inputs?.[benchmark.questions.video[index]] ?? {};
-  const held = shown.filter((item) => inputs[item.input_key]);
+  const seen = shown.filter((item) => inputs[item.input_key]);
   const names = (items) => items.map((item) => item.name).join(", ");
-  return [...Map.groupBy(held, (item) => item.sampling)]
+  return [...Map.groupBy(seen, (item) => item.sampling)]
     .filter(
       ([, items]) =>
         inputs[items[0].input_key].frames?.length || items.some((item) => item.subtitles),
@@ -254,7 +254,7 @@ function sources(benchmark, details, index, shown) {
         ),
         frames?.length
           ? frameList(frames)
-          : h("p", { class: "soft" }, "No frame was sent, or none is stored any more."),
+          : h("p", { class: "soft" }, "No frames were sent, or they are no longer stored."),
         [
           ...Map.groupBy(
             items.filter((item) => item.subtitles),
@@ -279,7 +279,7 @@ function subtitleLines({ lines, lines_cut: cut }, names) {
       : null,
     lines.length || cut
       ? null
-      : h("p", { class: "soft" }, "This video has no subtitles, or none at these frames."),
+      : h("p", { class: "soft" }, "This video has no subtitles at these frames."),
   ];
 }
 

@@ -1,4 +1,4 @@
-// All questions in one table: filter, search, sort, walk with the keyboard, open one.
+// All questions in one table, with filters, search, sorting and keyboard navigation.
 
 import { amend, link } from "./address.js";
 import { seriesPicker, shownEvaluations } from "./breakdowns.js";
@@ -38,10 +38,10 @@ export function questionsView({ benchmark, params, details }) {
   const refresh = (changes = {}) => {
     Object.assign(criteria, changes);
     amend(changes);
-    const held = selectQuestions(rows, criteria, shown);
-    const found = `${count(held.length)} of ${plural(rows.length, "question")}`;
-    table.replace(held, found);
-    nothing.hidden = held.length > 0;
+    const selected = selectQuestions(rows, criteria, shown);
+    const found = `${count(selected.length)} of ${plural(rows.length, "question")}`;
+    table.replace(selected, found);
+    nothing.hidden = selected.length > 0;
     rememberListing({ rows: table.sorted, benchmark: benchmark.name, address: location.hash });
     announce(found);
   };
@@ -49,8 +49,8 @@ export function questionsView({ benchmark, params, details }) {
   const nothing = h(
     "p",
     { class: "notice" },
-    "No question is left. ",
-    h("a", { href: link("questions") }, "Take the filters away"),
+    "No question matches. ",
+    h("a", { href: link("questions") }, "Remove the filters"),
     ".",
   );
   const view = [
@@ -59,13 +59,13 @@ export function questionsView({ benchmark, params, details }) {
     heading("Questions", csvButton("questions", table)),
     table.element,
     nothing,
-    h("p", { class: "soft keys" }, "Keys: / searches, ↑ and ↓ walk, Enter opens."),
+    h("p", { class: "soft keys" }, "Keys: / to search, ↑ and ↓ to move, Enter to open."),
   ];
   refresh();
   return view;
 }
 
-/** The rows last listed and where: previous, next and back of an open question follow them. */
+/** The last listed rows with their URL: previous, next and back of a question use them. */
 export let listing = null;
 
 export function rememberListing(rows) {
@@ -117,7 +117,7 @@ function questionColumns(benchmark, shown, details) {
     ...facetsOf(benchmark)
       .filter(([key]) => key !== "domain")
       .map(([key, title]) => ({ key, title, value: (row) => row[key] })),
-    { key: "answer", title: "Right", value: (row) => row.answer },
+    { key: "answer", title: "Answer", value: (row) => row.answer },
     ...shown.map((item) => ({
       key: item.name,
       title: item.name,
@@ -133,13 +133,13 @@ function questionColumns(benchmark, shown, details) {
 
 function selectQuestions(rows, criteria, shown) {
   const wanted = searchWords(criteria.q);
-  const judged = criteria.of ? shown.filter((item) => item.name === criteria.of) : shown;
+  const considered = criteria.of ? shown.filter((item) => item.name === criteria.of) : shown;
   return rows.filter((row) => {
     if (!wanted.every((word) => row.words.includes(word))) return false;
     if (FILTERS.some((key) => criteria[key] && String(row[key]) !== criteria[key])) return false;
     if (
       criteria.outcome &&
-      !judged.some((item) =>
+      !considered.some((item) =>
         row.answers[item.index].some((answer) => answer.name === criteria.outcome),
       )
     )
@@ -148,17 +148,19 @@ function selectQuestions(rows, criteria, shown) {
   });
 }
 
-/** The words to be found, and what stands in double quotes as one. */
+/** The words of a search; text in double quotes is one word. */
 export function searchWords(text) {
   return (text.toLowerCase().match(/"[^"]+"|\S+/g) ?? [])
     .map((word) => word.replaceAll('"', ""))
     .filter(Boolean);
 }
 
-/** Whether the shown evaluations do not all fare alike on this question. */
+/** Do the shown evaluations have different outcomes for this question? */
 function isDifferent(row, shown) {
-  const fates = shown.map((item) => row.answers[item.index].map((answer) => answer.name).join(" "));
-  return new Set(fates).size > 1;
+  const outcomes = shown.map((item) =>
+    row.answers[item.index].map((answer) => answer.name).join(" "),
+  );
+  return new Set(outcomes).size > 1;
 }
 
 function questionControls(benchmark, shown, criteria, refresh) {
@@ -189,20 +191,20 @@ function questionControls(benchmark, shown, criteria, refresh) {
     select("Outcome", outcomes, criteria.outcome, (value) => refresh({ outcome: value })),
     shown.length > 1 &&
       select(
-        "Of evaluation",
+        "Outcome of",
         [["", "Any shown"], ...shown.map((item) => [item.name, item.name])],
         criteria.of,
         (value) => refresh({ of: value }),
       ),
     facetsOf(benchmark).map(facet),
     shown.length > 1 &&
-      checkbox("Only where they differ", Boolean(criteria.different), (checked) =>
+      checkbox("Only different outcomes", Boolean(criteria.different), (checked) =>
         refresh({ different: checked ? "1" : "" }),
       ),
   );
 }
 
-/** Up and down move through the links of the first column. */
+/** Arrow up and down move through the links of the first column. */
 export function walkRows(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const row = event.target.closest("tbody tr");

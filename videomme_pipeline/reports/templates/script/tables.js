@@ -1,6 +1,6 @@
-// One kind of table for every view: sortable by any column, shown in steps, and offered as CSV.
-// A column: {key, title, value(row), cell(row)?, number?, class?, head?, mark?}. `value` sorts and
-// goes into the CSV; `cell` draws; `csvOnly` columns are not drawn at all.
+// The table of every view: sortable by any column, shown in steps, with a CSV download.
+// A column: {key, title, value(row), cell(row)?, number?, class?, head?, mark?}. `value` sorts
+// and is written to the CSV, `cell` is shown, and `csvOnly` columns are not shown.
 
 import { announce, download, h } from "./dom.js";
 import { compareText, count, known, NONE } from "./format.js";
@@ -8,8 +8,8 @@ import { compareText, count, known, NONE } from "./format.js";
 const STEP = 100;
 
 /**
- * `groups` keep rows apart whatever the sorting: `of(row)` is the place of the row's group,
- * `titles[place]` the line above it, if any.
+ * `groups` keeps groups of rows together under any sorting: `of(row)` is the number of the row's
+ * group, `titles[number]` the line above it, if any.
  */
 export function dataTable({
   label,
@@ -166,7 +166,7 @@ function parseSort(sort) {
   return sort ? [sort.replace(/^-/, ""), sort.startsWith("-")] : [null, false];
 }
 
-/** `rows` by `value`, missing values last whichever the direction. */
+/** `rows` sorted by `value`, missing values last in both directions. */
 export function ordered(rows, value, descending) {
   const sign = descending ? -1 : 1;
   const keyed = rows.map((row) => [value(row), row]);
@@ -180,7 +180,7 @@ export function ordered(rows, value, descending) {
   return keyed.map(([, row]) => row);
 }
 
-/** CSV that a spreadsheet opens without taking a model's text for a formula. */
+/** CSV in which a spreadsheet does not mistake text of a model for a formula. */
 function csv(columns, rows) {
   const field = (value) => {
     let text = known(value) ? String(value) : "";
@@ -207,7 +207,7 @@ export function csvButton(name, table) {
   );
 }
 
-/** The Parquet table of that name, which travels inside the page. */
+/** Button for a Parquet table inside the page. */
 export function parquetButton(benchmark, name) {
   return h(
     "button",
@@ -226,7 +226,7 @@ export function parquetButton(benchmark, name) {
   );
 }
 
-/** A heading with its table's tools on the same line. */
+/** Heading with the downloads of its table on the same line. */
 export function heading(title, ...tools) {
   return h("div", { class: "toolbar" }, h("h2", {}, title), h("div", { class: "tools" }, tools));
 }
