@@ -1,12 +1,12 @@
-"""What it costs to fetch a part of a benchmark whose videos are strewn over archives.
+"""Cost of fetching a part of a benchmark whose videos are spread over archives.
 
     python -m perf.fetch [--quick] [--json]
 
-A hub on the loopback holds 20 archives, as v1 does, of 12 random videos of 1 MiB. For several
-numbers of wanted videos, drawn at random, three ways are run one after the other: every needed
-archive whole, wanted members alone by HTTP ranges, and this project's choice between the two for
-each archive. Counted are the bytes and requests at the hub, and what lies on disk at the end with
-archives kept; seconds on a loopback would say nothing about a network.
+A hub on the loopback interface has 20 archives, as v1 does, of 12 random videos of 1 MiB each. For
+several numbers of wanted videos, drawn at random, the script compares three ways: download every
+needed archive whole, fetch only the wanted members by HTTP ranges, and let this project choose for
+each archive. It counts bytes and requests at the hub, and the bytes on disk at the end with archives
+kept. It reports no seconds, because time on a loopback interface says nothing about a network.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from videomme_pipeline.fetch.release import VideoReference
 VIDEOS_PER_ARCHIVE = 12
 VIDEO_BYTES = 1 << 20
 WAYS = {"whole": 0.0, "ranges": 1.0, "ours": download.WHOLE_ARCHIVE_SHARE}
-"""Above which wanted share an archive is downloaded whole."""
+"""Share of wanted videos above which an archive is downloaded whole."""
 
 
 def main() -> None:
@@ -56,13 +56,15 @@ def measure(archives: int) -> dict[str, Any]:
 
 
 def publish(hub: HubServer, archives: int) -> list[VideoReference]:
-    """Fill `archives` of v1's archives, the others stay empty; returns the videos."""
+    """Fill the first `archives` archives of v1, leave the others empty, and return the videos."""
     names = [f"video-{number:04d}" for number in range(archives * VIDEOS_PER_ARCHIVE)]
-    strewn = random.Random(0).sample(names, len(names))
+    shuffled = random.Random(0).sample(names, len(names))
     for place, archive in enumerate(RELEASE.archives):
-        members = {f"data/{name}.mp4": os.urandom(VIDEO_BYTES) for name in strewn[place::archives]}
-        held = members if place < archives else {}
-        hub.add(RELEASE.repository, REVISION, archive, zip_bytes(held))
+        members = {
+            f"data/{name}.mp4": os.urandom(VIDEO_BYTES) for name in shuffled[place::archives]
+        }
+        content = members if place < archives else {}
+        hub.add(RELEASE.repository, REVISION, archive, zip_bytes(content))
     return [VideoReference(name[-4:], name) for name in names]
 
 

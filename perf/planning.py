@@ -1,14 +1,13 @@
-"""What planning and telling Dagster cost: 900 videos, 10 samplings, 16,000 partitions.
+"""Cost of planning and of reporting to Dagster: 900 videos, 10 samplings, 16,000 partitions.
 
-    python -m perf.planning prepare FOLDER          # once, some minutes: videos, frames, answers
-    python -m perf.planning measure FOLDER [--storage sqlite|postgres] [--json]
+    python -m perf.planning [--quick] [--json] [--storage sqlite|postgres] [--folder FOLDER]
 
-`prepare` makes everything for real: 900 tiny videos, their frames under 10 samplings (9,000
-partitions), and three evaluations with constant answers. `measure` then takes an empty Dagster
-instance, so that every partition has to be planned, looked up in the store and reported, and
-nothing has to be made: what is left is orchestration. Beside it stands what Dagster takes for runs
-of one partition each. PostgreSQL is a throw-away server on the loopback; its own CPU time is not
-in the figures, the wall clock is.
+The first run builds everything in FOLDER, which takes some minutes: 900 tiny videos, their frames
+under 10 samplings (9,000 partitions) and three evaluations with constant answers. Each run then
+starts with an empty Dagster instance. Every partition has to be planned, looked up in the store and
+reported, and none has to be built: what is left is orchestration. For comparison, the script also
+measures Dagster runs of one partition each. PostgreSQL is a temporary server on the loopback
+interface. Wall time includes its work, CPU time does not.
 """
 
 import argparse
@@ -23,7 +22,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
+from typing import Any
 
 import dagster as dg
 import psutil
@@ -41,19 +41,20 @@ from videomme_pipeline.project.partitions import video_of
 from videomme_pipeline.project.project import Project, open_project
 
 VIDEOS = 900
+QUICK_VIDEOS = 30
 SAMPLINGS = tuple(f"uniform_n-{frames}" for frames in range(1, 11))
 EVALUATIONS = {
     "one": {"model": "constant-A", "sampling": SAMPLINGS[3]},
     "two": {"model": "constant-B", "sampling": SAMPLINGS[7]},
     "subtitles": {"model": "constant-A", "sampling": SAMPLINGS[3], "subtitles": "window-500"},
 }
-TOUCHED = 450
 SINGLE_RUNS = 5
+DEFAULT_FOLDER = Path(gettempdir()) / "videomme-perf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Seconds of the wall clock, and of CPU time of this process (or of one that it started)."""
+    """Seconds of wall time and of CPU time of this process (or of one that it started)."""
 
     wall: float
     cpu: float
@@ -61,23 +62,23 @@ class Cost:
 
 @contextmanager
 def timed(costs: dict[str, Cost], name: str) -> Iterator[None]:
-    """Note what the block takes under `name`."""
+    """Store the cost of the block under `name`."""
     wall, cpu = time.perf_counter(), time.process_time()
     yield
     costs[name] = Cost(wall=time.perf_counter() - wall, cpu=time.process_time() - cpu)
 
 
 def best(costs: dict[str, Cost], name: str, work: Callable[[], object], times: int = 3) -> None:
-    """The least of some runs: what it takes when it is warm."""
+    """Store the lowest cost of several calls of `work`: the cost when it is warm."""
     for number in range(times):
         with timed(costs, f"{name} {number}"):
             work()
-    found = [costs.pop(f"{name} {number}") for number in range(times)]
-    costs[name] = min(found, key=lambda cost: cost.wall)
+    repeated = [costs.pop(f"{name} {number}") for number in range(times)]
+    costs[name] = min(repeated, key=lambda cost: cost.wall)
 
 
-def prepare(folder: Path) -> None:
-    """Write the project and make all of it."""
+def prepare(folder: Path, videos: int) -> None:
+    """Write the project and build all of it."""
     copy = folder / "copy"
     annotations = copy / "videomme" / "test-00000-of-00001.parquet"
     annotations.parent.mkdir(parents=True)
@@ -85,16 +86,21 @@ def prepare(folder: Path) -> None:
     template = write_video(folder / "template.mp4", frames=12, width=64, height=48).read_bytes()
     (copy / "data").mkdir()
     (copy / "subtitle").mkdir()
-    for number, youtube_id in enumerate(youtube_ids(VIDEOS)):
+    for number, youtube_id in enumerate(youtube_ids(videos)):
         _write_copy(copy / "data" / f"{youtube_id}.mp4", template, number)
-        subtitle = f"1\n00:00:00,000 --> 00:00:01,000\nline of {number}\n"
+        subtitle = f"1\n00:00:00,000 --> 00:00:01,000\nline {number}\n"
         (copy / "subtitle" / f"{youtube_id}.srt").write_text(subtitle)
     configuration = folder / "configuration"
     (configuration / "evaluations").mkdir(parents=True)
     for name, evaluation in EVALUATIONS.items():
         path = configuration / "evaluations" / f"{name}.yaml"
         path.write_text(yaml.safe_dump({"benchmark": "videomme"} | evaluation))
-    benchmark = {"accept_license": True, "source": "folder", "folder": str(copy)}
+    benchmark = {
+        "accept_license": True,
+        "source": "folder",
+        "folder": str(copy),
+        "videos": [f"{number + 1:03d}" for number in range(videos)],
+    }
     (configuration / "benchmarks.yaml").write_text(yaml.safe_dump({"videomme": benchmark}))
     (configuration / "samplings.yaml").write_text(yaml.safe_dump({"videomme": list(SAMPLINGS)}))
     with dg.DagsterInstance.ephemeral() as instance:
@@ -107,8 +113,8 @@ def opened(folder: Path) -> Project:
     return open_project(folder / "configuration", str(folder / "data"))
 
 
-def measure(folder: Path, instance: dg.DagsterInstance) -> dict[str, object]:
-    """All figures over one storage."""
+def measure(folder: Path, videos: int, instance: dg.DagsterInstance) -> dict[str, Any]:
+    """All figures for one storage."""
     costs: dict[str, Cost] = {}
     project = opened(folder)
     with timed(costs, "report everything"):
@@ -117,24 +123,25 @@ def measure(folder: Path, instance: dg.DagsterInstance) -> dict[str, object]:
     best(costs, "plan, all fresh", lambda: plan_project(project, instance))
     best(costs, "plan, process that just started", lambda: plan_project(opened(folder), instance))
 
-    touched = folder / "copy" / "data" / f"{youtube_ids(VIDEOS)[TOUCHED]}.mp4"
-    before = touched.read_bytes()
-    _write_copy(touched, before, VIDEOS + TOUCHED)
+    number = videos // 2
+    changed = folder / "copy" / "data" / f"{youtube_ids(videos)[number]}.mp4"
+    before = changed.read_bytes()
+    _write_copy(changed, before, videos + number)
     try:
-        best(costs, "plan, one video touched", lambda: plan_project(project, instance))
+        best(costs, "plan, one video changed", lambda: plan_project(project, instance))
         stale = [s for s in plan_project(project, instance) if s.freshness is not Freshness.FRESH]
         by_stage = Counter(state.stage.name for state in stale)
-        assert {video_of(s.partition) for s in stale} == {f"{TOUCHED + 1:03d}", None}
+        assert {video_of(s.partition) for s in stale} == {f"{number + 1:03d}", None}
     finally:
-        touched.write_bytes(before)
+        changed.write_bytes(before)
     job = build_definitions(project).resolve_implicit_global_asset_job_def()
     with timed(costs, f"{SINGLE_RUNS} runs of one partition, in one process"):
-        for number in range(1, SINGLE_RUNS + 1):
+        for single in range(1, SINGLE_RUNS + 1):
             job.execute_in_process(
                 instance=instance,
                 asset_selection=[dg.AssetKey(["videomme", "frames"])],
                 partition_key=dg.MultiPartitionKey(
-                    {"video": f"{number:03d}", "sampling": SAMPLINGS[0]}
+                    {"video": f"{single:03d}", "sampling": SAMPLINGS[0]}
                 ),
             )
     costs["one run of one partition, a process of its own"] = _single_process(folder)
@@ -148,7 +155,7 @@ def measure(folder: Path, instance: dg.DagsterInstance) -> dict[str, object]:
 
 
 def run_everything(project: Project, instance: dg.DagsterInstance) -> int:
-    """`refresh_stale` as the UI launches it, over all partitions; how many it reported."""
+    """Run `refresh_stale` over all partitions, as the UI does; return how many it reported."""
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     result = job.execute_in_process(instance=instance, run_config=run_config([]) | QUIET)
     return built_by(instance, result.run_id).total()
@@ -162,12 +169,12 @@ def assert_fresh(project: Project, instance: dg.DagsterInstance) -> list[Partiti
 
 
 def _write_copy(path: Path, video: bytes, number: int) -> None:
-    """The same pictures in a file of other bytes: a `free` box holds the number."""
+    """Write the same pictures with other bytes: a `free` box at the end contains `number`."""
     path.write_bytes(video + (16).to_bytes(4) + b"free" + number.to_bytes(8))
 
 
 def _single_process(folder: Path) -> Cost:
-    """`dagster asset materialize` for one partition, as a run worker of its own would."""
+    """Cost of `dagster asset materialize` for one partition, in a process of its own."""
     command = [
         *(str(Path(sys.executable).with_name("dagster")), "asset", "materialize"),
         *("--select", "key:videomme/frames", "--partition", f"{SAMPLINGS[0]}|001"),
@@ -177,18 +184,18 @@ def _single_process(folder: Path) -> Cost:
         "VIDEOMME_CONFIGURATION": str(folder / "configuration"),
         "VIDEOMME_DATA": str(folder / "data"),
     }
-    began, before = time.perf_counter(), psutil.Process().cpu_times()
+    started, before = time.perf_counter(), psutil.Process().cpu_times()
     subprocess.run(command, check=True, env=environment, capture_output=True)
     after = psutil.Process().cpu_times()
     cpu = (after.children_user + after.children_system) - (
         before.children_user + before.children_system
     )
-    return Cost(wall=time.perf_counter() - began, cpu=cpu)
+    return Cost(wall=time.perf_counter() - started, cpu=cpu)
 
 
 @contextmanager
 def storage(kind: str) -> Iterator[dg.DagsterInstance]:
-    """An instance without a single event."""
+    """Dagster instance without events."""
     with TemporaryDirectory() as home:
         os.environ["DAGSTER_HOME"] = home
         if kind == "sqlite":
@@ -203,31 +210,32 @@ def storage(kind: str) -> Iterator[dg.DagsterInstance]:
 
 def main() -> None:
     """Print the figures; `--json` prints one object as the last line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["prepare", "measure"])
-    parser.add_argument("folder", type=Path)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_VIDEOS} videos, not {VIDEOS}")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     parser.add_argument("--storage", choices=["sqlite", "postgres"], default="sqlite")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--folder", type=Path, help="where the project is built and kept")
     arguments = parser.parse_args()
-    folder = arguments.folder.resolve()
-    if arguments.what == "prepare":
+    videos = QUICK_VIDEOS if arguments.quick else VIDEOS
+    folder = (arguments.folder or DEFAULT_FOLDER / f"planning-{videos}").resolve()
+    if not (folder / "prepared").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        prepare(folder)
-        return
+        prepare(folder, videos)
+        (folder / "prepared").touch()
     with storage(arguments.storage) as instance:
-        found = measure(folder, instance)
-    costs = found["costs"]
-    assert isinstance(costs, dict)
+        result = measure(folder, videos, instance)
     print(
-        f"{arguments.storage}: {found['partitions']:,} partitions, {found['reported']:,} reported"
+        f"{arguments.storage}: {result['partitions']:,} partitions, {result['reported']:,} reported"
     )
-    print(f"a touched video: {found['stale_after_one_video']}")
-    for name, cost in costs.items():
+    print(f"stale after one video changed: {result['stale_after_one_video']}")
+    for name, cost in result["costs"].items():
         print(f"{name:50} {cost['wall']:8.2f} s wall {cost['cpu']:8.2f} s CPU")
-    print(f"per reported partition {found['cpu_milliseconds_per_reported_partition']:.2f} ms CPU")
+    print(f"CPU per reported partition: {result['cpu_milliseconds_per_reported_partition']:.2f} ms")
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps(result))
 
 
 if __name__ == "__main__":
