@@ -5,8 +5,8 @@
 A hub on the loopback interface has 20 archives, as v1 does, of 12 random videos of 1 MiB each. For
 several numbers of wanted videos, drawn at random, the script compares three ways: download every
 needed archive whole, fetch only the wanted members by HTTP ranges, and let this project choose for
-each archive. It counts bytes and requests at the hub, and the bytes on disk at the end with archives
-kept. It reports no seconds, because time on a loopback interface says nothing about a network.
+each archive. It counts bytes and requests at the hub, and the bytes on disk at the end, with
+archives kept. It reports no seconds: time on a loopback interface says nothing about a network.
 """
 
 import argparse
