@@ -86,7 +86,7 @@ def prepare(folder: Path, videos: int) -> None:
     template = write_video(folder / "template.mp4", frames=12, width=64, height=48).read_bytes()
     (copy / "data").mkdir()
     (copy / "subtitle").mkdir()
-    for number, youtube_id in enumerate(youtube_ids(videos)):
+    for number, youtube_id in enumerate(youtube_ids(VIDEOS)[:videos]):
         _write_copy(copy / "data" / f"{youtube_id}.mp4", template, number)
         subtitle = f"1\n00:00:00,000 --> 00:00:01,000\nline {number}\n"
         (copy / "subtitle" / f"{youtube_id}.srt").write_text(subtitle)
@@ -124,7 +124,7 @@ def measure(folder: Path, videos: int, instance: dg.DagsterInstance) -> dict[str
     best(costs, "plan, process that just started", lambda: plan_project(opened(folder), instance))
 
     number = videos // 2
-    changed = folder / "copy" / "data" / f"{youtube_ids(videos)[number]}.mp4"
+    changed = folder / "copy" / "data" / f"{youtube_ids(VIDEOS)[:videos][number]}.mp4"
     before = changed.read_bytes()
     _write_copy(changed, before, videos + number)
     try:
