@@ -1,0 +1,186 @@
+"""Commands and snippets of README and docs work as written.
+
+Shell blocks: each `videomme` command runs on a small project that was built for these tests.
+Python blocks run. YAML blocks are put into the file that they belong to and read by the project.
+"""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from typer.core import TyperGroup
+
+from tests.support.cli import use, videomme
+from tests.support.paths import ROOT
+from videomme_pipeline.benchmarks.smoke.benchmark import make_video
+from videomme_pipeline.cli.app import app
+from videomme_pipeline.evaluation import EvaluationFile
+
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+BENCHMARKS = ("smoke", "smoke_v2", "videomme", "videomme_v2")
+EVALUATION = {"benchmark": "smoke", "model": "constant-A", "sampling": "uniform_n-4"}
+MODELS = ("my-model", "my-small-model", "qwen")
+NOT_RUN = ("ui", "nightly")
+"""Commands that do not end, or need an endpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One fenced block of a page."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def blocks(*languages: str) -> list[Block]:
+    return [
+        Block(page.name, text.count("\n", 0, found.start()) + 1, found[1], dedent(found[2]))
+        for page in PAGES
+        for text in [page.read_text(encoding="utf-8")]
+        for found in BLOCK.finditer(text)
+        if found[1] in languages
+    ]
+
+
+def commands_of(block: Block) -> Iterator[list[str]]:
+    """Arguments of each `videomme` command of a shell block."""
+    text = block.text.replace("\\\n", " ")
+    for line in text.splitlines():
+        words = shlex.split(line.removeprefix("$ "), comments=True) if "videomme " in line else []
+        if words and Path(words[0]).name == "videomme":
+            yield words[1:]
+
+
+COMMANDS = [
+    pytest.param(words, id=f"{block} {' '.join(words)}")
+    for block in blocks("sh", "console")
+    for words in commands_of(block)
+    if words[0] not in NOT_RUN
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The current folder of a user who built the evaluations that the docs name."""
+    root = tmp_path_factory.mktemp("documentation")
+    write_configuration(root / "configuration", {})
+    shutil.copy(make_video("002", root / "media"), root / "clip.mp4")
+    with pytest.MonkeyPatch.context() as patch:
+        use(patch, root)
+        patch.chdir(root)
+        ended = videomme("run", "my-evaluation", "smoke-embedded")
+        assert ended.status == 0, ended.err
+        yield root
+
+
+def write_configuration(folder: Path, files: Mapping[str, Any]) -> None:
+    """Write a configuration of two evaluations, with `files` merged into its files."""
+    defaults: dict[str, dict[str, Any]] = {
+        "benchmarks.yaml": {"smoke": {"videos": ["002", "004"]}},
+        "models.yaml": {name: {"base_url": "http://127.0.0.1:9/v1"} for name in MODELS},
+        "evaluations/my-evaluation.yaml": EVALUATION,
+        "evaluations/smoke-embedded.yaml": EVALUATION | {"model": "constant-B"},
+    }
+    for name in defaults.keys() | files.keys():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(defaults.get(name, {}) | files.get(name, {})))
+
+
+def file_of(block: Block, content: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The configuration file that a YAML block belongs to, and what it adds to that file."""
+    keys = content.keys()
+    if keys <= EvaluationFile.model_fields.keys():
+        return "evaluations/documented.yaml", EVALUATION | content
+    if keys <= set(BENCHMARKS):
+        is_list = all(isinstance(value, list) for value in content.values())
+        return "samplings.yaml" if is_list else "benchmarks.yaml", content
+    if "since" in keys:
+        tracked = {f"evaluations/{name}.yaml": EVALUATION for name in content["evaluations"]}
+        assert len(tracked) == 1, f"{block}: track one evaluation"
+        return "nightly.yaml", {**content, "evaluations": {"my-evaluation": {}}}
+    if "min_free_gigabytes" in keys:
+        return "storage.yaml", content
+    if "limits" in keys:
+        return "models.yaml", {"my-model": {"base_url": "http://127.0.0.1:9/v1"} | content}
+    return "models.yaml", content
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+def test_yaml_blocks_are_valid_configuration(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, content = file_of(block, yaml.safe_load(block.text))
+    write_configuration(tmp_path / "configuration", {name: content})
+    use(monkeypatch, tmp_path)
+    ended = videomme("status")
+    assert (ended.status, ended.err) == (0, ""), f"{name}: {ended.err}"
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_documented_commands_run(words: list[str], folder: Path) -> None:
+    ended = videomme(*words)
+    assert ended.status == 0, ended.err
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_python_blocks_run(block: Block, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "data", tmp_path / "data")
+    ended = subprocess.run(
+        [sys.executable, "-c", block.text],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def command_named(words: list[str]) -> Any:
+    """The command that `words` begin with, or None if there is no such command."""
+    command: Any = typer.main.get_command(app)
+    while isinstance(command, TyperGroup) and words:
+        command = command.commands.get(words.pop(0))
+    return command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_and_option_in_the_text_exists(page: Path) -> None:
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for mentioned in re.findall(r"`videomme ([a-z][^`]*)`", text):
+        words = mentioned.replace("[", " ").replace("]", " ").split()
+        command = command_named(words)
+        assert command is not None, mentioned
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word.split("=")[0] for word in words if word.startswith("--")} <= known, mentioned
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_make_target_in_the_text_exists(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)`", page.read_text(encoding="utf-8"))) <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_relative_link_leads_to_a_file(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
+        assert (page.parent / target).exists(), target
