@@ -24,7 +24,9 @@ from tests.support.cli import use, videomme
 from tests.support.paths import ROOT
 from videomme_pipeline.benchmarks.smoke.benchmark import make_video
 from videomme_pipeline.cli.app import app
-from videomme_pipeline.evaluation import EvaluationFile
+from videomme_pipeline.evaluation import EvaluationFile, read_configuration
+from videomme_pipeline.project.frame_budget import read_storage
+from videomme_pipeline.project.nightly import read_nightly
 
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -112,9 +114,8 @@ def file_of(block: Block, content: Mapping[str, Any]) -> tuple[str, Mapping[str,
         is_list = all(isinstance(value, list) for value in content.values())
         return "samplings.yaml" if is_list else "benchmarks.yaml", content
     if "since" in keys:
-        tracked = {f"evaluations/{name}.yaml": EVALUATION for name in content["evaluations"]}
-        assert len(tracked) == 1, f"{block}: track one evaluation"
-        return "nightly.yaml", {**content, "evaluations": {"my-evaluation": {}}}
+        [settings] = content["evaluations"].values()
+        return "nightly.yaml", {**content, "evaluations": {"my-evaluation": settings}}
     if "min_free_gigabytes" in keys:
         return "storage.yaml", content
     if "limits" in keys:
@@ -131,6 +132,9 @@ def test_yaml_blocks_are_valid_configuration(
     use(monkeypatch, tmp_path)
     ended = videomme("status")
     assert (ended.status, ended.err) == (0, ""), f"{name}: {ended.err}"
+    configuration = read_configuration(tmp_path / "configuration")
+    read_nightly(configuration)  # `status` does not need these two files
+    read_storage(configuration)
 
 
 @pytest.mark.parametrize("words", COMMANDS)

@@ -15,7 +15,7 @@ One question travels through the packages in this order, and imports point the s
     evaluation   YAML files: `read_configuration`, `Evaluation`
     warehouse    DuckDB views over the stored tables: `connect`
     reports      terminal tables and the results page: `write_page`
-    project      a configuration and a data folder: what is stale, asking, scores, costs
+    project      a configuration and a data folder: `open_project`
     cli          the `videomme` command
 
 `Store` has every path of the data folder. Every error derives from `VideoMMEError`. Importing this
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from videomme_pipeline.frames.cache import FrameSet
     from videomme_pipeline.frames.sampling_names import parse_sampling
     from videomme_pipeline.models.video_llm import Reply, Request, VideoLLM
+    from videomme_pipeline.project.project import Project, open_project
     from videomme_pipeline.prompts.render import parse_template, render
     from videomme_pipeline.reports.page import write_page
     from videomme_pipeline.responses.response import Response
@@ -53,6 +54,7 @@ __all__ = [
     "Evaluation",
     "FrameSet",
     "Letter",
+    "Project",
     "Question",
     "ReaderName",
     "Reply",
@@ -67,6 +69,7 @@ __all__ = [
     "compare",
     "connect",
     "index_packets",
+    "open_project",
     "parse_alignment",
     "parse_sampling",
     "parse_template",
@@ -84,6 +87,7 @@ _MODULES = {
     "Evaluation": "evaluation",
     "FrameSet": "frames.cache",
     "Letter": "benchmarks.question",
+    "Project": "project.project",
     "Question": "benchmarks.question",
     "ReaderName": "scoring.readers.read_answer",
     "Reply": "models.video_llm",
@@ -97,6 +101,7 @@ _MODULES = {
     "compare": "scoring.statistics.compare",
     "connect": "warehouse.database",
     "index_packets": "videos.packets",
+    "open_project": "project.project",
     "parse_alignment": "subtitles.align",
     "parse_sampling": "frames.sampling_names",
     "parse_template": "prompts.render",
