@@ -31,7 +31,11 @@ from videomme_pipeline.project.nightly import read_nightly
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 BENCHMARKS = ("smoke", "smoke_v2", "videomme", "videomme_v2")
-EVALUATION = {"benchmark": "smoke", "model": "constant-A", "sampling": "uniform_n-4"}
+EVALUATION: dict[str, Any] = {
+    "benchmark": "smoke",
+    "model": "constant-A",
+    "sampling": "uniform_n-4",
+}
 MODELS = ("my-model", "my-small-model", "qwen")
 NOT_RUN = ("ui", "nightly")
 """Commands that do not end, or need an endpoint."""
@@ -105,7 +109,7 @@ def write_configuration(folder: Path, files: Mapping[str, Any]) -> None:
         path.write_text(yaml.safe_dump(defaults.get(name, {}) | files.get(name, {})))
 
 
-def file_of(block: Block, content: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The configuration file that a YAML block belongs to, and what it adds to that file."""
     keys = content.keys()
     if keys <= EvaluationFile.model_fields.keys():
@@ -127,7 +131,7 @@ def file_of(block: Block, content: Mapping[str, Any]) -> tuple[str, Mapping[str,
 def test_yaml_blocks_are_valid_configuration(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, content = file_of(block, yaml.safe_load(block.text))
+    name, content = file_of(yaml.safe_load(block.text))
     write_configuration(tmp_path / "configuration", {name: content})
     use(monkeypatch, tmp_path)
     ended = videomme("status")
