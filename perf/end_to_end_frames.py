@@ -1,14 +1,14 @@
-"""From a video file to ready request bodies: ours beside the way evaluators do it today.
+"""CPU time and memory from a video file to request bodies, compared with other evaluators.
 
     python -m perf.end_to_end_frames [--quick] [--json]
 
-One 40-minute 720p video, three questions, 64 frames. `peer` does as lmms-eval's client for chat
-endpoints does, in our own words: decord for each question, Pillow, PNG and base64 at the video's
-size, nothing kept from one question to the next, and the bodies of a whole batch built before
-the first is sent, so that all three are in memory. `cold` starts from the file and an empty data
-folder; `warm` finds the frames stored; both hold all three bodies as well. Peak memory is given
-for the whole process and above what the imports take. The last lines work out an evaluation of
-900 videos like this one. `--quick` takes the 60-second clip.
+One 40-minute 720p video, three questions, 64 frames. `peer` works like lmms-eval's client for chat
+endpoints: decord for each question, then Pillow, PNG and base64 at the size of the video. It
+caches nothing between questions and builds the bodies of a batch before it sends the first, so
+all three are in memory. `cold` starts with the file and an empty data folder, `warm` with stored
+frames; both also keep all three bodies. Peak memory is that of the whole process, and that above
+the imports. The last lines extrapolate to an evaluation of 900 such videos. `--quick` uses the
+60-second clip.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import base64
 import importlib
 import io
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from typing import Any
 
 import orjson
 
+from perf.memory import peak_rss_mb
 from tests.support.clips import clip
 from videomme_pipeline.frames.cache import frames_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, block_pandas, extract_here
@@ -51,7 +51,7 @@ def body(urls: list[str], question: int) -> bytes:
 
 
 def peer(path: Path, _: Path) -> list[bytes]:
-    """Everything anew for each question."""
+    """Decode and encode again for each question."""
     import decord  # noqa: PLC0415
     from PIL import Image  # noqa: PLC0415
 
@@ -70,17 +70,17 @@ def peer(path: Path, _: Path) -> list[bytes]:
 
 
 def ours(path: Path, folder: Path) -> list[bytes]:
-    """Hash, look into the cache, decode what is lacking; then a body per question."""
+    """Hash the video, read the cache or extract the frames, then build a body per question."""
     store = Store.at(folder)
     with HashCache(store.local("hashes.sqlite")) as hashes:
         video_hash = content_hash(path, hashes)
-    recipe = frames_fingerprint(SAMPLING)
+    fingerprint = frames_fingerprint(SAMPLING)
     try:
-        frames = read_frames(store, video_hash, recipe)
+        frames = read_frames(store, video_hash, fingerprint)
     except FileNotFoundError:
         job = FrameJob(video_id=path.stem, path=path, video_hash=video_hash, samplings=(SAMPLING,))
         extract_here(job, store=store)
-        frames = read_frames(store, video_hash, recipe)
+        frames = read_frames(store, video_hash, fingerprint)
     head = f"data:{frames.media_type};base64,"
     urls = [head + base64.b64encode(f.picture).decode("ascii") for f in frames.frames]
     return [body(urls, question) for question in range(QUESTIONS)]
@@ -88,11 +88,11 @@ def ours(path: Path, folder: Path) -> list[bytes]:
 
 WAYS: dict[str, Callable[[Path, Path], list[bytes]]] = {"peer": peer, "cold": ours, "warm": ours}
 IMPORTS = {"peer": ("decord", "PIL.Image"), "cold": ("av", "simplejpeg"), "warm": ()}
-"""What each way loads when it begins: imported before memory is compared."""
+"""What each way imports at its start; imported before memory is measured."""
 
 
 def measure(way: str, name: str, folder: Path) -> dict[str, float]:
-    """One way in a process of its own."""
+    """Measure one way in its own process."""
     command = [sys.executable, "-m", "perf.end_to_end_frames", "--way", way, name, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -101,22 +101,18 @@ def measure(way: str, name: str, folder: Path) -> dict[str, float]:
 
 def measure_here(way: str, name: str, folder: Path) -> dict[str, float]:
     path = clip(name)
-    block_pandas()  # as every process that decodes
+    block_pandas()  # as in every process that extracts frames
     for module in IMPORTS[way]:
         importlib.import_module(module)
-    imported = _peak_rss_mb()
-    began = time.process_time()
+    imported = peak_rss_mb()
+    started = time.process_time()
     bodies = WAYS[way](path, folder)
     return {
-        "cpu_seconds": time.process_time() - began,
-        "peak_rss_mb": _peak_rss_mb(),
-        "peak_mb_above_imports": _peak_rss_mb() - imported,
+        "cpu_seconds": time.process_time() - started,
+        "peak_rss_mb": peak_rss_mb(),
+        "peak_mb_above_imports": peak_rss_mb() - imported,
         "payload_mb": sum(map(len, bodies)) / 1e6,
     }
-
-
-def _peak_rss_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:

@@ -1,21 +1,20 @@
-"""CPU time and memory of reading frames: planned PyAV beside decord and torchcodec.
+"""CPU time and memory of decoding frames, compared with decord and torchcodec.
 
     python -m perf.frames [--quick | --clip NAME_OR_VIDEO …] [--sampling NAME …] [--repeat 3]
                           [--torchcodec-python PATH] [--json]
 
-The same frames of the same files, to RGB at native size, one thread each, every measurement in a
-process of its own. The ways take turns `--repeat` times; the table has the least CPU time of each,
-since other work on the machine only adds to it, and the JSON the medians too. The floor is the
-decoder alone on the packets that the plan needs, already in memory; the planned reader without its
-conversion to RGB takes turns with it in one process. Peak memory is what is above the imports.
-Also: the packet index, the picture encoder beside Pillow, the frame cache, several samplings in
-one pass, and one long video on two cores.
+Every backend decodes the same frames of the same files to RGB at native size, in one thread and
+its own process. The backends take turns `--repeat` times. The table has the minimum CPU time of
+each, since other work on the machine can only increase it; the JSON also has the medians. The
+floor is the decoder alone, on the packets of the plan, already in memory; `planned` without the
+conversion to RGB takes turns with it in one process. Peak memory is that above the imports. Also
+measured: the packet index, the picture encoder compared with Pillow, the frame cache, several
+samplings in one pass, and one long video on two cores.
 """
 
 import argparse
 import io
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -30,6 +29,7 @@ import av
 import numpy as np
 from PIL import Image
 
+from perf.memory import peak_rss_mb, reset_peak
 from tests.support.clips import QUICK, clip, facts
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.frames.backends import Decoded, decode_frames
@@ -51,13 +51,13 @@ SAMPLINGS = (
     "keyframe-32",
 )
 FUSED = ("uniform_n-16", "uniform_n-64", "fps_based-1-max-512")
-JUDGED = "10min_720p30"
-"""The clip whose ratios to decord are given by sampling, when it is measured."""
+MAIN_CLIP = "10min_720p30"
+"""The clip of the ratios by sampling, if it is measured; else the first one."""
 CLIPS_OF_ALL = ("60s_720p30", "10min_720p30", "60min_720p25", "60min_360p30", "10min_1080p25")
 
 
 def read_to_rgb(path: Path, sampling: str) -> None:
-    """What is measured as `planned`: open, index, decode, convert; no frame is kept."""
+    """What is measured as `planned`: open, index, decode, convert. No frame is kept."""
     index = index_packets(path)
     for item in decode_frames(path, index, parse_sampling(sampling).choose(index).frames):
         assert isinstance(item, Decoded)
@@ -65,16 +65,16 @@ def read_to_rgb(path: Path, sampling: str) -> None:
 
 
 def times_the_floor(path: Path, sampling: str) -> float:
-    """CPU time of the planned reader without the conversion to RGB, over that of the floor.
+    """CPU time of `planned` without the conversion to RGB, divided by that of the floor.
 
-    Each is the least of two turns or more, as many as 15 seconds allow.
+    Each is the minimum of at least two turns, and of more within 15 seconds.
     """
-    readers: list[float] = []
+    planned: list[float] = []
     floors: list[float] = []
-    while len(readers) < 2 or sum(readers) + sum(floors) < 15:
-        readers.append(_cpu(lambda: _read_only(path, sampling)))
+    while len(planned) < 2 or sum(planned) + sum(floors) < 15:
+        planned.append(_cpu(lambda: _read_only(path, sampling)))
         floors.append(floor(path, sampling))
-    return min(readers) / min(floors)
+    return min(planned) / min(floors)
 
 
 def _read_only(path: Path, sampling: str) -> None:
@@ -84,7 +84,7 @@ def _read_only(path: Path, sampling: str) -> None:
 
 
 def read_to_jpeg(path: Path, sampling: str) -> None:
-    """What an evaluation does: the default picture of each frame."""
+    """What an evaluation does: encode each frame to the default picture."""
     index, spec = index_packets(path), PictureSpec()
     for item in decode_frames(path, index, parse_sampling(sampling).choose(index).frames):
         assert isinstance(item, Decoded)
@@ -107,7 +107,7 @@ def floor(path: Path, sampling: str) -> float:
             if position in needed
         }
         codec = stream.codec_context
-        began = time.process_time()
+        started = time.process_time()
         for span in spans:
             for position in range(span.first, span.last + 1):
                 decode = position in wanted or bool(index.is_keyframe[position])
@@ -115,7 +115,7 @@ def floor(path: Path, sampling: str) -> float:
                 codec.decode(packets[position])
             codec.decode(None)
             codec.flush_buffers()
-        return time.process_time() - began
+        return time.process_time() - started
 
 
 TIMES_THE_FLOOR = "times_the_floor"
@@ -126,17 +126,16 @@ OWN: dict[str, Callable[[Path, str], Any]] = {
 
 
 def measure_here(name: str, path: Path, sampling: str) -> dict[str, float]:
-    """One of ours, in this process."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """Measure one of `OWN`, or the ratio to the floor, in this process."""
     if name == TIMES_THE_FLOOR:
         return {name: times_the_floor(path, sampling)}
+    before = reset_peak()
     cpu_seconds = _cpu(lambda: OWN[name](path, sampling))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"cpu_seconds": cpu_seconds, "peak_mb": peak / 1024}
+    return {"cpu_seconds": cpu_seconds, "peak_mb": peak_rss_mb() - before}
 
 
 def measure(command: list[str]) -> dict[str, float] | None:
-    """What a process of its own says of itself; None when it fails."""
+    """The figures that a child process prints, or None if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
     if done.returncode != 0:
         print(f"failed: {' '.join(command[:4])}: {done.stderr[-200:]}", file=sys.stderr)
@@ -146,7 +145,7 @@ def measure(command: list[str]) -> dict[str, float] | None:
 
 
 def compare(name: str, sampling: str, repeat: int, torchcodec_python: str | None) -> dict[str, Any]:
-    """All readers on one clip and sampling, by turns: CPU time (least, median), highest peak."""
+    """All backends on one clip and sampling: CPU time (minimum, median) and highest peak."""
     path = clip(name)
     frames = [str(n) for n in parse_sampling(sampling).choose(index_packets(path)).frames]
     commands = {
@@ -177,14 +176,14 @@ def compare(name: str, sampling: str, repeat: int, torchcodec_python: str | None
 
 
 def ratio(row: dict[str, Any], one: str, other: str, figure: str = "cpu_seconds") -> float | None:
-    """CPU time of one over the other's."""
+    """The ratio of a figure of one backend to that of another, or None without both."""
     if not row.get(one) or not row.get(other):
         return None
     return float(row[one][figure] / row[other][figure])
 
 
 def index_milliseconds(path: Path) -> dict[str, float]:
-    """CPU of the packet index, from the sample tables and by demuxing."""
+    """CPU time of the packet index, from the sample tables and by demuxing."""
     index_packets(path)
     times = [_cpu(lambda: index_packets(path)) for _ in range(5)]
     return {
@@ -194,7 +193,7 @@ def index_milliseconds(path: Path) -> dict[str, float]:
 
 
 def picture_milliseconds(path: Path) -> dict[str, float]:
-    """CPU per 720p frame to the default JPEG, ours and Pillow's way at the same size."""
+    """CPU time to encode a 720p frame to the default JPEG, and with Pillow at the same size."""
     with av.open(str(path)) as container:
         frame = next(container.decode(video=0))
     spec = PictureSpec()
@@ -211,7 +210,7 @@ def picture_milliseconds(path: Path) -> dict[str, float]:
 
 
 def cache_milliseconds() -> dict[str, float]:
-    """Write and read 64 pictures of 58 kB; reading verifies the checksum."""
+    """Time to write and to read 64 pictures of 58 kB. Reading verifies the checksum."""
     random = np.random.default_rng(0)
     sampling = parse_sampling("uniform_n-64")
     frames = [
@@ -229,17 +228,18 @@ def cache_milliseconds() -> dict[str, float]:
     choice = sampling.choose(_Clock())
     with tempfile.TemporaryDirectory() as folder:
         store = Store.at(folder)
-        made = write_frames(store, "video", sampling, choice, frames)
+        frame_set = write_frames(store, "video", sampling, choice, frames)
         return {
             "write_ms": _cpu(lambda: write_frames(store, "video", sampling, choice, frames)) * 1e3,
             "read_ms": statistics.median(
-                _cpu(lambda: read_frames(store, "video", made.fingerprint)) * 1e3 for _ in range(20)
+                _cpu(lambda: read_frames(store, "video", frame_set.fingerprint)) * 1e3
+                for _ in range(20)
             ),
         }
 
 
 def fusion_cpu_seconds(path: Path) -> dict[str, float]:
-    """CPU of three samplings of one video, stored, one after the other and in one pass."""
+    """CPU time to extract three samplings of one video, separately and in one pass."""
     samplings = tuple(map(parse_sampling, FUSED))
     return {
         "one_by_one": sum(_stored_cpu_seconds(path, sampling) for sampling in samplings),
@@ -252,18 +252,18 @@ def _stored_cpu_seconds(path: Path, *samplings: Sampling) -> float:
         return extract_here(_job(path, *samplings), store=Store.at(folder)).cpu_seconds
 
 
-def sharing_seconds(path: Path) -> dict[str, float]:
-    """Time on the clock of one video in child processes: one, and two that share it out."""
-    job, taken = _job(path, parse_sampling("uniform_n-64")), {}
+def split_seconds(path: Path) -> dict[str, float]:
+    """Wall time of one video in one child process, and split over two."""
+    job, seconds = _job(path, parse_sampling("uniform_n-64")), {}
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
             store = Store.at(folder)
             index_packets(path).save(store.packets(job.video_hash))
-            began = time.perf_counter()
+            started = time.perf_counter()
             (result,) = extract([job], store=store, workers=workers)
-            taken[f"{workers}_workers"] = time.perf_counter() - began
+            seconds[f"{workers}_workers"] = time.perf_counter() - started
             assert result.error is None
-    return taken
+    return seconds
 
 
 def _job(path: Path, *samplings: Sampling) -> FrameJob:
@@ -279,10 +279,10 @@ class _Clock:
 
 
 def _cpu(work: Callable[[], Any], times: int = 1) -> float:
-    began = time.process_time()
+    started = time.process_time()
     for _ in range(times):
         work()
-    return (time.process_time() - began) / times
+    return (time.process_time() - started) / times
 
 
 HEADER = """\
@@ -293,7 +293,7 @@ ratio to torchcodec | ratio to floor | peak MB planned / decord / torchcodec |
 
 def line(row: dict[str, Any]) -> str:
     """A row as Markdown, under `HEADER`."""
-    readers = ("planned", "decord", "torchcodec")
+    backends = ("planned", "decord", "torchcodec")
     ratios = [
         "–" if value is None else f"{value:.2f}"
         for value in (
@@ -302,13 +302,13 @@ def line(row: dict[str, Any]) -> str:
             row[TIMES_THE_FLOOR],
         )
     ]
-    seconds = [_said(row.get(reader), "cpu_seconds") for reader in readers]
-    peaks = " / ".join(_said(row.get(reader), "peak_mb", 0) for reader in readers)
+    seconds = [_number(row.get(backend), "cpu_seconds") for backend in backends]
+    peaks = " / ".join(_number(row.get(backend), "peak_mb", 0) for backend in backends)
     cells = [row["clip"], row["sampling"], str(row["frames"]), *seconds, *ratios, peaks]
     return f"| {' | '.join(cells)} |"
 
 
-def _said(measured: dict[str, float] | None, key: str, digits: int = 2) -> str:
+def _number(measured: dict[str, float] | None, key: str, digits: int = 2) -> str:
     return f"{measured[key]:.{digits}f}" if measured else "–"
 
 
@@ -319,14 +319,14 @@ def main() -> None:
     parser.add_argument("--torchcodec-python", help="a Python that has torchcodec")
     parser.add_argument("--clip", action="append", help="only this clip or video (may be repeated)")
     parser.add_argument(
-        "--sampling", action="append", help="only the readers, on this sampling (may be repeated)"
+        "--sampling", action="append", help="only the backends, on this sampling (may be repeated)"
     )
-    parser.add_argument("--repeat", type=int, default=3, help="turns of each way")
-    parser.add_argument("--own", nargs=3, metavar=("READER", "CLIP", "SAMPLING"))
+    parser.add_argument("--repeat", type=int, default=3, help="turns of each backend")
+    parser.add_argument("--own", nargs=3, metavar=("OWN", "CLIP", "SAMPLING"))
     arguments = parser.parse_args()
     if arguments.own:
-        reader, name, sampling = arguments.own
-        print(json.dumps(measure_here(reader, clip(name), sampling)))
+        own, name, sampling = arguments.own
+        print(json.dumps(measure_here(own, clip(name), sampling)))
         return
     names = [c.name for c in QUICK] if arguments.quick else arguments.clip or list(CLIPS_OF_ALL)
     rows = []
@@ -335,16 +335,16 @@ def main() -> None:
         for sampling in arguments.sampling or SAMPLINGS:
             rows.append(compare(name, sampling, arguments.repeat, arguments.torchcodec_python))
             print(line(rows[-1]), flush=True)
-    judged = JUDGED if JUDGED in names else names[0]
-    judged_rows = [row for row in rows if row["clip"] == judged]
+    main_clip = MAIN_CLIP if MAIN_CLIP in names else names[0]
+    main_rows = [row for row in rows if row["clip"] == main_clip]
     result: dict[str, Any] = {
-        "clip": judged,
+        "clip": main_clip,
         "cpu_ratio_to_decord": {
-            row["sampling"]: ratio(row, "planned", "decord") for row in judged_rows
+            row["sampling"]: ratio(row, "planned", "decord") for row in main_rows
         },
         "median_cpu_ratio_to_decord": {
             row["sampling"]: ratio(row, "planned", "decord", "median_cpu_seconds")
-            for row in judged_rows
+            for row in main_rows
         },
         "cpu_ratio_to_floor": {
             f"{row['clip']} {row['sampling']}": row[TIMES_THE_FLOOR] for row in rows
@@ -361,8 +361,8 @@ def main() -> None:
             "index": index_milliseconds(long),
             "picture": picture_milliseconds(clip("60s_720p30")),
             "cache": cache_milliseconds(),
-            "fusion_cpu_seconds": fusion_cpu_seconds(clip(judged)),
-            "sharing_seconds": sharing_seconds(long),
+            "fusion_cpu_seconds": fusion_cpu_seconds(clip(main_clip)),
+            "split_seconds": split_seconds(long),
         }
     for part, found in result.items():
         if part != "rows":

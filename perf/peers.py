@@ -1,18 +1,18 @@
-"""How others read frames, for comparison: `python perf/peers.py BACKEND VIDEO FRAME [FRAME …]`.
+"""Other libraries reading frames, for comparison: `python perf/peers.py NAME VIDEO FRAME …`.
 
-Stands alone, so that it also runs in an environment that has only the peer. Prints one JSON
-object: CPU seconds, and the peak of resident memory above what imports alone take (MB).
+Imports nothing of this project, so that it also runs in an environment with only the library.
+Prints one JSON object: CPU seconds, and peak resident memory above the imports (MB).
 """
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 
 def decord_batch(path: str, frames: list[int]) -> int:
-    """As evaluators call it: one batch, here with one thread so that CPU time compares."""
+    """As evaluators call it: one batch. One thread, so that CPU times are comparable."""
     import decord  # noqa: PLC0415
 
     return int(decord.VideoReader(path, num_threads=1).get_batch(frames).asnumpy().nbytes)
@@ -36,12 +36,18 @@ def main() -> None:
     name, path, *frames = sys.argv[1:]
     module, read = PEERS[name]
     __import__(module)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.process_time()
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak is what is used now
+    before = peak_rss_mb()
+    started = time.process_time()
     read(path, [int(frame) for frame in frames])
-    cpu_seconds = time.process_time() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(json.dumps({"cpu_seconds": cpu_seconds, "peak_mb": peak / 1024}))
+    cpu_seconds = time.process_time() - started
+    print(json.dumps({"cpu_seconds": cpu_seconds, "peak_mb": peak_rss_mb() - before}))
+
+
+def peak_rss_mb() -> float:
+    """As in `perf.memory`."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 if __name__ == "__main__":

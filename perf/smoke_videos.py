@@ -1,9 +1,9 @@
-"""What drawing the smoke videos costs.
+"""CPU time and size of the generated smoke videos.
 
     python -m perf.smoke_videos [--quick] [--json]
 
-CPU seconds and bytes of every drawn video, by duration class; nothing is fetched. `--quick` draws
-two short ones.
+CPU seconds and bytes of every generated video, by duration class; nothing is fetched. `--quick`
+generates two short ones.
 """
 
 import argparse
@@ -18,19 +18,19 @@ from videomme_pipeline.benchmarks.smoke.scripts import Script, scripts
 
 
 def measure(script: Script, folder: Path) -> tuple[float, int]:
-    """(CPU seconds, bytes) of one video."""
+    """CPU seconds and bytes of one video."""
     path = folder / f"{script.video_id}.mp4"
-    began = time.process_time()
+    started = time.process_time()
     write_video(script, path, "measured")
-    return time.process_time() - began, path.stat().st_size
+    return time.process_time() - started, path.stat().st_size
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    chosen = scripts()[1:5:2] if options.quick else scripts()
+    parser.add_argument("--quick", action="store_true", help="two short videos")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    arguments = parser.parse_args()
+    chosen = scripts()[1:5:2] if arguments.quick else scripts()
     seconds: defaultdict[str, float] = defaultdict(float)
     drawn: defaultdict[str, int] = defaultdict(int)
     size: defaultdict[str, int] = defaultdict(int)
@@ -52,7 +52,7 @@ def main() -> None:
     }
     for name, row in result.items():
         print(f"{name:8}", "  ".join(f"{key} {value}" for key, value in row.items()))
-    if options.json:
+    if arguments.json:
         print(json.dumps(result))
 
 

@@ -1,11 +1,10 @@
-"""How long subtitles and prompts of a whole benchmark take: read, align, render.
+"""CPU time of the subtitles and prompts of a whole benchmark: read, align, render.
 
-    python perf/subtitles.py [--quick] [--json]
+    python -m perf.subtitles [--quick] [--json]
 
-Draws subtitle files in the shape of Video-MME's (900 videos, 254 hours, font tags), reads them
-with this project, with pysrt and with pysubs2 side by side, aligns them under every policy to
-64 and to 512 frames, and renders 2,700 questions. CPU seconds of one process; files are in
-memory, so disks do not count.
+Generates subtitle files in the shape of Video-MME's (900 videos, 254 hours, font tags), reads
+them, aligns them under every policy to 64 and to 512 frames, and renders 2,700 questions. Reading
+is compared with pysrt and pysubs2. CPU seconds of one process; the files are in memory.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from typing import Any, TypeVar
 import pysrt
 import pysubs2
 
-from tests.support.made_up_subtitles import sampled, srt
+from tests.support.subtitle_files import sampled_frames, srt_file
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.prompts.render import parse_template, render
 from videomme_pipeline.subtitles.align import (
@@ -33,7 +32,7 @@ from videomme_pipeline.subtitles.align import (
 from videomme_pipeline.subtitles.cues import CueFile, read_srt
 
 DURATIONS_SECONDS = (80, 520, 2_450)
-"""Mean length of short, medium and long videos; together 254 hours for 300 of each."""
+"""Mean length of short, medium and long videos; 300 of each last 254 hours."""
 FRAME_COUNTS = (64, 512)
 TWO_HOURS_SECONDS = 7_200
 ROUNDS = 5
@@ -56,18 +55,18 @@ def main() -> None:
 def measure(videos: int) -> dict[str, Any]:
     draw = random.Random(7)
     lengths = [DURATIONS_SECONDS[number % 3] for number in range(videos)]
-    files = [srt(length, draw) for length in lengths]
+    files = [srt_file(length, draw) for length in lengths]
     result: dict[str, Any] = {"videos": videos, "questions": 3 * videos}
-    result |= one_long_file(srt(TWO_HOURS_SECONDS, draw))
+    result |= one_long_file(srt_file(TWO_HOURS_SECONDS, draw))
 
     cues, result["read_seconds"] = timed(lambda: [read_srt(file) for file in files])
     result["cues"] = sum(len(file.cues) for file in cues)
     for count in FRAME_COUNTS:
-        frames = [sampled(length, count) for length in lengths]
+        frames = [sampled_frames(length, count) for length in lengths]
         for policy in Policy:
             _, seconds = timed(partial(aligned, policy, cues, frames))
             result[f"align_{policy}_{count}_frames_seconds"] = seconds
-    frames = [sampled(length, 512) for length in lengths]
+    frames = [sampled_frames(length, 512) for length in lengths]
     lines = aligned(Policy.WINDOW, cues, frames)
     _, result["render_seconds"] = timed(lambda: rendered(lines, frames))
     return result
@@ -101,12 +100,12 @@ def aligned(
 def rendered(lines: Sequence[Sequence[AlignedLine]], frames: Sequence[SampledFrames]) -> int:
     template = parse_template("contract_v1")
     characters = 0
-    for number, (held, at) in enumerate(zip(lines, frames, strict=True)):
+    for number, (aligned_lines, at) in enumerate(zip(lines, frames, strict=True)):
         for place in range(3):
             prompt = render(
                 template,
                 question(number, place),
-                held,
+                aligned_lines,
                 frame_seconds=at.seconds,
                 interleaved=False,
             )

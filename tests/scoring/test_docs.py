@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from tests.support.made_up_subtitles import sampled, srt
 from tests.support.paths import ROOT
+from tests.support.subtitle_files import sampled_frames, srt_file
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
@@ -62,11 +62,11 @@ def test_the_effect_of_the_reader_on_v2(reader: ReaderName) -> None:
     ],
 )
 def test_the_effect_of_alignment(policies: tuple[str, ...], row: str) -> None:
-    cues = read_srt(srt(600, random.Random(0)))
+    cues = read_srt(srt_file(600, random.Random(0)))
     for policy in policies:
         cells = []
         for count in (16, 64):
-            lines = align(parse_alignment(policy), cues, sampled(600, count))
+            lines = align(parse_alignment(policy), cues, sampled_frames(600, count))
             cells.append(f"{len(lines)} ({sum(len(line.text) for line in lines):,})")
         assert f"| {row} | {cells[0]} | {cells[1]} |" in DOCS
 
