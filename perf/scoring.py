@@ -25,7 +25,8 @@ import pyarrow.parquet as pq
 
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
 from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
-from videomme_pipeline.responses.response import Response
+from videomme_pipeline.models.video_llm import Usage
+from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.rows import to_table
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
@@ -229,20 +230,10 @@ def response_of(question: Question, raw_output: str | None) -> Response:
         model="perf",
         num_frames=64,
         raw_output=raw_output,
-        reasoning=None,
         finish_reason="stop",
         error=None,
-        reported_model=None,
-        system_fingerprint=None,
-        prompt_tokens=10_000,
-        completion_tokens=4,
-        cached_tokens=0,
-        reasoning_tokens=0,
-        usage_json=None,
-        cost_dollars=0.001,
-        latency_seconds=1.0,
-        attempts=1,
-        answered_at=None,
+        usage=Usage(prompt_tokens=10_000, completion_tokens=4, cached_tokens=0),
+        served=Served(cost_dollars=0.001, latency_seconds=1.0, attempts=1),
     )
 
 

@@ -163,7 +163,7 @@ def _metadata(rows: Sequence[ObservedQuestion], report: Assessment) -> dict[str,
 def _over(
     rows: Sequence[ObservedQuestion], column: str, of: Callable[[Sequence[float]], float]
 ) -> float | None:
-    values = [value for row in rows if (value := getattr(row, column)) is not None]
+    values = [value for row in rows if (value := getattr(row.served, column)) is not None]
     return of(values) if values else None
 
 

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 
 import dagster as dg
@@ -10,14 +9,14 @@ import dagster as dg
 from assets.stages.base import BenchmarkStage, Built, Failed, Target
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
-from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.project.asking import ask, open_journal, requests_of
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.versions import CODE_VERSIONS, INCOMPLETE
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests
-from videomme_pipeline.responses.response import AttemptRow, Response, never_answered
+from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.responses.summary import ResponseSummary, summarize
+from videomme_pipeline.rows import to_values
 from videomme_pipeline.store import write_rows
 
 
@@ -160,50 +159,46 @@ def _not_asked(
     for repeat in range(evaluation.samples):
         for question, _ in video.questions:
             if (question.question_id, repeat) not in answered:
-                left = never_answered(
+                yield Response.not_asked(
                     question,
                     evaluation=evaluation.name,
                     model=evaluation.model.name,
                     sample=repeat,
                     error=f"not asked: {reason}",
                 )
-                yield replace(left, failure=FailureKind.NOT_ASKED)
 
 
 def _metadata(responses: Sequence[Response]) -> dict[str, object]:
     """Tokens, cost and latency of the responses of one video; unreported values are left out."""
     summary = summarize(responses)
-    known = {name: getattr(summary, name) for name in _SHOWN}
     return {
         "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
-        **{name: value for name, value in known.items() if value is not None},
+        **_known(summary),
     }
 
 
-_SHOWN = (
-    "responses",
-    "answered",
-    "failed",
-    "attempts",
-    "prompt_tokens",
-    "cached_tokens",
-    "cached_share",
-    "completion_tokens",
-    "reasoning_tokens",
-    "cost_dollars",
-    "latency_p50_seconds",
-    "latency_p95_seconds",
-)
+def _known(summary: ResponseSummary) -> dict[str, int | float]:
+    """The numbers of a summary by name, without those that were not reported."""
+    numbers = {
+        "responses": summary.responses,
+        "answered": summary.answered,
+        "failed": summary.failed,
+        "attempts": summary.attempts,
+        **to_values(summary.usage),
+        "cached_share": summary.cached_share,
+        "cost_dollars": summary.cost_dollars,
+        "latency_p50_seconds": summary.latency_p50_seconds,
+        "latency_p95_seconds": summary.latency_p95_seconds,
+    }
+    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def summary_markdown(summary: ResponseSummary) -> str:
     """Markdown table of tokens, cost and latency of responses, with a histogram of latencies."""
     lines = ["| | |", "|---|---|"]
-    for name in _SHOWN:
-        value = getattr(summary, name)
-        if value is not None:
-            shown = f"{value:.4g}" if isinstance(value, float) else f"{value:,}"
-            lines.append(f"| {name.replace('_', ' ')} | {shown} |")
+    for name, number in _known(summary).items():
+        shown = f"{number:.4g}" if isinstance(number, float) else f"{number:,}"
+        lines.append(f"| {name.replace('_', ' ')} | {shown} |")
     lines += [f"| failed: {kind} | {count} |" for kind, count in summary.failures.items()]
     if summary.latency_bins:
         most = max(row.responses for row in summary.latency_bins)

@@ -137,7 +137,7 @@ async def test_llama_cpp_sees_the_frames_and_answers(llama_cpp: str) -> None:
     one, four = (with_real_pictures(request(frames=n, max_tokens=8)) for n in (1, 4))
     replies = await ask(model, one, four)
     assert all(reply.text for reply in replies)
-    tokens = [reply.prompt_tokens or 0 for reply in replies]
+    tokens = [reply.usage.prompt_tokens or 0 for reply in replies]
     assert tokens[1] - tokens[0] >= 3 * TOKENS_PER_PICTURE
     assert all(reply.warning is None for reply in replies)
 
@@ -163,7 +163,7 @@ async def test_llama_cpp_finds_the_frames_of_the_first_question_in_its_cache(
     )
     asked = [with_real_pictures(request(1, number, frames=2, max_tokens=4)) for number in (1, 2)]
     _, second = await ask(model, *asked)
-    assert (second.cached_tokens or 0) >= 2 * TOKENS_PER_PICTURE
+    assert (second.usage.cached_tokens or 0) >= 2 * TOKENS_PER_PICTURE
 
 
 @pytest.fixture(scope="module")

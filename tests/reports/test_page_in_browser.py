@@ -218,9 +218,9 @@ def test_a_question_shows_what_was_seen_said_and_read(
         if response.question_id == row.question_id
     )
     facts = card.locator("dl").inner_text()
-    assert f"Attempts\n{response.attempts}" in facts
-    assert f"Prompt tokens\n{response.prompt_tokens:,}" in facts
-    assert f"Latency\n{response.latency_seconds:.2f} s" in facts
+    assert f"Attempts\n{response.served.attempts}" in facts
+    assert f"Prompt tokens\n{response.usage.prompt_tokens:,}" in facts
+    assert f"Latency\n{response.served.latency_seconds:.2f} s" in facts
     right = page.locator(".options li.right")
     assert right.inner_text().startswith(f"{row.answer}. ")
     expect(page.get_by_role("heading", name="8 subtitle lines")).to_be_visible()

@@ -125,12 +125,12 @@ async def test_the_first_request_goes_alone_to_learn_the_price() -> None:
     second = asyncio.create_task(budget.reserve())
     done, _ = await asyncio.wait([second], timeout=0.05)
     assert not done
-    await budget.settle(0.3, was_sent=True)
+    await budget.charge(0.3, was_sent=True)
     await asyncio.wait_for(second, 1)
     await asyncio.wait_for(budget.reserve(), 1)
     third = asyncio.create_task(budget.reserve())
-    await budget.settle(0.4, was_sent=True)
-    await budget.settle(0.3, was_sent=True)
+    await budget.charge(0.4, was_sent=True)
+    await budget.charge(0.3, was_sent=True)
     with pytest.raises(CostLimitError):
         await asyncio.wait_for(third, 1)
     assert budget.spent_dollars == pytest.approx(1.0)
@@ -144,7 +144,7 @@ async def test_what_was_spent_before_counts() -> None:
 async def test_a_request_of_unknown_cost_counts_as_the_dearest() -> None:
     budget = Budget(1.0, spent_dollars=0.0)
     await budget.reserve()
-    await budget.settle(0.4, was_sent=True)
+    await budget.charge(0.4, was_sent=True)
     await budget.reserve()
-    await budget.settle(None, was_sent=True)
+    await budget.charge(None, was_sent=True)
     assert budget.spent_dollars == pytest.approx(0.8)

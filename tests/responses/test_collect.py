@@ -65,8 +65,8 @@ def test_every_question_is_answered_once(tmp_path: Path) -> None:
     assert server.request_count == len(responses) == 12
     first = responses[0]
     assert (first.reported_model, first.system_fingerprint) == ("served-2026-11-01", "fp_1")
-    assert first.prompt_tokens is not None
-    assert first.attempts == 1
+    assert first.usage.prompt_tokens is not None
+    assert first.served.attempts == 1
     assert first.error is None
 
 
@@ -117,7 +117,7 @@ def test_samples_repeat_each_question_with_other_seeds(tmp_path: Path) -> None:
 def test_a_passing_fault_is_retried(tmp_path: Path, fault: Fault) -> None:
     with ModelServer(faults=first_time(fault), retry_after_seconds=0.2) as server:
         responses = ask(tmp_path / "journal", videos(1, 1), model_at(server))
-    assert [item.attempts for item in responses] == [2]
+    assert [item.served.attempts for item in responses] == [2]
     assert responses[0].raw_output is not None
     assert server.answered.total() == 1
 
@@ -128,7 +128,7 @@ def test_an_odd_answer_is_an_answer(tmp_path: Path, fault: Fault) -> None:
         responses = ask(tmp_path / "journal", videos(1, 1), model_at(server))
     assert responses[0].raw_output is not None
     assert (responses[0].reasoning is not None) == (fault is Fault.REASONING)
-    assert (responses[0].prompt_tokens is None) == (fault is Fault.NO_USAGE)
+    assert (responses[0].usage.prompt_tokens is None) == (fault is Fault.NO_USAGE)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_what_no_question_survives_stops_the_evaluation_at_once(
             responses.extend(collected)
         assert server.request_count <= 5 * 3 + 4
         assert len(responses) == server.answered.total() >= 13
-        kept = journal.answered(item.request_fingerprint for item in responses)
+        kept = journal.settled(item.request_fingerprint for item in responses)
     assert len(kept) == len(responses)
     assert len(str(raised.value).splitlines()) == 1
 
@@ -230,8 +230,8 @@ def test_money_stops_the_evaluation_and_more_money_resumes_it(tmp_path: Path) ->
     prices = Prices(input=1000.0, output=0.0)
     with ModelServer() as server:
         one = ask(tmp_path / "price", videos(1, 1), model_at(server, prices=prices))[0]
-        assert one.cost_dollars is not None
-        most = one.cost_dollars * 7.5
+        assert one.served.cost_dollars is not None
+        most = one.served.cost_dollars * 7.5
 
         def plan(dollars: float) -> RequestPlan:
             limits = Limits(concurrency=8, max_cost_dollars=dollars)
@@ -298,7 +298,7 @@ def test_leader_goes_first_and_its_followers_find_the_cache_filled(tmp_path: Pat
     plan = RequestPlan(evaluation="test", limits=FAST, schedule=Schedule.LEADER_FOLLOWER)
     with ModelServer(caches_prefixes=True, delay_seconds=0.02) as server:
         responses = ask(tmp_path / "journal", videos(6), model_at(server), plan)
-    cached = sum(item.cached_tokens or 0 for item in responses)
+    cached = sum(item.usage.cached_tokens or 0 for item in responses)
     assert cached == 6 * 2 * 2 * server.tokens_per_image
 
 
@@ -344,7 +344,7 @@ def test_leaving_early_keeps_what_was_answered(tmp_path: Path) -> None:
         collecting = collect_now(videos(20), model_at(server), journal, plan)
         left_with = [next(collecting) for _ in range(10)]
         collecting.close()
-        kept = journal.answered(item.request_fingerprint for item in left_with)
+        kept = journal.settled(item.request_fingerprint for item in left_with)
         assert len(kept) == 10
         rest = list(collect_now(videos(20), model_at(server), journal, plan))
     assert len(letters(rest)) == 60
@@ -366,9 +366,9 @@ def test_a_fifth_of_faults_of_every_kind_loses_and_repeats_nothing(tmp_path: Pat
     assert len(letters(responses)) == 300
     assert all(item.raw_output for item in responses)
     assert set(server.answered.values()) == {1}
-    assert len(attempts) == server.request_count == sum(item.attempts for item in responses)
+    assert len(attempts) == server.request_count == sum(item.served.attempts for item in responses)
     assert {item.fault for item in server.requests} == {None, *PASSING, *ANSWERED}
-    assert spent == pytest.approx(sum(item.cost_dollars or 0 for item in responses))
+    assert spent == pytest.approx(sum(item.served.cost_dollars or 0 for item in responses))
 
 
 def _no_frames(video: int) -> FrameSet:

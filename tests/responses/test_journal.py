@@ -1,26 +1,24 @@
-"""The journal: what is kept, who may ask, and what a full disk does."""
+"""The journal: what it stores, claims, and a disk that cannot be written."""
 
 import sqlite3
 import subprocess
 import sys
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.support.made_up_requests import question
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
-from videomme_pipeline.responses.journal import (
-    Attempt,
-    Journal,
-    Recorded,
-    recorded_failure,
-    recorded_reply,
-)
+from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, Usage
+from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.response import Attempt, Response, Served
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+SERVED = Served(latency_seconds=0.5, attempts=1, answered_at=NOW)
 
 
 def attempt(fingerprint: str, **changes: object) -> Attempt:
@@ -35,58 +33,138 @@ def attempt(fingerprint: str, **changes: object) -> Attempt:
         status=200,
         failure=None,
         error=None,
-        prompt_tokens=10,
-        completion_tokens=1,
-        cached_tokens=0,
+        usage=Usage(prompt_tokens=10, completion_tokens=1, cached_tokens=0),
         cost_dollars=0.25,
         usage_json="{}",
-        body=None,
     )
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def answer(fingerprint: str, text: str = "B") -> Recorded:
-    return recorded_reply(fingerprint, Reply(text=text, body="{}"), latency_seconds=0.5, now=NOW)
+def not_asked(fingerprint: str, evaluation: str = "test") -> Response:
+    response = Response.not_asked(
+        question(1, 1), evaluation=evaluation, model="m", sample=0, error="not asked"
+    )
+    return replace(response, request_fingerprint=fingerprint)
+
+
+def answer(fingerprint: str, text: str = "B") -> Response:
+    return not_asked(fingerprint).with_reply(Reply(text=text), SERVED)
 
 
 def committed(done: "Future[None]") -> None:
     done.result(timeout=10)
 
 
-def test_an_answer_is_kept_as_it_came(tmp_path: Path) -> None:
+def test_an_answer_is_stored_as_it_arrived(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         committed(journal.record(attempt("a"), answer("a")))
     with Journal(tmp_path / "journal") as journal:
-        assert journal.answered(["a", "b"]) == {"a": answer("a")}
+        asked = [not_asked("a"), not_asked("b")]
+        assert journal.stored_responses(asked) == {"a": answer("a")}
         assert journal.attempts(["a"]) == [attempt("a")]
 
 
-def test_a_failure_is_an_attempt_and_never_an_answer(tmp_path: Path) -> None:
+def test_a_failure_is_an_attempt_and_settles_nothing(tmp_path: Path) -> None:
     failed = attempt("a", status=500, failure=FailureKind.SERVER_ERROR, error="HTTP 500")
     with Journal(tmp_path / "journal") as journal:
         committed(journal.record(failed, None))
-        assert journal.answered(["a"]) == {}
+        assert journal.settled(["a"]) == set()
         assert journal.attempts(["a"]) == [failed]
 
 
-def test_a_refusal_is_settled_without_an_answer(tmp_path: Path) -> None:
-    refusal = ResponseFailure(FailureKind.REFUSED, "no", reply=Reply(text="", prompt_tokens=7))
+def test_a_refusal_settles_a_request_without_an_answer(tmp_path: Path) -> None:
+    came = Reply(text="", usage=Usage(prompt_tokens=7))
+    refusal = ResponseFailure(FailureKind.REFUSED, "no", reply=came)
     with Journal(tmp_path / "journal") as journal:
-        settled = recorded_failure("a", refusal, latency_seconds=0.1, now=NOW)
-        committed(journal.record(attempt("a", failure=FailureKind.REFUSED), settled))
-        kept = journal.answered(["a"])["a"]
-    assert (kept.raw_output, kept.failure, kept.prompt_tokens) == (None, "refused", 7)
+        failed = not_asked("a").with_failure(refusal, SERVED)
+        committed(journal.record(attempt("a", failure=FailureKind.REFUSED), failed))
+        stored = journal.stored_responses([not_asked("a")])["a"]
+    assert stored == failed
+    assert (stored.raw_output, stored.failure) == (None, FailureKind.REFUSED)
+    assert stored.usage.prompt_tokens == 7
 
 
-def test_the_first_answer_stays(tmp_path: Path) -> None:
+def test_one_request_serves_every_evaluation_that_sends_it(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        committed(journal.record(attempt("a"), answer("a")))
+        stored = journal.stored_responses([not_asked("a", evaluation="other")])["a"]
+    assert (stored.evaluation, stored.raw_output) == ("other", "B")
+
+
+def test_a_body_is_stored_once(tmp_path: Path) -> None:
+    failed = attempt("a", failure=FailureKind.MALFORMED, body="oops")
+    with Journal(tmp_path / "journal") as journal:
+        committed(journal.record(failed, None))
+        committed(journal.record(attempt("a", body="B, I think"), answer("a")))
+    with closing(sqlite3.connect(tmp_path / "journal")) as connection:
+        bodies = connection.execute("select body from attempts order by rowid").fetchall()
+        assert bodies == [("oops",), (None,)]
+        assert connection.execute("select body from responses").fetchall() == [("B, I think",)]
+
+
+# The tables as version 0.1 (e9eb079) created them, with one row each as it wrote them.
+OLD_JOURNAL = """
+create table responses (
+    request_fingerprint text primary key, raw_output text, reasoning text, finish_reason text,
+    failure text, error text, reported_model text, system_fingerprint text,
+    prompt_tokens integer, completion_tokens integer, cached_tokens integer,
+    reasoning_tokens integer, usage_json text, cost_dollars real, body text, warning text,
+    latency_seconds real, attempts integer not null, answered_at text not null
+) without rowid;
+create table attempts (
+    request_fingerprint text not null, evaluation text not null, model text not null,
+    question_id text not null, sample integer not null, started_at text not null,
+    latency_seconds real not null, status integer, failure text, error text,
+    prompt_tokens integer, completion_tokens integer, cached_tokens integer,
+    cost_dollars real, usage_json text, body text
+);
+insert into responses values (
+    'a', 'B', 'since', 'stop', null, null, 'm-1', 'fp', 10, 1, 0, 4, '{}', 0.25, '{"B"}', 'few',
+    0.5, 1, '2026-11-21T12:00:00+00:00'
+);
+insert into attempts values (
+    'a', 'test', 'm', '001-1', 0, '2026-11-21T12:00:00+00:00', 0.5, 200, null, null, 10, 1, 0,
+    0.25, '{}', null
+);
+"""
+
+
+def test_a_journal_of_an_older_version_is_read_and_continued(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "journal")) as connection:
+        connection.executescript(OLD_JOURNAL)
+    with Journal(tmp_path / "journal") as journal:
+        assert journal.stored_responses([not_asked("a")]) == {
+            "a": replace(
+                not_asked("a"),
+                raw_output="B",
+                reasoning="since",
+                finish_reason="stop",
+                error=None,
+                reported_model="m-1",
+                system_fingerprint="fp",
+                usage=Usage(
+                    prompt_tokens=10, completion_tokens=1, cached_tokens=0, reasoning_tokens=4
+                ),
+                usage_json="{}",
+                served=replace(SERVED, cost_dollars=0.25),
+                failure=None,
+                warning="few",
+            )
+        }
+        assert journal.attempts(["a"]) == [attempt("a")]
+        committed(journal.record(attempt("b"), answer("b")))
+        assert journal.spent_dollars("test") == 0.5
+
+
+def test_the_first_answer_is_never_replaced(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         committed(journal.record(attempt("a"), answer("a", "B")))
         committed(journal.record(attempt("a"), answer("a", "C")))
-        assert journal.answered(["a"])["a"].raw_output == "B"
+        assert journal.stored_responses([not_asked("a")]) == {"a": answer("a", "B")}
         assert len(journal.attempts(["a"])) == 2
 
 
-def test_money_is_counted_by_evaluation_and_attempt(tmp_path: Path) -> None:
+def test_costs_are_counted_per_attempt_under_the_name_of_the_evaluation(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         committed(journal.record(attempt("a"), None))
         committed(journal.record(attempt("a"), answer("a")))
@@ -95,7 +173,7 @@ def test_money_is_counted_by_evaluation_and_attempt(tmp_path: Path) -> None:
         assert journal.spent_dollars("none") == 0.0
 
 
-def test_a_claim_keeps_others_from_asking_until_it_runs_out(tmp_path: Path) -> None:
+def test_a_claim_excludes_others_until_it_expires(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as one, Journal(tmp_path / "journal") as two:
         assert one.claim(["a", "b"], NOW, 60) == {"a", "b"}
         assert two.claim(["a", "b", "c"], NOW, 60) == {"c"}
@@ -107,14 +185,14 @@ def test_a_claim_keeps_others_from_asking_until_it_runs_out(tmp_path: Path) -> N
         assert two.claim(["a"], later + timedelta(seconds=60), 60) == {"a"}
 
 
-def test_what_is_answered_cannot_be_claimed(tmp_path: Path) -> None:
+def test_an_answered_request_cannot_be_claimed(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as one, Journal(tmp_path / "journal") as two:
         one.claim(["a"], NOW, 60)
         committed(one.record(attempt("a"), answer("a")))
         assert two.claim(["a"], NOW, 60) == set()
 
 
-def test_closing_gives_up_claims(tmp_path: Path) -> None:
+def test_closing_releases_claims(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as one:
         one.claim(["a"], NOW, 60)
     with Journal(tmp_path / "journal") as two:
@@ -133,15 +211,15 @@ def test_the_claims_of_a_dead_process_end_with_it(tmp_path: Path) -> None:
         assert journal.claim(["a"], NOW, 60) == {"a"}
 
 
-def test_what_nobody_waits_for_is_kept_all_the_same(tmp_path: Path) -> None:
+def test_a_record_is_stored_even_if_its_caller_stops_waiting(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         for number in range(50):
             journal.record(attempt(str(number)), answer(str(number))).cancel()
         committed(journal.record(attempt("last"), answer("last")))
-        assert len(journal.answered([*map(str, range(50)), "last"])) == 51
+        assert len(journal.settled([*map(str, range(50)), "last"])) == 51
 
 
-def test_records_that_queue_up_share_a_commit(tmp_path: Path) -> None:
+def test_queued_records_share_a_commit(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         blocker = sqlite3.connect(tmp_path / "journal", isolation_level=None)
         blocker.execute("begin immediate")
@@ -156,7 +234,7 @@ def test_records_that_queue_up_share_a_commit(tmp_path: Path) -> None:
     assert before < 20 * one_commit
 
 
-def test_a_disk_that_cannot_be_written_is_said_and_not_acknowledged(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_written_is_an_error_and_not_acknowledged(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         committed(journal.record(attempt("a"), answer("a")))
         other = sqlite3.connect(tmp_path / "journal")
@@ -165,4 +243,4 @@ def test_a_disk_that_cannot_be_written_is_said_and_not_acknowledged(tmp_path: Pa
         other.close()
         with pytest.raises(StorageError, match="free some space"):
             journal.record(attempt("b"), answer("b")).result(timeout=10)
-        assert journal.answered(["a", "b"]).keys() == {"a"}
+        assert journal.settled(["a", "b"]) == {"a"}

@@ -61,7 +61,11 @@ def test_the_chosen_reader_decides_and_is_named() -> None:
 
 def test_the_row_contains_cost_latency_and_attempts() -> None:
     row = score("A")
-    assert (row.cost_dollars, row.latency_seconds, row.attempts) == (0.5, 2.0, 3)
+    assert (row.served.cost_dollars, row.served.latency_seconds, row.served.attempts) == (
+        0.5,
+        2.0,
+        3,
+    )
     assert (row.sampling, row.track, row.evaluation_fingerprint) == (
         "uniform_n-8",
         "with_subtitles",

@@ -18,8 +18,9 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.frames.sampling import Choice
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.prompts.render import Prompt, parse_template, render
-from videomme_pipeline.responses.response import Response
+from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
@@ -353,16 +354,19 @@ def _response(
         finish_reason="stop" if raw is not None else None,
         error=None if raw is not None else evaluation.error,
         reported_model=evaluation.model,
-        system_fingerprint=None,
-        prompt_tokens=rng.randint(2_000, 2_400) if raw is not None else None,
-        completion_tokens=6 if raw is not None else None,
-        cached_tokens=1_900 if raw is not None else None,
-        reasoning_tokens=None,
-        usage_json=None,
-        cost_dollars=0.0011 if raw is not None else None,
-        latency_seconds=rng.uniform(0.4, 1.9) if raw is not None else None,
-        attempts=1 if raw is not None else 12,
-        answered_at=NIGHT + timedelta(seconds=rng.randint(0, 3_600)) if raw is not None else None,
+        usage=Usage(
+            prompt_tokens=rng.randint(2_000, 2_400), completion_tokens=6, cached_tokens=1_900
+        )
+        if raw is not None
+        else Usage(),
+        served=Served(
+            cost_dollars=0.0011,
+            latency_seconds=rng.uniform(0.4, 1.9),
+            attempts=1,
+            answered_at=NIGHT + timedelta(seconds=rng.randint(0, 3_600)),
+        )
+        if raw is not None
+        else Served(attempts=12),
     )
 
 

@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
 from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
-from videomme_pipeline.responses.response import Response
+from videomme_pipeline.models.video_llm import Usage
+from videomme_pipeline.responses.response import Response, Served
+from videomme_pipeline.rows import from_values, to_values
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
 LETTER_OF = {Outcome.CORRECT: Letter.A, Outcome.INCORRECT: Letter.B}
@@ -52,7 +53,7 @@ def scored(
         sampling="uniform_n-8",
         track="without_subtitles",
     )
-    return replace(row, **facts)
+    return from_values(to_values(row) | facts, ScoredQuestion)
 
 
 def v1_evaluation(
@@ -170,19 +171,9 @@ def response_to(question: Question, raw_output: str | None, **facts: Any) -> Res
         model="made-up-model",
         num_frames=8,
         raw_output=raw_output,
-        reasoning=None,
         finish_reason="stop" if raw_output else None,
         error=None if raw_output else "the endpoint was down",
-        reported_model=None,
-        system_fingerprint=None,
-        prompt_tokens=10,
-        completion_tokens=1,
-        cached_tokens=None,
-        reasoning_tokens=None,
-        usage_json=None,
-        cost_dollars=0.5,
-        latency_seconds=2.0,
-        attempts=3,
-        answered_at=None,
+        usage=Usage(prompt_tokens=10, completion_tokens=1),
+        served=Served(cost_dollars=0.5, latency_seconds=2.0, attempts=3),
     )
-    return replace(response, **facts)
+    return from_values(to_values(response) | facts, Response)

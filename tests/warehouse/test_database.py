@@ -16,8 +16,8 @@ import pytest
 from tests.support.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.models.video_llm import FailureKind
-from videomme_pipeline.responses.response import AttemptRow
+from videomme_pipeline.models.video_llm import FailureKind, Usage
+from videomme_pipeline.responses.response import AttemptRow, Served
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import (
@@ -72,10 +72,7 @@ def attempt_row(
         status=status,
         failure=failure,
         error=failure and "slow down",
-        prompt_tokens=None if failure else 100,
-        completion_tokens=None if failure else 1,
-        cached_tokens=None,
-        cost_dollars=None,
+        usage=Usage() if failure else Usage(prompt_tokens=100, completion_tokens=1),
     )
 
 
@@ -155,22 +152,29 @@ def test_every_view_works_with_no_evaluation(tmp_path: Path) -> None:
 
 
 def test_usage_sums_what_was_reported_and_says_null_where_nothing_was(tmp_path: Path) -> None:
-    used: list[dict[str, Any]] = [
-        {"attempts": 1, "prompt_tokens": 100, "cached_tokens": 60, "latency_seconds": 1.0}
-        | {"cost_dollars": None},
-        {"attempts": 3, "prompt_tokens": 300, "cached_tokens": None, "latency_seconds": 9.0}
-        | {"cost_dollars": 0.5},
+    used = [
+        (
+            Usage(prompt_tokens=100, cached_tokens=60),
+            Served(attempts=1, latency_seconds=1.0),
+        ),
+        (
+            Usage(prompt_tokens=300),
+            Served(attempts=3, latency_seconds=9.0, cost_dollars=0.5),
+        ),
     ]
     asked = [row for row in WITH if row.outcome is not Outcome.FAILED][:2]
-    rows = [replace(row, **values) for row, values in zip(asked, used, strict=True)]
+    rows = [
+        replace(row, usage=usage, served=served)
+        for row, (usage, served) in zip(asked, used, strict=True)
+    ]
     store = Store.at(tmp_path)
     put(store, rows)
     with database.connect(store) as connection:
-        (usage,) = rows_of(connection, "select * from usage")
-    assert (usage["attempts"], usage["prompt_tokens"], usage["cost_dollars"]) == (4, 400, 0.5)
-    assert usage["cached_share"] == pytest.approx(0.6)
-    assert (usage["latency_p50_seconds"], usage["latency_p95_seconds"]) == (1.0, 9.0)
-    assert usage["reasoning_tokens"] is None
+        (found,) = rows_of(connection, "select * from usage")
+    assert (found["attempts"], found["prompt_tokens"], found["cost_dollars"]) == (4, 400, 0.5)
+    assert found["cached_share"] == pytest.approx(0.6)
+    assert (found["latency_p50_seconds"], found["latency_p95_seconds"]) == (1.0, 9.0)
+    assert found["reasoning_tokens"] is None
 
 
 def test_attempts_that_failed_are_told_by_kind(connection: duckdb.DuckDBPyConnection) -> None:
@@ -306,7 +310,7 @@ def test_the_leaderboard_has_score_and_cost_side_by_side(
     assert row["complete"]
     assert row["prompt_tokens"] == 180_000
     assert row["cost_dollars"] == pytest.approx(0.18)
-    latencies = sorted(held.latency_seconds or 0 for held in WITHOUT)
+    latencies = sorted(held.served.latency_seconds or 0 for held in WITHOUT)
     assert latencies[88] <= row["latency_p50_seconds"] <= latencies[91]
     assert row["latency_p95_seconds"] > row["latency_p50_seconds"]
     assert row["group_score"] is None

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.results_format import Row
-from videomme_pipeline.responses.response import Response
+from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 Member = TypeVar("Member", bound=StrEnum)
@@ -77,20 +77,8 @@ def response_of(question: Question, row: Row, evaluation: str) -> Response:
         model=evaluation,
         num_frames=0,
         raw_output=raw_output,
-        reasoning=None,
-        finish_reason=None,
         error="no response in the results file" if absent else None,
-        reported_model=None,
-        system_fingerprint=None,
-        prompt_tokens=None,
-        completion_tokens=None,
-        cached_tokens=None,
-        reasoning_tokens=None,
-        usage_json=None,
-        cost_dollars=None,
-        latency_seconds=None,
-        attempts=1,
-        answered_at=None,
+        served=Served(attempts=1),
     )
 
 

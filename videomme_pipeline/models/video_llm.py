@@ -44,12 +44,36 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What a model said. An empty `text` is no answer; `collect` records it as a failure.
+class Usage:
+    """Token counts of one or more requests. A count is None if no endpoint reported it."""
 
-    `usage_json` is the endpoint's own accounting, untouched; the token counts are read from it
-    and None where it does not tell. `cost_dollars` is None where no price is known. `warning`
-    says what is suspicious about an answer that is otherwise fine, such as fewer prompt tokens
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt and completion tokens, as far as they are known."""
+        return (self.prompt_tokens or 0) + (self.completion_tokens or 0)
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """The sum of each count that at least one of the two has."""
+        return Usage(
+            prompt_tokens=_sum_known(self.prompt_tokens, other.prompt_tokens),
+            completion_tokens=_sum_known(self.completion_tokens, other.completion_tokens),
+            cached_tokens=_sum_known(self.cached_tokens, other.cached_tokens),
+            reasoning_tokens=_sum_known(self.reasoning_tokens, other.reasoning_tokens),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a model returned. `collect` records an empty `text` as a failure.
+
+    `usage_json` is the endpoint's own account of the tokens, unchanged; `usage` is read from it.
+    `cost_dollars` (US dollars) is None if no price is known. `body` is the body of the HTTP
+    response. `warning` describes a suspicious answer, for example one with fewer prompt tokens
     than the frames should cost.
     """
 
@@ -58,10 +82,7 @@ class Reply:
     finish_reason: str | None = None
     reported_model: str | None = None
     system_fingerprint: str | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
+    usage: Usage = Usage()
     usage_json: str | None = None
     cost_dollars: float | None = None
     body: str | None = None
@@ -90,7 +111,7 @@ class FailureKind(StrEnum):
     FRAMES = "frames"
     """The frames of the video could not be read."""
     NOT_ASKED = "not_asked"
-    """Left for a later run, since the money was used up."""
+    """Not sent in this run, for example because the budget was used up."""
 
     @property
     def may_pass(self) -> bool:
@@ -142,6 +163,10 @@ class ResponseFailure(VideoMMEError):  # noqa: N818 - it is an outcome of a requ
         self.retry_after_seconds = retry_after_seconds
         self.reply = reply
         super().__init__(f"{kind.value}: {message}")
+
+
+def _sum_known(one: int | None, other: int | None) -> int | None:
+    return (one or 0) + (other or 0) if one is not None or other is not None else None
 
 
 class VideoLLM(Protocol):

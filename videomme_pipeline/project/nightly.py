@@ -24,7 +24,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.versions import INCOMPLETE
 from videomme_pipeline.responses.requests import VideoRequests
-from videomme_pipeline.responses.response import Response, never_answered
+from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.nightly.assess import Assessment, assess
 from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec
@@ -208,7 +208,7 @@ class TrackedEvaluation:
         for video_id in self.videos:
             for question in self.benchmark.snapshot.questions[video_id]:
                 for repeat in range(evaluation.samples):
-                    yield responses.get((question.question_id, repeat)) or never_answered(
+                    yield responses.get((question.question_id, repeat)) or Response.not_asked(
                         question,
                         evaluation=evaluation.name,
                         model=evaluation.model.name,

@@ -11,7 +11,7 @@ from videomme_pipeline.project.partitions import Partition, VideoVariantPartitio
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.stored import stored_responses
-from videomme_pipeline.responses.response import Response, never_answered
+from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -67,7 +67,7 @@ def _answers(
             yield (
                 question,
                 response
-                or never_answered(
+                or Response.not_asked(
                     question,
                     evaluation=evaluation.name,
                     model=evaluation.model.name,

@@ -231,7 +231,8 @@ def _sentence(
         _counted(len(questions), "question"),
         _counted(videos, "video"),
     ]
-    times = [row.answered_at for e in evaluations for row in e.rows if row.answered_at is not None]
+    answered = (row.served.answered_at for e in evaluations for row in e.rows)
+    times = [time for time in answered if time is not None]
     if times:
         last = max(times)
         parts.append(f"last answer {last.day} {last:%B %Y}")

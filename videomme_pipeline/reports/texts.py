@@ -15,6 +15,7 @@ from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import shorten, utf16_span
 from videomme_pipeline.reports.json_values import rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
+from videomme_pipeline.rows import to_values
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.store import Store, read_files, read_rows, read_table
 from videomme_pipeline.subtitles.align import AlignedLine
@@ -100,13 +101,10 @@ def _answer(row: ScoredQuestion, limit: int | None) -> dict[str, Any]:
         "judge": row.judge_output and shorten(row.judge_output, limit),
         "num_frames": row.num_frames,
         "finish_reason": row.finish_reason,
-        "prompt_tokens": row.prompt_tokens,
-        "completion_tokens": row.completion_tokens,
-        "cached_tokens": row.cached_tokens,
-        "reasoning_tokens": row.reasoning_tokens,
-        "cost_dollars": row.cost_dollars,
-        "latency_seconds": _milliseconds(row.latency_seconds),
-        "attempts": row.attempts,
+        **to_values(row.usage),
+        "cost_dollars": row.served.cost_dollars,
+        "latency_seconds": _milliseconds(row.served.latency_seconds),
+        "attempts": row.served.attempts,
     }
 
 

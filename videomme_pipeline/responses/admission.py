@@ -1,12 +1,14 @@
-"""When the next request may go out: how many at once, how many a minute, for how much money.
+"""When the next request may be sent: how many at once, how many per minute, at what cost.
 
-All three wait in the event loop of one evaluation. What is asked next belongs to `collect`;
-limits across processes belong to whoever starts the processes.
+Requests wait in the event loop of one evaluation. What to ask next belongs to `collect`. Limits
+across processes belong to the code that starts the processes.
 """
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from enum import IntEnum
 from itertools import count
 
@@ -14,6 +16,7 @@ from aiolimiter import AsyncLimiter
 
 from videomme_pipeline.errors import CostLimitError, ModelError
 from videomme_pipeline.models.spec import Limits
+from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
 
 Clock = Callable[[], float]
 
@@ -22,18 +25,86 @@ _SECONDS_BETWEEN_DECREASES = 1.0
 
 
 class Priority(IntEnum):
-    """Who goes first when a request may go out; lower is sooner."""
+    """The order in which waiting requests are admitted; lower is sooner."""
 
     FOLLOWER = 0
-    """Its video is in the endpoint's prefix cache now, and may not be for long."""
+    """Its video is in the endpoint's prefix cache now, perhaps not for long."""
     LEADER = 1
 
 
-class Permits:
-    """How many requests are in flight: always `limits.concurrency`, or as many as it takes.
+@dataclass(slots=True)
+class Slot:
+    """Permission to send one request. The request sets `result` once it has been sent."""
 
-    The adaptive mode starts small and doubles each round trip (one more per answer) until the
-    endpoint first objects; it then halves, at most once a second, and grows by one each round
+    result: Reply | ResponseFailure | None = None
+
+    @property
+    def reply(self) -> Reply | None:
+        """What the endpoint sent and charged for, if anything."""
+        return self.result.reply if isinstance(self.result, ResponseFailure) else self.result
+
+
+class Admission:
+    """All limits of one evaluation together. Every request passes through one `slot`."""
+
+    def __init__(
+        self, limits: Limits, *, most_dollars: float | None, spent_dollars: float, clock: Clock
+    ) -> None:
+        self._permits = Permits(limits, clock)
+        self._pace = Pace(limits)
+        self._budget = Budget(most_dollars, spent_dollars)
+
+    @property
+    def in_flight(self) -> int:
+        """Number of requests in flight."""
+        return self._permits.in_flight
+
+    @property
+    def most_in_flight(self) -> int:
+        """The most requests that can ever be in flight."""
+        return self._permits.most
+
+    @asynccontextmanager
+    async def slot(self, priority: Priority, expected_tokens: int) -> AsyncIterator[Slot]:
+        """Wait until a request of about `expected_tokens` may be sent, and account for it.
+
+        Raises:
+            CostLimitError: if no further request fits into the budget.
+            ModelError: if there is a budget and no way to know what an answer costs.
+        """
+        slot = Slot()
+        await self._permits.acquire(priority)
+        try:
+            await self._budget.reserve()
+            try:
+                await self._pace.wait(expected_tokens)
+                yield slot
+            finally:
+                await self._account_for(slot)
+        finally:
+            self._permits.release()
+
+    async def _account_for(self, slot: Slot) -> None:
+        result, reply = slot.result, slot.reply
+        if isinstance(result, Reply):
+            self._permits.answered()
+        elif result is not None and result.kind is FailureKind.RATE_LIMITED:
+            self._permits.overloaded(result.retry_after_seconds)
+        elif result is not None and result.kind is FailureKind.SERVER_ERROR:
+            self._permits.overloaded(None)
+        if result is not None:
+            self._pace.took(0 if reply is None else reply.usage.total_tokens)
+        # A request without a reply has no cost that we know of.
+        await self._budget.charge(
+            None if reply is None else reply.cost_dollars, was_sent=reply is not None
+        )
+
+
+class Permits:
+    """Number of requests in flight: `limits.concurrency` if it is set, otherwise adaptive.
+
+    The adaptive number starts small and doubles with each round trip (one more per answer) until
+    the endpoint first objects. Then it halves, at most once a second, and grows by one per round
     trip. It grows only while every permit is in use.
     """
 
@@ -51,15 +122,16 @@ class Permits:
 
     @property
     def most(self) -> int:
-        """The most that can ever be in flight."""
+        """The most requests that can ever be in flight."""
         return self._most
 
     @property
     def allowed(self) -> int:
+        """The most requests that may be in flight now."""
         return int(self._allowed)
 
     async def acquire(self, priority: Priority) -> None:
-        """Wait for a permit; every `acquire` needs one `release`."""
+        """Wait for a permit. Every `acquire` needs one `release`."""
         turn = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (priority, next(self._numbers), turn))
         self._admit()
@@ -71,18 +143,19 @@ class Permits:
             raise
 
     def release(self) -> None:
+        """Return a permit."""
         self.in_flight -= 1
         self._admit()
 
     def answered(self) -> None:
-        """An answer came: more may be possible."""
+        """Take note of an answer: the endpoint may accept more requests at once."""
         if self._fixed or self.in_flight < self.allowed:
             return
         step = 1.0 if self._starting else 1.0 / self._allowed
         self._allowed = min(self._allowed + step, float(self._most))
 
     def overloaded(self, retry_after_seconds: float | None) -> None:
-        """The endpoint said it was too much: fewer at once, and none before it asked."""
+        """Send fewer requests at once, and none for `retry_after_seconds`."""
         now = self._clock()
         if retry_after_seconds is not None:
             self._pause(now + retry_after_seconds)
@@ -109,7 +182,7 @@ class Permits:
 
 
 class Pace:
-    """Requests and tokens a minute, spread evenly and not in one burst."""
+    """Requests and tokens per minute, spread evenly instead of in one burst."""
 
     def __init__(self, limits: Limits) -> None:
         requests = limits.requests_per_minute
@@ -119,8 +192,10 @@ class Pace:
         self._tokens_each: float | None = None
 
     async def wait(self, expected_tokens: int) -> None:
-        """Wait until a request of about `expected_tokens` (better: what the last ones took)
-        keeps to the limits."""
+        """Wait until one more request is within the limits.
+
+        Its size is the running mean of what requests took, or `expected_tokens` at first.
+        """
         if self._requests is not None:
             await self._requests.acquire()
         if self._tokens is not None:
@@ -128,29 +203,29 @@ class Pace:
             await self._tokens.acquire(min(max(tokens, 1.0), self._tokens.max_rate))
 
     def took(self, tokens: int) -> None:
-        """What a request really took."""
+        """Take note of the tokens that a request took."""
         before = self._tokens_each
         self._tokens_each = tokens if before is None else 0.9 * before + 0.1 * tokens
 
 
 class Budget:
-    """Money: a request goes out only when the dearest one seen so far would still fit.
+    """Money: a request is sent only if the most expensive one so far would still fit.
 
-    The first goes alone, to learn what one costs. Requests in flight count as spent.
+    The first request is sent alone, to learn its cost. Requests in flight count as spent.
     """
 
     def __init__(self, most_dollars: float | None, spent_dollars: float) -> None:
         self._most = most_dollars
         self.spent_dollars = spent_dollars
-        self._dearest: float | None = None
+        self._highest_cost: float | None = None
         self._in_flight = 0
         self._changed = asyncio.Condition()
 
     async def reserve(self) -> None:
-        """Wait until one more request fits.
+        """Wait until one more request fits. Every `reserve` needs one `charge`.
 
         Raises:
-            CostLimitError: when none does, whatever those in flight will cost.
+            CostLimitError: if none fits, whatever those in flight will cost.
         """
         if self._most is None:
             return
@@ -160,11 +235,11 @@ class Budget:
                 raise CostLimitError(self._most, self.spent_dollars)
             self._in_flight += 1
 
-    async def settle(self, dollars: float | None, *, was_sent: bool) -> None:
-        """A request ended and cost `dollars`; None where the endpoint did not say.
+    async def charge(self, dollars: float | None, *, was_sent: bool) -> None:
+        """Charge `dollars` for a request that ended; None if its cost is unknown.
 
         Raises:
-            ModelError: when there is a limit and no way to know what an answer costs.
+            ModelError: if there is a limit and no way to know what an answer costs.
         """
         self.spent_dollars += dollars or 0.0
         if self._most is None:
@@ -173,19 +248,19 @@ class Budget:
             self._in_flight -= 1
             self._changed.notify_all()
             if dollars is not None:
-                self._dearest = max(self._dearest or 0.0, dollars)
-            elif was_sent and self._dearest is None:
+                self._highest_cost = max(self._highest_cost or 0.0, dollars)
+            elif was_sent and self._highest_cost is None:
                 raise ModelError(
                     "`max_cost_dollars` is set, but what an answer costs is not known: the "
                     "endpoint reports no usage, or the model has no list price. Set `prices` "
                     "for it in models.yaml."
                 )
             elif was_sent:
-                self.spent_dollars += self._dearest or 0.0
+                self.spent_dollars += self._highest_cost or 0.0
 
     def _fits(self) -> bool:
         if self._most is None:
             return True
-        if self._dearest is None:
+        if self._highest_cost is None:
             return self._in_flight == 0 and self.spent_dollars < self._most
-        return self.spent_dollars + (self._in_flight + 1) * self._dearest <= self._most
+        return self.spent_dollars + (self._in_flight + 1) * self._highest_cost <= self._most

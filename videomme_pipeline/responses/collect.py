@@ -1,15 +1,16 @@
 """Ask a model every question of an evaluation, once.
 
-The unit of work is the video: its frames are loaded when its turn comes, shared by its
-questions and dropped after the last. What the journal holds already is served from it. One
-failed question, or one unreadable video, never stops the others. How a single request is made
-belongs to the model; how many go out at once belongs to `admission`.
+The unit of work is the video: its frames are loaded when its turn comes, shared by its questions
+and dropped after the last one. Responses that the journal has are served from it. One failed
+question, or one unreadable video, never stops the others. How a single request is sent belongs to
+the model; how many are sent at once belongs to `admission`.
 """
 
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from logging import getLogger
 
@@ -21,28 +22,23 @@ from videomme_pipeline.models.video_llm import (
     Reply,
     Request,
     ResponseFailure,
+    Usage,
     VideoLLM,
 )
-from videomme_pipeline.responses.admission import Budget, Pace, Permits, Priority
-from videomme_pipeline.responses.journal import (
-    Attempt,
-    Journal,
-    Recorded,
-    recorded_failure,
-    recorded_reply,
-)
+from videomme_pipeline.responses.admission import Admission, Priority
+from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import (
     PlannedRequest,
     RequestPlan,
     VideoRequests,
     planned_requests,
 )
-from videomme_pipeline.responses.response import Response
+from videomme_pipeline.responses.response import Attempt, Response, Served
 from videomme_pipeline.responses.retry import retry_delay_seconds
 
 LEASE_SECONDS = 60.0
 VIDEOS_AHEAD = 4
-"""Videos whose frames are loaded before there is a permit for their first question."""
+"""Videos whose frames are loaded before their first question may be sent."""
 
 _POLL_SECONDS = 0.25
 _FAILED_IN_A_ROW = 20
@@ -53,18 +49,16 @@ _log = getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingProgress:
-    """How far a collection is. Tokens and dollars are those of this run's requests."""
+    """How far a collection is. `usage` and `cost_dollars` are those of this run's requests."""
 
     answered: int = 0
     failed: int = 0
     from_journal: int = 0
     requests: int = 0
     in_flight: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
+    usage: Usage = field(default_factory=Usage)
     cost_dollars: float = 0.0
-    warnings: tuple[str, ...] = ()
+    warning: str | None = None
 
 
 async def collect(
@@ -75,16 +69,16 @@ async def collect(
     *,
     on_progress: Callable[[AskingProgress], None] | None = None,
 ) -> AsyncGenerator[Response, None]:
-    """One response per question and sample of `videos`, in the order in which they come.
+    """Yield one response per question and repeat of `videos`, in the order of arrival.
 
-    A question that got no answer gives a response with an `error`, and is asked again by the
-    next run. Leaving early is safe: what was answered is in the journal.
+    A question without an answer has a response with an `error`, and the next run asks it again.
+    The caller may stop early: every answer is in the journal.
 
     Raises:
-        ModelError: after the last response, when no further question can be answered: the
-            endpoint rejects the key, knows no such model or is down.
-        CostLimitError: after the last response, when the money is used up.
-        StorageError: when the journal cannot be written.
+        ModelError: after the last response, if no further question can be answered: the
+            endpoint rejects the key, does not know the model or is down.
+        CostLimitError: after the last response, if the budget is used up.
+        StorageError: if the journal cannot be written.
     """
     async for group in _collect_groups(videos, model, journal, plan, on_progress):
         for response in group:
@@ -101,7 +95,7 @@ def collect_now(
 ) -> Generator[Response, None, None]:
     """`collect` for callers without an event loop, such as a step of a pipeline.
 
-    Requests go on while the caller waits for the next response. The model's connections are
+    Requests continue while the caller waits for the next response. The model's connections are
     closed at the end, since they belong to the event loop that ends here.
     """
     with asyncio.Runner() as runner:
@@ -128,7 +122,7 @@ async def _collect_groups(
     plan: RequestPlan,
     on_progress: Callable[[AskingProgress], None] | None,
 ) -> AsyncGenerator[list[Response], None]:
-    """As `collect`, with all responses that have come since the last group; none is empty."""
+    """As `collect`, but all responses since the last group together. No group is empty."""
     collection = _Collection(model, journal, plan, on_progress)
     worker = asyncio.create_task(collection.run(videos))
     try:
@@ -140,6 +134,38 @@ async def _collect_groups(
         await asyncio.gather(worker, return_exceptions=True)
     if collection.stopped_by is not None:
         raise collection.stopped_by
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pending:
+    """A request that is not settled, with the attempts of this run.
+
+    `response` is the one that says it was not asked. `first_sent` is the event loop's time.
+    """
+
+    planned: PlannedRequest
+    response: Response
+    attempts: list[Attempt] = field(default_factory=list)
+    first_sent: float = 0.0
+
+    @property
+    def fingerprint(self) -> str:
+        return self.planned.fingerprint
+
+    def response_to(
+        self, result: Reply | ResponseFailure, answered_at: datetime | None
+    ) -> Response:
+        """The response if `result` is the last one."""
+        costs = [a.cost_dollars for a in self.attempts if a.cost_dollars is not None]
+        served = Served(
+            cost_dollars=sum(costs) if costs else None,
+            latency_seconds=self.attempts[-1].latency_seconds if self.attempts else None,
+            attempts=len(self.attempts),
+            answered_at=answered_at,
+        )
+        if isinstance(result, Reply):
+            return self.response.with_reply(result, served)
+        return self.response.with_failure(result, served)
 
 
 class _Collection:
@@ -162,53 +188,51 @@ class _Collection:
         self._on_progress = on_progress
         self._progress = AskingProgress()
         self._clock = asyncio.get_running_loop().time
-        self._permits = Permits(plan.limits, self._clock)
-        self._pace = Pace(plan.limits)
         spent = journal.spent_dollars(self._spent_under)
-        self._budget = Budget(_most_dollars(plan, spent), spent)
+        self._admission = Admission(
+            plan.limits,
+            most_dollars=_most_dollars(plan, spent),
+            spent_dollars=spent,
+            clock=self._clock,
+        )
         self._ahead = asyncio.Semaphore(VIDEOS_AHEAD)
-        self._in_memory = asyncio.Semaphore(self._permits.most + VIDEOS_AHEAD)
+        self._in_memory = asyncio.Semaphore(self._admission.most_in_flight + VIDEOS_AHEAD)
         self._failed_in_a_row = 0
 
     @property
     def _spent_under(self) -> str:
-        """The name that money is counted under: each observation has the whole budget."""
+        """The name that costs are counted under. Each observation has the whole budget."""
         name, observation = self._plan.evaluation, self._plan.observation
         return name if observation is None else f"{name}@{observation}"
 
     async def run(self, videos: Iterable[VideoRequests]) -> None:
-        """Ask everything; `next_group` gives out what comes."""
+        """Ask everything; `next_group` returns the responses."""
         try:
-            async with asyncio.TaskGroup() as group:
-                heartbeat = group.create_task(self._hold_claims())
+            async with asyncio.TaskGroup() as background:
+                renewal = background.create_task(self._renew_claims())
                 async with asyncio.TaskGroup() as asking:
-                    await self._start_videos(videos, asking)
-                heartbeat.cancel()
+                    for video in videos:
+                        if self.stopped_by is not None:
+                            break
+                        pending = self._serve_stored(self._pending(video))
+                        if pending:
+                            await self._in_memory.acquire()
+                            await self._ahead.acquire()
+                            asking.create_task(self._ask_video(video, pending))
+                renewal.cancel()
         finally:
             self._has_ended = True
             self._has_news.set()
 
     async def next_group(self) -> list[Response]:
-        """The responses that have come since the last call; none at the end only."""
+        """The responses since the last call; an empty list only at the end."""
         while not self._responses and not self._has_ended:
             self._has_news.clear()
             await self._has_news.wait()
         group, self._responses = self._responses, []
         return group
 
-    async def _start_videos(
-        self, videos: Iterable[VideoRequests], asking: asyncio.TaskGroup
-    ) -> None:
-        for video in videos:
-            if self.stopped_by is not None:
-                return
-            open_items = self._serve_settled(self._items_of(video))
-            if open_items:
-                await self._in_memory.acquire()
-                await self._ahead.acquire()
-                asking.create_task(self._ask_video(video, open_items))
-
-    async def _hold_claims(self) -> None:
+    async def _renew_claims(self) -> None:
         while True:
             await asyncio.sleep(LEASE_SECONDS / 3)
             now = datetime.now(UTC)
@@ -217,380 +241,253 @@ class _Collection:
             except StorageError as error:
                 self._stop(error)
 
-    def _items_of(self, video: VideoRequests) -> list[PlannedRequest]:
-        return planned_requests(
+    def _pending(self, video: VideoRequests) -> list[_Pending]:
+        requests = planned_requests(
             video, self._model.identity, self._plan, needs_frames=self._model.needs_frames
         )
+        return [
+            _Pending(planned=planned, response=_not_asked(planned, self._plan, self._model.name))
+            for planned in requests
+        ]
 
-    def _serve_settled(self, items: Sequence[PlannedRequest]) -> list[PlannedRequest]:
-        """Give out what the journal holds; the items that are still open."""
-        settled = self._journal.answered(item.fingerprint for item in items)
-        open_items = []
-        for item in items:
-            if item.fingerprint in settled:
-                self._give(item, settled[item.fingerprint], from_journal=True)
-            else:
-                open_items.append(item)
-        return open_items
+    def _serve_stored(self, pending: Sequence[_Pending]) -> list[_Pending]:
+        """Hand out the responses that the journal has; return the requests without one."""
+        stored = self._journal.stored_responses(request.response for request in pending)
+        for response in stored.values():
+            self._hand_out(response, from_journal=True)
+        return [request for request in pending if request.fingerprint not in stored]
 
-    async def _ask_video(self, video: VideoRequests, items: list[PlannedRequest]) -> None:
-        turn = _Turn(self._ahead)
+    async def _ask_video(self, video: VideoRequests, pending: list[_Pending]) -> None:
+        """Ask the questions that this process can claim, until all are settled or given up."""
+        place_ahead = ExitStack()
+        place_ahead.callback(self._ahead.release)
         frames: FrameSet | None = None
         try:
-            while items and self.stopped_by is None:
+            while pending and self.stopped_by is None:
                 claimed = await asyncio.to_thread(
                     self._journal.claim,
-                    [item.fingerprint for item in items],
+                    [request.fingerprint for request in pending],
                     datetime.now(UTC),
                     LEASE_SECONDS,
                 )
-                mine = [item for item in items if item.fingerprint in claimed]
-                items = [item for item in items if item.fingerprint not in claimed]
+                mine = [request for request in pending if request.fingerprint in claimed]
+                others = [request for request in pending if request.fingerprint not in claimed]
                 if mine:
-                    frames = frames or await self._frames_of(video, [*mine, *items])
+                    frames = frames or await self._frames_of(video, [*mine, *others])
                     if frames is None:
                         return
-                    await self._ask_in_order(frames, mine, turn)
-                # The rest was answered meanwhile, or another process is asking it.
-                items = self._serve_settled(items)
-                if items:
-                    turn.began()
+                    await self._ask_in_order(frames, mine, place_ahead)
+                # Other processes have answered the others by now, or are asking them.
+                pending = self._serve_stored(others)
+                if pending:
+                    place_ahead.close()
                     await asyncio.sleep(_POLL_SECONDS)
         except StorageError as error:
             self._stop(error)
         finally:
-            turn.began()
+            place_ahead.close()
             self._in_memory.release()
 
     async def _frames_of(
-        self, video: VideoRequests, items: Sequence[PlannedRequest]
+        self, video: VideoRequests, pending: Sequence[_Pending]
     ) -> FrameSet | None:
-        """The frames of a video; None when they cannot be read, after saying so."""
+        """The frames of a video. If they cannot be read, fail `pending` and return None."""
         if not self._model.needs_frames:
             return NO_FRAMES
         try:
             return await asyncio.to_thread(video.load_frames)
         except (VideoMMEError, OSError) as error:
-            await asyncio.to_thread(self._journal.release, [item.fingerprint for item in items])
-            for item in items:
-                failure = ResponseFailure(
-                    FailureKind.FRAMES, f"video {video.video_id}: {error}", reply=None
-                )
-                self._give_failure(item, failure, attempts=[], latency_seconds=None)
+            fingerprints = [request.fingerprint for request in pending]
+            await asyncio.to_thread(self._journal.release, fingerprints)
+            failure = ResponseFailure(FailureKind.FRAMES, f"video {video.video_id}: {error}")
+            for request in pending:
+                self._hand_out(request.response_to(failure, answered_at=None))
             return None
 
     async def _ask_in_order(
-        self, frames: FrameSet, items: Sequence[PlannedRequest], turn: "_Turn"
+        self, frames: FrameSet, pending: Sequence[_Pending], place_ahead: ExitStack
     ) -> None:
-        rest = items
-        if self._plan.schedule is Schedule.LEADER_FOLLOWER:
-            await self._ask(items[0], frames, Priority.LEADER, turn)
-            rest = items[1:]
-        follows = rest is not items
-        priority = Priority.FOLLOWER if follows else Priority.LEADER
+        """Ask all of `pending` together, or all others after the first one."""
+        leads = self._plan.schedule is Schedule.LEADER_FOLLOWER
+        if leads:
+            await self._ask(pending[0], frames, Priority.LEADER, place_ahead)
+        priority = Priority.FOLLOWER if leads else Priority.LEADER
         async with asyncio.TaskGroup() as group:
-            for item in rest:
-                group.create_task(self._ask(item, frames, priority, turn))
+            for request in pending[1:] if leads else pending:
+                group.create_task(self._ask(request, frames, priority, place_ahead))
 
     async def _ask(
-        self, item: PlannedRequest, frames: FrameSet, priority: Priority, turn: "_Turn"
+        self, pending: _Pending, frames: FrameSet, priority: Priority, place_ahead: ExitStack
     ) -> None:
         """Ask one question until it is settled or given up."""
+        planned = pending.planned
         request = Request(
-            question=item.question,
-            prompt=item.prompt,
+            question=planned.question,
+            prompt=planned.prompt,
             frames=frames,
             decoding=self._plan.decoding,
-            sample=item.sample,
-            fingerprint=item.fingerprint,
+            sample=planned.sample,
+            fingerprint=planned.fingerprint,
         )
-        attempts: list[Attempt] = []
-        began: float | None = None
         while self.stopped_by is None:
-            outcome = await self._attempt(item, request, began, priority, turn)
-            if outcome is None:
+            result = await self._attempt(pending, request, priority, place_ahead)
+            if result is None:
                 break
-            attempts.append(outcome.attempt)
-            began = outcome.began if began is None else began
-            if outcome.failure is None or outcome.failure.kind.is_final:
-                settled = replace(
-                    outcome.settled(item.fingerprint),
-                    attempts=len(attempts),
-                    cost_dollars=_sum_known(attempt.cost_dollars for attempt in attempts),
-                )
-                if await self._record(outcome.attempt, settled):
+            if isinstance(result, Reply) or result.kind.is_final:
+                response = pending.response_to(result, answered_at=datetime.now(UTC))
+                if await self._record(pending.attempts[-1], response):
                     self._failed_in_a_row = 0
-                    self._give(item, settled, from_journal=False)
+                    self._hand_out(response)
                 return
-            if not await self._record(outcome.attempt, None):
+            if not await self._record(pending.attempts[-1], None):
                 return
             delay = retry_delay_seconds(
-                outcome.failure,
-                attempts=len(attempts),
-                elapsed_seconds=self._clock() - began,
+                result,
+                attempts=len(pending.attempts),
+                elapsed_seconds=self._clock() - pending.first_sent,
                 limits=self._plan.limits,
                 chance=random.random(),
             )
             if delay is None:
-                self._give_failure(
-                    item,
-                    outcome.failure,
-                    attempts=attempts,
-                    latency_seconds=outcome.attempt.latency_seconds,
-                )
-                self._count_given_up(outcome.failure)
+                self._hand_out(pending.response_to(result, answered_at=None))
+                self._count_given_up(result)
                 break
             await asyncio.sleep(delay)
-        await asyncio.to_thread(self._journal.release, [item.fingerprint])
+        await asyncio.to_thread(self._journal.release, [pending.fingerprint])
 
     async def _attempt(
-        self,
-        item: PlannedRequest,
-        request: Request,
-        began: float | None,
-        priority: Priority,
-        turn: "_Turn",
-    ) -> "_Outcome | None":
-        """One request; None when the evaluation stopped before it was sent."""
-        await self._permits.acquire(priority)
-        turn.began()
-        outcome: _Outcome | None = None
+        self, pending: _Pending, request: Request, priority: Priority, place_ahead: ExitStack
+    ) -> Reply | ResponseFailure | None:
+        """Send one request when it is admitted; None if the collection stopped before that."""
+        result: Reply | ResponseFailure | None = None
         try:
-            await self._budget.reserve()
-            try:
-                await self._pace.wait(_expected_tokens(request))
+            async with self._admission.slot(priority, _expected_tokens(request)) as slot:
+                place_ahead.close()
                 if self.stopped_by is None:
-                    outcome = await self._send(item, request, began)
-            finally:
-                await self._settle(outcome)
+                    result = slot.result = await self._send(pending, request)
         except VideoMMEError as error:
             self._stop(error)
-        finally:
-            self._permits.release()
-        return outcome
+        return result
 
-    async def _settle(self, outcome: "_Outcome | None") -> None:
-        """Account for a request that ended; one that gave no reply cost nothing we know of."""
-        reply = None if outcome is None else outcome.reply
-        if outcome is not None:
-            self._count_request(reply)
-        await self._budget.settle(
-            None if reply is None else reply.cost_dollars, was_sent=reply is not None
-        )
-
-    async def _send(
-        self, item: PlannedRequest, request: Request, began: float | None
-    ) -> "_Outcome":
+    async def _send(self, pending: _Pending, request: Request) -> Reply | ResponseFailure:
+        """Send one request and add it to the attempts of `pending`."""
         started_at, sent = datetime.now(UTC), self._clock()
-        deadline = (sent if began is None else began) + self._plan.limits.deadline_seconds
-        reply, failure = await self._respond(request, deadline)
-        came = reply or Reply(text="")
-        return _Outcome(
-            began=sent,
-            reply=reply,
-            failure=failure,
-            attempt=Attempt(
-                request_fingerprint=item.fingerprint,
+        if not pending.attempts:
+            pending.first_sent = sent
+        deadline = pending.first_sent + self._plan.limits.deadline_seconds
+        try:
+            async with asyncio.timeout_at(deadline):
+                result = await _respond(self._model, request)
+        except TimeoutError:
+            seconds = self._plan.limits.deadline_seconds
+            result = ResponseFailure(FailureKind.DEADLINE, f"no answer within {seconds:g} s")
+        if isinstance(result, ResponseFailure):
+            failure, reply = result, result.reply or Reply(text="")
+        else:
+            failure, reply = None, result
+        pending.attempts.append(
+            Attempt(
+                request_fingerprint=pending.fingerprint,
                 evaluation=self._spent_under,
                 model=self._model.name,
-                question_id=item.question.question_id,
-                sample=item.sample,
+                question_id=pending.planned.question.question_id,
+                sample=pending.planned.sample,
                 started_at=started_at,
                 latency_seconds=self._clock() - sent,
                 status=200 if failure is None else failure.status,
                 failure=None if failure is None else failure.kind,
                 error=None if failure is None else str(failure),
-                prompt_tokens=came.prompt_tokens,
-                completion_tokens=came.completion_tokens,
-                cached_tokens=came.cached_tokens,
-                cost_dollars=came.cost_dollars,
-                usage_json=came.usage_json,
-                # The body of an answer is kept with the response.
-                body=None if failure is None else came.body,
-            ),
+                usage=reply.usage,
+                cost_dollars=reply.cost_dollars,
+                usage_json=reply.usage_json,
+                body=reply.body,
+            )
         )
+        self._show(
+            replace(
+                self._progress,
+                requests=self._progress.requests + 1,
+                usage=self._progress.usage + reply.usage,
+                cost_dollars=self._progress.cost_dollars + (reply.cost_dollars or 0.0),
+            )
+        )
+        return result
 
-    async def _respond(
-        self, request: Request, deadline: float
-    ) -> tuple[Reply | None, ResponseFailure | None]:
-        """What came back and why it is no answer (None when it is one)."""
+    async def _record(self, attempt: Attempt, response: Response | None) -> bool:
+        """Record in the journal; return whether it is committed, and so acknowledged."""
         try:
-            async with asyncio.timeout_at(deadline):
-                reply = await self._model.respond(request)
-        except TimeoutError:
-            seconds = self._plan.limits.deadline_seconds
-            return None, ResponseFailure(FailureKind.DEADLINE, f"no answer within {seconds:g} s")
-        except ResponseFailure as failure:
-            if failure.kind is FailureKind.RATE_LIMITED:
-                self._permits.overloaded(failure.retry_after_seconds)
-            elif failure.kind is FailureKind.SERVER_ERROR:
-                self._permits.overloaded(None)
-            return failure.reply, failure
-        if not reply.text.strip():
-            return reply, ResponseFailure(FailureKind.EMPTY, "an answer without text", reply=reply)
-        self._permits.answered()
-        return reply, None
-
-    async def _record(self, attempt: Attempt, settled: Recorded | None) -> bool:
-        """Whether the journal has it now; what it does not have is not acknowledged."""
-        try:
-            await asyncio.wrap_future(self._journal.record(attempt, settled))
+            await asyncio.wrap_future(self._journal.record(attempt, response))
         except StorageError as error:
             self._stop(error)
             return False
         return True
 
     def _stop(self, error: VideoMMEError) -> None:
-        """No further request goes out; those in flight end and are kept."""
+        """Send no further request. Those in flight end and are recorded."""
         if self.stopped_by is None:
             self.stopped_by = error
             _log.error("%s", error)
 
     def _count_given_up(self, failure: ResponseFailure) -> None:
-        """Stop when nothing but failures comes, so that 2,700 questions do not all wait."""
+        """Stop after many failures in a row, so that not every question waits for its retries."""
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= _FAILED_IN_A_ROW:
             self._stop(EndpointDownError(self._model.name, self._failed_in_a_row, str(failure)))
 
-    def _count_request(self, reply: Reply | None) -> None:
-        came = reply or Reply(text="")
-        self._pace.took((came.prompt_tokens or 0) + (came.completion_tokens or 0))
-        before = self._progress
-        self._progress = replace(
-            before,
-            requests=before.requests + 1,
-            prompt_tokens=before.prompt_tokens + (came.prompt_tokens or 0),
-            cached_tokens=before.cached_tokens + (came.cached_tokens or 0),
-            completion_tokens=before.completion_tokens + (came.completion_tokens or 0),
-            cost_dollars=before.cost_dollars + (came.cost_dollars or 0.0),
+    def _hand_out(self, response: Response, *, from_journal: bool = False) -> None:
+        """Return a response to the caller and count it. Only the first warning is shown."""
+        progress = self._progress
+        if response.warning is not None and progress.warning is None:
+            _log.warning("%s", response.warning)
+        self._show(
+            replace(
+                progress,
+                answered=progress.answered + int(response.failure is None),
+                failed=progress.failed + int(response.failure is not None),
+                from_journal=progress.from_journal + int(from_journal),
+                in_flight=self._admission.in_flight,
+                warning=progress.warning or response.warning,
+            )
         )
-        self._show_progress()
-
-    def _show_progress(self) -> None:
-        if self._on_progress is not None:
-            self._on_progress(self._progress)
-
-    def _give(self, item: PlannedRequest, recorded: Recorded, *, from_journal: bool) -> None:
-        self._report(
-            answered=int(recorded.failure is None),
-            failed=int(recorded.failure is not None),
-            from_journal=int(from_journal),
-            warning=recorded.warning,
-        )
-        self._hand_out(_response_of(item, recorded, self._plan, self._model.name))
-
-    def _give_failure(
-        self,
-        item: PlannedRequest,
-        failure: ResponseFailure,
-        *,
-        attempts: Sequence[Attempt],
-        latency_seconds: float | None,
-    ) -> None:
-        recorded = replace(
-            recorded_failure(
-                item.fingerprint,
-                failure,
-                latency_seconds=latency_seconds or 0.0,
-                now=datetime.now(UTC),
-            ),
-            attempts=len(attempts),
-            cost_dollars=_sum_known(attempt.cost_dollars for attempt in attempts),
-            latency_seconds=latency_seconds,
-        )
-        self._report(answered=0, failed=1, from_journal=0, warning=None)
-        response = _response_of(item, recorded, self._plan, self._model.name)
-        self._hand_out(replace(response, answered_at=None))
-
-    def _hand_out(self, response: Response) -> None:
         self._responses.append(response)
         self._has_news.set()
 
-    def _report(
-        self, *, answered: int, failed: int, from_journal: int, warning: str | None
-    ) -> None:
-        before = self._progress
-        warnings = before.warnings
-        if warning is not None and not warnings:
-            _log.warning("%s", warning)
-            warnings = (warning,)
-        self._progress = replace(
-            before,
-            answered=before.answered + answered,
-            failed=before.failed + failed,
-            from_journal=before.from_journal + from_journal,
-            in_flight=self._permits.in_flight,
-            warnings=warnings,
-        )
-        self._show_progress()
+    def _show(self, progress: AskingProgress) -> None:
+        self._progress = progress
+        if self._on_progress is not None:
+            self._on_progress(progress)
 
 
-class _Turn:
-    """A video's place among those that are loaded ahead, given up when its asking begins."""
-
-    def __init__(self, ahead: asyncio.Semaphore) -> None:
-        self._ahead: asyncio.Semaphore | None = ahead
-
-    def began(self) -> None:
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            ahead.release()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    """What became of one request. `began` is the event loop's time when it was sent."""
-
-    began: float
-    reply: Reply | None
-    failure: ResponseFailure | None
-    attempt: Attempt
-
-    def settled(self, fingerprint: str) -> Recorded:
-        now = datetime.now(UTC)
-        seconds = self.attempt.latency_seconds
-        if self.failure is not None:
-            return recorded_failure(fingerprint, self.failure, latency_seconds=seconds, now=now)
-        reply = self.reply or Reply(text="")
-        return recorded_reply(fingerprint, reply, latency_seconds=seconds, now=now)
+async def _respond(model: VideoLLM, request: Request) -> Reply | ResponseFailure:
+    """The model's reply, or why it is not an answer."""
+    try:
+        reply = await model.respond(request)
+    except ResponseFailure as failure:
+        return failure
+    if not reply.text.strip():
+        return ResponseFailure(FailureKind.EMPTY, "an answer without text", reply=reply)
+    return reply
 
 
-def _response_of(
-    item: PlannedRequest, recorded: Recorded, plan: RequestPlan, model: str
-) -> Response:
-    question = item.question
-    return Response(
-        benchmark=question.benchmark,
+def _not_asked(planned: PlannedRequest, plan: RequestPlan, model: str) -> Response:
+    """The response to a request before it is sent."""
+    response = Response.not_asked(
+        planned.question,
         evaluation=plan.evaluation,
-        video_id=question.video_id,
-        question_id=question.question_id,
-        sample=item.sample,
-        request_fingerprint=item.fingerprint,
         model=model,
-        num_frames=item.num_frames,
-        raw_output=recorded.raw_output,
-        reasoning=recorded.reasoning,
-        finish_reason=recorded.finish_reason,
-        error=recorded.error,
-        reported_model=recorded.reported_model,
-        system_fingerprint=recorded.system_fingerprint,
-        prompt_tokens=recorded.prompt_tokens,
-        completion_tokens=recorded.completion_tokens,
-        cached_tokens=recorded.cached_tokens,
-        reasoning_tokens=recorded.reasoning_tokens,
-        usage_json=recorded.usage_json,
-        cost_dollars=recorded.cost_dollars,
-        latency_seconds=recorded.latency_seconds,
-        attempts=recorded.attempts,
-        answered_at=datetime.fromisoformat(recorded.answered_at),
-        failure=None if recorded.failure is None else FailureKind(recorded.failure),
-        warning=recorded.warning,
+        sample=planned.sample,
+        error="not asked",
+    )
+    return replace(
+        response,
+        request_fingerprint=planned.fingerprint,
+        num_frames=planned.num_frames,
         observation=plan.observation,
     )
 
 
 def _most_dollars(plan: RequestPlan, spent_dollars: float) -> float | None:
-    """Where the evaluation stops: its own limit, or that of this collection if it is nearer."""
+    """Where the evaluation stops: its own limit, or that of this collection if it is lower."""
     limits = [] if plan.limits.max_cost_dollars is None else [plan.limits.max_cost_dollars]
     if plan.max_cost_dollars is not None:
         limits.append(spent_dollars + plan.max_cost_dollars)
@@ -600,8 +497,3 @@ def _most_dollars(plan: RequestPlan, spent_dollars: float) -> float | None:
 def _expected_tokens(request: Request) -> int:
     """A rough size of a request, until the endpoint has reported real ones."""
     return len(request.prompt.text) // 4 + _TOKENS_PER_FRAME * len(request.frames.frames)
-
-
-def _sum_known(costs: Iterable[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known else None

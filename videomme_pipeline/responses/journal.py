@@ -1,9 +1,9 @@
 """The journal: every response the moment it arrives, in one SQLite file (WAL).
 
-What is acknowledged here survives `kill -9` and is never asked again. Answers and final
-failures (a refusal, a content filter) are kept once per request fingerprint; every attempt,
-failed or not, is kept for audit. Claims keep two processes from asking the same question
-twice. What to ask, and when, belongs to `collect`.
+What is acknowledged here survives `kill -9` and is never requested again. Answers and final
+failures (a refusal, a content filter) settle a request and are stored once per request
+fingerprint. Every attempt, failed or not, is stored for audit. Claims keep two processes from
+sending the same request twice. What to ask, and when, belongs to `collect`.
 
 Write-ahead logging needs a local disk: all processes that share a journal run on one machine.
 """
@@ -12,68 +12,23 @@ import json
 import queue
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
 from videomme_pipeline.processes import ProcessIdentity
-from videomme_pipeline.responses.response import Attempted, AttemptRow, Response
+from videomme_pipeline.responses.response import Attempt, Response
+from videomme_pipeline.rows import Row, arrow_schema, from_values, to_values
 
 BUSY_TIMEOUT_SECONDS = 60.0
-_GROUP = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """What became of a request: an answer, or a failure that is final.
-
-    `cost_dollars` and `attempts` count every attempt that led here.
-    """
-
-    request_fingerprint: str
-    raw_output: str | None
-    reasoning: str | None
-    finish_reason: str | None
-    failure: str | None
-    error: str | None
-    reported_model: str | None
-    system_fingerprint: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cached_tokens: int | None
-    reasoning_tokens: int | None
-    usage_json: str | None
-    cost_dollars: float | None
-    body: str | None
-    warning: str | None
-    latency_seconds: float | None
-    attempts: int
-    answered_at: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt(Attempted):
-    """An attempt as the journal keeps it: with what it asked, and the body that came back."""
-
-    request_fingerprint: str
-    usage_json: str | None
-    body: str | None
-
-    def row(self, response: Response) -> AttemptRow:
-        """As a row of the table of attempts, for the response that it led to."""
-        came = {field.name: getattr(self, field.name) for field in fields(Attempted)}
-        of_response = ("benchmark", "evaluation", "video_id", "question_id", "sample")
-        return AttemptRow(**came | {name: getattr(response, name) for name in of_response})
-
+_MOST_IN_A_COMMIT = 256
 
 _SCHEMA = """
 create table if not exists responses (
@@ -97,37 +52,51 @@ create table if not exists claims (
 ) without rowid;
 """
 
-_RESPONSE_COLUMNS = [field.name for field in fields(Recorded)]
-_ATTEMPT_COLUMNS = [field.name for field in fields(Attempt)]
-_in_columns = attrgetter(*_RESPONSE_COLUMNS)
-_ADD_RESPONSE = (
-    f"insert or ignore into responses ({', '.join(_RESPONSE_COLUMNS)}) "
-    f"values ({', '.join('?' * len(_RESPONSE_COLUMNS))})"
+_OF_THE_EVALUATION = (
+    "benchmark",
+    "evaluation",
+    "video_id",
+    "question_id",
+    "sample",
+    "model",
+    "num_frames",
+    "observation",
 )
-_ADD_ATTEMPT = (
-    f"insert into attempts ({', '.join(_ATTEMPT_COLUMNS)}) "
-    f"values ({', '.join('?' * len(_ATTEMPT_COLUMNS))})"
-)
+"""Columns of a response that are not in the journal: one request can serve two evaluations."""
+_RESPONSE_COLUMNS = [n for n in arrow_schema(Response).names if n not in _OF_THE_EVALUATION]
+_ATTEMPT_COLUMNS = arrow_schema(Attempt).names
+_AMONG = "request_fingerprint in (select value from json_each(?))"
+
+
+def _insert(table: str, columns: Sequence[str], *, if_new: bool = False) -> str:
+    return (
+        f"insert {'or ignore ' if if_new else ''}into {table} ({', '.join(columns)}) "
+        f"values ({', '.join('?' * len(columns))})"
+    )
+
+
+_ADD_RESPONSE = _insert("responses", [*_RESPONSE_COLUMNS, "body"], if_new=True)
+_ADD_ATTEMPT = _insert("attempts", _ATTEMPT_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One attempt, with the response it gave, waiting for the next commit."""
+    """One attempt, with the response if it settled the request, waiting for the next commit."""
 
     attempt: Attempt
-    response: Recorded | None
+    response: Response | None
     done: "Future[None]"
 
 
 class Journal:
-    """One process's hold on the journal file; any number of processes may hold it.
+    """One process's connection to the journal file. Any number of processes may open it.
 
-    Reads and claims happen at once on the caller's thread. Records go through one writer
-    thread that commits whatever has queued up since its last commit, so that a flush to disk
-    is shared by all requests that ended meanwhile.
+    Reads and claims run at once on the caller's thread. Records go through one writer thread
+    that commits whatever has queued up since its last commit, so that all requests that ended in
+    the meantime share one flush to disk.
 
-    With `flushes_every_commit` a commit waits for the disk: it survives a power failure too.
-    Without, it survives the death of the process only, which is enough where answers are free.
+    With `flushes_every_commit` a commit waits for the disk and survives a power failure too.
+    Without it, a commit survives only the death of the process, which is enough for free models.
     """
 
     def __init__(self, path: Path, *, flushes_every_commit: bool = True) -> None:
@@ -135,7 +104,7 @@ class Journal:
         self.owner = _Owner.here(journal=uuid4().hex[:8]).as_json()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
-        # Claims may be lost with the power; only responses are worth waiting for the disk.
+        # Claims may be lost in a power failure; only responses are worth waiting for the disk.
         self._connection = self._open("normal")
         self._synchronous = "full" if flushes_every_commit else "normal"
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
@@ -154,47 +123,39 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Commit what is queued, give up this process's claims and let go of the file."""
+        """Commit what is queued, release this process's claims and close the file."""
         self._queue.put(None)
         self._writer.join()
         with self._transaction() as connection:
             connection.execute("delete from claims where owner = ?", (self.owner,))
         self._connection.close()
 
-    def answered(self, fingerprints: Iterable[str]) -> dict[str, Recorded]:
-        """What is settled of `fingerprints`: answers and final failures."""
-        columns = ", ".join(_RESPONSE_COLUMNS)
-        with self._lock:
-            rows = self._connection.execute(
-                f"select {columns} from responses "
-                "where request_fingerprint in (select value from json_each(?))",
-                (json.dumps(list(fingerprints)),),
-            ).fetchall()
-        found = (Recorded(**dict(zip(_RESPONSE_COLUMNS, row, strict=True))) for row in rows)
-        return {item.request_fingerprint: item for item in found}
-
     def settled(self, fingerprints: Iterable[str]) -> set[str]:
         """Those of `fingerprints` that have an answer or a final failure."""
-        with self._lock:
-            rows = self._connection.execute(
-                "select request_fingerprint from responses "
-                "where request_fingerprint in (select value from json_each(?))",
-                (json.dumps(list(fingerprints)),),
-            ).fetchall()
-        return {fingerprint for (fingerprint,) in rows}
+        sql = f"select request_fingerprint from responses where {_AMONG}"
+        return {fingerprint for (fingerprint,) in self._rows(sql, fingerprints)}
+
+    def stored_responses(self, asked: Iterable[Response]) -> dict[str, Response]:
+        """Those of `asked` that are settled, with the stored result, by request fingerprint."""
+        by_fingerprint = {response.request_fingerprint: response for response in asked}
+        sql = f"select {', '.join(_RESPONSE_COLUMNS)} from responses where {_AMONG}"
+        found = {}
+        for row in self._rows(sql, by_fingerprint):
+            stored = dict(zip(_RESPONSE_COLUMNS, row, strict=True))
+            response = by_fingerprint[stored["request_fingerprint"]]
+            found[response.request_fingerprint] = _from_sql(to_values(response) | stored, Response)
+        return found
 
     def attempts(self, fingerprints: Iterable[str]) -> list[Attempt]:
         """Every attempt at `fingerprints`, in the order in which they were recorded."""
-        with self._lock:
-            rows = self._connection.execute(
-                f"select {', '.join(_ATTEMPT_COLUMNS)} from attempts "
-                "where request_fingerprint in (select value from json_each(?)) order by rowid",
-                (json.dumps(list(fingerprints)),),
-            ).fetchall()
-        return [_attempt_of(dict(zip(_ATTEMPT_COLUMNS, row, strict=True))) for row in rows]
+        sql = f"select {', '.join(_ATTEMPT_COLUMNS)} from attempts where {_AMONG} order by rowid"
+        return [
+            _from_sql(dict(zip(_ATTEMPT_COLUMNS, row, strict=True)), Attempt)
+            for row in self._rows(sql, fingerprints)
+        ]
 
     def spent_dollars(self, evaluation: str) -> float:
-        """What all attempts of `evaluation` cost so far, in every run and process."""
+        """The cost of all attempts of `evaluation` so far, in every run and process."""
         with self._lock:
             (spent,) = self._connection.execute(
                 "select coalesce(sum(cost_dollars), 0.0) from attempts where evaluation = ?",
@@ -202,26 +163,25 @@ class Journal:
             ).fetchone()
         return float(spent)
 
-    def record(self, attempt: Attempt, response: Recorded | None) -> "Future[None]":
-        """Keep an attempt and, when it settled the question, its response.
+    def record(self, attempt: Attempt, response: Response | None) -> "Future[None]":
+        """Store an attempt and, if it settled the request, its response.
 
-        The future ends when both are committed: only then is the response acknowledged.
+        The future ends when both are committed. Only then is the response acknowledged.
         """
         entry = _Entry(attempt, response, Future())
         self._queue.put(entry)
         return entry.done
 
     def claim(self, fingerprints: Sequence[str], now: datetime, lease_seconds: float) -> set[str]:
-        """Those of `fingerprints` that this process may ask now, for `lease_seconds`.
+        """Those of `fingerprints` that this process may request now, for `lease_seconds`.
 
-        A claim ends when its response is recorded, when it is released, when it runs out, or
-        at once when its owner was a process of this machine that no longer lives.
+        A claim ends when its response is recorded, when it is released, when its lease expires,
+        or at once if its owner was a process of this machine that no longer runs.
         """
         wanted = json.dumps(list(fingerprints))
         with self._transaction() as connection:
             rows = connection.execute(
-                "select request_fingerprint, owner, expires_at from claims "
-                "where request_fingerprint in (select value from json_each(?))",
+                f"select request_fingerprint, owner, expires_at from claims where {_AMONG}",
                 (wanted,),
             ).fetchall()
             taken = {
@@ -230,9 +190,7 @@ class Journal:
                 if owner != self.owner and expires_at > now.timestamp() and not _is_dead(owner)
             }
             settled = connection.execute(
-                "select request_fingerprint from responses "
-                "where request_fingerprint in (select value from json_each(?))",
-                (wanted,),
+                f"select request_fingerprint from responses where {_AMONG}", (wanted,)
             ).fetchall()
             free = set(fingerprints) - taken - {fingerprint for (fingerprint,) in settled}
             expires_at = now.timestamp() + lease_seconds
@@ -243,7 +201,7 @@ class Journal:
         return free
 
     def renew_claims(self, now: datetime, lease_seconds: float) -> None:
-        """Hold every claim of this process for `lease_seconds` from `now`."""
+        """Extend every claim of this process to `lease_seconds` from `now`."""
         with self._transaction() as connection:
             connection.execute(
                 "update claims set expires_at = ? where owner = ?",
@@ -251,11 +209,10 @@ class Journal:
             )
 
     def release(self, fingerprints: Iterable[str]) -> None:
-        """Give up claims, so that another process may ask."""
+        """Release claims, so that another process may send these requests."""
         with self._transaction() as connection:
             connection.execute(
-                "delete from claims where owner = ? "
-                "and request_fingerprint in (select value from json_each(?))",
+                f"delete from claims where owner = ? and {_AMONG}",
                 (self.owner, json.dumps(list(fingerprints))),
             )
 
@@ -271,46 +228,52 @@ class Journal:
         connection.executescript(_SCHEMA)
         return connection
 
+    def _rows(self, sql: str, fingerprints: Iterable[str]) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._connection.execute(sql, (json.dumps(list(fingerprints)),)).fetchall()
+
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
-            with self._lock, _immediately(self._connection) as connection:
+            with self._lock, _immediate(self._connection) as connection:
                 yield connection
         except sqlite3.Error as error:
             raise self._not_written(error) from error
 
     def _write_all(self) -> None:
         connection = self._open(self._synchronous)
-        ended = False
-        while not ended:
+        is_closing = False
+        while not is_closing:
             group = [self._queue.get()]
-            while not self._queue.empty() and len(group) < _GROUP:
+            while not self._queue.empty() and len(group) < _MOST_IN_A_COMMIT:
                 group.append(self._queue.get())
-            ended = None in group
+            is_closing = None in group
             entries = [entry for entry in group if entry is not None]
             if entries:
                 self._commit(connection, entries)
         connection.close()
 
     def _commit(self, connection: sqlite3.Connection, entries: Sequence[_Entry]) -> None:
-        # Whoever stopped waiting is not told, but what came is kept all the same.
-        told = [entry.done for entry in entries if entry.done.set_running_or_notify_cancel()]
+        # An entry is stored even if its caller has cancelled the future.
+        waiting = [entry.done for entry in entries if entry.done.set_running_or_notify_cancel()]
         try:
-            with _immediately(connection):
-                connection.executemany(
-                    _ADD_ATTEMPT, [_attempt_values(entry.attempt) for entry in entries]
-                )
-                settled = [entry.response for entry in entries if entry.response is not None]
-                connection.executemany(_ADD_RESPONSE, [_in_columns(item) for item in settled])
+            with _immediate(connection):
+                connection.executemany(_ADD_ATTEMPT, [_attempt_row(entry) for entry in entries])
+                settled = [row for entry in entries if (row := _response_row(entry)) is not None]
+                connection.executemany(_ADD_RESPONSE, settled)
                 connection.executemany(
                     "delete from claims where request_fingerprint = ?",
-                    [(item.request_fingerprint,) for item in settled],
+                    [
+                        (entry.response.request_fingerprint,)
+                        for entry in entries
+                        if entry.response is not None
+                    ],
                 )
         except sqlite3.Error as error:
-            for done in told:
+            for done in waiting:
                 done.set_exception(self._not_written(error))
         else:
-            for done in told:
+            for done in waiting:
                 done.set_result(None)
 
     def _not_written(self, error: sqlite3.Error) -> StorageError:
@@ -320,53 +283,8 @@ class Journal:
         )
 
 
-def recorded_reply(
-    fingerprint: str, reply: Reply, *, latency_seconds: float, now: datetime
-) -> Recorded:
-    """An answer as it is recorded when its first attempt gave it."""
-    return Recorded(
-        request_fingerprint=fingerprint,
-        raw_output=reply.text,
-        reasoning=reply.reasoning,
-        finish_reason=reply.finish_reason,
-        failure=None,
-        error=None,
-        reported_model=reply.reported_model,
-        system_fingerprint=reply.system_fingerprint,
-        prompt_tokens=reply.prompt_tokens,
-        completion_tokens=reply.completion_tokens,
-        cached_tokens=reply.cached_tokens,
-        reasoning_tokens=reply.reasoning_tokens,
-        usage_json=reply.usage_json,
-        cost_dollars=reply.cost_dollars,
-        body=reply.body,
-        warning=reply.warning,
-        latency_seconds=latency_seconds,
-        attempts=1,
-        answered_at=now.isoformat(),
-    )
-
-
-def recorded_failure(
-    fingerprint: str, failure: ResponseFailure, *, latency_seconds: float, now: datetime
-) -> Recorded:
-    """A failure as it is recorded when it is final: what came with it, but no answer."""
-    came = failure.reply or Reply(text="")
-    values: Mapping[str, Any] = {
-        **{name: getattr(came, name) for name in _RESPONSE_COLUMNS if hasattr(came, name)},
-        "request_fingerprint": fingerprint,
-        "raw_output": None,
-        "failure": failure.kind.value,
-        "error": str(failure),
-        "latency_seconds": latency_seconds,
-        "attempts": 1,
-        "answered_at": now.isoformat(),
-    }
-    return Recorded(**values)
-
-
 @contextmanager
-def _immediately(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def _immediate(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """One write transaction, which waits for its turn at its start and not half-way."""
     connection.execute("begin immediate")
     try:
@@ -377,29 +295,44 @@ def _immediately(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]
     connection.execute("commit")
 
 
-def _attempt_values(attempt: Attempt) -> tuple[Any, ...]:
-    values = {name: getattr(attempt, name) for name in _ATTEMPT_COLUMNS}
-    values["started_at"] = attempt.started_at.isoformat()
-    values["failure"] = None if attempt.failure is None else attempt.failure.value
-    return tuple(values.values())
+def _response_row(entry: _Entry) -> tuple[Any, ...] | None:
+    if entry.response is None:
+        return None
+    values = to_values(entry.response)
+    return (*_to_sql(values, _RESPONSE_COLUMNS), entry.attempt.body)
 
 
-def _attempt_of(row: dict[str, Any]) -> Attempt:
-    failure = None if row["failure"] is None else FailureKind(row["failure"])
-    started_at = datetime.fromisoformat(row["started_at"]).astimezone(UTC)
-    return Attempt(**{**row, "failure": failure, "started_at": started_at})
+def _attempt_row(entry: _Entry) -> tuple[Any, ...]:
+    values = to_values(entry.attempt)
+    if entry.attempt.failure is None:
+        values["body"] = None  # the body of an answer is stored with the response
+    return _to_sql(values, _ATTEMPT_COLUMNS)
+
+
+def _to_sql(values: dict[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:
+    picked = (values[name] for name in columns)
+    return tuple(v.isoformat() if isinstance(v, datetime) else v for v in picked)
+
+
+def _from_sql(values: dict[str, Any], row_class: type[Row]) -> Row:
+    times = {
+        name: datetime.fromisoformat(values[name]).astimezone(UTC)
+        for name in ("started_at", "answered_at")
+        if values.get(name) is not None
+    }
+    return from_values(values | times, row_class)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Owner(ProcessIdentity):
-    """Who claims: a process, and which of its journals."""
+    """The owner of a claim: a process, and one of its journals."""
 
     journal: str
 
 
 def _is_dead(owner: str) -> bool:
-    """Whether `owner` was a process that certainly no longer lives."""
+    """True if `owner` was a process that certainly no longer runs."""
     try:
         return _Owner.from_json(owner).is_dead
     except (TypeError, ValueError):
-        return False  # written by another version: its lease runs out
+        return False  # written by another version: its lease expires

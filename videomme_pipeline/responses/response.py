@@ -1,22 +1,37 @@
 """The rows of responses and attempts: one model answering one question once, or failing to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.models.video_llm import FailureKind
+from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, Usage
+from videomme_pipeline.rows import NOT_STORED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What it took to get a response. Values are None if they are unknown.
+
+    `cost_dollars` (US dollars) and `attempts` count every attempt at the question.
+    `latency_seconds` is that of the last attempt.
+    """
+
+    cost_dollars: float | None = None
+    latency_seconds: float | None = None
+    attempts: int = 0
+    answered_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
     """One row per (evaluation, question, sample).
 
-    `raw_output` is None exactly when the request failed; `error` then says why. Money is in
-    US dollars, None where no price is known, and counts every attempt at the question, as
-    `attempts` does; the token counts are those of the last one. `failure` is the kind of
-    `error`. `warning` says what is suspicious about an answer (frames that the endpoint seems
-    to have dropped). `observation` sets apart answers of an unchanged evaluation that was
-    asked again on purpose (a date, for instance); None normally.
+    `raw_output` is None exactly if the request failed. `error` then says why, and `failure` is
+    its kind if it has one. `usage` has the tokens of the last attempt, and `usage_json` is the
+    endpoint's own account of them, unchanged. `warning` describes a suspicious answer, for
+    example one for which the endpoint seems to have dropped frames. `observation` separates the
+    answers of an unchanged evaluation that was asked again on purpose (it is a date, for
+    example). It is None otherwise.
     """
 
     benchmark: str
@@ -28,30 +43,65 @@ class Response:
     model: str
     num_frames: int
     raw_output: str | None
-    reasoning: str | None
-    finish_reason: str | None
+    reasoning: str | None = None
+    finish_reason: str | None = None
     error: str | None
-    reported_model: str | None
-    system_fingerprint: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cached_tokens: int | None
-    reasoning_tokens: int | None
-    usage_json: str | None
-    cost_dollars: float | None
-    latency_seconds: float | None
-    attempts: int
-    answered_at: datetime | None
+    reported_model: str | None = None
+    system_fingerprint: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    usage_json: str | None = None
+    served: Served = field(default_factory=Served)
     failure: FailureKind | None = None
     warning: str | None = None
     observation: str | None = None
 
+    @classmethod
+    def not_asked(
+        cls, question: Question, *, evaluation: str, model: str, sample: int, error: str
+    ) -> "Response":
+        """The response to a question that was never sent, so that it counts as failed."""
+        return cls(
+            benchmark=question.benchmark,
+            evaluation=evaluation,
+            video_id=question.video_id,
+            question_id=question.question_id,
+            sample=sample,
+            request_fingerprint="",
+            model=model,
+            num_frames=0,
+            raw_output=None,
+            error=error,
+            failure=FailureKind.NOT_ASKED,
+        )
+
+    def with_reply(self, reply: Reply, served: Served) -> "Response":
+        """This response, answered by `reply`."""
+        return replace(
+            self,
+            raw_output=reply.text,
+            reasoning=reply.reasoning,
+            finish_reason=reply.finish_reason,
+            error=None,
+            reported_model=reply.reported_model,
+            system_fingerprint=reply.system_fingerprint,
+            usage=reply.usage,
+            usage_json=reply.usage_json,
+            served=served,
+            failure=None,
+            warning=reply.warning,
+        )
+
+    def with_failure(self, failure: ResponseFailure, served: Served) -> "Response":
+        """This response, failed by `failure`, with what the endpoint sent nevertheless."""
+        response = self.with_reply(failure.reply or Reply(text=""), served)
+        return replace(response, raw_output=None, failure=failure.kind, error=str(failure))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempted:
-    """One request that was sent (or could not be) for a response, and what came of it.
+    """One request that was sent (or could not be sent) for a response, and its result.
 
-    `failure` is None where it was answered, `status` where nothing came back over HTTP.
+    `failure` is None if it was answered. `status` is None if no HTTP response was received.
     """
 
     evaluation: str
@@ -63,46 +113,28 @@ class Attempted:
     status: int | None
     failure: FailureKind | None
     error: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cached_tokens: int | None
-    cost_dollars: float | None
+    usage: Usage = field(default_factory=Usage, metadata={NOT_STORED: ("reasoning_tokens",)})
+    cost_dollars: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow(Attempted):
-    """One row per attempt, for audit. Bodies stay in the journal."""
+    """One row per attempt, for audit. Bodies are stored in the journal only."""
 
     benchmark: str
     video_id: str
 
 
-def never_answered(
-    question: Question, *, evaluation: str, model: str, sample: int, error: str
-) -> Response:
-    """The response to a question that was never sent, so that it is counted as failed."""
-    return Response(
-        benchmark=question.benchmark,
-        evaluation=evaluation,
-        video_id=question.video_id,
-        question_id=question.question_id,
-        sample=sample,
-        request_fingerprint="",
-        model=model,
-        num_frames=0,
-        raw_output=None,
-        reasoning=None,
-        finish_reason=None,
-        error=error,
-        reported_model=None,
-        system_fingerprint=None,
-        prompt_tokens=None,
-        completion_tokens=None,
-        cached_tokens=None,
-        reasoning_tokens=None,
-        usage_json=None,
-        cost_dollars=None,
-        latency_seconds=None,
-        attempts=0,
-        answered_at=None,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt(Attempted):
+    """An attempt as the journal stores it: with its request and the body of the reply."""
+
+    request_fingerprint: str
+    usage_json: str | None = None
+    body: str | None = None
+
+    def row(self, response: Response) -> AttemptRow:
+        """This attempt as a row of the table of attempts, for the response it led to."""
+        shared = {item.name: getattr(self, item.name) for item in fields(Attempted)}
+        of_response = ("benchmark", "evaluation", "video_id", "question_id", "sample")
+        return AttemptRow(**shared | {name: getattr(response, name) for name in of_response})

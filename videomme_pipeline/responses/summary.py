@@ -1,4 +1,4 @@
-"""Many responses in one line: answered and failed, tokens, money, speed.
+"""Totals over many responses: answered and failed, tokens, money, speed.
 
 For the metadata of a run, tables and reports. Whether an answer is right belongs to `scoring`.
 """
@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, frexp
 
-from videomme_pipeline.models.video_llm import FailureKind
+from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import Response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyBin:
-    """How many answers took less than `below_seconds`, and no less than the bin before."""
+    """Number of answers that took less than `below_seconds` but not less than the bin before."""
 
     below_seconds: float
     responses: int
@@ -22,11 +22,11 @@ class LatencyBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseSummary:
-    """What a set of responses took. Sums leave out what was not reported; a sum of nothing
-    reported is None, so that no tokens and unknown tokens stay apart.
+    """Totals over a set of responses.
 
-    `cached_share` is cached of all prompt tokens (0–1), over the responses that report both.
-    Latencies are those of the attempt that gave the answer.
+    Sums leave out what was not reported. A sum of no reported value is None, which separates no
+    tokens from unknown tokens. `cached_share` is cached tokens over prompt tokens (0–1) of the
+    responses that report both. Latencies are those of the attempts that were answered.
     """
 
     responses: int
@@ -34,11 +34,8 @@ class ResponseSummary:
     failed: int
     failures: Mapping[FailureKind, int]
     attempts: int
-    prompt_tokens: int | None
-    cached_tokens: int | None
+    usage: Usage
     cached_share: float | None
-    completion_tokens: int | None
-    reasoning_tokens: int | None
     cost_dollars: float | None
     latency_p50_seconds: float | None
     latency_p95_seconds: float | None
@@ -49,37 +46,33 @@ class ResponseSummary:
 
 
 def summarize(responses: Iterable[Response]) -> ResponseSummary:
-    """`responses` in one line."""
-    held = list(responses)
-    answered = [item for item in held if item.raw_output is not None]
-    kinds = Counter(item.failure for item in held if item.failure is not None)
-    costs = [item.cost_dollars for item in held if item.cost_dollars is not None]
+    """Return the totals over `responses`."""
+    rows = list(responses)
+    answered = [row for row in rows if row.raw_output is not None]
+    costs = [row.served.cost_dollars for row in rows if row.served.cost_dollars is not None]
     latencies = sorted(
-        item.latency_seconds for item in answered if item.latency_seconds is not None
+        row.served.latency_seconds for row in answered if row.served.latency_seconds is not None
     )
     return ResponseSummary(
-        responses=len(held),
+        responses=len(rows),
         answered=len(answered),
-        failed=len(held) - len(answered),
-        failures=dict(kinds),
-        attempts=sum(item.attempts for item in held),
-        prompt_tokens=_sum_known(item.prompt_tokens for item in held),
-        cached_tokens=_sum_known(item.cached_tokens for item in held),
-        cached_share=_cached_share(held),
-        completion_tokens=_sum_known(item.completion_tokens for item in held),
-        reasoning_tokens=_sum_known(item.reasoning_tokens for item in held),
+        failed=len(rows) - len(answered),
+        failures=dict(Counter(row.failure for row in rows if row.failure is not None)),
+        attempts=sum(row.served.attempts for row in rows),
+        usage=sum((row.usage for row in rows), Usage()),
+        cached_share=_cached_share([row.usage for row in rows]),
         cost_dollars=sum(costs) if costs else None,
         latency_p50_seconds=_quantile(latencies, 0.50),
         latency_p95_seconds=_quantile(latencies, 0.95),
         latency_bins=_bins(latencies),
-        reported_models=_distinct(item.reported_model for item in held),
-        system_fingerprints=_distinct(item.system_fingerprint for item in held),
-        warnings=_distinct(item.warning for item in held),
+        reported_models=_distinct(row.reported_model for row in rows),
+        system_fingerprints=_distinct(row.system_fingerprint for row in rows),
+        warnings=_distinct(row.warning for row in rows),
     )
 
 
 def _bins(latencies: Sequence[float]) -> tuple[LatencyBin, ...]:
-    """Latencies by powers of two, from the first to the last bin that holds any."""
+    """Latencies by powers of two, from the first to the last bin that is not empty."""
     exponents = Counter(frexp(seconds)[1] for seconds in latencies)
     if not exponents:
         return ()
@@ -89,19 +82,14 @@ def _bins(latencies: Sequence[float]) -> tuple[LatencyBin, ...]:
     )
 
 
-def _cached_share(responses: Sequence[Response]) -> float | None:
+def _cached_share(usages: Iterable[Usage]) -> float | None:
     both = [
-        (item.cached_tokens, item.prompt_tokens)
-        for item in responses
-        if item.cached_tokens is not None and item.prompt_tokens is not None
+        (usage.cached_tokens, usage.prompt_tokens)
+        for usage in usages
+        if usage.cached_tokens is not None and usage.prompt_tokens is not None
     ]
     total = sum(prompt for _, prompt in both)
     return sum(cached for cached, _ in both) / total if total else None
-
-
-def _sum_known(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
 
 
 def _distinct(values: Iterable[str | None]) -> tuple[str, ...]:
@@ -109,7 +97,7 @@ def _distinct(values: Iterable[str | None]) -> tuple[str, ...]:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    """The smallest value that `share` of all values do not exceed (nearest rank)."""
+    """The smallest value that at least `share` of all values do not exceed (nearest rank)."""
     if not ordered:
         return None
     rank = max(ceil(len(ordered) * share), 1)

@@ -64,14 +64,8 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
         track=track,
         track_pair=track_pair,
         finish_reason=response.finish_reason,
-        prompt_tokens=response.prompt_tokens,
-        completion_tokens=response.completion_tokens,
-        cached_tokens=response.cached_tokens,
-        reasoning_tokens=response.reasoning_tokens,
-        cost_dollars=response.cost_dollars,
-        latency_seconds=response.latency_seconds,
-        attempts=response.attempts,
-        answered_at=response.answered_at,
+        usage=response.usage,
+        served=response.served,
     )
 
 

@@ -1,10 +1,11 @@
 """The scored-question row: what was answered, what was read, and whether it is right."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter
+from videomme_pipeline.models.video_llm import Usage
+from videomme_pipeline.responses.response import Served
 
 
 class Outcome(StrEnum):
@@ -66,14 +67,8 @@ class ScoredQuestion:
     sampling: str
     track: str
     finish_reason: str | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cost_dollars: float | None = None
-    latency_seconds: float | None = None
-    attempts: int | None = None
-    answered_at: datetime | None = None
+    usage: Usage = field(default_factory=Usage)
+    served: Served = field(default_factory=Served)
     track_pair: str | None = None
     judge: str | None = None
     judge_output: str | None = None

@@ -162,7 +162,7 @@ def test_all_questions_in_flight_go_in_one_batch(tmp_path: Path, batches: Batche
     assert len(letters(responses)) == 12
     expected = {fingerprint: letter_of(text) for fingerprint, text in _asked(batches)}
     assert {item.request_fingerprint: item.raw_output for item in responses} == expected
-    assert {item.prompt_tokens for item in responses} == {100}
+    assert {item.usage.prompt_tokens for item in responses} == {100}
 
 
 def test_a_later_run_finds_the_batches_of_one_that_was_killed(

@@ -221,7 +221,11 @@ def test_usage_is_kept_raw_and_priced() -> None:
     model = spec(prices={"input": 10, "output": 100, "cached_input": 1, "cache_write": 12.5})
     reply = read_reply(completion({"content": "B"}, usage=usage), model, request())
     assert json.loads(reply.usage_json or "") == usage
-    assert (reply.prompt_tokens, reply.cached_tokens, reply.reasoning_tokens) == (1000, 400, 4)
+    assert (reply.usage.prompt_tokens, reply.usage.cached_tokens, reply.usage.reasoning_tokens) == (
+        1000,
+        400,
+        4,
+    )
     assert reply.cost_dollars == pytest.approx((500 * 10 + 400 + 100 * 12.5 + 1000) / 1e6)
 
 
@@ -231,7 +235,7 @@ def test_llama_cpp_tells_cached_tokens_elsewhere() -> None:
         usage={"prompt_tokens": 10, "completion_tokens": 1},
         timings={"cache_n": 7},
     )
-    assert read_reply(body, spec(profile="llama_cpp"), request()).cached_tokens == 7
+    assert read_reply(body, spec(profile="llama_cpp"), request()).usage.cached_tokens == 7
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tests.support.simulated_runs import (
 )
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.responses.response import Served
 from videomme_pipeline.scoring.nightly.alarm import threshold_for
 from videomme_pipeline.scoring.nightly.assess import assess
 from videomme_pipeline.scoring.nightly.history import history_of
@@ -106,10 +107,11 @@ def test_another_model_of_equal_accuracy_fails_the_flips_check() -> None:
 
 def test_limits_apply_to_rates_and_ratios() -> None:
     baseline = Observation(name="baseline", rows=V1)
+    served = Served(latency_seconds=9.0, cost_dollars=0.01)
     slow = [
-        replace(row, latency_seconds=9.0, cost_dollars=0.01, outcome=Outcome.FAILED)
+        replace(row, served=served, outcome=Outcome.FAILED)
         if number < 20
-        else replace(row, latency_seconds=9.0, cost_dollars=0.01)
+        else replace(row, served=served)
         for number, row in enumerate(V1)
     ]
     report = assess([baseline, Observation(name="tonight", rows=slow)], AlarmSpec())

@@ -13,7 +13,7 @@ from videomme_pipeline.models.openai.endpoints import AnswerConstraint
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.transport import Answer
 from videomme_pipeline.models.pricing import TokenUsage
-from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
+from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
 
 def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
@@ -72,17 +72,18 @@ def dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -
     rule, or, for a model without one, with one token a frame, the least that any takes.
     """
     frames = request.frames.frames
-    if reply.prompt_tokens is None or not frames:
+    reported = reply.usage.prompt_tokens
+    if reported is None or not frames:
         return None
     per_frame = spec.frame_tokens((frames[0].width, frames[0].height))
     expected = len(frames) * (per_frame or 1)
     # Rules are rounded and endpoints resize: only half of the frames missing is certain.
-    if reply.prompt_tokens >= expected * (0.6 if per_frame else 1.0):
+    if reported >= expected * (0.6 if per_frame else 1.0):
         return None
     rule = f"at {per_frame} tokens each" if per_frame else "at one token each, the least possible"
     return (
         f"model {spec.name}: {len(frames)} frames were sent, which cost {expected:,} tokens "
-        f"{rule}, but the endpoint reports {reply.prompt_tokens:,} prompt tokens in all. It has "
+        f"{rule}, but the endpoint reports {reported:,} prompt tokens in all. It has "
         "dropped frames or shrunk them: check its limits on images per prompt (vLLM: "
         "--limit-mm-per-prompt, and `profile: vllm` for video), or set `tokens_per_frame`."
     )
@@ -205,10 +206,12 @@ def _with_usage(reply: Reply, body: dict[str, Any], spec: EndpointSpec) -> Reply
         cost = tariff.dollars(tokens)
     return replace(
         reply,
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        cached_tokens=cached,
-        reasoning_tokens=_count(usage, ("completion_tokens_details", "reasoning_tokens")),
+        usage=Usage(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cached_tokens=cached,
+            reasoning_tokens=_count(usage, ("completion_tokens_details", "reasoning_tokens")),
+        ),
         usage_json=orjson.dumps(usage).decode(),
         cost_dollars=cost,
     )
@@ -232,7 +235,7 @@ def _no_answer(reply: Reply, refusal: object) -> ResponseFailure | None:
     if reply.finish_reason == "length":
         message = (
             "the token limit was reached before an answer was written "
-            f"({reply.completion_tokens} tokens); raise `max_tokens`"
+            f"({reply.usage.completion_tokens} tokens); raise `max_tokens`"
         )
         return ResponseFailure(FailureKind.TRUNCATED, message, status=200, reply=reply)
     message = f"a completion without text (finish_reason {reply.finish_reason})"

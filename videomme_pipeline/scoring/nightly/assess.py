@@ -273,7 +273,7 @@ def _limited(
     column = "latency_seconds" if check is NightlyCheck.LATENCY else "cost_dollars"
     average = median if check is NightlyCheck.LATENCY else fmean
     values, usual = (
-        [value for row in group if (value := getattr(row, column)) is not None]
+        [value for row in group if (value := getattr(row.served, column)) is not None]
         for group in (rows, baseline)
     )
     if not values or not usual or not average(usual):

@@ -334,13 +334,13 @@ def _judged(row: ScoredQuestion, judgment: Judgment) -> ScoredQuestion:
 def _judgment(response: Response | None, letters: Sequence[Letter], reason: str) -> Judgment:
     if response is None or response.raw_output is None:
         error = response.error if response is not None else reason
-        cost = response.cost_dollars if response is not None else None
+        cost = response.served.cost_dollars if response is not None else None
         return Judgment(letter=None, output=None, error=error, cost_dollars=cost)
     return Judgment(
         letter=read_strict(response.raw_output, letters, ()).letter,
         output=response.raw_output,
         error=None,
-        cost_dollars=response.cost_dollars,
+        cost_dollars=response.served.cost_dollars,
     )
 
 
