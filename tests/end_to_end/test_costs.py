@@ -43,7 +43,7 @@ def test_a_run_stops_at_its_money_and_the_next_asks_only_the_rest(
         asked = server.request_count
         assert asked == 2
         assert stopped.stopped_by is not None
-        assert "run again, and only the rest is asked" in stopped.stopped_by
+        assert "run again to ask the rest" in stopped.stopped_by
         assert not [s for s in stopped.not_fresh if s.freshness is Freshness.FAILED]
         rows = responses(project)
         assert len(rows) == 6
