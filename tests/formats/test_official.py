@@ -1,4 +1,4 @@
-"""The official script's printed text, byte for byte, on the recorded cases."""
+"""The printed reports of the official scripts, byte for byte, on the recorded cases."""
 
 import json
 from pathlib import Path
@@ -43,9 +43,9 @@ def report(durations: str, path: Path = RESPONSES, **flags: Any) -> str:
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_the_printed_text_is_the_official_one(name: str) -> None:
+def test_the_v1_report_equals_the_official_one(name: str) -> None:
     asked: dict[str, Any] = CASES[name]["kwargs"]
-    # The script's function, unlike its command line, breaks down by category unless told not to.
+    # By default the script's function prints categories; its command line does not.
     flags = {"return_categories_accuracy": True} | {
         flag: asked[flag] for flag in FLAGS if flag in asked
     }
@@ -53,8 +53,8 @@ def test_the_printed_text_is_the_official_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("notation", ['["short","medium","long"]', "short, medium, long"])
-def test_the_notations_of_the_readme_give_the_text_of_the_plain_one(notation: str) -> None:
-    # The official script asserts on, or finds no video for, both.
+def test_the_notations_of_the_official_readme_have_the_same_report(notation: str) -> None:
+    # The official script fails on both or finds no video.
     flags = dict.fromkeys(FLAGS, True)
     assert report(notation, RESPONSES, **flags) == CASES[SAME[0]]["stdout"]
 
@@ -105,7 +105,7 @@ def test_an_absent_or_null_response_is_not_answered(
     assert f"Overall:  {overall}%" in report("short", path)
 
 
-def test_the_template_may_keep_its_trailing_commas(tmp_path: Path) -> None:
+def test_the_template_may_have_trailing_commas(tmp_path: Path) -> None:
     path = tmp_path / "responses.json"
     text = json.dumps([template(response="A")], indent=2)
     path.write_text(text.replace("\n      }", ",\n      }").replace("}\n]", "},\n]"))
@@ -117,7 +117,7 @@ def test_the_template_may_keep_its_trailing_commas(tmp_path: Path) -> None:
     assert report("short", path, return_task_types_accuracy=True).count("Counting Problem") == 2
 
 
-def test_the_report_of_an_empty_duration_is_zeros() -> None:
+def test_an_empty_duration_is_reported_as_zeros() -> None:
     rows = [row for row in v1_evaluation(1) if row.duration is Duration.SHORT]
     assert "Overall:  0.0%" in official_report(rows, [Duration.LONG, Duration.SHORT])
 
@@ -125,7 +125,7 @@ def test_the_report_of_an_empty_duration_is_zeros() -> None:
 @pytest.mark.parametrize(
     ("name", "suffix"), [("official_no_csv_roundtrip", ".json"), ("official_main_path", ".tsv")]
 )
-def test_the_printed_text_of_v2_is_the_official_one(tmp_path: Path, name: str, suffix: str) -> None:
+def test_the_v2_report_equals_the_official_one(tmp_path: Path, name: str, suffix: str) -> None:
     recorded = json.loads((GOLDEN_SCORES / "v2_official_scores.json").read_text())["cases"]
     theirs = next(case["stdout"] for case in recorded if case["name"] == name)
     rows = json.loads((GOLDEN_SCORES / "v2_responses.json").read_text())

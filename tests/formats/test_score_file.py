@@ -1,4 +1,4 @@
-"""Results files of every form, scored; the recorded official v2 numbers."""
+"""Scores of results files in every format, against the recorded official v2 numbers."""
 
 import json
 import random
@@ -76,7 +76,9 @@ def assert_equal(rating: Rating | None, recorded: dict[str, dict[str, float]]) -
         ("rows.csv", THROUGH_CSV),
     ],
 )
-def test_the_official_v2_numbers(tmp_path: Path, name: str, recorded: dict[str, Any]) -> None:
+def test_official_v2_ratings_equal_the_recorded_ones(
+    tmp_path: Path, name: str, recorded: dict[str, Any]
+) -> None:
     assert_equal(score_v2(write(ROWS, tmp_path / name)).rating, recorded)
 
 
@@ -86,7 +88,7 @@ def test_row_order_does_not_change_the_official_v2_numbers(tmp_path: Path) -> No
     assert_equal(score_v2(write(shuffled, tmp_path / "rows.json")).rating, IN_MEMORY)
 
 
-def test_unread_answers_as_wrong_is_the_corrected_rule(tmp_path: Path) -> None:
+def test_the_corrected_rule_counts_unreadable_answers_as_wrong(tmp_path: Path) -> None:
     case = CASES["failures_counted_as_0"]
     report = score_v2(write(ROWS, tmp_path / "rows.json"), rule=GroupRule.CORRECTED)
     assert_equal(report.rating, case["rating"])
@@ -95,7 +97,7 @@ def test_unread_answers_as_wrong_is_the_corrected_rule(tmp_path: Path) -> None:
     )
 
 
-def test_null_predictions_are_failed_and_score_as_recorded(tmp_path: Path) -> None:
+def test_null_predictions_are_failed_and_have_the_recorded_score(tmp_path: Path) -> None:
     case, before = CASES["none_predictions"], CASES["official_no_csv_roundtrip"]["scores"]
     rows = [
         row | ({"prediction": None} if mark == -1 != earlier else {})
@@ -108,13 +110,13 @@ def test_null_predictions_are_failed_and_score_as_recorded(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("empty", [None, "", "None"])
-def test_level_and_heads_may_stand_in_the_last_row_alone(tmp_path: Path, empty: str | None) -> None:
+def test_level_and_heads_may_be_only_in_the_last_row(tmp_path: Path, empty: str | None) -> None:
     labels = dict.fromkeys(("level", "second_head", "third_head"), empty)
     rows = [row if row["question_id"].endswith("-4") else row | labels for row in ROWS]
     assert_equal(score_v2(write(rows, tmp_path / "rows.json")).rating, IN_MEMORY)
 
 
-def test_the_numbers_of_vlmevalkit(tmp_path: Path) -> None:
+def test_vlmevalkit_ratings_equal_the_recorded_ones(tmp_path: Path) -> None:
     path = write(VLMEVALKIT["rows"], tmp_path / "rows.json")
     report = score_v2(path, ReaderName.VLMEVALKIT, GroupRule.CORRECTED)
     assert_equal(report.rating, VLMEVALKIT["vlmevalkit_rating"])
@@ -123,7 +125,7 @@ def test_the_numbers_of_vlmevalkit(tmp_path: Path) -> None:
     assert_equal(through_tsv.rating, VLMEVALKIT["official_rating_via_tsv"])
 
 
-def test_a_missing_row_leaves_its_group_without_a_score_and_no_other(tmp_path: Path) -> None:
+def test_a_missing_row_removes_only_the_score_of_its_group(tmp_path: Path) -> None:
     report = score_v2(write(ROWS[:-1], tmp_path / "rows.json"))
     assert [group.video_id for group in report.unscored_groups] == [ROWS[-1]["video_id"]]
     assert any("is not scored: 3 questions" in note for note in report.notes)
@@ -131,7 +133,7 @@ def test_a_missing_row_leaves_its_group_without_a_score_and_no_other(tmp_path: P
     assert report.rating == whole.rating
 
 
-def test_an_unknown_structure_leaves_its_group_without_a_score(tmp_path: Path) -> None:
+def test_a_group_with_an_unknown_structure_has_no_score(tmp_path: Path) -> None:
     rows = [
         row | ({"group_structure": "[1,[2,3,4]]"} if row["video_id"] == "001" else {})
         for row in ROWS
@@ -141,7 +143,7 @@ def test_an_unknown_structure_leaves_its_group_without_a_score(tmp_path: Path) -
     assert "[1,[2,3,4]]" in report.unscored_groups[0].reason
 
 
-def test_videos_marked_missing_are_left_out_unless_wanted() -> None:
+def test_videos_marked_missing_are_left_out_by_default() -> None:
     path = GOLDEN_SCORES / "v1_responses.json"
     assert len(score_file(path, ScoreOptions()).rows) == 165
     assert len(score_file(path, ScoreOptions(skip_missing=False)).rows) == 180
@@ -151,7 +153,7 @@ def test_a_partial_set_is_scored_with_a_note() -> None:
     report = score_file(
         GOLDEN_SCORES / "v1_responses.json", ScoreOptions(durations=(Duration.LONG,))
     )
-    assert "18 long videos where the benchmark has 300" in report.notes
+    assert "18 long videos, but the benchmark has 300" in report.notes
     assert any("5 of 54 questions have no response" in note for note in report.notes)
 
 
@@ -159,11 +161,11 @@ def test_a_partial_set_is_scored_with_a_note() -> None:
     "notation",
     ["short,long", "short, long", "['short', 'long']", '["short","long"]', "SHORT LONG"],
 )
-def test_notations_of_durations(notation: str) -> None:
+def test_all_notations_of_durations_are_understood(notation: str) -> None:
     assert parse_durations(notation) == (Duration.SHORT, Duration.LONG)
 
 
-def test_an_unknown_duration_names_the_nearest() -> None:
+def test_an_unknown_duration_suggests_the_nearest() -> None:
     with pytest.raises(ScoringError, match="did you mean 'medium'"):
         parse_durations("short,medum")
     with pytest.raises(ScoringError, match="name one or more of short, medium, long"):
@@ -196,13 +198,13 @@ QUESTION = {
         ({"level": "high"}, "`level` is 'high', not a number"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_named_and_the_others_go_on(
+def test_an_unusable_row_is_named_and_the_others_are_scored(
     tmp_path: Path, broken: dict[str, Any], note: str
 ) -> None:
     path = write([QUESTION, QUESTION | {"question_id": "001-2"} | broken], tmp_path / "rows.json")
     report = score_file(path, ScoreOptions())
     assert len(report.rows) == 1
-    assert any("row 2 (001-2) left out" in held and note in held for held in report.notes)
+    assert any("row 2 (001-2) left out" in line and note in line for line in report.notes)
 
 
 def test_videos_without_questions_are_named(tmp_path: Path) -> None:
@@ -218,14 +220,14 @@ def test_videos_without_questions_are_named(tmp_path: Path) -> None:
     assert any("row 2 (no id) left out" in note for note in report.notes)
 
 
-def test_an_unknown_label_counts_overall_and_is_named(tmp_path: Path) -> None:
+def test_an_unknown_label_is_named_and_counts_overall(tmp_path: Path) -> None:
     path = write([QUESTION | {"task_type": "Counting Problems"}], tmp_path / "rows.json")
     report = score_file(path, ScoreOptions())
     assert report.breakdowns["overall"][0].responses == 1
     assert any("did you mean 'Counting Problem'" in note for note in report.notes)
 
 
-def test_lmms_evals_sample_lines(tmp_path: Path) -> None:
+def test_lmms_eval_sample_lines_are_read(tmp_path: Path) -> None:
     doc = {key: value for key, value in QUESTION.items() if key != "prediction"}
     line = {"doc_id": 0, "doc": doc, "target": "A", "resps": [["A. 1"]], "filtered_resps": ["A"]}
     for name in ("samples.jsonl", "samples.json"):
@@ -253,7 +255,7 @@ def test_lmms_evals_sample_lines(tmp_path: Path) -> None:
         ("long.json", json.dumps([QUESTION | {"duration": "long"}]), "no question on short"),
     ],
 )
-def test_a_file_that_cannot_be_scored_says_why(
+def test_a_file_that_cannot_be_scored_names_the_reason(
     tmp_path: Path, name: str, text: str | None, message: str
 ) -> None:
     if text is not None:

@@ -1,4 +1,4 @@
-"""A results file to a score report: read, score, break down. How it is shown: `reports`."""
+"""The score report of a results file in any registered format."""
 
 import re
 from collections import Counter
@@ -32,18 +32,18 @@ from videomme_pipeline.scoring.statistics.groups import GroupRule, Rating, Unsco
 V1 = "videomme"
 V2 = "videomme_v2"
 VIDEOS_PER_DURATION = 300
-"""v1 has 300 videos of each duration; the official script asserts it."""
+"""Number of v1 videos per duration, which the official script asserts."""
 GROUPS = 800
-"""v2 has 800 groups."""
+"""Number of v2 groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions:
-    """How a results file is scored.
+    """The settings for scoring a results file.
 
-    `judge` is the model that is to read what `strict` cannot, by its name. `durations` (v1 only)
-    are scored in this order. `skip_missing` leaves out videos that the
-    official template marks as missing, as the official script does with that flag.
+    `judge` is the name of the model that reads what `strict` cannot. Only the `durations` given
+    are scored, in this order (v1 only). `skip_missing` leaves out videos that the official
+    template marks as missing, as the official script does with the flag of that name.
     """
 
     benchmark: str = "videomme"
@@ -56,10 +56,10 @@ class ScoreOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreReport:
-    """Everything that is known about a results file. Breakdowns are by the views' names.
+    """All results of a results file. Breakdowns have the names of the warehouse's views.
 
-    `rating` and `group_breakdowns` are of v2 alone. `notes` say what makes the score less than
-    one to publish: failures, a set that is not complete, rows that were left out.
+    Only v2 has `rating` and `group_breakdowns`. `notes` are the reasons not to publish the score:
+    failures, an incomplete set of questions, rows that were left out.
     """
 
     options: ScoreOptions
@@ -73,13 +73,13 @@ class ScoreReport:
 
 
 def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = None) -> ScoreReport:
-    """Score the results in `path`; its format is recognized (`registry`).
+    """Score the results in `path`, whose format is recognized automatically.
 
     Args:
-        ask_judge: asks the judge that `options` name, if they name one.
+        ask_judge: sends requests to the judge, if `options` name one.
 
     Raises:
-        ScoringError: when the file cannot be read or holds nothing of what `options` ask for.
+        ScoringError: if the file cannot be read or has no questions that `options` select.
     """
     imported = read_results(path, options.benchmark, skip_missing=options.skip_missing)
     _check_benchmark(path, options, [question for question, _ in imported.pairs])
@@ -103,7 +103,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
     ]
     if not scored:
         wanted = ", ".join(options.durations)
-        raise ScoringError(f"{path}: holds no question on {wanted} videos; check `duration`")
+        raise ScoringError(f"{path}: it has no question on {wanted} videos; check `duration`")
     rows = [row for _, row in scored]
     if ask_judge is not None and options.judge is not None:
         rows = judge_rows(scored, options.judge, ask_judge)
@@ -113,7 +113,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
 def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Question]) -> None:
     in_groups = any(question.group_type is not None for question in questions)
     if options.benchmark == V1 and in_groups:
-        raise ScoringError(f"{path}: holds groups of questions; score it with --benchmark {V2}")
+        raise ScoringError(f"{path}: it has groups of questions; score it with --benchmark {V2}")
     if options.benchmark == V2 and not in_groups:
         raise ScoringError(
             f"{path}: no row has a `group_type`; score it with --benchmark {V1}, or add the "
@@ -124,7 +124,7 @@ def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Ques
 def score_rows(
     rows: Sequence[ScoredQuestion], options: ScoreOptions, notes: Sequence[str] = ()
 ) -> ScoreReport:
-    """The report of rows that are scored already, of one evaluation."""
+    """The report of the scored rows of one evaluation."""
     group_cells, groups, unscored = group_breakdowns(rows, options.group_rule)
     is_v2 = any(row.group_type is not None for row in rows)
     return ScoreReport(
@@ -140,10 +140,10 @@ def score_rows(
 
 
 def parse_durations(text: str) -> tuple[Duration, ...]:
-    """Durations in any notation: `short,medium`, `short, medium`, `["short", "medium"]`.
+    """Durations in any of the notations `short,medium`, `short, medium`, `["short", "medium"]`.
 
     Raises:
-        ScoringError: for a word that is no duration.
+        ScoringError: if a word is not a duration.
     """
     words = re.findall(r"\w+", text.lower())
     unknown = [word for word in words if word not in set(Duration)]
@@ -151,7 +151,7 @@ def parse_durations(text: str) -> tuple[Duration, ...]:
         near = get_close_matches(unknown[0], list(Duration), n=1) if unknown else []
         raise ScoringError(
             f"video durations {text!r}: "
-            + (f"{unknown[0]!r} is none of " if unknown else "name one or more of ")
+            + (f"{unknown[0]!r} is not one of " if unknown else "name one or more of ")
             + ", ".join(Duration)
             + (f"; did you mean {near[0].value!r}?" if near else "")
         )
@@ -168,18 +168,18 @@ def _notes(
     outcomes = Counter(row.outcome for row in rows)
     if outcomes[Outcome.FAILED]:
         notes.append(
-            f"{outcomes[Outcome.FAILED]} of {len(rows)} questions have no response; they count in "
-            "`accuracy` as not correct, not in `accuracy_of_answered`: not a score to publish"
+            f"{outcomes[Outcome.FAILED]} of {len(rows)} questions have no response. They are "
+            "wrong in `accuracy` and left out of `accuracy_of_answered`; do not publish this score"
         )
     unjudged = sum(row.judge_error is not None for row in rows)
     if unjudged:
         notes.append(
-            f"{unjudged} requests to the judge failed; run again to ask those alone: not a score "
-            "to publish"
+            f"{unjudged} requests to the judge failed. Run again to repeat only those; do not "
+            "publish this score"
         )
     if options.benchmark == V2:
         if scored_groups != GROUPS:
-            notes.append(f"{scored_groups} whole groups where the benchmark has {GROUPS}")
+            notes.append(f"{scored_groups} complete groups, but the benchmark has {GROUPS}")
         notes += [f"video {group.video_id} is not scored: {group.reason}" for group in unscored]
         return notes
     videos: dict[Duration, set[str]] = {duration: set() for duration in Duration}
@@ -187,7 +187,7 @@ def _notes(
         if row.duration is not None:
             videos[row.duration].add(row.video_id)
     notes += [
-        f"{len(videos[duration])} {duration} videos where the benchmark has {VIDEOS_PER_DURATION}"
+        f"{len(videos[duration])} {duration} videos, but the benchmark has {VIDEOS_PER_DURATION}"
         for duration in dict.fromkeys(options.durations)
         if len(videos[duration]) != VIDEOS_PER_DURATION
     ]
@@ -210,6 +210,6 @@ def _unknown_labels(rows: Sequence[ScoredQuestion], column: str, known: Sequence
         notes.append(
             f"{count} questions have the unknown {column} {label!r}"
             + (f" (did you mean {near[0]!r}?)" if near else "")
-            + ": they count in the overall score, not in a published line"
+            + ": they count in the overall score, but in no line of the official report"
         )
     return notes

@@ -112,20 +112,11 @@ def read_vlmevalkit(
 
     With a judge model, VLMEvalKit sends it the responses that the rule could not read. With
     exact matching, which is reproduced here, it scores them as the letter Z, so as wrong. This
-    function returns no letter for them; `vlmevalkit_final` returns the Z.
+    function returns no letter for them.
     """
     if len(letters) > len("ABCD"):
         return _first_capital(response, _V2_PHRASES, _V2_LETTERS)
     return _first_capital(response, _VLMEVALKIT_V1_PHRASES, _V1_LETTERS)
-
-
-def vlmevalkit_final(reading: Reading) -> str:
-    """The letter in VLMEvalKit's result file for a `reading` of its rule, or Z for none.
-
-    Z is never correct, so an unreadable response counts as wrong and stays in the denominator.
-    The official v1 script drops it.
-    """
-    return reading.letter.value if reading.letter else "Z"
 
 
 def read_lmms_eval(response: str, letters: Sequence[Letter], _options: Sequence[str], /) -> Reading:
