@@ -1,13 +1,15 @@
-"""What one request with many frames costs the client: CPU, memory, stalls of the event loop.
+"""Measure what one request with many frames costs the client: CPU, memory, event loop stalls.
 
-    python -m perf.requests [--quick] [--json]
+    python -m perf.requests [--quick] [--json] [--ways ours,httpx2]
 
-64 frames of 40 KB a video, three questions a video, a loopback endpoint in another process (its
-own CPU time is shown apart).
-Three ways in one run, each in a process of its own: `create` is plain `AsyncOpenAI` with
-`chat.completions.create` and base64 of the standard library for each question; `post` the same
-client with a body serialised by orjson; `ours` is `OpenAICompatibleModel`. `socket` writes the
-same number of ready-made bytes to a connection without any client: what no client can be below.
+Each video has 64 frames of 40 KB and three questions. The loopback endpoint runs in another
+process, and its CPU time is listed separately. Each way of sending runs in its own process:
+
+- `create`: `AsyncOpenAI.chat.completions.create`, with base64 of the standard library;
+- `post`: the same client with a body serialized by orjson;
+- `httpx2`: `httpx2.AsyncClient` with the streamed body of `OpenAICompatibleModel`;
+- `ours`: `OpenAICompatibleModel`;
+- `socket`: ready-made bytes written to a connection, the lower bound of every client.
 """
 
 import argparse
@@ -33,15 +35,16 @@ from PIL import Image
 from perf.endpoint import endpoint
 from tests.support.builders import draw_frame
 from tests.support.made_up_requests import frame_set, prompt, question
-from videomme_pipeline.models.openai.body import CHUNK_BYTES
+from videomme_pipeline.models.openai.body import CHUNK_BYTES, request_body
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.openai.transport import Answer
 from videomme_pipeline.models.video_llm import Decoding, Request
 
 FRAMES = 64
 FRAME_BYTES = 40_000
 QUESTIONS = 3
-WAYS = ("create", "post", "ours", "socket")
+WAYS = ("create", "post", "httpx2", "ours", "socket")
 
 Ask = Callable[[Request], Awaitable[object]]
 
@@ -49,24 +52,26 @@ Ask = Callable[[Request], Awaitable[object]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the requests")
-    parser.add_argument("--rounds", type=int, default=3, help="medians are over these")
+    parser.add_argument("--rounds", type=int, default=3, help="number of runs per median")
+    parser.add_argument("--ways", default=",".join(WAYS), help="the ways to measure")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     arguments = parser.parse_args()
-    result = measure(rounds=arguments.rounds, quick=arguments.quick)
+    ways = arguments.ways.split(",")
+    result = measure(ways, rounds=arguments.rounds, quick=arguments.quick)
     if arguments.json:
         print(json.dumps(result))
 
 
-def measure(rounds: int, *, quick: bool) -> dict[str, Any]:
+def measure(ways: Sequence[str], *, rounds: int, quick: bool) -> dict[str, Any]:
     in_flight = (16,) if quick else (8, 64, 256)
     rows: list[dict[str, Any]] = []
     for count in in_flight:
         requests = 30 if quick else max(100, count)
-        found: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+        found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
         for _ in range(rounds):
-            for way in WAYS:
+            for way in ways:
                 found[way].append(_in_own_process(way, count, requests))
-        for way in WAYS:
+        for way in ways:
             row = {"way": way, "in_flight": count, "requests": requests} | _medians(found[way])
             print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
             rows.append(row)
@@ -82,7 +87,7 @@ def measure(rounds: int, *, quick: bool) -> dict[str, Any]:
 
 
 def _png_ms_per_request(sampled: int = 8) -> float:
-    """CPU time to encode 64 frames of 640 × 360 as PNG and base64, from `sampled` of them."""
+    """CPU time to encode 64 frames of 640 × 360 as PNG and base64, estimated from `sampled`."""
     height, width = 360, 640
     pictures = [Image.fromarray(draw_frame(number, width, height)) for number in range(sampled)]
     cpu = time.process_time()
@@ -111,7 +116,7 @@ def _measure_way(way: str, base_url: str, in_flight: int, requests: int) -> dict
 
 
 async def _ask_all(way: str, base_url: str, in_flight: int, count: int) -> dict[str, float]:
-    # Eight videos whatever is in flight, so that memory shows requests and not frames.
+    # Always eight videos, so that memory shows requests and not frames.
     sets = [frame_set(video, FRAMES, FRAME_BYTES) for video in range(8)]
     asked = [question(video, number) for video in range(8) for number in range(1, QUESTIONS + 1)]
     requests = [
@@ -137,7 +142,7 @@ async def _ask_all(way: str, base_url: str, in_flight: int, count: int) -> dict[
             try:
                 await ask(request)
             except openai.APIError:
-                # A stalled event loop cannot even connect in time.
+                # A stalled event loop does not connect in time.
                 failed += 1
 
     before_bytes = _peak_bytes()
@@ -167,10 +172,40 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+class HttpxModel(OpenAICompatibleModel):
+    """`OpenAICompatibleModel` with `httpx2.AsyncClient` as its transport."""
+
+    def __init__(self, spec: EndpointSpec, *, api_key: str) -> None:
+        super().__init__(spec, api_key=api_key)
+        self._headers = {"Authorization": f"Bearer {api_key}", "Content-Type": "application/json"}
+        self._client: httpx2.AsyncClient | None = None
+
+    async def close(self) -> None:
+        await super().close()
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _post(self, request: Request) -> Answer:
+        if self._client is None:
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=1024)
+            self._client = httpx2.AsyncClient(limits=limits, timeout=600.0)
+        body = request_body(self.spec, request, self._recent.part_of(request))
+        response = await self._client.post(
+            f"{self.spec.endpoint}/chat/completions",
+            content=body.sent(self._uploads),
+            headers={**self._headers, "Content-Length": str(body.size)},
+        )
+        return Answer(response.status_code, response.headers, response.content)
+
+
 def _way(way: str, base_url: str) -> tuple[Ask, Callable[[], Awaitable[None]]]:
     if way == "ours":
         model = OpenAICompatibleModel(EndpointSpec(name="m", base_url=base_url), api_key="key")
         return model.respond, model.close
+    if way == "httpx2":
+        streamed = HttpxModel(EndpointSpec(name="m", base_url=base_url), api_key="key")
+        return streamed.respond, streamed.close
     if way == "socket":
         body = orjson.dumps(create_body(_first_request()))
         return lambda _request: write_bytes(base_url, body), _nothing
@@ -190,6 +225,7 @@ async def _post(client: openai.AsyncOpenAI, request: Request) -> object:
 
 
 async def write_bytes(base_url: str, body: bytes) -> None:
+    """Send `body` over a connection of its own, and wait for the head of the response."""
     url = httpx2.URL(base_url)
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body))
@@ -215,6 +251,7 @@ def _first_request() -> Request:
 
 
 def create_body(request: Request) -> dict[str, Any]:
+    """The arguments of `chat.completions.create` for `request`."""
     pictures = [base64.b64encode(frame.picture).decode() for frame in request.frames.frames]
     urls = [{"url": f"data:image/jpeg;base64,{picture}"} for picture in pictures]
     parts = chain(

@@ -1,4 +1,4 @@
-"""How near a whole evaluation comes to the ideal time, and how long resuming a finished one takes.
+"""Measure a whole evaluation against the ideal time, and how long resuming a finished one takes.
 
     python -m perf.responses [--quick] [--json]
 
@@ -7,7 +7,7 @@
 can push through the loopback (ready-made bytes without any client, measured in the same run),
 whichever is longer; `without_client` is how long those ready-made bytes take with the delay, which
 no client can be below. `create` is plain `AsyncOpenAI.chat.completions.create` behind a semaphore,
-on fewer questions, since it is slow.
+on fewer questions, since it is slow. `httpx2` is our model with `httpx2.AsyncClient` as transport.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import openai
 import orjson
 
 from perf.endpoint import endpoint
-from perf.requests import create_body, write_bytes
+from perf.requests import HttpxModel, create_body, write_bytes
 from tests.support.made_up_requests import frame_set, videos
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.openai.spec import EndpointSpec
@@ -70,6 +70,8 @@ def measure(video_count: int, create_videos: int) -> dict[str, Any]:
             resumed = _collect(Path(folder) / "journal", asked, server.base_url)
             resumed_requests = server.requests - before
         with endpoint(DELAY_SECONDS) as server:
+            httpx2_seconds = _collect(Path(folder) / "httpx2", asked, server.base_url, HttpxModel)
+        with endpoint(DELAY_SECONDS) as server:
             rate = asyncio.run(_bodies_per_second(asked[0], server.base_url, questions))
         with endpoint(DELAY_SECONDS) as server:
             create_seconds = asyncio.run(_create(asked[:create_videos], server.base_url))
@@ -85,6 +87,7 @@ def measure(video_count: int, create_videos: int) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "without_client_seconds": round(questions / rate, 2),
         "share_of_ideal": round(ideal / seconds, 3),
+        "httpx2_share_of_ideal": round(ideal / httpx2_seconds, 3),
         "cpu_ms_per_question": round(cpu / questions * 1000, 2),
         "server_cpu_ms_per_question": round(server_cpu / questions * 1000, 2),
         "peak_mb": round(peak),
@@ -113,9 +116,14 @@ async def _bodies_per_second(video: VideoRequests, base_url: str, count: int) ->
     return count / (time.perf_counter() - began)
 
 
-def _collect(journal_path: Path, asked: Sequence[VideoRequests], base_url: str) -> float:
+def _collect(
+    journal_path: Path,
+    asked: Sequence[VideoRequests],
+    base_url: str,
+    model_class: type[OpenAICompatibleModel | HttpxModel] = OpenAICompatibleModel,
+) -> float:
     """Seconds for one collection."""
-    model = OpenAICompatibleModel(EndpointSpec(name="m", base_url=base_url), api_key="key")
+    model = model_class(EndpointSpec(name="m", base_url=base_url), api_key="key")
     plan = RequestPlan(evaluation="measured", limits=Limits(concurrency=IN_FLIGHT))
     began = time.perf_counter()
     with Journal(journal_path) as journal:

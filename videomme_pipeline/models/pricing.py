@@ -1,7 +1,7 @@
-"""What tokens cost, and what an evaluation will cost before it is run. All money is US dollars.
+"""The price of tokens, and an estimate of an evaluation's cost. All money is US dollars.
 
-A price comes from the user's `models.yaml` where it stands there, else from `genai-prices`,
-else it is unknown (None, never zero). How tokens are counted belongs to `endpoints`.
+A price comes from the user's `models.yaml`, else from `genai-prices`, else it is unknown (None,
+never zero). How many tokens a frame takes belongs to `openai.endpoints`.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 
 class Prices(Spec):
-    """Dollars per million tokens. A cached price that is not given is the input price."""
+    """Dollars per million tokens. The default of the two cache prices is `input`."""
 
     input: float
     output: float
@@ -36,18 +36,18 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoTokens:
-    """How many questions one video has, and what its frames cost in each of them."""
+    """The number of questions of one video, and the tokens of its frames in each of them."""
 
     questions: int
     frame_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """What an evaluation will take. `dollars` is None where no price is known.
+class TokenEstimate:
+    """Tokens and dollars of an evaluation. `dollars` is None if no price is known.
 
-    `dollars_if_cached` assumes that every question of a video after its first finds the
-    frames in the endpoint's prefix cache; `dollars` that none does.
+    `dollars_if_cached` assumes that the endpoint's prefix cache has the frames for every
+    question of a video but the first. `dollars` assumes that it never has them.
     """
 
     requests: int
@@ -62,9 +62,9 @@ class Estimate:
 class Tariff:
     """What one model at one endpoint charges.
 
-    `prices` go before the list prices of `genai-prices`. `service_tier` may be `flex` or
-    `batch`; a model without a list price for that tier is priced as if it had none, which is
-    never too low.
+    `prices` override the list prices of `genai-prices`. `service_tier` may be `flex` or
+    `batch`. A model without a list price for that tier is charged at the standard price, which
+    is never too low.
     """
 
     model: str
@@ -73,7 +73,7 @@ class Tariff:
     service_tier: str | None = None
 
     def dollars(self, usage: TokenUsage, at: datetime | None = None) -> float | None:
-        """The cost of one request made at `at` (now); None where no price is known."""
+        """The cost of one request sent at `at` (default: now), or None if no price is known."""
         if self.prices is not None:
             return _at_prices(usage, self.prices)
         return _at_list_price(usage, self, at)
@@ -84,26 +84,26 @@ class Tariff:
         *,
         text_tokens_per_question: int,
         completion_tokens_per_question: int,
-    ) -> Estimate:
-        """Tokens and dollars of an evaluation of `videos` before it is run."""
-        held = list(videos)
-        requests = sum(video.questions for video in held)
-        prompt_tokens = sum(video.questions * video.frame_tokens for video in held)
+    ) -> TokenEstimate:
+        """Tokens and dollars that an evaluation of `videos` would take."""
+        asked = [video for video in videos if video.questions]
+        requests = sum(video.questions for video in asked)
+        prompt_tokens = sum(video.questions * video.frame_tokens for video in asked)
         prompt_tokens += requests * text_tokens_per_question
-        cacheable = sum(max(video.questions - 1, 0) * video.frame_tokens for video in held)
+        cacheable = sum((video.questions - 1) * video.frame_tokens for video in asked)
         completion_tokens = requests * completion_tokens_per_question
 
         def dollars(cached_tokens: int) -> float | None:
-            # Prices that rise with the prompt's length apply to each request on its own.
+            # Prices that depend on the length of the prompt apply to each request separately.
             average = TokenUsage(
                 prompt_tokens=round(prompt_tokens / requests),
                 completion_tokens=round(completion_tokens / requests),
                 cached_tokens=round(cached_tokens / requests),
             )
-            one = self.dollars(average)
-            return None if one is None else one * requests
+            per_request = self.dollars(average)
+            return None if per_request is None else per_request * requests
 
-        return Estimate(
+        return TokenEstimate(
             requests=requests,
             prompt_tokens=prompt_tokens,
             cacheable_tokens=cacheable,
@@ -126,7 +126,7 @@ def _at_prices(usage: TokenUsage, prices: Prices) -> float:
 
 
 def _at_list_price(usage: TokenUsage, tariff: Tariff, at: datetime | None) -> float | None:
-    from genai_prices import Usage, calc_price  # noqa: PLC0415 - takes 0.3 s, few need it
+    from genai_prices import Usage, calc_price  # noqa: PLC0415 - takes 0.3 s
 
     counts = Usage(
         input_tokens=usage.prompt_tokens,
