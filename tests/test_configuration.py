@@ -72,7 +72,7 @@ def test_a_word_far_from_all_known_ones_gets_the_whole_list() -> None:
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "e.yaml"
     path.write_text(content)
-    with pytest.raises(ConfigurationError, match=r"e\.yaml.*`sampling` stands twice.*line"):
+    with pytest.raises(ConfigurationError, match=r"e\.yaml.*duplicate key `sampling`.*line"):
         read_yaml(path)
 
 

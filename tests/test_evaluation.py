@@ -75,7 +75,8 @@ def read(folder: Path, name: str, value: Mapping[str, Any] | str) -> Evaluation:
         ({"prompt": "contrct_v1"}, "no such template; choose official_v1, contract_v1"),
         ({"prompt": "own.txt"}, "prompt template 'own.txt': no such template"),
         ({"reader": "strct"}, "`reader` is 'strct': Input should be 'strict'"),
-        ({"samples": 0}, "`samples` is 0"),
+        ({"repeats": 0}, "`repeats` is 0"),
+        ({"samples": 2}, "the key `samples` was renamed; use `repeats`"),
         ({"model": None}, "`model` is None"),
     ],
 )
@@ -179,6 +180,14 @@ def test_a_fingerprint_knows_no_names(folder: Path) -> None:
     assert read(folder, "first", GOOD).fingerprint == first.fingerprint
 
 
+def test_fingerprints_of_stored_results_stay_the_same(folder: Path) -> None:
+    """Stored scores and nightly runs have them; another value would make all of them stale."""
+    every_key = {"judge": {"model": "served"}, "repeats": 3}
+    assert read(folder, "full", dict(GOOD) | every_key).fingerprint == "9711a82d46d3db2e90a44fed"
+    blind = read(folder, "blind", {"benchmark": "smoke", "model": "random"})
+    assert blind.fingerprint == "3678102ceb3a8b1012e8675c"
+
+
 CHANGES: list[Mapping[str, Any]] = [
     {"benchmark": "smoke_v2"},
     {"model": "qwen2.5-vl-7b"},
@@ -196,7 +205,7 @@ CHANGES: list[Mapping[str, Any]] = [
     {"decoding": {"temperature": 0.0}},
     {"decoding": {"temperature": 0.5, "max_tokens": 17}},
     {"decoding": {"temperature": 0.5, "seed": 3}},
-    {"samples": 2},
+    {"repeats": 2},
 ]
 
 
@@ -232,14 +241,14 @@ def test_the_example_is_an_evaluation(folder: Path, benchmark: str) -> None:
     uncommented = path.read_text().replace("# decoding:", "decoding:")
     for key in ("temperature", "max_tokens", "seed"):
         uncommented = uncommented.replace(f"#   {key}", f"  {key}")
-    path.write_text(uncommented.replace("# samples:", "samples:"))
+    path.write_text(uncommented.replace("# repeats:", "repeats:"))
     assert read_configuration(folder).evaluation("mine").decoding.seed == 7
 
 
 def test_an_example_takes_nobodys_place(folder: Path) -> None:
     path = write(folder, "mine", GOOD)
     before = path.read_text()
-    with pytest.raises(ConfigurationError, match="there is an evaluation of that name"):
+    with pytest.raises(ConfigurationError, match="an evaluation with this name exists"):
         write_example(path.parent, "mine", "smoke")
     assert path.read_text() == before
 

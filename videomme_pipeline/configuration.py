@@ -1,4 +1,4 @@
-"""YAML files to specs, with errors a person can act on. What the specs mean is not known here."""
+"""Read YAML files into specs, with errors that say how to fix them."""
 
 from collections.abc import Hashable, Mapping
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ AnySpec = TypeVar("AnySpec", bound=Spec)
 
 
 class _EachKeyOnce(yaml.SafeLoader):
-    """YAML where a key may stand once: PyYAML takes the last value and says nothing."""
+    """YAML loader that rejects duplicate keys; PyYAML silently keeps the last one."""
 
 
 def _mapping(loader: _EachKeyOnce, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -28,7 +28,7 @@ def _mapping(loader: _EachKeyOnce, node: yaml.MappingNode) -> dict[Any, Any]:
             raise yaml.constructor.ConstructorError(
                 None,
                 None,
-                f"the key `{name}` stands twice, also in line {seen[name].line + 1}; keep one",
+                f"duplicate key `{name}`, also in line {seen[name].line + 1}; keep one of them",
                 key.start_mark,
             )
         if isinstance(name, Hashable):
@@ -44,8 +44,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file; an empty file is an empty mapping.
 
     Raises:
-        ConfigurationError: when the file is missing, is not YAML, is not a mapping or says the
-            same key twice.
+        ConfigurationError: if the file is missing, is not YAML, is not a mapping or has a
+            duplicate key.
     """
     try:
         value = yaml.load(path.read_text(encoding="utf-8"), _EachKeyOnce)
@@ -67,8 +67,9 @@ def parse_spec(value: Mapping[str, Any], spec_class: type[AnySpec], where: str) 
     """`value` as a `spec_class`.
 
     Raises:
-        ConfigurationError: naming each wrong key with the nearest right one, and each wrong
-            value with what was expected; `where` says which file or entry it stands in.
+        ConfigurationError: if `value` is not valid. The message has `where` (a file or entry),
+            each unknown key with the nearest valid one, and each wrong value with the expected
+            one.
     """
     try:
         return spec_class.model_validate(dict(value))
@@ -78,7 +79,7 @@ def parse_spec(value: Mapping[str, Any], spec_class: type[AnySpec], where: str) 
 
 
 def nearest(word: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -> str:
-    """`word` with a hint for a message: the nearest known word, else all of them."""
+    """A hint for an error message: the known word nearest to `word`, or else all known words."""
     close = get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(known)}"
 
@@ -88,6 +89,8 @@ def _explain(item: dict[str, Any], spec_class: type[BaseModel]) -> str:
     if item["type"] == "extra_forbidden":
         *parents, key = item["loc"]
         owner = _spec_at(spec_class, parents)
+        if issubclass(owner, Spec) and key in owner.renamed:
+            return f"the key `{place}` was renamed; use `{owner.renamed[str(key)]}`"
         return f"unknown key `{place}`, {nearest(str(key), list(owner.model_fields))}"
     if item["type"] == "missing":
         return f"missing key `{place}`"
@@ -95,7 +98,7 @@ def _explain(item: dict[str, Any], spec_class: type[BaseModel]) -> str:
 
 
 def _spec_at(spec_class: type[BaseModel], path: list[Any]) -> type[BaseModel]:
-    """The model that stands at `path` inside `spec_class`, as far as it can be followed."""
+    """The nested model at `path` inside `spec_class`, as far as the path can be followed."""
     for part in path:
         field = spec_class.model_fields.get(str(part))
         if field is None:

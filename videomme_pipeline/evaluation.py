@@ -1,16 +1,17 @@
 """An evaluation: benchmark × model × sampling × track × prompt × decoding × reader.
 
 One YAML file is one evaluation; its file name is its name and its partition key. Each stage has
-its own small spec in its own package: this module composes them and reads the files. What an
-evaluation costs, or whether it is stale, is not known here.
+its own small spec in its own package: this module composes them and reads the files. The cost and
+the state of an evaluation are not known here.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 from upath import UPath
@@ -20,9 +21,7 @@ from videomme_pipeline.benchmarks.source import BenchmarkSpec
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import Spec, fingerprint
-from videomme_pipeline.frames.sampling import (
-    Sampling,
-)
+from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.models.spec import ModelSpec
@@ -38,29 +37,31 @@ _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class EvaluationFile(Spec):
-    """What a person writes: names of things that other files and packages define."""
+    """The keys of an evaluation file. Most are names that other files and packages define."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"samples": "repeats"}
 
     benchmark: str
     model: str
     """A name in models.yaml, or a built-in model (`embedded`, `random`, `constant-A` …)."""
     sampling: str | dict[str, Any] = NONE
-    """`uniform_n-16`, `fps_based-1-max-512`, `keyframe-32` …, the same as a mapping, or `none`:
-    the model is asked blind, with no frames."""
+    """`uniform_n-16`, `fps_based-1-max-512`, `keyframe-32` …, the same as a mapping, or `none` for
+    a blind evaluation without frames."""
     subtitles: str = NONE
     """An alignment policy (`window-500`, `official`, `full` …), or `none`."""
     prompt: str = "contract_v1"
-    """A named template, or the path of a template of your own beside the evaluation file."""
+    """A named template, or the path of your own template beside the evaluation file."""
     reader: ReaderName = ReaderName.STRICT
     judge: JudgeSpec | None = None
-    """A model that reads what `strict` could not; its letters and cost are told apart."""
+    """A model that reads what `strict` cannot; its letters and cost are reported separately."""
     decoding: Decoding = Decoding()
-    samples: int = Field(default=1, ge=1, le=100)
-    """How often each question is asked, for models that are not deterministic."""
+    repeats: int = Field(default=1, ge=1, le=100)
+    """How many times each question is asked, for models that are not deterministic."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """An evaluation with everything it names found."""
+    """An evaluation in which every name has been replaced by what it names."""
 
     name: str
     benchmark: str
@@ -71,66 +72,73 @@ class Evaluation:
     reader: ReaderName
     judge: Judge | None = None
     decoding: Decoding
-    samples: int
+    repeats: int
 
     @property
     def sampling_name(self) -> str:
-        """`none` for an evaluation that sends no frames."""
+        """The name of the sampling; `none` for an evaluation without frames."""
         return NONE if self.sampling is None else self.sampling.name
 
     @property
     def track(self) -> str:
-        """The track that results are reported under."""
+        """The track under which results are reported."""
         return "without_subtitles" if self.alignment is None else "with_subtitles"
 
     @property
     def track_name(self) -> str | None:
-        """The subtitles this evaluation reads: `<sampling>.<alignment>`, None without any."""
+        """The partition of its subtitles, `<sampling>.<alignment>`, or None without subtitles."""
         return None if self.alignment is None else f"{self.sampling_name}.{self.alignment.name}"
 
     @property
     def track_pair(self) -> str:
-        """What evaluations share that differ in their subtitles alone."""
+        """Hash that is equal for evaluations that differ only in their subtitles."""
         return replace(self, alignment=None).fingerprint
 
     @property
     def specification(self) -> dict[str, Any]:
-        """Every named value that can change a score, by stage."""
-        return {
-            "benchmark": self.benchmark,
-            "model": self.model.model_dump(mode="json"),
-            "sampling": self.sampling and self.sampling.model_dump(mode="json"),
-            "alignment": self.alignment and self.alignment.model_dump(mode="json"),
-            "template": self.template.model_dump(mode="json"),
-            "decoding": self.decoding.model_dump(mode="json"),
-            "reader": self.reader.value,
-            "judge": self.judge and self.judge.specification,
-            "samples": self.samples,
-        }
+        """Every value that can change a score, as JSON, by stage."""
+        return {name: _as_json(part) for name, part in self._parts.items()}
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the whole specification. The name is not part of it."""
-        return fingerprint(
-            self.benchmark,
-            self.model.fingerprint,
-            self.sampling,
-            self.alignment,
-            self.template,
-            self.decoding,
-            self.reader,
-            self.samples,
-            self.judge and self.judge.fingerprint,
-        )
+        """Hash of the whole specification, without the name of the evaluation."""
+        return fingerprint(*map(_as_hashed, self._parts.values()))
+
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """Everything that can change a score. The order is that of the fingerprint."""
+        return {
+            "benchmark": self.benchmark,
+            "model": self.model,
+            "sampling": self.sampling,
+            "alignment": self.alignment,
+            "template": self.template,
+            "decoding": self.decoding,
+            "reader": self.reader,
+            "repeats": self.repeats,
+            "judge": self.judge,
+        }
+
+
+def _as_json(part: Any) -> Any:
+    if isinstance(part, Spec):
+        return part.model_dump(mode="json")
+    if isinstance(part, Judge):
+        return part.specification
+    return part.value if isinstance(part, Enum) else part
+
+
+def _as_hashed(part: Any) -> Any:
+    """Models and judges have keys that cannot change a score, such as URLs: not in their hash."""
+    return part.fingerprint if isinstance(part, ModelSpec | Judge) else part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """All that the configuration folder says.
+    """The content of the configuration folder.
 
-    `samplings` are those that samplings.yaml offers for a benchmark, whether or not an
-    evaluation uses them yet. `problems` are evaluation files that cannot be used, by name; the
-    others are not affected.
+    `samplings` are those that samplings.yaml offers for a benchmark, used or not. `problems` are
+    evaluation files that cannot be used, by name; they do not affect the others.
     """
 
     folder: Path
@@ -141,10 +149,10 @@ class Configuration:
     problems: Mapping[str, ConfigurationError]
 
     def evaluation(self, name: str) -> Evaluation:
-        """The evaluation of that name.
+        """The evaluation with this name.
 
         Raises:
-            ConfigurationError: what is wrong with its file, or that there is none.
+            ConfigurationError: if there is none, or its file cannot be used.
         """
         if name in self.evaluations:
             return self.evaluations[name]
@@ -156,22 +164,22 @@ class Configuration:
         )
 
     def evaluations_of(self, benchmark: str) -> list[Evaluation]:
-        """The evaluations of one benchmark, by name."""
+        """The evaluations of one benchmark, sorted by name."""
         return [e for e in self.evaluations.values() if e.benchmark == benchmark]
 
     def samplings_of(self, benchmark: str) -> dict[str, Sampling]:
-        """The samplings of one benchmark: those its evaluations use and those in samplings.yaml."""
+        """The samplings that a benchmark's evaluations use or samplings.yaml offers, by name."""
         used = [e.sampling for e in self.evaluations_of(benchmark) if e.sampling]
         offered = [*self.samplings.get(benchmark, ()), *used]
         return {s.name: s for s in sorted(offered, key=lambda sampling: sampling.name)}
 
 
 def read_configuration(folder: Path) -> Configuration:
-    """Read benchmarks.yaml, evaluations/*.yaml and, where they are, models.yaml and samplings.yaml.
+    """Read benchmarks.yaml, evaluations/*.yaml and the optional models.yaml and samplings.yaml.
 
     Raises:
-        ConfigurationError: when one of them cannot be used; only a bad evaluation file becomes
-            one of `problems` instead.
+        ConfigurationError: if one of them cannot be used, except for evaluation files, which
+            become `problems`.
     """
     benchmarks = _read_benchmarks(folder / "benchmarks.yaml")
     models = folder / "models.yaml"
@@ -199,7 +207,8 @@ def read_evaluation(
     """The evaluation in one YAML file.
 
     Raises:
-        ConfigurationError: naming the file, the key, what was found and what is known instead.
+        ConfigurationError: if the file has a mistake; the message has the file, the key, the
+            value, and what would be valid.
     """
     file = parse_spec(read_yaml(path), EvaluationFile, str(path))
     _check_name(path.stem, path)
@@ -219,20 +228,20 @@ def read_evaluation(
             reader=file.reader,
             judge=None if file.judge is None else Judge.of(file.judge, catalog),
             decoding=file.decoding,
-            samples=file.samples,
+            repeats=file.repeats,
         )
     except VideoMMEError as error:
         raise ConfigurationError(f"{path}: {error}") from error
     if evaluation.judge and evaluation.reader is not ReaderName.STRICT:
         raise ConfigurationError(
-            f"{path}: a judge reads what `strict` could not, and `reader` is "
-            f"{evaluation.reader}; leave `judge` out, or set `reader: strict`"
+            f"{path}: a judge reads what `strict` cannot, but `reader` is {evaluation.reader}; "
+            "remove `judge`, or set `reader: strict`"
         )
     alignment, template = evaluation.alignment, evaluation.template
     if alignment is not None and alignment.is_interleaved and not template.can_interleave:
         raise ConfigurationError(
-            f"{path}: `subtitles: {alignment.name}` stand between the frames, and prompt "
-            f"`{template.name}` has no form for that; use official_v2, or an alignment that lists "
+            f"{path}: `subtitles: {alignment.name}` puts lines between the frames, which prompt "
+            f"`{template.name}` does not support; use official_v2, or an alignment that lists "
             "lines (window-500, full)"
         )
     return evaluation
@@ -267,7 +276,7 @@ def _template(value: str, folder: Path) -> Template:
 
 
 def _check_name(name: str, path: Path) -> None:
-    """Refuse a name that cannot be a partition key and a folder."""
+    """Reject a name that cannot be a partition key and a folder name."""
     if not _SLUG.fullmatch(name):
         raise ConfigurationError(
             f"{path}: the file name is the evaluation's name; use letters, digits, `.`, `_`, `-`"
@@ -278,36 +287,36 @@ def write_example(folder: Path, name: str, benchmark: str) -> Path:
     """Write a commented evaluation file to start from, and return its path.
 
     Raises:
-        ConfigurationError: when the file is there already, or its name can be no evaluation's.
+        ConfigurationError: if the file exists, or the name cannot be that of an evaluation.
     """
     path = folder / f"{name}.yaml"
     _check_name(name, path)
     if path.exists():
-        raise ConfigurationError(f"{path}: there is an evaluation of that name; choose another")
+        raise ConfigurationError(f"{path}: an evaluation with this name exists; choose another")
     publish(UPath(path), _EXAMPLE.format(benchmark=benchmark).encode())
     return path
 
 
 _EXAMPLE = """\
-# One file is one evaluation; its name is the file's name.
+# One file is one evaluation. The file name is its name.
 benchmark: {benchmark}
 
 # A name in models.yaml, or one that needs no entry: embedded, random, constant-A, longest-option.
 model: embedded
 
-# uniform_n-16, fps_based-1-max-512, keyframe-32 …, or none: the model is asked without frames.
+# uniform_n-16, fps_based-1-max-512, keyframe-32 …, or none to ask without frames.
 sampling: uniform_n-16
 
-# window-500 (what is said up to 500 ms before a frame), official, full …, or none.
+# window-500 (subtitles up to 500 ms before a frame), official, full …, or none.
 subtitles: none
 
-# contract_v1, official_v1, official_v2, lmms_eval, vlmevalkit, or the file of your own template.
+# contract_v1, official_v1, official_v2, lmms_eval, vlmevalkit, or the path of your own template.
 prompt: contract_v1
 
-# How letters are read from answers: strict, official_v1, official_v2, lmms_eval, vlmevalkit.
+# How a letter is read from an answer: strict, official_v1, official_v2, lmms_eval, vlmevalkit.
 reader: strict
 
-# A model of models.yaml that reads what strict could not; told apart in every score.
+# A model of models.yaml that reads what strict cannot. Scores report its letters separately.
 # judge:
 #   model: my-model
 
@@ -315,5 +324,5 @@ reader: strict
 #   temperature: 0.0
 #   max_tokens: 1024
 #   seed: 7
-# samples: 1        # how often each question is asked
+# repeats: 1        # how many times each question is asked
 """

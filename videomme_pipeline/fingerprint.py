@@ -1,14 +1,14 @@
-"""What a piece of work is made of, as a short hash.
+"""Fingerprints: short hashes of everything that a result depends on.
 
-Two things have the same fingerprint exactly when they give the same result. Nothing that
-cannot change a result (paths, timeouts, concurrency) belongs in one.
+Two inputs with the same fingerprint give the same result. Nothing that cannot change a result
+(paths, timeouts, concurrency) belongs in a fingerprint.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from blake3 import blake3
 from pydantic import BaseModel, ConfigDict
@@ -17,7 +17,10 @@ FINGERPRINT_BYTES = 12
 
 
 class Spec(BaseModel):
-    """A frozen piece of configuration; unknown keys are errors, values are part of the result."""
+    """A frozen piece of configuration. Unknown keys are errors."""
+
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Old keys that are rejected with a message that has the new key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,7 +43,7 @@ def canonical_json(value: Any) -> str:
 
 
 def fingerprint(*parts: Any, **named: Any) -> str:
-    """24 hexadecimal digits that stand for `parts` and `named` together.
+    """Hash of `parts` and `named`, as 24 hexadecimal digits.
 
     Parts may be specs, row dataclasses, enums, mappings, sequences and JSON scalars.
     """
@@ -49,7 +52,7 @@ def fingerprint(*parts: Any, **named: Any) -> str:
 
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-"""Most values by far; subclasses, such as members of enums, are told apart below."""
+"""The types of most values. Subclasses, such as members of enums, are handled below."""
 
 
 def _plain(value: Any) -> Any:

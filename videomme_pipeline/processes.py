@@ -1,7 +1,7 @@
-"""Which process something belongs to, and whether that one is certainly gone.
+"""Identity of a process, and whether that process has certainly ended.
 
-A process id alone says nothing once several machines or containers share a file or a database, or
-when the number is given again.
+A process id alone is ambiguous: several machines or containers may share a file or a database,
+and the operating system reuses ids.
 """
 
 import json
@@ -20,11 +20,11 @@ _MACHINE = Path("/etc/machine-id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """A process, told apart from every other one.
+    """A process, distinct from every other one.
 
-    `host` is the machine over all its restarts, `boot` its time between two of them, `namespace`
-    where its number counts (a container has its own); where there is no Linux to tell, all three
-    are the host's name. Two processes that had the same number differ in when they `started`.
+    `host` identifies the machine across restarts, `boot` the time since its last restart, and
+    `namespace` the scope of its process ids (a container has its own). On systems other than
+    Linux, all three are the host name. Two processes with the same id differ in `started`.
     """
 
     host: str
@@ -35,7 +35,7 @@ class ProcessIdentity:
 
     @classmethod
     def here(cls, **more: str) -> Self:
-        """The process that asks; `more` are the fields of a subclass."""
+        """The current process; `more` are the fields of a subclass."""
         process = psutil.Process()
         started = _started(process)
         assert started is not None
@@ -47,12 +47,12 @@ class ProcessIdentity:
         return cls(**json.loads(text))
 
     def as_json(self) -> str:
-        """As it is kept in a file or a database."""
+        """JSON text to store in a file or a database."""
         return json.dumps(asdict(self))
 
     @property
     def is_dead(self) -> bool:
-        """Whether it is certainly gone: not there any more, or from before this host's restart."""
+        """True if it has certainly ended: it does not exist, or this host has restarted since."""
         here = _place()
         if self.boot != here["boot"]:
             return self.host == here["host"]
@@ -62,13 +62,13 @@ class ProcessIdentity:
             return True
         try:
             return _started(psutil.Process(self.pid)) != self.started
-        except (psutil.Error, OSError):  # another user's, which may not be looked at
+        except (psutil.Error, OSError):  # another user's process, which may not be inspected
             return False
 
 
 @cache
 def _place() -> dict[str, str]:
-    """Where this process is, as `ProcessIdentity` says it."""
+    """The host, boot and namespace of this process."""
     name = platform.node()
     if not _BOOT.exists():
         return {"host": name, "boot": name, "namespace": name}
@@ -81,11 +81,11 @@ def _place() -> dict[str, str]:
 
 
 def _started(process: psutil.Process) -> float | None:
-    """When a process began, by a clock that nobody sets where there is one; None once it ended."""
+    """The start time of a process, by a clock that is never set if there is one; None if ended."""
     if process.status() == psutil.STATUS_ZOMBIE:
         return None
     stat = Path(f"/proc/{process.pid}/stat")
     if not stat.exists():
         return process.create_time()
-    # The 22nd field, in ticks since the boot; the name before it may hold blanks and brackets.
+    # The 22nd field, in ticks since the boot; the name before it may contain spaces and brackets.
     return float(stat.read_text().rpartition(")")[2].split()[19])

@@ -28,7 +28,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
     upstream = ("prompts", "frames")
     kinds = frozenset({"openai", "sqlite", "parquet"})
     row_class = Response
-    settings = ("model", "decoding", "samples")
+    settings = ("model", "decoding", "repeats")
     takes_machine = False
     code_version = CODE_VERSIONS["responses"]
 
@@ -85,7 +85,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
                     answers = responses[response.video_id]
                     answers.append(response)
                     questions = requests[response.video_id].questions
-                    if len(answers) == len(questions) * evaluation.samples:
+                    if len(answers) == len(questions) * evaluation.repeats:
                         target = pending.pop(response.video_id)
                         total = None if pending else summarize(chain(*responses.values()))
                         yield self._store(target, answers, journal, total)
@@ -156,7 +156,7 @@ def _not_asked(
 ) -> Iterator[Response]:
     """Yield a row for each question of a video that is left for a later run."""
     answered = {(response.question_id, response.sample) for response in responses}
-    for repeat in range(evaluation.samples):
+    for repeat in range(evaluation.repeats):
         for question, _ in video.questions:
             if (question.question_id, repeat) not in answered:
                 yield Response.not_asked(

@@ -113,7 +113,7 @@ def test_new_subtitles_make_their_track_again_and_no_frame(
     [
         ("few", {"reader": "official_v1"}, {"scores": 1}),
         ("few", {"prompt": "official_v1"}, {"prompts": 3, "responses": 3, "scores": 1}),
-        ("few", {"samples": 2}, {"responses": 3, "scores": 1}),
+        ("few", {"repeats": 2}, {"responses": 3, "scores": 1}),
         (
             "more",
             {"sampling": "uniform_n-8.jpeg-60"},

@@ -86,7 +86,7 @@ class MadeUpEvaluation:
     sampling: str = "uniform_n-8"
     subtitles: str | None = None
     skill: float = 0.6
-    samples: int = 1
+    repeats: int = 1
     reader: ReaderName = ReaderName.STRICT
     said: Mapping[str, str | None] = field(default_factory=dict)
     error: str = "503 Service Unavailable, asked 12 times"
@@ -113,7 +113,7 @@ class MadeUpEvaluation:
             "template": parse_template("contract_v1").model_dump(mode="json"),
             "decoding": {"temperature": 0.0, "max_tokens": 64},
             "reader": self.reader.value,
-            "samples": self.samples,
+            "repeats": self.repeats,
         }
 
 
@@ -203,7 +203,7 @@ def store_evaluation(
         responses = [
             _response(rng, evaluation, question, sample)
             for question in asked
-            for sample in range(evaluation.samples)
+            for sample in range(evaluation.repeats)
         ]
         scored += [
             score_question(

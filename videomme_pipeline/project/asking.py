@@ -48,7 +48,7 @@ def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPl
     return RequestPlan(
         evaluation=evaluation.name,
         decoding=evaluation.decoding,
-        repeats=evaluation.samples,
+        repeats=evaluation.repeats,
         schedule=evaluation.model.request_schedule,
         observation=observation,
         limits=evaluation.model.limits,

@@ -95,7 +95,7 @@ def _estimate(
         evaluation.model,
         evaluation.decoding,
         _open_videos(benchmark, evaluation, video_ids),
-        questions=questions * evaluation.samples,
+        questions=questions * evaluation.repeats,
     )
 
 
@@ -107,7 +107,7 @@ def _open_videos(
         for video_id in video_ids:
             questions = benchmark.snapshot.questions[video_id]
             texts = [question.question + "\n".join(question.options) for question in questions]
-            requests = len(questions) * evaluation.samples
+            requests = len(questions) * evaluation.repeats
             frames = _expected_frames(benchmark, evaluation, video_id)
             try:
                 video = requests_of(benchmark, video_id, evaluation)
@@ -140,7 +140,7 @@ def _estimate_judge(
     longest = CHARACTERS_PER_TOKEN * (evaluation.decoding.max_tokens or LONGEST_ANSWER_TOKENS)
     for video_id, questions in benchmark.snapshot.questions.items():
         responses = stored_responses(benchmark, video_id, evaluation)
-        for question, repeat in product(questions, range(evaluation.samples)):
+        for question, repeat in product(questions, range(evaluation.repeats)):
             response = responses.get((question.question_id, repeat))
             if response is None or response.raw_output is None:
                 to_come.append((question, "?" * longest))
@@ -157,7 +157,7 @@ def _estimate_judge(
             judge.model,
             judge.decoding,
             [_without_frames(texts)],
-            questions=sum(map(len, benchmark.snapshot.questions.values())) * evaluation.samples,
+            questions=sum(map(len, benchmark.snapshot.questions.values())) * evaluation.repeats,
         )
         for texts in (known, [*known, *possible])
     )

@@ -207,7 +207,7 @@ class TrackedEvaluation:
             default = str(error)
         for video_id in self.videos:
             for question in self.benchmark.snapshot.questions[video_id]:
-                for repeat in range(evaluation.samples):
+                for repeat in range(evaluation.repeats):
                     yield responses.get((question.question_id, repeat)) or Response.not_asked(
                         question,
                         evaluation=evaluation.name,

@@ -62,7 +62,7 @@ def _answers(
     responses = stored_responses(benchmark, video_id, evaluation)
     reason = reasons.get(VideoVariantPartition(video_id, evaluation.name), "never asked")
     for question in benchmark.snapshot.questions[video_id]:
-        for repeat in range(evaluation.samples):
+        for repeat in range(evaluation.repeats):
             response = responses.get((question.question_id, repeat))
             yield (
                 question,

@@ -137,7 +137,7 @@ class Versions:
                 RESPONSE_VERSION,
                 evaluation.model.fingerprint,
                 evaluation.decoding.fingerprint,
-                evaluation.samples,
+                evaluation.repeats,
                 self.prompts(video_id, evaluation),
                 self.sent_frames(video_id, evaluation),
             ),

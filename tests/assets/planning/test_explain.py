@@ -59,7 +59,7 @@ def test_new_bytes_are_named_where_they_are_and_in_everything_behind(why: Why, c
             "changed setting: template.name: contract_v1 → official_v1",
         ),
         ({"model": "constant-D"}, "responses few|003", "changed setting: model.letter: A → D"),
-        ({"samples": 2}, "responses few|003", "changed setting: samples: 1 → 2"),
+        ({"repeats": 2}, "responses few|003", "changed setting: repeats: 1 → 2"),
         ({"reader": "official_v1"}, "scores few", "changed setting: reader: strict → official_v1"),
     ],
 )
