@@ -188,7 +188,16 @@ def test_every_make_target_in_the_text_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_relative_link_leads_to_a_file(page: Path) -> None:
+def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
-        assert (page.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", text):
+        path = page.parent / target if target else page
+        assert path.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in [anchor_of(heading) for heading in headings], f"{target}#{anchor}"
+
+
+def anchor_of(heading: str) -> str:
+    """Anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
