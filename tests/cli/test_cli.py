@@ -1,7 +1,6 @@
-"""The command line: what each command prints, where, and with which exit status.
+"""Output and exit status of each command.
 
-Most run `main` in this process over a small real project; what hangs on a real process (a pipe
-that closes) starts one. The numbers behind the output are tested where they are made.
+Most tests run `main` in this process on a small real project; tests about pipes start a process.
 """
 
 import gzip
@@ -40,8 +39,8 @@ def write_project(root: Path, evaluations: Mapping[str, Mapping[str, Any]]) -> N
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """A project of two evaluations, and how the commands that made it ended."""
+class Built:
+    """A project of two evaluations, and the results of the commands that built it."""
 
     root: Path
     planned: Ended
@@ -50,12 +49,12 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     root = tmp_path_factory.mktemp("project")
     write_project(root, {name: EVALUATIONS[name] for name in USED})
     with pytest.MonkeyPatch.context() as patch:
         use(patch, root)
-        yield Made(
+        yield Built(
             root=root,
             planned=videomme("run", "--dry-run"),
             first=videomme("run", *USED),
@@ -65,14 +64,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
 
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of which nothing was made yet."""
+    """A project without any data."""
     use(monkeypatch, tmp_path)
     write_project(tmp_path, {name: EVALUATIONS[name] for name in USED})
     return tmp_path
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command with the words that call it."""
+    """Every command with its name."""
     if not isinstance(group, TyperGroup):
         yield path, group
         return
@@ -84,7 +83,7 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_every_help_has_an_example_that_can_be_typed(path: tuple[str, ...]) -> None:
+def test_every_help_has_a_valid_example(path: tuple[str, ...]) -> None:
     shown = videomme(*path, "--help")
     assert shown.status == 0
     assert f"Example: videomme {' '.join(path)}" in " ".join(shown.out.split())
@@ -101,9 +100,9 @@ def test_without_a_command_the_commands_are_listed() -> None:
         assert path[0] in shown.out
 
 
-def test_a_plan_makes_nothing(made: Made) -> None:
-    assert made.planned.status == 0
-    header, *lines = made.planned.out.splitlines()
+def test_a_dry_run_lists_what_would_be_built(built: Built) -> None:
+    assert built.planned.status == 0
+    header, *lines = built.planned.out.splitlines()
     assert header.split("\t") == ["asset", "build", "already_stored", "time", "disk"]
     cells = [line.split("\t") for line in lines]
     assert cells[0] == ["videomme/questions", "1", "0", "unknown", "unknown"]
@@ -111,38 +110,38 @@ def test_a_plan_makes_nothing(made: Made) -> None:
     assert cells[-1][0] == "all"
 
 
-def test_a_run_says_what_it_made_and_shows_the_scores(made: Made) -> None:
-    assert made.first.status == 0
-    assert "2 videomme/videos" in made.first.err
-    assert "Report page" in made.first.err
-    header, *rows = (line.split("\t") for line in made.first.out.splitlines())
+def test_a_run_lists_what_it_built_and_the_scores(built: Built) -> None:
+    assert built.first.status == 0
+    assert "2 videomme/videos" in built.first.err
+    assert "Report page" in built.first.err
+    header, *rows = (line.split("\t") for line in built.first.out.splitlines())
     assert header[:4] == ["benchmark", "evaluation", "questions", "accuracy"]
     assert sorted(row[1:3] for row in rows) == [["few", "6"], ["few-subtitles", "6"]]
 
 
-def test_a_second_run_says_that_everything_is_fresh(made: Made) -> None:
-    assert made.second.status == 0
-    assert "Everything is fresh. No frame was extracted and no model was asked." in made.second.err
-    assert made.second.out == made.first.out
+def test_a_second_run_reports_everything_fresh(built: Built) -> None:
+    assert built.second.status == 0
+    assert "Everything is fresh. No frame was extracted and no model was asked." in built.second.err
+    assert built.second.out == built.first.out
 
 
-def test_progress_is_plain_lines_where_there_is_no_terminal(made: Made) -> None:
-    assert "few: responses: 6 of 6" in made.first.err
-    assert "\x1b" not in made.first.err + made.first.out
+def test_progress_is_plain_lines_without_a_terminal(built: Built) -> None:
+    assert "few: responses: 6 of 6" in built.first.err
+    assert "\x1b" not in built.first.err + built.first.out
 
 
-def test_status_of_what_is_fresh(made: Made) -> None:
+def test_status_of_a_fresh_project(built: Built) -> None:
     found = videomme("status", "--json").json
     assert found["not_fresh"] == []
     assert found["assets"]["videomme/responses"] == {"fresh": 4}
     assert found["assets"]["videomme/scores"] == {"fresh": 2}
 
 
-def test_status_of_one_evaluation_counts_only_what_it_needs(made: Made) -> None:
+def test_status_of_one_evaluation_counts_only_what_it_needs(built: Built) -> None:
     assert videomme("status", "few", "--json").json["assets"]["videomme/scores"] == {"fresh": 1}
 
 
-def test_status_gives_a_reason_for_whatever_is_not_fresh(empty: Path) -> None:
+def test_status_has_a_reason_for_every_partition_that_is_not_fresh(empty: Path) -> None:
     found = videomme("status", "--json").json
     assert {state["state"] for state in found["not_fresh"]} == {"missing"}
     assert {reason["cause"] for s in found["not_fresh"] for reason in s["reasons"]} >= {
@@ -157,7 +156,7 @@ def test_status_gives_a_reason_for_whatever_is_not_fresh(empty: Path) -> None:
     assert "videomme/questions: missing\n  never built\n" in shown.out
 
 
-def test_status_explains_what_is_named(made: Made) -> None:
+def test_status_explains_the_named_partitions(built: Built) -> None:
     shown = videomme("status", "--explain", "videomme/prompts few|002")
     assert shown.out == "videomme/prompts few|002: fresh\n"
     found = videomme("status", "--explain", "002", "--json").json
@@ -165,7 +164,7 @@ def test_status_explains_what_is_named(made: Made) -> None:
     assert "did you mean `few`" in videomme("status", "--explain", "fwe").failed_with
 
 
-def test_a_run_that_leaves_something_behind_fails_and_names_it(empty: Path) -> None:
+def test_a_run_with_failed_partitions_exits_with_an_error(empty: Path) -> None:
     evaluations = {"few": EVALUATIONS["few"]}
     write_project_in(empty, Copy(empty / "copy"))(evaluations, accept_license=False)
     ended = videomme("run", "few")
@@ -174,7 +173,7 @@ def test_a_run_that_leaves_something_behind_fails_and_names_it(empty: Path) -> N
     assert "accept_license: true" in ended.err
 
 
-def test_an_evaluation_file_with_a_typo_is_left_out_and_said(empty: Path) -> None:
+def test_an_evaluation_file_with_a_typo_is_skipped_with_a_message(empty: Path) -> None:
     path = empty / "configuration" / "evaluations" / "typo.yaml"
     path.write_text(yaml.safe_dump(dict(EVALUATIONS["few"]) | {"samplng": "uniform_n-4"}))
     listed = videomme("status", "--json")
@@ -184,7 +183,7 @@ def test_an_evaluation_file_with_a_typo_is_left_out_and_said(empty: Path) -> Non
     assert videomme("doctor").status == 1
 
 
-def test_sql_as_a_table_and_as_json(made: Made) -> None:
+def test_sql_as_a_table_and_as_json(built: Built) -> None:
     select = "select evaluation, questions from leaderboard order by evaluation"
     assert videomme("sql", select).out == "evaluation\tquestions\nfew\t6\nfew-subtitles\t6\n"
     assert videomme("sql", select, "--json").json == [
@@ -193,11 +192,11 @@ def test_sql_as_a_table_and_as_json(made: Made) -> None:
     ]
 
 
-def test_sql_without_a_row_is_no_error(made: Made) -> None:
+def test_sql_without_rows_succeeds(built: Built) -> None:
     assert videomme("sql", "select 1 where false", "--json").json == []
 
 
-def test_sql_that_is_none_is_answered_by_duckdb(made: Made) -> None:
+def test_invalid_sql_shows_the_error_of_duckdb(built: Built) -> None:
     ended = videomme("sql", "select nothing from leaderboard")
     assert ended.status == 1
     assert ended.err.startswith("Error: DuckDB: Binder Error")
@@ -205,7 +204,7 @@ def test_sql_that_is_none_is_answered_by_duckdb(made: Made) -> None:
 
 
 @pytest.mark.parametrize("form", ["official", "lmms_eval", "vlmevalkit"])
-def test_an_export_scores_as_the_evaluation_did(made: Made, tmp_path: Path, form: str) -> None:
+def test_an_export_scores_as_the_evaluation_did(built: Built, tmp_path: Path, form: str) -> None:
     exported = videomme("export", "few", "--format", form)
     assert (exported.status, exported.err) == (0, "")
     path = tmp_path / {"lmms_eval": "x.jsonl", "vlmevalkit": "x.tsv"}.get(form, "x.json")
@@ -215,7 +214,7 @@ def test_an_export_scores_as_the_evaluation_did(made: Made, tmp_path: Path, form
     assert stored["accuracy"] == overall["accuracy"] > 0
 
 
-def test_compare_shows_the_difference_and_what_differs(made: Made) -> None:
+def test_compare_shows_the_difference_and_what_differs(built: Built) -> None:
     found = videomme("compare", "few", "few-subtitles", "--json").json
     (a,) = videomme("sql", "select * from overall where evaluation = 'few'", "--json").json
     (b,) = videomme("sql", "select * from overall where evaluation != 'few'", "--json").json
@@ -228,14 +227,14 @@ def test_compare_shows_the_difference_and_what_differs(made: Made) -> None:
 
 
 def page_data(path: Path) -> str:
-    """The text of a report page, what it keeps packed included."""
+    """The text of a page, with its packed data."""
     html = path.read_text()
     packed = re.findall(r"H4sI[A-Za-z0-9+/=]+", html)
     assert packed
     return html + "".join(gzip.decompress(b64decode(data)).decode() for data in packed)
 
 
-def test_a_shared_report_holds_no_text_of_the_benchmark(made: Made, tmp_path: Path) -> None:
+def test_a_shared_report_has_no_text_of_the_benchmark(built: Built, tmp_path: Path) -> None:
     whole, shared = tmp_path / "whole.html", tmp_path / "shared.html"
     assert videomme("report", "--output", str(whole)).status == 0
     ended = videomme("report", "few", "--share", "--output", str(shared))
@@ -245,7 +244,7 @@ def test_a_shared_report_holds_no_text_of_the_benchmark(made: Made, tmp_path: Pa
     assert "few" in page_data(shared)
 
 
-def test_a_contact_sheet_of_a_stored_video(made: Made, tmp_path: Path) -> None:
+def test_a_contact_sheet_of_a_stored_video(built: Built, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.png"
     ended = videomme(
         *("frames", "show", "002", "--benchmark", "videomme"),
@@ -255,14 +254,14 @@ def test_a_contact_sheet_of_a_stored_video(made: Made, tmp_path: Path) -> None:
     assert sheet.read_bytes().startswith(b"\x89PNG")
 
 
-def test_doctor_is_well_where_a_run_went_well(made: Made) -> None:
+def test_doctor_succeeds_after_a_successful_run(built: Built) -> None:
     ended = videomme("doctor", "--json")
     assert ended.status == 0
     verdicts = {finding["check"]: finding["verdict"] for finding in ended.json}
     assert verdicts["videomme videos"] == verdicts["dagster"] == "ok"
 
 
-def test_doctor_fails_on_what_a_run_would_fail_on(
+def test_doctor_reports_what_would_fail_in_a_run(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = {
@@ -281,7 +280,7 @@ def test_doctor_fails_on_what_a_run_would_fail_on(
     assert "accept_license: true" in failed["videomme license"]
 
 
-def test_init_writes_an_evaluation_that_can_be_run(empty: Path) -> None:
+def test_init_writes_a_valid_evaluation(empty: Path) -> None:
     ended = videomme("init", "mine", "--benchmark", "videomme")
     path = empty / "configuration" / "evaluations" / "mine.yaml"
     assert ended.err == f"Wrote {path}. Edit it, then: videomme run mine\n"
@@ -299,7 +298,7 @@ not json
 """
 
 
-def test_read_answers_every_line_and_fails_for_a_bad_one() -> None:
+def test_read_reads_every_line_and_fails_for_an_invalid_one() -> None:
     ended = videomme("read", stdin=LINES)
     assert ended.status == 1
     first, bad, unanswered, unread = map(json.loads, ended.out.splitlines())
@@ -312,7 +311,7 @@ def test_read_answers_every_line_and_fails_for_a_bad_one() -> None:
     assert (unread["letter"], unread["span"]) == ("", None)
 
 
-def test_read_with_a_reader_and_letters_of_ones_choice() -> None:
+def test_read_with_another_reader_and_other_letters() -> None:
     line = '{"response": "H"}\n'
     assert json.loads(videomme("read", "--letters", "ABCDEFGH", stdin=line).out)["letter"] == "H"
     assert json.loads(videomme("read", "--letters", "ABCD", stdin=line).out)["letter"] == ""
@@ -355,7 +354,7 @@ def test_score_of_v2_prints_what_the_official_script_prints() -> None:
 
 
 @pytest.mark.parametrize("path", [V1_RESPONSES, V2_RESPONSES], ids=["v1", "v2"])
-def test_score_as_json_holds_every_breakdown(path: Path) -> None:
+def test_score_as_json_has_every_breakdown(path: Path) -> None:
     benchmark = "videomme_v2" if path is V2_RESPONSES else "videomme"
     found = videomme("score", str(path), "-b", benchmark, "--report", "json").json
     overall = found["breakdowns"]["overall"][0]
@@ -365,7 +364,7 @@ def test_score_as_json_holds_every_breakdown(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["run", "fwe"], "no evaluation `fwe`"),
         (["run", "--benchmark", "smokey"], "benchmark smokey is not set up"),
@@ -392,10 +391,10 @@ def test_score_as_json_holds_every_breakdown(path: Path) -> None:
     ],
     ids=lambda value: " ".join(map(str, value))[:40] if isinstance(value, list) else "",
 )
-def test_a_wrong_word_is_one_paragraph_and_no_trace(
-    made: Made, arguments: Sequence[str], said: str
+def test_a_wrong_argument_is_one_paragraph_without_traceback(
+    built: Built, arguments: Sequence[str], message: str
 ) -> None:
-    assert said in videomme(*arguments).failed_with
+    assert message in videomme(*arguments).failed_with
 
 
 def test_a_folder_without_configuration_is_named(
@@ -403,12 +402,12 @@ def test_a_folder_without_configuration_is_named(
 ) -> None:
     use(monkeypatch, tmp_path)
     for arguments in (["run"], ["status"], ["doctor"], ["init", "mine"]):
-        said = videomme(*arguments).failed_with
-        assert "benchmarks.yaml: no such file; run this in the project's folder" in said
+        message = videomme(*arguments).failed_with
+        assert "benchmarks.yaml: no such file; run this in the project's folder" in message
     assert not (tmp_path / "configuration").exists()
 
 
-def test_the_entry_point_ends_with_the_status_of_its_command(tmp_path: Path) -> None:
+def test_the_entry_point_exits_with_the_status_of_its_command(tmp_path: Path) -> None:
     ended = subprocess.run(
         [VIDEOMME, "read"], input=LINES, capture_output=True, text=True, check=False
     )
@@ -416,7 +415,7 @@ def test_the_entry_point_ends_with_the_status_of_its_command(tmp_path: Path) -> 
     assert len(ended.stdout.splitlines()) == 4
 
 
-def test_a_judge_reads_a_file_once_and_is_told_apart(
+def test_a_judge_is_asked_once_and_counted_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, tmp_path)
@@ -435,7 +434,7 @@ def test_a_judge_reads_a_file_once_and_is_told_apart(
     assert "strict" in videomme("read", "--judge", "small", "--reader", "lmms_eval").failed_with
 
 
-def test_whoever_stops_reading_hears_nothing_more(tmp_path: Path) -> None:
+def test_read_exits_silently_when_its_pipe_is_closed(tmp_path: Path) -> None:
     """`videomme read < many.jsonl | head -c 100`, with far more lines than a pipe holds."""
     many = tmp_path / "many.jsonl"
     many.write_text('{"response": "The answer is B."}\n' * 20_000)

@@ -1,4 +1,4 @@
-"""A real Chromium without a network, and made-up stores that pages are built from."""
+"""Chromium without a network, and pages built from made-up stores."""
 
 import shutil
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ NIGHTS = ("2026-11-18", "2026-11-19", "2026-11-20")
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Debian's browser; Playwright brings none of its own here."""
+    """The installed Chromium."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("Chromium is not installed (`apt-get install chromium`)")
@@ -49,7 +49,7 @@ def context(chromium: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def visit(context: BrowserContext) -> Iterator[Visit]:
-    """A visit that fails the test when the page complains or asks for anything but itself."""
+    """A visit that fails on console messages, page errors and requests for other files."""
     visit = Visit(context.new_page())
     visit.page.on("console", lambda m: visit.problems.append(f"{m.type}: {m.text}"))
     visit.page.on("pageerror", lambda error: visit.problems.append(str(error)))
@@ -62,7 +62,7 @@ def visit(context: BrowserContext) -> Iterator[Visit]:
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Both benchmarks, small: 15 v1 videos with four evaluations, 12 v2 groups with two."""
+    """Small versions of both benchmarks: 15 videos of Video-MME and 12 groups of Video-MME-v2."""
     store = Store.at(tmp_path_factory.mktemp("store"))
     questions = v1_questions(15)
     store_questions(store, questions)
@@ -84,13 +84,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="session")
 def page_file(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of `store`: every benchmark, every text."""
+    """The page of `store`."""
     return write_page(store, tmp_path_factory.mktemp("page") / "page.html")
 
 
 @pytest.fixture(scope="session")
 def small_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page with every kind of element and few of each."""
+    """A page with a few elements of each kind."""
     store = Store.at(tmp_path_factory.mktemp("small"))
     questions = v1_questions(2, benchmark="smoke")
     store_questions(store, questions)
@@ -111,7 +111,7 @@ def folder_file(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Every text that comes from outside tries to be markup, script or a formula."""
+    """A store where every untrusted text is markup, a script or a formula."""
     store = Store.at(tmp_path_factory.mktemp("hostile"))
     questions = [
         replace(

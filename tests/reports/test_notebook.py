@@ -1,4 +1,4 @@
-"""The notebook in the docs runs over a real data folder."""
+"""The notebook in the docs runs on a data folder."""
 
 import runpy
 import sys

@@ -1,4 +1,4 @@
-"""What is in the page, without a browser: the numbers, the texts, the limits, what is left out."""
+"""The data inside the page, read without a browser."""
 
 import gzip
 import json
@@ -51,7 +51,7 @@ TEXTS = st.text(max_size=400)
 
 
 def packed(html: str, part: str) -> Any:
-    """What the page carries as `part` (summary or details)."""
+    """The data of the page in `part` (summary or details)."""
     found = re.search(rf'id="data-{part}">([^<]*)<', html)
     assert found is not None
     return json.loads(gzip.decompress(b64decode(found[1])))
@@ -72,7 +72,7 @@ def test_the_same_data_give_the_same_page(store: Store, html: str) -> None:
     assert build_page(store) == html
 
 
-def test_every_breakdown_cell_is_the_views(store: Store, v1: dict[str, Any]) -> None:
+def test_every_breakdown_value_equals_its_view(store: Store, v1: dict[str, Any]) -> None:
     names = [evaluation["name"] for evaluation in v1["evaluations"]]
     assert [breakdown["key"] for breakdown in v1["breakdowns"]] == [
         "duration",
@@ -97,7 +97,7 @@ def test_every_breakdown_cell_is_the_views(store: Store, v1: dict[str, Any]) -> 
             assert shown == {(row[0], row[1]): row[2:] for row in rows}
 
 
-def test_every_comparison_is_the_scorers(store: Store, v1: dict[str, Any]) -> None:
+def test_every_comparison_equals_scoring_compare(store: Store, v1: dict[str, Any]) -> None:
     names = [evaluation["name"] for evaluation in v1["evaluations"]]
     rows = [read_rows(store.scores("videomme", name), ScoredQuestion) for name in names]
     assert len(v1["comparisons"]) == len(names) * (len(names) - 1) / 2
@@ -125,10 +125,10 @@ def test_group_scores_are_compared_by_group(html: str) -> None:
     }
 
 
-def test_the_numbers_can_be_taken_along_as_parquet(
+def test_the_page_contains_its_numbers_as_parquet(
     store: Store, v1: dict[str, Any], folder_file: Path
 ) -> None:
-    tables = {name: pq.read_table(BytesIO(b64decode(held))) for name, held in v1["parquet"].items()}
+    tables = {name: pq.read_table(BytesIO(b64decode(data))) for name, data in v1["parquet"].items()}
     for name, table in tables.items():
         assert pq.read_table(folder_file.parent / "numbers" / f"videomme-{name}.parquet") == table
     with connect(store) as connection:
@@ -142,7 +142,7 @@ def test_the_numbers_can_be_taken_along_as_parquet(
     assert sum(c["n"] for c in cells if c["breakdown"] == "duration") == 45 * len(EVALUATIONS)
 
 
-def test_a_night_agrees_with_the_view_and_its_failures_stand_beside_it(tmp_path: Path) -> None:
+def test_a_nightly_run_equals_its_view_and_shows_its_failures(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     questions = v1_questions(6)
     store_questions(store, questions)
@@ -170,7 +170,7 @@ def test_a_night_agrees_with_the_view_and_its_failures_stand_beside_it(tmp_path:
     )
 
 
-def test_a_night_of_groups_has_their_score_with_failures_as_wrong(tmp_path: Path) -> None:
+def test_a_nightly_run_of_groups_counts_failures_as_wrong(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     questions = v2_questions(6)
     store_questions(store, questions)
@@ -187,7 +187,7 @@ def test_a_night_of_groups_has_their_score_with_failures_as_wrong(tmp_path: Path
     assert last["overall"]["by"] == "Group score"
 
 
-def test_a_night_shows_what_did_not_hold(tmp_path: Path) -> None:
+def test_a_nightly_run_shows_its_failed_checks(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     questions = v1_questions(30)
     store_questions(store, questions)
@@ -221,21 +221,21 @@ def test_an_evaluation_without_frames_is_a_baseline(v1: dict[str, Any]) -> None:
     assert {e["name"] for e in v1["evaluations"] if e["baseline"]} == {"blind"}
 
 
-def test_a_shared_page_holds_no_text_of_the_benchmark(store: Store, shared_file: Path) -> None:
+def test_a_shared_page_has_no_text_of_the_benchmark(store: Store, shared_file: Path) -> None:
     shared = shared_file.read_text(encoding="utf-8")
     assert packed(shared, "details") == {}
-    held = json.dumps(packed(shared, "summary"), ensure_ascii=False) + unescape(shared)
+    content = json.dumps(packed(shared, "summary"), ensure_ascii=False) + unescape(shared)
     for question in read_rows(store.questions("videomme"), Question):
-        assert question.question not in held
-        assert not any(option in held for option in question.options)
-        assert question.question_id in held
-    said = {
+        assert question.question not in content
+        assert not any(option in content for option in question.options)
+        assert question.question_id in content
+    responses = {
         row.raw_output for row in read_rows(store.scores("videomme", "model-a"), ScoredQuestion)
     }
-    assert not any(raw in held for raw in said if raw is not None and len(raw) > 2)
+    assert not any(raw in content for raw in responses if raw is not None and len(raw) > 2)
 
 
-def test_nothing_in_the_page_asks_for_another_file(html: str) -> None:
+def test_the_page_requests_no_other_file(html: str) -> None:
     head = unescape(html[: html.index("</style>")])
     assert "default-src 'none'" in head
     assert "unsafe" not in head
@@ -245,7 +245,7 @@ def test_nothing_in_the_page_asks_for_another_file(html: str) -> None:
     assert "url(" not in html
 
 
-def test_the_policy_names_exactly_this_style_and_script(html: str) -> None:
+def test_the_policy_allows_only_this_style_and_script(html: str) -> None:
     style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)
     script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)
     assert style is not None
@@ -254,10 +254,10 @@ def test_the_policy_names_exactly_this_style_and_script(html: str) -> None:
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
     assert policy is not None
     assert re.findall(r"sha256-([^']+)", unescape(policy[1])) == digests
-    assert "img-src 'none'" in content_policy(style[1], script[1], pictures=False)
+    assert "img-src 'none'" in content_policy(style[1], script[1], images=False)
 
 
-def test_a_page_is_written_whole_or_not_at_all(store: Store, tmp_path: Path) -> None:
+def test_a_page_is_written_atomically(store: Store, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     with pytest.raises(StorageError):
@@ -265,7 +265,7 @@ def test_a_page_is_written_whole_or_not_at_all(store: Store, tmp_path: Path) -> 
     assert blocked.read_text() == "in the way"
 
 
-def test_texts_are_cut_only_as_far_as_the_size_asks() -> None:
+def test_texts_are_shortened_only_as_much_as_needed() -> None:
     tried = []
 
     def make(limit: int | None) -> str:
@@ -278,7 +278,7 @@ def test_texts_are_cut_only_as_far_as_the_size_asks() -> None:
 
 
 @pytest.mark.slow
-def test_a_page_of_long_answers_stays_within_its_size(tmp_path: Path) -> None:
+def test_a_page_with_long_responses_stays_within_the_size_limit(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     questions = v1_questions(5, benchmark="smoke")
     store_questions(store, questions)
@@ -304,14 +304,14 @@ def test_a_shortened_text_counts_every_character_and_keeps_the_span(
 ) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
-    held = shorten(text, limit, (start, end))
-    if isinstance(held, str):
-        assert held == text
+    shortened = shorten(text, limit, (start, end))
+    if isinstance(shortened, str):
+        assert shortened == text
         return
     units = text.encode("utf-16-le")
     position = 0
     kept = set()
-    for part in held["parts"]:
+    for part in shortened["parts"]:
         if "cut" in part:
             position += part["cut"]
             continue
@@ -325,26 +325,26 @@ def test_a_shortened_text_counts_every_character_and_keeps_the_span(
 
 
 @given(TEXTS)
-def test_packed_data_cannot_end_their_script_element(text: str) -> None:
+def test_packed_data_cannot_end_the_script_element(text: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9+/=]*", pack({"text": text}))
 
 
-def test_guessing_gets_one_in_four_and_one_in_eight() -> None:
+def test_chance_is_one_in_four_or_one_in_eight() -> None:
     assert chance(v1_questions(3)) == 0.25
     assert chance(v2_questions(3)) == 0.125
     assert chance_group_score(v1_questions(3)) is None
 
 
-def test_a_guessed_relevance_group_gets_the_mean_of_the_squared_share() -> None:
+def test_chance_group_score_is_the_mean_over_all_outcomes() -> None:
     relevance = [q for q in v2_questions(2) if q.group_type == "relevance"]
     # E[(N/4)²] for N binomial with n = 4 and p = 1/8: (variance + mean²) / 16
     assert chance_group_score(relevance) == pytest.approx((4 / 8 * 7 / 8 + 0.25) / 16)
 
 
 def test_published_results_have_a_source_and_both_tracks() -> None:
-    held = published_results("videomme")
-    assert held is not None
-    assert "video-mme.github.io" in held["source"]
-    gpt = next(row for row in held["rows"] if row["model"] == "GPT-4o OpenAI")
+    published = published_results("videomme")
+    assert published is not None
+    assert "video-mme.github.io" in published["source"]
+    gpt = next(row for row in published["rows"] if row["model"] == "GPT-4o OpenAI")
     assert gpt["overall"] == {"without": 0.719, "with": 0.772}
     assert published_results("smoke") is None

@@ -1,4 +1,4 @@
-"""The page as a reader meets it, in real Chromium with the network cut off."""
+"""The page in Chromium without a network."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +30,7 @@ VIEWS = ("leaderboard", "breakdowns", "questions", "compare", "history", "questi
 
 
 def table_rows(page: Page, name: str) -> list[list[str]]:
-    """The cells of the table under the heading `name`, as they are read out."""
+    """Visible text of the cells of the table under the heading `name`."""
     table = page.locator(".toolbar", has_text=name).first.locator("xpath=following::table[1]")
     rows: list[list[str]] = table.evaluate(
         "table => [...table.tBodies[0].rows].map(row => [...row.cells].map(c => c.innerText))"
@@ -39,7 +39,7 @@ def table_rows(page: Page, name: str) -> list[list[str]]:
 
 
 def view_rows(store: Store, select: str) -> list[tuple[Any, ...]]:
-    """What the DuckDB file answers."""
+    """Rows of a query on the DuckDB file."""
     with connect(store) as connection:
         return connection.execute(select).fetchall()
 
@@ -48,7 +48,7 @@ def scored(store: Store, evaluation: str) -> list[ScoredQuestion]:
     return read_rows(store.scores("videomme", evaluation), ScoredQuestion)
 
 
-def test_every_view_opens_without_a_word_in_the_console(visit: Visit, page_file: Path) -> None:
+def test_every_view_opens_without_console_messages(visit: Visit, page_file: Path) -> None:
     page = visit.open(page_file)
     for view in VIEWS:
         visit.turn(view)
@@ -58,7 +58,7 @@ def test_every_view_opens_without_a_word_in_the_console(visit: Visit, page_file:
     ]
 
 
-def test_the_leaderboard_shows_the_views_numbers_best_first(
+def test_the_leaderboard_equals_its_view_best_first(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     page = visit.open(page_file)
@@ -71,7 +71,7 @@ def test_the_leaderboard_shows_the_views_numbers_best_first(
     assert shown == expected
 
 
-def test_the_leaderboard_sorts_by_any_column_and_says_so(visit: Visit, page_file: Path) -> None:
+def test_the_leaderboard_sorts_by_any_column(visit: Visit, page_file: Path) -> None:
     page = visit.open(page_file)
     board = page.get_by_role("region", name="Evaluations", exact=True)
     head = board.get_by_role("columnheader", name="Evaluation")
@@ -82,7 +82,7 @@ def test_the_leaderboard_sorts_by_any_column_and_says_so(visit: Visit, page_file
     assert page.url.endswith("sort=name")
 
 
-def test_the_leaderboard_is_filtered_by_words_and_track(visit: Visit, page_file: Path) -> None:
+def test_the_leaderboard_filters_by_words_and_track(visit: Visit, page_file: Path) -> None:
     page = visit.open(page_file)
     page.get_by_label("Filter").fill("model-a uniform")
     assert {row[0].split("\n")[0] for row in table_rows(page, "Evaluations")} == {
@@ -94,7 +94,7 @@ def test_the_leaderboard_is_filtered_by_words_and_track(visit: Visit, page_file:
     }
 
 
-def test_tokens_cost_latency_and_the_cached_share_stand_beside_each_score(
+def test_each_score_has_tokens_cost_latency_and_cached_share(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     page = visit.open(page_file)
@@ -110,9 +110,7 @@ def test_tokens_cost_latency_and_the_cached_share_stand_beside_each_score(
     assert f"p95 {p95:.2f} s" in row
 
 
-def test_published_results_are_reference_rows_that_stand_apart(
-    visit: Visit, page_file: Path
-) -> None:
+def test_published_results_are_separate_rows(visit: Visit, page_file: Path) -> None:
     page = visit.open(page_file)
     rows = page.get_by_role("region", name="Evaluations", exact=True).locator("tbody tr")
     kinds = rows.evaluate_all("rows => rows.map(row => row.className)")
@@ -131,7 +129,7 @@ def test_published_results_are_reference_rows_that_stand_apart(
     assert page.url.endswith("published=hidden")
 
 
-def test_guessing_and_the_best_baseline_are_lines_through_the_charts(
+def test_chance_and_the_best_baseline_are_lines_in_the_charts(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     page = visit.open(page_file)
@@ -161,7 +159,7 @@ def test_a_filter_keeps_exactly_the_questions_with_that_outcome(
     expect(page.get_by_text(f"{len(wrong)} of 45 questions").first).to_be_visible()
 
 
-def test_a_filter_travels_in_the_address(visit: Visit, page_file: Path, store: Store) -> None:
+def test_filters_are_in_the_url(visit: Visit, page_file: Path, store: Store) -> None:
     page = visit.open(page_file, "questions?show=model-b&outcome=failed&sort=-id")
     assert [row[0] for row in table_rows(page, "Questions")] == ["002-1"]
     page.get_by_label("Outcome").select_option("")
@@ -171,7 +169,7 @@ def test_a_filter_travels_in_the_address(visit: Visit, page_file: Path, store: S
     assert [row[0] for row in table_rows(again, "Questions")] == ["003-3", "003-2", "003-1"]
 
 
-def test_the_search_reads_question_text_and_options(
+def test_search_finds_question_text_and_options(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     prompt = read_rows(store.prompts("videomme", "model-a", "007"), Prompt)[1]
@@ -181,7 +179,7 @@ def test_the_search_reads_question_text_and_options(
     assert [row[0] for row in table_rows(page, "Questions")] == [prompt.question_id]
 
 
-def test_only_the_questions_that_differ(visit: Visit, page_file: Path, store: Store) -> None:
+def test_questions_with_different_outcomes(visit: Visit, page_file: Path, store: Store) -> None:
     page = visit.open(page_file, "questions?show=model-a,model-b")
     page.get_by_label("Only different outcomes").check()
     a, b = (
@@ -193,7 +191,7 @@ def test_only_the_questions_that_differ(visit: Visit, page_file: Path, store: St
     }
 
 
-def test_a_question_shows_what_was_seen_said_and_read(
+def test_a_question_shows_inputs_response_and_reading(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     row = next(
@@ -234,7 +232,7 @@ def test_a_question_that_failed_shows_its_error(visit: Visit, page_file: Path) -
     expect(page.get_by_text("failed").first).to_be_attached()
 
 
-def test_the_folder_form_shows_the_frames(visit: Visit, folder_file: Path) -> None:
+def test_the_folder_page_shows_the_frames(visit: Visit, folder_file: Path) -> None:
     page = visit.open(folder_file, "question?id=001-1&show=model-a")
     pictures = page.get_by_role("img", name="Frame ")
     expect(pictures).to_have_count(8)
@@ -244,7 +242,7 @@ def test_the_folder_form_shows_the_frames(visit: Visit, folder_file: Path) -> No
     assert page.get_by_text("0:30.0").count() == 1
 
 
-def test_a_weak_part_leads_to_its_wrong_answers(visit: Visit, tmp_path: Path) -> None:
+def test_a_weak_subset_links_to_its_wrong_answers(visit: Visit, tmp_path: Path) -> None:
     store = Store.at(tmp_path / "weak")
     questions = v1_questions(15, benchmark="smoke")
     store_questions(store, questions)
@@ -257,7 +255,7 @@ def test_a_weak_part_leads_to_its_wrong_answers(visit: Visit, tmp_path: Path) ->
     assert {row[0] for row in table_rows(page, "Questions")} == set(weak)
 
 
-def test_accuracy_against_frames_is_drawn_for_samplings_of_one_model(
+def test_score_by_frames_is_drawn_for_samplings_of_one_model(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     page = visit.open(page_file, "breakdowns")
@@ -276,9 +274,7 @@ def test_accuracy_against_frames_is_drawn_for_samplings_of_one_model(
     ]
 
 
-def test_two_breakdowns_are_crossed_as_the_view_says(
-    visit: Visit, page_file: Path, store: Store
-) -> None:
+def test_two_crossed_facets_equal_their_view(visit: Visit, page_file: Path, store: Store) -> None:
     page = visit.open(page_file, "breakdowns?show=model-b")
     page.get_by_label("Facets").select_option("duration_and_task_type")
     expected = {
@@ -325,7 +321,7 @@ def test_the_heat_map_is_darker_where_the_score_is_higher(
     ]
 
 
-def test_what_subtitles_bring_is_the_views_difference(
+def test_the_effect_of_subtitles_equals_its_view(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     page = visit.open(page_file, "breakdowns?show=model-a")
@@ -384,7 +380,7 @@ def test_the_whole_page_works_from_the_keyboard(visit: Visit, page_file: Path) -
     expect(page.get_by_label("Search")).to_have_value('"sub-category 5"')
 
 
-def test_tabbing_visits_controls_in_reading_order(visit: Visit, page_file: Path) -> None:
+def test_tab_visits_controls_in_reading_order(visit: Visit, page_file: Path) -> None:
     page = visit.open(page_file)
     seen = []
     for _ in range(8):
@@ -394,7 +390,7 @@ def test_tabbing_visits_controls_in_reading_order(visit: Visit, page_file: Path)
     assert seen[3:7] == ["Leaderboard", "Breakdowns", "Questions", "Compare"]
 
 
-def test_the_theme_follows_the_system_and_can_be_turned(chromium: Browser, page_file: Path) -> None:
+def test_the_theme_follows_the_system_or_the_button(chromium: Browser, page_file: Path) -> None:
     context = chromium.new_context(color_scheme="dark", offline=True)
     page = Visit(context.new_page()).open(page_file)
     background: Callable[[], str] = lambda: page.evaluate(  # noqa: E731
@@ -421,7 +417,7 @@ def test_axe_finds_nothing_serious(visit: Visit, small_file: Path, scheme: str) 
         assert serious == [], view
 
 
-def test_nothing_sticks_out_on_a_phone(visit: Visit, page_file: Path, hostile_file: Path) -> None:
+def test_the_page_fits_a_phone(visit: Visit, page_file: Path, hostile_file: Path) -> None:
     visit.page.set_viewport_size({"width": 360, "height": 740})
     for file in (page_file, hostile_file):
         page = visit.open(file)
@@ -430,7 +426,7 @@ def test_nothing_sticks_out_on_a_phone(visit: Visit, page_file: Path, hostile_fi
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
 
 
-def test_print_leaves_out_the_controls(visit: Visit, page_file: Path) -> None:
+def test_print_hides_the_controls(visit: Visit, page_file: Path) -> None:
     page = visit.open(page_file, "breakdowns")
     page.emulate_media(media="print")
     expect(page.get_by_role("navigation", name="Views")).to_be_hidden()
@@ -438,7 +434,7 @@ def test_print_leaves_out_the_controls(visit: Visit, page_file: Path) -> None:
     expect(page.get_by_role("table").first).to_be_visible()
 
 
-def test_texts_from_outside_are_shown_and_never_run(visit: Visit, hostile_file: Path) -> None:
+def test_untrusted_texts_are_shown_and_never_run(visit: Visit, hostile_file: Path) -> None:
     page = visit.open(hostile_file)
     for view in (*VIEWS, "question?id=003-3", "question?id=001-1&show=down", "history?flips=all"):
         visit.turn(view)
@@ -447,7 +443,7 @@ def test_texts_from_outside_are_shown_and_never_run(visit: Visit, hostile_file: 
         assert page.evaluate("document.querySelectorAll('main script, main img').length") == 0
 
 
-def test_a_hostile_answer_is_shown_letter_by_letter(visit: Visit, hostile_file: Path) -> None:
+def test_a_hostile_response_is_shown_unchanged(visit: Visit, hostile_file: Path) -> None:
     page = visit.open(hostile_file)
     for number, text in enumerate(HOSTILE):
         show = urlencode({"show": HOSTILE_NAMES[0]})
@@ -457,7 +453,7 @@ def test_a_hostile_answer_is_shown_letter_by_letter(visit: Visit, hostile_file: 
         assert (said.text_content(), said.get_attribute("dir")) == (text, "auto")
 
 
-def test_every_other_text_from_outside_is_only_text(visit: Visit, hostile_file: Path) -> None:
+def test_every_other_untrusted_text_is_only_text(visit: Visit, hostile_file: Path) -> None:
     page = visit.open(hostile_file, "question?id=001-1&show=down")
     assert page.locator("article pre").first.text_content() == HOSTILE[0]
     visit.turn("question?id=001-1&" + urlencode({"show": HOSTILE_NAMES[0]}))
@@ -470,7 +466,7 @@ def test_every_other_text_from_outside_is_only_text(visit: Visit, hostile_file: 
     assert page.locator(".findings [dir=auto]").text_content() == HOSTILE[2]
 
 
-def test_a_download_is_the_table_with_formulas_disarmed(visit: Visit, hostile_file: Path) -> None:
+def test_a_csv_download_escapes_formulas(visit: Visit, hostile_file: Path) -> None:
     page = visit.open(hostile_file, "questions")
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV").click()
@@ -479,7 +475,7 @@ def test_a_download_is_the_table_with_formulas_disarmed(visit: Visit, hostile_fi
     assert '"\'=HYPERLINK(""http://127.0.0.1/"",""open"")"' in text
 
 
-def test_a_shared_page_says_that_texts_are_left_out(visit: Visit, shared_file: Path) -> None:
+def test_a_shared_page_says_what_it_leaves_out(visit: Visit, shared_file: Path) -> None:
     page = visit.open(shared_file, "question?id=001-1")
     expect(page.get_by_text("no question, options, prompts, responses").first).to_be_visible()
     expect(page.locator("article pre")).to_have_count(0)
@@ -487,7 +483,7 @@ def test_a_shared_page_says_that_texts_are_left_out(visit: Visit, shared_file: P
     assert table_rows(page, "Questions")[0][0] == "001-1"
 
 
-def test_two_evaluations_are_laid_side_by_side(visit: Visit, page_file: Path, store: Store) -> None:
+def test_compare_lists_questions_and_settings(visit: Visit, page_file: Path, store: Store) -> None:
     page = visit.open(page_file, "compare?a=model-a&b=model-b&flips=lost")
     before = {row.question_id: row.outcome for row in scored(store, "model-a")}
     after = {row.question_id: row.outcome for row in scored(store, "model-b")}
@@ -502,7 +498,7 @@ def test_two_evaluations_are_laid_side_by_side(visit: Visit, page_file: Path, st
     assert specification.locator("tbody tr").all_inner_texts() == ["model.name\tmodel-a\tmodel-b"]
 
 
-def test_the_history_shows_every_night_and_what_changed(
+def test_history_shows_every_nightly_run_and_what_changed(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     page = visit.open(page_file, "history")
@@ -529,7 +525,7 @@ def test_the_history_shows_every_night_and_what_changed(
     assert shown[name][-1].endswith(said[name])
 
 
-def test_a_night_that_alarmed_is_marked(visit: Visit, hostile_file: Path) -> None:
+def test_a_nightly_run_with_an_alarm_is_marked(visit: Visit, hostile_file: Path) -> None:
     page = visit.open(hostile_file)
     expect(page.get_by_text("▲ alarm")).to_be_visible()
     page.get_by_role("link", name="What changed").click()
@@ -537,7 +533,7 @@ def test_a_night_that_alarmed_is_marked(visit: Visit, hostile_file: Path) -> Non
     expect(page.get_by_text("▲ accuracy, new")).to_be_visible()
 
 
-def test_without_script_the_scores_are_a_plain_table(
+def test_without_javascript_the_scores_are_a_plain_table(
     chromium: Browser, page_file: Path, store: Store
 ) -> None:
     context = chromium.new_context(java_script_enabled=False, offline=True)
@@ -556,7 +552,7 @@ def test_a_store_without_evaluations_says_what_to_do(visit: Visit, tmp_path: Pat
     expect(page.get_by_text("No evaluation has been scored yet.")).to_be_visible()
 
 
-def test_one_evaluation_alone_has_a_page(visit: Visit, tmp_path: Path) -> None:
+def test_a_single_evaluation_has_a_page(visit: Visit, tmp_path: Path) -> None:
     store = Store.at(tmp_path / "one")
     questions = v1_questions(3, benchmark="smoke")
     store_questions(store, questions)
@@ -567,7 +563,7 @@ def test_one_evaluation_alone_has_a_page(visit: Visit, tmp_path: Path) -> None:
     expect(visit.open(file, "compare").get_by_text("There is only one evaluation")).to_be_visible()
 
 
-def test_a_benchmark_of_groups_alone_has_a_page(visit: Visit, tmp_path: Path) -> None:
+def test_a_benchmark_with_only_groups_has_a_page(visit: Visit, tmp_path: Path) -> None:
     store = Store.at(tmp_path / "groups")
     questions = v2_questions(6)
     store_questions(store, questions)

@@ -14,7 +14,7 @@ V1 = score_rows(v1_evaluation(1), ScoreOptions())
 V2 = score_rows(v2_evaluation(1), ScoreOptions(benchmark="videomme_v2"))
 
 
-def test_json_holds_every_breakdown_with_both_denominators() -> None:
+def test_json_has_every_breakdown_with_both_denominators() -> None:
     found = json.loads(render(V1, ReportKind.JSON))
     overall = found["breakdowns"]["overall"][0]
     assert overall["accuracy"] == overall["correct"] / overall["responses"]
@@ -48,19 +48,19 @@ def test_json_of_v2_has_the_keys_of_the_official_rating_file() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(set(ReportKind) - {ReportKind.OFFICIAL}))
-def test_every_form_says_that_requests_failed(kind: ReportKind) -> None:
+def test_every_format_notes_failed_requests(kind: ReportKind) -> None:
     assert "questions have no response" in render(V1, kind)
     assert "do not publish this score" in render(V1, kind)
 
 
 @pytest.mark.parametrize("kind", sorted(set(ReportKind) - {ReportKind.OFFICIAL}))
-def test_every_form_names_groups_without_a_score(kind: ReportKind) -> None:
+def test_every_format_names_groups_without_a_score(kind: ReportKind) -> None:
     rows = group_of([Outcome.CORRECT] * 4) + group_of([Outcome.CORRECT] * 4, video_id="002")[:2]
     report = score_rows(rows, ScoreOptions(benchmark="videomme_v2"))
     assert "video 002 is not scored: 2 questions" in render(report, kind)
 
 
-def test_the_table_shows_errors_beside_accuracy() -> None:
+def test_the_table_shows_standard_errors() -> None:
     text = render(V1, ReportKind.TABLE)
     cell = V1.breakdowns["overall"][0]
     assert f"{100 * cell.accuracy:.1f}" in text
@@ -68,14 +68,14 @@ def test_the_table_shows_errors_beside_accuracy() -> None:
     assert "Duration and task type" in text
 
 
-def test_plain_lines_have_a_breakdown_and_tabs() -> None:
+def test_plain_lines_are_tab_separated_with_the_breakdown_first() -> None:
     lines = [line.split("\t") for line in render(V1, ReportKind.PLAIN).splitlines()]
     cell = V1.breakdowns["overall"][0]
     assert lines[1][:3] == ["Overall", "all", f"{100 * cell.accuracy:.1f}"]
     assert {len(line) for line in lines} == {10, 1}
 
 
-def test_markdown_keeps_its_columns_whatever_a_label_holds() -> None:
+def test_markdown_escapes_labels() -> None:
     report = score_rows([scored(domain="a | b")], ScoreOptions())
     row = next(
         line for line in render(report, ReportKind.MARKDOWN).splitlines() if "a \\| b" in line
@@ -83,7 +83,7 @@ def test_markdown_keeps_its_columns_whatever_a_label_holds() -> None:
     assert row.replace("\\|", "").count("|") == 10
 
 
-def test_official_is_the_official_report() -> None:
+def test_the_official_format_is_the_official_report() -> None:
     assert render(V1, ReportKind.OFFICIAL, return_task_types_accuracy=True) == official_report(
         V1.rows, V1.options.durations, return_task_types_accuracy=True
     )

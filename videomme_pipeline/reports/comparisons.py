@@ -1,7 +1,4 @@
-"""Evaluations against each other, as `scoring.compare` finds them, arranged for the page.
-
-Statistics are not made here: what is paired, clustered and corrected is said there.
-"""
+"""Paired comparisons of evaluations for the page, computed by `scoring.statistics.compare`."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -18,32 +15,32 @@ from videomme_pipeline.scoring.statistics.compare import (
 from videomme_pipeline.scoring.statistics.estimates import PairedDifference
 
 MOST_PAIRS = 45
-"""All pairs of ten evaluations; with more, a page holds the pairs with the best one alone."""
+"""All pairs of ten evaluations. With more, the page has only the pairs with the best one."""
 
 
 def comparisons(
     evaluations: Sequence[ScoredEvaluation], ranking: Sequence[int], titles: Mapping[str, str]
 ) -> list[Json]:
-    """Each pair (a, b) of places in `evaluations` with the difference b minus a.
+    """The differences b minus a of pairs (a, b) of indexes in `evaluations`.
 
-    `ranking` is their places, best first. Pairs without a question answered by both are left
-    out. Differences are fractions of one.
+    `ranking` has the indexes, best first. Pairs without a question answered by both are left out.
+    Differences are fractions of one.
     """
     pairs = list(combinations(range(len(evaluations)), 2))
     if len(pairs) > MOST_PAIRS:
         pairs = [(ranking[0], other) for other in ranking[1:]]
-    held = []
+    compared = []
     for a, b in pairs:
         try:
             found = compare(evaluations[b].rows, evaluations[a].rows)
         except ScoringError:
             continue
-        held.append({"a": a, "b": b} | _comparison(found, titles))
-    return held
+        compared.append({"a": a, "b": b} | _comparison(found, titles))
+    return compared
 
 
 def overall_difference(found: Comparison) -> Json:
-    """Group score where there are groups, else accuracy: the difference over everything."""
+    """The overall difference: of the group score if there is one, else of the accuracy."""
     grouped = found.group_score is not None
     overall = found.group_score or found.accuracy
     return _difference(overall, 100 if grouped else 1) | {
@@ -85,5 +82,5 @@ def _difference(paired: PairedDifference, scale: int) -> Json:
 
 
 def _within_one(bound: float | None, scale: int) -> float | None:
-    """A bound of an interval, cut where no difference of two shares can be."""
+    """A bound of an interval, limited to possible differences of two shares."""
     return None if bound is None else max(-1.0, min(1.0, round(bound / scale, 5)))

@@ -1,8 +1,8 @@
-"""The page as one HTML document: template, style, script and packed data put together.
+"""One HTML document from the template, the style, the script and the packed data.
 
-Takes the numbers and texts as plain JSON values (`page` gathers them) and knows nothing
-of stores, tables or scores. The document needs no network: its policy allows this one style
-and this one script by hash, pictures beside it, and nothing else.
+`page` collects the numbers and texts as JSON values; this module knows nothing of stores, tables
+or scores. The document needs no network: its Content-Security-Policy allows only its style and
+script, by hash, and images in its folder.
 """
 
 import gzip
@@ -19,10 +19,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 SIZE_LIMIT_BYTES = 2_500_000
-"""What one file may weigh: a mail attachment that opens at once."""
+"""Size limit of a page in one file: a mail attachment that opens quickly."""
 
 TEXT_LIMITS: tuple[int | None, ...] = (None, 16_000, 6_000, 2_500, 1_000, 400, 150)
-"""How many characters of one text are kept, tried in order until the file is small enough."""
+"""Characters kept of one text, tried in order until the file is small enough."""
 
 _SCRIPTS = (  # constants are defined before another script uses them
     "dom.js",
@@ -45,14 +45,14 @@ _MODULE_SYNTAX = re.compile(
     r"^import [^;]*;\n|^export (?=async |const |function |let )", re.MULTILINE
 )
 
-_PICTURES_BESIDE = "file: http: https:"
-_NO_PICTURES = "'none'"
+_LOCAL_IMAGES = "file: http: https:"
+_NO_IMAGES = "'none'"
 
 
-def render(summary: Mapping[str, Any], details: Mapping[str, Any], *, pictures: bool) -> str:
-    """The document that shows `summary` (numbers) and `details` (texts).
+def render(summary: Mapping[str, Any], details: Mapping[str, Any], *, images: bool) -> str:
+    """HTML document that shows `summary` (numbers) and `details` (texts).
 
-    `pictures` allows image files beside the document, as the folder form has them.
+    `images` allows image files in the folder of the document.
     """
     benchmarks = summary["benchmarks"]
     style, script = _style(), _script()
@@ -62,7 +62,7 @@ def render(summary: Mapping[str, Any], details: Mapping[str, Any], *, pictures: 
         summary=benchmarks[0]["summary"] if benchmarks else "No evaluation yet",
         share=summary["share"],
         benchmarks=benchmarks,
-        policy=content_policy(style, script, pictures=pictures),
+        policy=content_policy(style, script, images=images),
         style=Markup(style),
         script=Markup(script),
         summary_data=pack(summary),
@@ -72,24 +72,24 @@ def render(summary: Mapping[str, Any], details: Mapping[str, Any], *, pictures: 
 
 def render_within(
     limit_bytes: int,
-    make: Callable[[int | None], str],
+    render_at: Callable[[int | None], str],
     limits: tuple[int | None, ...] = TEXT_LIMITS,
 ) -> str:
-    """The fullest document of `make(characters per text)` that is not above `limit_bytes`.
+    """The document with the longest texts that is not larger than `limit_bytes`.
 
-    Where even the shortest texts are too much, the shortest document: nothing but texts is
-    ever left out.
+    `render_at` renders it with a limit of characters per text. If the document is too large even
+    with the shortest texts, return that one: only texts are shortened.
     """
     document = ""
     for limit in limits:
-        document = make(limit)
+        document = render_at(limit)
         if len(document.encode()) <= limit_bytes:
             break
     return document
 
 
 def pack(value: Mapping[str, Any]) -> str:
-    """`value` as gzip in base64, whose letters cannot end a script element; always the same."""
+    """`value` as gzip in base64, which cannot end a script element. Deterministic."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 
@@ -97,10 +97,10 @@ def pack(value: Mapping[str, Any]) -> str:
 def shorten(
     text: str, limit: int | None, span: tuple[int, int] | None = None
 ) -> str | dict[str, Any]:
-    """`text` whole, or its beginning, the part round `span` and its end with what is cut counted.
+    """`text`, or its beginning, the part around `span` and its end, with the lengths of the gaps.
 
-    A whole text stays a string; a cut one is `{"parts": [{"start", "text"} | {"cut"}]}`. Starts
-    and cuts are counted as the browser counts, in UTF-16 units.
+    A shortened text is `{"parts": [{"start", "text"} | {"cut"}]}`. Starts and cuts are in UTF-16
+    code units, as in the browser.
     """
     if limit is None or len(text) <= limit:
         return text
@@ -120,25 +120,26 @@ def shorten(
 
 
 def utf16_span(text: str, span: tuple[int, int]) -> list[int]:
-    """A span counted in characters as a browser counts it, in UTF-16 units."""
+    """`span` of characters as a span of UTF-16 code units, as in the browser."""
     return [utf16_length(text[: span[0]]), utf16_length(text[: span[1]])]
 
 
 def utf16_length(text: str) -> int:
+    """Length of `text` in UTF-16 code units."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 
-def content_policy(style: str, script: str, *, pictures: bool) -> str:
-    """A Content-Security-Policy under which only this style and this script run.
+def content_policy(style: str, script: str, *, images: bool) -> str:
+    """Content-Security-Policy that allows only this style and this script.
 
-    Files have no origin, so the folder form names the schemes its pictures may come from.
+    Files have no origin, so images are allowed by scheme.
     """
     return "; ".join(
         [
             "default-src 'none'",
             f"script-src '{_digest(script)}'",
             f"style-src '{_digest(style)}'",
-            f"img-src {_PICTURES_BESIDE if pictures else _NO_PICTURES}",
+            f"img-src {_LOCAL_IMAGES if images else _NO_IMAGES}",
             "base-uri 'none'",
             "form-action 'none'",
             "require-trusted-types-for 'script'",

@@ -1,7 +1,7 @@
-"""The same evaluation asked again, night by night: its scores, what was found, what changed.
+"""Nightly runs on the page: their scores, findings and changed answers.
 
-Scores of v1 come from the view `accuracy_by_night`. Whether a night is an alarm is decided in
-`scoring.nightly` and stored here; nothing is assessed a second time.
+Accuracies come from the view `accuracy_by_night`, and findings are stored by `scoring.nightly`;
+nothing is assessed here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,13 @@ def history(
     store: Store,
     benchmark: str,
     evaluations: Sequence[ScoredEvaluation],
-    by_night: Sequence[Mapping[str, Any]],
+    nightly_runs: Sequence[Mapping[str, Any]],
 ) -> list[Json]:
-    """One entry per evaluation and night, oldest first. `by_night`: rows of `accuracy_by_night`.
+    """One entry per nightly run from `nightly_runs` (rows of `accuracy_by_night`), oldest first.
 
-    `value` is the group score where there are groups, else the accuracy, as a fraction of all
-    that was asked, the `failed` among it: as everywhere else, so that a night on which the
-    endpoint was down is seen. `findings` are those that did not hold; None where the night was
-    never judged.
+    `value` is the group score if there is one, else the accuracy, with failed questions counted
+    as wrong as in every other score. `findings` are the failed checks, or None if the nightly run
+    was never assessed.
     """
     places = {evaluation.name: place for place, evaluation in enumerate(evaluations)}
     return [
@@ -49,12 +48,12 @@ def history(
         }
         | _group_score(store, benchmark, evaluations[places[row["evaluation"]]], row["observation"])
         | {"findings": _findings(store, benchmark, row["evaluation"], row["observation"])}
-        for row in by_night
+        for row in nightly_runs
     ]
 
 
-class LastNights:
-    """The last night of each evaluation beside the one before, or beside its ordinary scores."""
+class LastRuns:
+    """The last nightly run of each evaluation, compared with the run before or with its scores."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class LastNights:
         ]
 
     def numbers(self) -> list[Json]:
-        """Per evaluation: both dates, the paired difference, and what became of each question."""
+        """Dates, paired difference and outcomes of each question, by evaluation."""
         return [
             {
                 "evaluation": pair.evaluation,
@@ -85,13 +84,13 @@ class LastNights:
         ]
 
     def texts(self, limit: int | None) -> list[dict[str, list[Any]]]:
-        """In the same order: by question the two responses, where their fate is not the same."""
+        """In the same order: the two responses of each question whose outcome changed."""
         return [_changed_texts(pair, limit) for pair in self._pairs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pair:
-    """`before_date` is None for the ordinary scores."""
+    """Two sets of scores; `before_date` is None for the scores of the evaluation itself."""
 
     evaluation: int
     date: str
@@ -117,7 +116,7 @@ def _last_pair(
 
 
 def _difference(pair: _Pair) -> Json | None:
-    """Tonight minus before; None where no question was answered in both."""
+    """After minus before, or None if no question was answered by both."""
     try:
         return overall_difference(compare(pair.after, pair.before))
     except ScoringError:
@@ -129,22 +128,22 @@ def _changed_texts(pair: _Pair, limit: int | None) -> dict[str, list[Any]]:
     changed: dict[str, list[Any]] = {}
     for row in pair.after:
         old = before.get((row.question_id, row.sample))
-        if old is not None and _fate(old) != _fate(row):
-            changed.setdefault(row.question_id, [_said(old, limit), _said(row, limit)])
+        if old is not None and _result(old) != _result(row):
+            changed.setdefault(row.question_id, [_response(old, limit), _response(row, limit)])
     return changed
 
 
-def _fate(row: ScoredQuestion) -> tuple[str, str | None]:
+def _result(row: ScoredQuestion) -> tuple[str, str | None]:
     return row.outcome.value, row.extracted_answer
 
 
-def _said(row: ScoredQuestion, limit: int | None) -> Any:
+def _response(row: ScoredQuestion, limit: int | None) -> Any:
     text = row.error if row.raw_output is None else row.raw_output
     return None if text is None else shorten(text, limit)
 
 
 def _group_score(store: Store, benchmark: str, evaluation: ScoredEvaluation, date: str) -> Json:
-    """What replaces the accuracy of a night where questions belong to groups."""
+    """Values that replace the accuracy of a nightly run if the benchmark has groups."""
     if evaluation.rows[0].group_type is None:
         return {}
     path = store.observation(benchmark, evaluation.name, date)

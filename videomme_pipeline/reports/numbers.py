@@ -167,8 +167,8 @@ class Numbers:
             params=[self._benchmark, list(self._place)],
         ).to_arrow_table()
 
-    def nights(self) -> list[Json]:
-        """The view `accuracy_by_night`, night after night for each evaluation."""
+    def nightly_runs(self) -> list[Json]:
+        """Rows of the view `accuracy_by_night`, oldest first for each evaluation."""
         return self._view("accuracy_by_night")
 
     def _view(self, name: str) -> list[Json]:

@@ -1,7 +1,7 @@
-"""The results page: one HTML file that works offline, or a folder with frames and tables beside it.
+"""The results page: one HTML file that works offline, or a folder that also has frames and tables.
 
-Says which evaluations and benchmarks are shown and puts `numbers` and `texts` together; how the
-document is made is in `document`, what it looks like in `templates`.
+This module chooses benchmarks and evaluations and combines `numbers` and `texts`. `document`
+renders the HTML, and `templates` contains its look.
 """
 
 import io
@@ -20,7 +20,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
-from videomme_pipeline.reports.history import LastNights, history
+from videomme_pipeline.reports.history import LastRuns, history
 from videomme_pipeline.reports.numbers import (
     TITLES,
     Numbers,
@@ -40,8 +40,8 @@ from videomme_pipeline.reports.texts import Texts, Thumbnails, stored_frames
 from videomme_pipeline.store import Store, publish
 from videomme_pipeline.warehouse.database import connect
 
-PAGE_VERSION = 2
-"""Raised when the page shows the same data in another way."""
+PAGE_VERSION = 3
+"""Increase it when the page shows the same data in another way."""
 
 BENCHMARK_TITLES = {
     "videomme": "Video-MME",
@@ -61,26 +61,26 @@ def build_page(
     evaluations: Sequence[str] | None = None,
     share: bool = False,
 ) -> str:
-    """The page as one self-contained HTML document, below `SIZE_LIMIT_BYTES` where it can be.
+    """The page as one self-contained HTML document of at most `SIZE_LIMIT_BYTES`, if possible.
 
     Shows all scored evaluations of all benchmarks in `store`, or only those named. `share`
-    leaves out everything of the dataset that must not be passed on: question text, options,
-    prompts, responses, subtitles, frames. Where the texts are too much for one file, long ones
-    are cut in the middle and say so. The same data give the same document, byte by byte.
+    leaves out everything of the dataset that must not be published: question text, options,
+    prompts, responses, subtitles and frames. If the document would be too large, long texts are
+    shortened in the middle, with a note. The same data give the same document, byte by byte.
 
     Raises:
-        StorageError: when the DuckDB file has to be built and cannot be written.
+        StorageError: if the DuckDB file has to be built and cannot be written.
     """
     pages = _collect(store, benchmark, evaluations)
     if share:
-        return _document(pages, None, share=True, pictures=False)
+        return _document(pages, None, share=True, images=False)
     texts = [(page, page.texts(store, None)) for page in pages]
 
-    def make(limit: int | None) -> str:
-        details = {page.benchmark: page.details(held, limit) for page, held in texts}
-        return _document(pages, details, share=False, pictures=False)
+    def render_at(limit: int | None) -> str:
+        details = {page.benchmark: page.details(text, limit) for page, text in texts}
+        return _document(pages, details, share=False, images=False)
 
-    return render_within(SIZE_LIMIT_BYTES, make)
+    return render_within(SIZE_LIMIT_BYTES, render_at)
 
 
 def write_page(
@@ -91,10 +91,10 @@ def write_page(
     evaluations: Sequence[str] | None = None,
     share: bool = False,
 ) -> Path:
-    """`build_page` at `path`, whole or not at all.
+    """Write `build_page` to `path`, atomically.
 
     Raises:
-        StorageError: when it cannot be written.
+        StorageError: if the file cannot be written.
     """
     html = build_page(store, benchmark=benchmark, evaluations=evaluations, share=share)
     publish(UPath(path), html.encode())
@@ -108,13 +108,13 @@ def write_folder(
     benchmark: str | None = None,
     evaluations: Sequence[str] | None = None,
 ) -> Path:
-    """The page as `folder/index.html` with every text whole and small pictures of the frames.
+    """Write the page as `folder/index.html`, with all texts in full and thumbnails of the frames.
 
-    `folder/numbers` holds the numbers of each benchmark as Parquet tables. Pictures that
-    are already there stay as they are. For local use only: it holds frames.
+    `folder/numbers` contains the numbers of each benchmark as Parquet tables. Thumbnails that
+    exist are kept. For local use only, because the folder contains frames.
 
     Raises:
-        StorageError: when the folder cannot be written.
+        StorageError: if the folder cannot be written.
     """
     pages = _collect(store, benchmark, evaluations)
     details = {}
@@ -125,36 +125,36 @@ def write_folder(
             file = folder / "numbers" / f"{page.benchmark}-{name}.parquet"
             publish(UPath(file), _parquet(table))
     index = folder / "index.html"
-    publish(UPath(index), _document(pages, details, share=False, pictures=True).encode())
+    publish(UPath(index), _document(pages, details, share=False, images=True).encode())
     return index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BenchmarkPage:
-    """One benchmark on the page: its evaluations, the questions they were asked, the numbers."""
+    """One benchmark of the page: its evaluations, their questions and the numbers."""
 
     benchmark: str
     questions: Sequence[Question]
     evaluations: Sequence[ScoredEvaluation]
     summary: Mapping[str, Any]
     tables: Mapping[str, pa.Table]
-    last_nights: LastNights
+    last_runs: LastRuns
 
     def texts(self, store: Store, thumbnails: Thumbnails | None) -> Texts:
         return Texts(store, self.benchmark, self.questions, self.evaluations, thumbnails)
 
     def details(self, texts: Texts, limit: int | None) -> dict[str, Any]:
-        """Every text of the benchmark, none longer than about `limit` characters."""
-        return {"videos": texts.shortened(limit), "runs": self.last_nights.texts(limit)}
+        """All texts of the benchmark, none longer than about `limit` characters."""
+        return {"videos": texts.shortened(limit), "runs": self.last_runs.texts(limit)}
 
 
 def _collect(
     store: Store, benchmark: str | None, names: Sequence[str] | None
 ) -> list[_BenchmarkPage]:
-    """The benchmarks to show; those without any scored evaluation are left out."""
+    """The benchmarks to show, which are those with scored evaluations."""
     wanted = store.benchmarks() if benchmark is None else [benchmark]
-    held = [(name, evaluations_of(store, name, names)) for name in wanted]
-    scored = [(name, evaluations) for name, evaluations in held if evaluations]
+    found = [(name, evaluations_of(store, name, names)) for name in wanted]
+    scored = [(name, evaluations) for name, evaluations in found if evaluations]
     if not scored:
         return []
     with connect(store) as connection:
@@ -178,7 +178,7 @@ def _benchmark_page(
     entries = numbers.evaluations()
     breakdowns, crossed = numbers.breakdowns(), numbers.crossed()
     names = [evaluation.name for evaluation in evaluations]
-    last_nights = LastNights(store, benchmark, questions, evaluations)
+    last_runs = LastRuns(store, benchmark, questions, evaluations)
     tables = {
         "leaderboard": numbers.leaderboard(),
         "breakdowns": cells_table(benchmark, names, breakdowns, crossed),
@@ -196,8 +196,8 @@ def _benchmark_page(
         "crossed": crossed,
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), TITLES),
-        "history": history(store, benchmark, evaluations, numbers.nights()),
-        "last_runs": last_nights.numbers(),
+        "history": history(store, benchmark, evaluations, numbers.nightly_runs()),
+        "last_runs": last_runs.numbers(),
         "published": published_results(benchmark),
         "questions": question_columns(questions),
         "results": [answer_cells(questions, evaluation.rows) for evaluation in evaluations],
@@ -209,12 +209,12 @@ def _benchmark_page(
         evaluations=evaluations,
         summary=summary,
         tables=tables,
-        last_nights=last_nights,
+        last_runs=last_runs,
     )
 
 
 def _ranking(entries: Sequence[dict[str, Any]]) -> list[int]:
-    """The places of the evaluations, best first; baselines behind the others."""
+    """Indexes of the evaluations: best first, baselines last."""
 
     def rank(entry: dict[str, Any]) -> tuple[bool, float]:
         score = entry["group_score"]
@@ -235,7 +235,7 @@ def _sentence(
     times = [time for time in answered if time is not None]
     if times:
         last = max(times)
-        parts.append(f"last answer {last.day} {last:%B %Y}")
+        parts.append(f"last answer {last:%Y-%m-%d}")
     return " · ".join(parts)
 
 
@@ -248,10 +248,10 @@ def _document(
     details: dict[str, Any] | None,
     *,
     share: bool,
-    pictures: bool,
+    images: bool,
 ) -> str:
     summary = {"share": share, "benchmarks": [page.summary for page in pages]}
-    return render(summary, details or {}, pictures=pictures)
+    return render(summary, details or {}, images=images)
 
 
 def _parquet(table: pa.Table) -> bytes:
@@ -261,8 +261,8 @@ def _parquet(table: pa.Table) -> bytes:
 
 
 def _write_thumbnails(store: Store, folder: Path, page: _BenchmarkPage) -> Thumbnails:
-    """Small pictures of every frame that was sent, as files named by content and recipe."""
-    held: dict[tuple[str, str], list[str]] = {}
+    """Write thumbnails of every frame that was sent, named by video content and sampling."""
+    thumbnails: dict[tuple[str, str], list[str]] = {}
     by_sampling = {evaluation.rows[0].sampling: evaluation for evaluation in page.evaluations}
     videos = {question.video_id: question for question in page.questions}
     for question in videos.values():
@@ -277,8 +277,8 @@ def _write_thumbnails(store: Store, folder: Path, page: _BenchmarkPage) -> Thumb
                 if not (folder / name).exists():
                     publish(UPath(folder / name), _thumbnail(frame.picture))
                 names.append(name.as_posix())
-            held[question.video_id, sampling] = names
-    return held
+            thumbnails[question.video_id, sampling] = names
+    return thumbnails
 
 
 def _thumbnail(picture: bytes) -> bytes:

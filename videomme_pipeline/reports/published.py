@@ -1,7 +1,7 @@
-"""Published results of the benchmarks, shown beside our own and always marked as published.
+"""Published results of the benchmarks, which the page shows as reference rows.
 
-Facts with their source, in `published_results/*.json`; scores are in per cent as they were
-published. None of them was measured here, and none enters any computation.
+`published_results/*.json` has them with their sources; scores are percentages as published. They
+are used in no computation.
 """
 
 import json
@@ -12,20 +12,20 @@ from typing import Any
 
 @cache
 def published_results(benchmark: str) -> dict[str, Any] | None:
-    """The published leaderboard of `benchmark`, None where there is none (smoke benchmarks).
+    """The published leaderboard of `benchmark`, or None if there is none (smoke benchmarks).
 
-    `rows` hold, for each of `parts`, the scores without and with subtitles as fractions.
+    `rows` have, for each of `parts`, the scores without and with subtitles as fractions.
     """
     file = files("videomme_pipeline.reports").joinpath("published_results", f"{benchmark}.json")
     if not file.is_file():
         return None
-    held = json.loads(file.read_text(encoding="utf-8"))
-    parts = list(held["parts"].items())
+    leaderboard = json.loads(file.read_text(encoding="utf-8"))
+    parts = list(leaderboard["parts"].items())
     rows = [
         {**row, "published": True} | {part: _fractions(row[part]) for part, _ in parts}
-        for row in held["rows"]
+        for row in leaderboard["rows"]
     ]
-    return {**held, "parts": parts, "rows": rows}
+    return {**leaderboard, "parts": parts, "rows": rows}
 
 
 def _fractions(scores: dict[str, float | None]) -> dict[str, float | None]:

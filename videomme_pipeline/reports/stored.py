@@ -1,7 +1,4 @@
-"""What the store holds of a benchmark's evaluations, as the page needs it.
-
-Reads tables; counts nothing and draws nothing.
-"""
+"""Scored evaluations and questions, read from the store for the page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,10 +17,10 @@ _SAMPLING: TypeAdapter[Sampling] = TypeAdapter(Sampling)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredEvaluation:
-    """One evaluation with every scored question, in the order of the benchmark.
+    """One evaluation with all its scored questions, in the order of the benchmark.
 
-    `specification` is every named value that can change a score, by stage, as it was when the
-    scores were made.
+    `specification` has every setting that can change a score, by stage, as of the time the scores
+    were computed.
     """
 
     name: str
@@ -33,18 +30,19 @@ class ScoredEvaluation:
 
     @property
     def sampling(self) -> Sampling | None:
-        """None when no frames were sent, or when the scores do not say (imported results)."""
+        """The sampling, or None if no frames were sent or it is unknown (imported results)."""
         value = self.specification.get("sampling")
         return _SAMPLING.validate_python(value) if value else None
 
     @property
     def alignment(self) -> Alignment | None:
+        """The subtitle alignment, or None without subtitles."""
         value = self.specification.get("alignment")
         return Alignment.model_validate(value) if value else None
 
     @property
     def track_name(self) -> str | None:
-        """The folder of the aligned lines this evaluation was shown, None without any."""
+        """Name of the folder with the aligned subtitle lines, or None without subtitles."""
         alignment = self.alignment
         return None if alignment is None else f"{self.rows[0].sampling}.{alignment.name}"
 
@@ -54,23 +52,24 @@ class ScoredEvaluation:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether the answers come without a look at the video: a blind or a guessing model."""
+        """True if the model saw no frames: a blind model or a guess."""
         return self.rows[0].sampling == "none"
 
     @property
     def input_key(self) -> str:
-        """Evaluations with the same key were shown the same frames and subtitle lines."""
+        """Key that is equal for evaluations with the same frames and subtitle lines."""
         return f"{self.rows[0].sampling}/{self.track_name or 'none'}"
 
 
 def questions_of(store: Store, benchmark: str) -> list[Question]:
+    """All questions of `benchmark`, in its order."""
     return read_rows(store.questions(benchmark), Question)
 
 
 def evaluations_of(
     store: Store, benchmark: str, names: Sequence[str] | None = None
 ) -> list[ScoredEvaluation]:
-    """The evaluations of `benchmark` that have scores, by name; `names` keeps only those."""
+    """Scored evaluations of `benchmark`, sorted by name; only those in `names`, if given."""
     found = []
     for path in store.score_files(benchmark):
         if names is not None and path.stem not in names:

@@ -1,7 +1,7 @@
-"""The texts behind the numbers: what was asked, what a model saw, what it said.
+"""Texts of the page: questions, prompts, subtitle lines, frame times and responses.
 
-Everything here stays on the machine that holds the benchmark: a page to be shared has none of
-it. Texts are passed on as they are; the page shows them as text and never as markup.
+A shared page has none of them. Texts are not escaped here; the page shows them as text, never as
+markup.
 """
 
 from collections import defaultdict
@@ -22,12 +22,12 @@ from videomme_pipeline.subtitles.align import AlignedLine
 from videomme_pipeline.videos.probe import Video
 
 Thumbnails = Mapping[tuple[str, str], Sequence[str]]
-"""(video id, sampling name) to the picture files of its frames, in time order."""
+"""Thumbnail files of the frames, in time order, by (video id, sampling name)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Served:
-    """What of a response does not stand in the scores: columns of `Response`."""
+    """Columns of `Response` that the scores do not have."""
 
     question_id: str
     sample: int
@@ -36,7 +36,7 @@ class _Served:
 
 
 class Texts:
-    """All texts of some evaluations of one benchmark, read once and shortened as asked."""
+    """All texts of the evaluations of one benchmark, read once."""
 
     def __init__(
         self,
@@ -54,10 +54,10 @@ class Texts:
         self._inputs = _inputs(store, benchmark, questions, evaluations, thumbnails or {})
 
     def shortened(self, limit: int | None) -> dict[str, Any]:
-        """By video: what was seen, and by question what was asked and answered.
+        """Inputs of each video, and text and answers of each of its questions.
 
-        No text is longer than about `limit` characters. The texts of a video stand together,
-        since they repeat each other and so pack well.
+        No text is longer than about `limit` characters. The texts of a video are together because
+        they repeat each other and so compress well.
         """
         videos: dict[str, Any] = {}
         for question in self._questions:
@@ -138,10 +138,10 @@ def _responses(store: Store, benchmark: str, evaluation: str) -> dict[tuple[str,
 
 
 def _by_question(rows: Iterable[ScoredQuestion]) -> dict[str, list[ScoredQuestion]]:
-    held: dict[str, list[ScoredQuestion]] = defaultdict(list)
+    by_question: dict[str, list[ScoredQuestion]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.sample):
-        held[row.question_id].append(row)
-    return held
+        by_question[row.question_id].append(row)
+    return by_question
 
 
 def _inputs(
@@ -151,35 +151,35 @@ def _inputs(
     evaluations: Sequence[ScoredEvaluation],
     thumbnails: Thumbnails,
 ) -> dict[str, dict[str, Any]]:
-    """By video and input key: the frames' times (and pictures) and the subtitle lines."""
+    """Frame times, thumbnails and subtitle lines by video and input key."""
     distinct = {evaluation.input_key: evaluation for evaluation in evaluations}
-    held: dict[str, dict[str, Any]] = {}
+    inputs: dict[str, dict[str, Any]] = {}
     for video_id, question in {question.video_id: question for question in questions}.items():
-        held[video_id] = {
+        inputs[video_id] = {
             key: {
                 "frames": _frames(store, question, evaluation, thumbnails),
                 "lines": _lines(store, benchmark, video_id, evaluation),
             }
             for key, evaluation in distinct.items()
         }
-    return held
+    return inputs
 
 
 def _frames(
     store: Store, question: Question, evaluation: ScoredEvaluation, thumbnails: Thumbnails
 ) -> list[dict[str, Any]]:
-    pictures = thumbnails.get((question.video_id, evaluation.rows[0].sampling), ())
+    files = thumbnails.get((question.video_id, evaluation.rows[0].sampling), ())
     times = frame_times(store, question, evaluation)
-    if not pictures:
+    if not files:
         return [{"seconds": _milliseconds(seconds)} for seconds in times]
     return [
-        {"seconds": _milliseconds(seconds), "thumbnail": picture}
-        for seconds, picture in zip(times, pictures, strict=True)
+        {"seconds": _milliseconds(seconds), "thumbnail": file}
+        for seconds, file in zip(times, files, strict=True)
     ]
 
 
 def frame_times(store: Store, question: Question, evaluation: ScoredEvaluation) -> list[float]:
-    """When each frame that was sent is shown; empty where the frames are no longer stored."""
+    """Times in seconds of the frames that were sent, or [] if they are no longer stored."""
     found = stored_frames(store, question, evaluation)
     if found is None:
         return []
@@ -190,14 +190,14 @@ def frame_times(store: Store, question: Question, evaluation: ScoredEvaluation) 
 def stored_frames(
     store: Store, question: Question, evaluation: ScoredEvaluation
 ) -> tuple[str, str] | None:
-    """The video's content hash and the recipe under which its frames are stored."""
+    """Content hash of the video and settings fingerprint of its stored frames, or None."""
     sampling = evaluation.sampling
     path = store.video(question.benchmark, question.video_id)
     if sampling is None or not path.exists():
         return None
     video = read_rows(path, Video)[0]
-    recipe = frames_fingerprint(sampling, question.duration)
-    found = (video.content_hash, recipe)
+    settings = frames_fingerprint(sampling, question.duration)
+    found = (video.content_hash, settings)
     return found if store.frames(*found).exists() else None
 
 
@@ -223,7 +223,7 @@ def _lines(
 
 
 def _cut_lines(value: Mapping[str, Any], limit: int | None) -> dict[str, Any]:
-    """The first lines that together have `limit` characters, and how many more there are."""
+    """The first lines with `limit` characters in total, and the number of lines left out."""
     if limit is None:
         return dict(value)
     kept, characters = [], 0
