@@ -90,7 +90,7 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
         if stored is None:
             return Failed(partition=target.partition, reason=str(result.error))
         metadata = _metadata(stored, result)
-        if shows_sheet and stored.given and self.benchmark.snapshot.media.is_public:
+        if shows_sheet and stored.count and self.benchmark.snapshot.media.is_public:
             frames = read_frames(self.store, result.video_hash, stored.fingerprint)
             metadata["contact_sheet"] = contact_sheet(frames)
         return Built(target=target, metadata=metadata)
@@ -108,14 +108,14 @@ def contact_sheet(frames: FrameSet) -> dg.MarkdownMetadataValue:
 
 def _metadata(stored: StoredFrames, result: FrameResult) -> dict[str, object]:
     metadata: dict[str, object] = {
-        "frames": stored.given,
+        "frames": stored.count,
         "asked": stored.asked,
         "bytes": stored.bytes,
         "decoded_by": stored.decoded_by,
         "decode_cpu_seconds": round(result.cpu_seconds, 3),
     }
     if result.cpu_seconds > 0:
-        of_all_samplings = sum(frame_set.given for frame_set in result.frame_sets)
+        of_all_samplings = sum(frame_set.count for frame_set in result.frame_sets)
         metadata["frames_per_cpu_second"] = round(of_all_samplings / result.cpu_seconds, 1)
     if stored.limit:
         metadata["limit"] = stored.limit.value

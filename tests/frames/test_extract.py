@@ -60,7 +60,7 @@ def test_several_samplings_of_a_video_come_from_one_pass(tmp_path: Path, store: 
     wanted = job(write_video(tmp_path / "a.mp4"))
     result = run(store, wanted)["a"]
     assert result.error is None
-    assert [frame_set.given for frame_set in result.frame_sets] == [8, 5, 5]
+    assert [frame_set.count for frame_set in result.frame_sets] == [8, 5, 5]
     index = index_packets(wanted.path)
     for sampling in SAMPLINGS:
         frames = stored(store, wanted, sampling)
@@ -122,7 +122,7 @@ def test_the_frames_that_decode_can_be_used_and_the_missing_ones_are_recorded(
     assert "of 60 frames" in str(result.error)
     (frame_set,) = result.frame_sets
     assert 0 < frame_set.missing < 60
-    assert frame_set.given == 60 - frame_set.missing
+    assert frame_set.count == 60 - frame_set.missing
     frames = stored(store, wanted, lenient)
     assert len(frames.missing_seconds) == frame_set.missing
     assert frames.damage == frame_set.damage
@@ -168,10 +168,10 @@ def test_a_backend_that_would_be_wrong_is_replaced_and_the_reason_recorded(
 def test_budgets_and_limits_are_stored_with_the_frames(tmp_path: Path, store: Store) -> None:
     sampling = parse_sampling("uniform_n-16.budgets-4-_-_")
     wanted = job(write_video(tmp_path / "a.mp4"), sampling, duration=Duration.SHORT)
-    assert run(store, wanted)["a"].frame_sets[0].given == 4
+    assert run(store, wanted)["a"].frame_sets[0].count == 4
     short = job(write_video(tmp_path / "b.mp4", frames=3), sampling)
     frame_set = run(store, short)["b"].frame_sets[0]
-    assert (frame_set.asked, frame_set.given, frame_set.limit) == (16, 3, Limit.ALL_THERE_ARE)
+    assert (frame_set.asked, frame_set.count, frame_set.limit) == (16, 3, Limit.ALL_THERE_ARE)
 
 
 def test_a_time_limit_affects_only_the_slow_video(tmp_path: Path, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Sampling: placements equal the published evaluators, and every choice says what happened."""
+"""Sampling: placements equal those of the published evaluators, and choices record limits."""
 
 import json
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.frames.sampling import (
+    STRATEGIES,
     Backend,
     Budgets,
     Encoding,
@@ -68,7 +69,7 @@ def test_fps_based_takes_the_frames_of_the_official_v2_script(
 
 
 @given(st.integers(0, 5000), st.integers(1, 600), st.sampled_from(Placement))
-def test_a_placement_gives_distinct_frames_of_the_video(
+def test_a_placement_takes_distinct_frames_of_the_video(
     total: int, count: int, placement: Placement
 ) -> None:
     frames = place(total, count, placement)
@@ -77,32 +78,32 @@ def test_a_placement_gives_distinct_frames_of_the_video(
     assert len(frames) == 0 or (frames[0] >= 0 and frames[-1] < total)
 
 
-def test_a_short_video_gives_all_it_has_and_says_so() -> None:
+def test_all_frames_of_a_short_video_are_taken_and_the_limit_is_set() -> None:
     choice = UniformN(frames=16).choose(Clock.steady(5, 10))
     assert choice.frames == (0, 1, 2, 3, 4)
-    assert (choice.asked, choice.given, choice.limit) == (16, 5, Limit.ALL_THERE_ARE)
+    assert (choice.asked, choice.count, choice.limit) == (16, 5, Limit.ALL_THERE_ARE)
 
 
-def test_fps_based_says_when_it_hits_its_maximum() -> None:
+def test_fps_based_sets_the_limit_at_its_maximum() -> None:
     choice = FpsBased(fps=1, max_frames=512).choose(Clock.steady(18_000, 10))
-    assert (choice.asked, choice.given, choice.limit) == (1800, 512, Limit.MAXIMUM)
+    assert (choice.asked, choice.count, choice.limit) == (1800, 512, Limit.MAXIMUM)
     gaps = np.diff(choice.requested_seconds)
     np.testing.assert_allclose(gaps, 1800 / 512)
     assert choice.requested_seconds[0] == 0
 
 
-def test_fps_based_says_when_it_hits_its_minimum() -> None:
+def test_fps_based_sets_the_limit_at_its_minimum() -> None:
     choice = FpsBased(fps=1, min_frames=8).choose(Clock.steady(40, 10))
-    assert (choice.asked, choice.given, choice.limit) == (4, 8, Limit.MINIMUM)
+    assert (choice.asked, choice.count, choice.limit) == (4, 8, Limit.MINIMUM)
 
 
-def test_fps_based_beyond_the_rate_of_the_video_gives_each_frame_once() -> None:
+def test_fps_based_above_the_rate_of_the_video_takes_each_frame_once() -> None:
     choice = FpsBased(fps=30).choose(Clock.steady(20, 10))
     assert choice.frames == tuple(range(20))
     assert (choice.asked, choice.limit) == (60, Limit.ALL_THERE_ARE)
 
 
-def test_fps_based_takes_what_is_on_screen_when_the_rate_varies() -> None:
+def test_fps_based_takes_the_frame_on_screen_if_the_rate_varies() -> None:
     shown = np.array([0.0, 0.9, 1.0, 1.1, 3.5])
     assert on_screen(shown, np.array([0.0, 1.0, 2.0, 3.0, 4.0])).tolist() == [0, 2, 3, 3, 4]
     choice = FpsBased(fps=1).choose(Clock(shown, np.array([0]), 5.0))
@@ -118,12 +119,12 @@ def test_fps_based_takes_what_is_on_screen_when_the_rate_varies() -> None:
     st.integers(1, 20),
     st.integers(20, 64),
 )
-def test_fps_based_stays_within_its_limits_and_shows_no_future(
+def test_fps_based_respects_its_limits_and_takes_no_later_frame(
     frames: int, fps: float, rate: float, least: int, most: int
 ) -> None:
     clock = Clock.steady(frames, fps)
     choice = FpsBased(fps=rate, min_frames=least, max_frames=most).choose(clock)
-    assert 1 <= choice.given <= min(most, frames)
+    assert 1 <= choice.count <= min(most, frames)
     assert list(choice.frames) == sorted(set(choice.frames))
     assert np.all(clock.seconds[list(choice.frames)] <= np.array(choice.requested_seconds) + 1e-5)
 
@@ -132,13 +133,13 @@ def test_keyframe_takes_all_or_some_of_the_keyframes() -> None:
     clock = Clock.steady(300, 30, gop=30)
     assert Keyframe().choose(clock).frames == tuple(range(0, 300, 30))
     some = Keyframe(frames=3).choose(clock)
-    assert some.given == 3
+    assert some.count == 3
     assert set(some.frames) <= set(range(0, 300, 30))
     more = Keyframe(frames=32).choose(clock)
-    assert (more.asked, more.given, more.limit) == (32, 10, Limit.ALL_THERE_ARE)
+    assert (more.asked, more.count, more.limit) == (32, 10, Limit.ALL_THERE_ARE)
 
 
-def test_a_video_without_frames_gives_none() -> None:
+def test_a_video_without_frames_has_an_empty_choice() -> None:
     empty = Clock(np.empty(0), np.empty(0, np.int64), 0.0)
     for sampling in (UniformN(frames=4), FpsBased(fps=1), Keyframe()):
         assert sampling.choose(empty).frames == ()
@@ -147,8 +148,8 @@ def test_a_video_without_frames_gives_none() -> None:
 def test_budgets_replace_the_count_of_a_duration_class() -> None:
     sampling = UniformN(frames=32, budgets=Budgets(short=8, long=64))
     clock = Clock.steady(1000, 10)
-    given = {d: sampling.choose(clock, d).given for d in (*Duration, None)}
-    assert given == {Duration.SHORT: 8, Duration.MEDIUM: 32, Duration.LONG: 64, None: 32}
+    counts = {d: sampling.choose(clock, d).count for d in (*Duration, None)}
+    assert counts == {Duration.SHORT: 8, Duration.MEDIUM: 32, Duration.LONG: 64, None: 32}
     assert sampling.for_duration(Duration.SHORT) == UniformN(frames=8)
     least = FpsBased(fps=1, min_frames=16, budgets=Budgets(short=8)).for_duration(Duration.SHORT)
     assert (least.min_frames, least.max_frames) == (8, 8)
@@ -183,7 +184,7 @@ SAMPLINGS = (
 
 
 @given(SAMPLINGS)
-def test_a_name_says_all_and_is_a_partition_key(
+def test_a_name_determines_the_sampling_and_is_a_partition_key(
     sampling: UniformN | FpsBased | Keyframe,
 ) -> None:
     assert parse_sampling(sampling.name) == sampling
@@ -204,6 +205,16 @@ def test_names_in_use(name: str) -> None:
     assert parse_sampling(name).name == name
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_examples_of_a_registered_strategy_are_names_of_it(strategy: str) -> None:
+    examples = STRATEGIES[strategy].name_examples
+    assert examples
+    for example in examples:
+        sampling = parse_sampling(example)
+        assert (sampling.strategy, sampling.name) == (strategy, example)
+        assert parse_sampling(sampling.model_dump(mode="json")) == sampling
+
+
 @pytest.mark.parametrize(
     ("written", "hint"),
     [
@@ -216,7 +227,7 @@ def test_names_in_use(name: str) -> None:
         ("uniform_n-16.jpeg-95.png", "no meaning"),
     ],
 )
-def test_what_cannot_be_read_names_the_nearest_form(written: str, hint: str) -> None:
+def test_the_error_of_an_unknown_name_has_the_nearest_name(written: str, hint: str) -> None:
     with pytest.raises(ConfigurationError, match=hint):
         parse_sampling(written)
 
@@ -231,6 +242,6 @@ def test_what_cannot_be_read_names_the_nearest_form(written: str, hint: str) -> 
         (PictureSpec(resize=Resize.SHORT_SIDE, pixels=1080), (1280, 720)),
     ],
 )
-def test_a_picture_gets_smaller_never_larger(spec: PictureSpec, size: tuple[int, int]) -> None:
+def test_a_picture_is_only_made_smaller(spec: PictureSpec, size: tuple[int, int]) -> None:
     assert spec.size(1280, 720) == size
     assert spec.size(720, 1280) == size[::-1]

@@ -58,7 +58,7 @@ class StoredFrames:
     sampling: str
     fingerprint: str
     asked: int
-    given: int
+    count: int
     limit: Limit | None
     missing: int
     damage: str | None
@@ -301,7 +301,7 @@ def _publish(
                     sampling=selection.sampling.name,
                     fingerprint=selection.fingerprint,
                     asked=choice.asked,
-                    given=writer.frame_count,
+                    count=writer.frame_count,
                     limit=choice.limit,
                     missing=len(lost),
                     damage=damage,
@@ -330,7 +330,7 @@ def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str 
         before = [n for n in choice.frames if n < lost[0].number]
         last = f"; last good frame {index.seconds[before[-1]]:.1f} s" if before else ""
         found.append(
-            f"decoded {choice.given - len(lost)} of {choice.given} frames{last}; the first that "
+            f"decoded {choice.count - len(lost)} of {choice.count} frames{last}; the first that "
             f"fails is at {index.seconds[lost[0].number]:.1f} s ({lost[0].reason})"
         )
     return "; ".join(found) or None
@@ -493,7 +493,7 @@ def _cached(store: Store, video_hash: str, fingerprint: str) -> StoredFrames | N
         sampling=frames.sampling,
         fingerprint=fingerprint,
         asked=frames.asked,
-        given=len(frames.frames),
+        count=len(frames.frames),
         limit=frames.limit,
         missing=len(frames.missing_seconds),
         damage=frames.damage,

@@ -81,7 +81,7 @@ class Choice:
     limit: Limit | None
 
     @property
-    def given(self) -> int:
+    def count(self) -> int:
         """The number of chosen frames."""
         return len(self.frames)
 

@@ -197,7 +197,7 @@ def _expected_frames(benchmark: BenchmarkState, evaluation: Evaluation, video_id
     if video is None:
         return 1
     duration = benchmark.snapshot.questions[video_id][0].duration
-    return evaluation.sampling.choose(_EvenFrames(video), duration).given
+    return evaluation.sampling.choose(_EvenFrames(video), duration).count
 
 
 def _frame_size(
