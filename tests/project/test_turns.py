@@ -1,0 +1,105 @@
+"""Turns: as many runs use a resource as it has places, and a killed run holds nobody up."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+from videomme_pipeline.project.turns import Resource, Turns, endpoint, this_machine
+
+LATEST_SECONDS = 60.0
+
+TAKES_FOREVER = """
+import sys, time
+from pathlib import Path
+from videomme_pipeline.project.turns import Turns, this_machine
+with Turns(folder=Path(sys.argv[1]), run="run 3f2a").take(this_machine()):
+    print("working", flush=True)
+    time.sleep(3600)
+"""
+
+
+def eventually(happens: Callable[[], object]) -> None:
+    end = time.monotonic() + LATEST_SECONDS
+    while not happens():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_as_many_runs_use_a_resource_as_it_has_places(tmp_path: Path, places: int) -> None:
+    resource = Resource(title="an endpoint", file_stem="endpoint", places=places)
+    lock, working, most = threading.Lock(), 0, 0
+
+    def work(number: int) -> None:
+        nonlocal working, most
+        with Turns(folder=tmp_path, run=f"run {number}").take(resource):
+            with lock:
+                working += 1
+                most = max(most, working)
+            time.sleep(0.01)
+            with lock:
+                working -= 1
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(work, range(6)))
+    assert most == places
+    assert Turns(folder=tmp_path, run="later").holders(resource) == ()
+
+
+def test_waiting_names_the_run_that_uses_the_resource(tmp_path: Path) -> None:
+    messages: list[str] = []
+    first = Turns(folder=tmp_path, run="run 3f2a")
+    second = Turns(folder=tmp_path, run="run 77b1", on_wait=messages.append)
+    with ThreadPoolExecutor(1) as threads:
+        with first.take(this_machine()):
+            assert second.holders(this_machine()) == ("run 3f2a",)
+            waiting = threads.submit(lambda: second.take(this_machine()).__enter__())
+            eventually(lambda: messages)
+            assert messages == ["waiting for run 3f2a, which is using this machine"]
+            assert not waiting.done()
+        waiting.result(LATEST_SECONDS)
+    assert messages[1].startswith("using this machine after ")
+
+
+def test_a_killed_run_releases_its_turn(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", TAKES_FOREVER, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "working\n"
+    messages: list[str] = []
+
+    def wait() -> None:
+        with Turns(folder=tmp_path, run="run 77b1", on_wait=messages.append).take(this_machine()):
+            pass
+
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(wait)
+        eventually(lambda: messages)
+        assert "run 3f2a" in messages[0]
+        holder.kill()
+        holder.wait()
+        waiting.result(LATEST_SECONDS)
+
+
+def test_a_block_that_fails_releases_its_turn(tmp_path: Path) -> None:
+    turns = Turns(folder=tmp_path, run="run 3f2a")
+    with pytest.raises(RuntimeError, match="on purpose"), turns.take(this_machine()):
+        raise RuntimeError("on purpose")
+    assert turns.holders(this_machine()) == ()
+
+
+def test_endpoints_are_told_apart_by_host_port_and_path() -> None:
+    urls = ["http://localhost:8000/v1", "http://localhost:8001/v1", "http://localhost:8000/v2"]
+    assert len({endpoint(url).file_stem for url in urls}) == len(urls)
+    assert endpoint(urls[0]).title == urls[0]
