@@ -6,7 +6,6 @@ from typing import Any, cast
 import dagster as dg
 
 from assets.dagster_internals.events import output_without_event
-from assets.dagster_internals.slots import within_step
 from assets.planning.freshness import newest_event, recorded_versions
 from assets.stages.base import DATA_VERSION_TAG, AnyStage, BenchmarkStage, SharedStage, refresh
 from assets.stages.checks import completeness_check, is_complete, partition_checks
@@ -20,6 +19,7 @@ from assets.stages.scores import Scores
 from assets.stages.subtitles import Subtitles
 from assets.stages.videos import Videos
 from assets.stages.warehouse import Warehouse
+from assets.step import within_step
 from assets.triggers.automation import automation_sensor, when_inputs_changed
 from assets.triggers.jobs import refresh_job
 from assets.triggers.retention import retention_job

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from assets.dagster_internals.processes import end_dead_runs
 from assets.definitions import build_definitions, steps
 from assets.planning.freshness import Freshness, PartitionState, failed_attempts, plan
+from assets.processes import end_dead_runs
 from assets.stages.base import AnyStage
 from assets.stages.nightly import nightly_key, nightly_partitions
 from assets.triggers.jobs import REFRESH_JOB, run_config

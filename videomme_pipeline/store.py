@@ -104,6 +104,11 @@ class Store:
         return self.local("journal.sqlite")
 
     @property
+    def turns(self) -> Path:
+        """The folder of the lock files by which runs take turns."""
+        return self.local("turns")
+
+    @property
     def hashes(self) -> Path:
         """The cache of content hashes."""
         return self.local("hashes.sqlite")

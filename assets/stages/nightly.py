@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.dagster_internals.slots import within_step
+from assets.step import within_step
 from videomme_pipeline.alerts import Alert, alert_urls, nightly_alert, send
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint

@@ -12,10 +12,10 @@ import dagster as dg
 from pydantic import Field
 
 from assets.dagster_internals.events import EventBatch
-from assets.dagster_internals.slots import within_step
 from assets.planning.freshness import failed_attempts, newest_event, recorded_versions
 from assets.stages.base import AnyStage, refresh
 from assets.stages.checks import evaluation_of, is_complete, partition_checks
+from assets.step import within_step
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.project.project import Project
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from pydantic import Field
 
-from assets.dagster_internals.processes import note_process
+from assets.processes import note_process
 
 _AT_A_TIME = 200
 

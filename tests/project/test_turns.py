@@ -11,18 +11,25 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from videomme_pipeline.project.turns import Resource, Turns, endpoint, this_machine
+from videomme_pipeline.project.turns import LockFileTurns, Resource, endpoint, this_machine
 
 LATEST_SECONDS = 60.0
 
 TAKES_FOREVER = """
 import sys, time
 from pathlib import Path
-from videomme_pipeline.project.turns import Turns, this_machine
-with Turns(folder=Path(sys.argv[1]), run="run 3f2a").take(this_machine()):
+from videomme_pipeline.project.turns import LockFileTurns, this_machine
+turns = LockFileTurns(Path(sys.argv[1]), run="run 3f2a", on_wait=print)
+with turns.take(this_machine()):
     print("working", flush=True)
     time.sleep(3600)
 """
+
+
+def turns_of(
+    folder: Path, run: str, on_wait: Callable[[str], None] = lambda _: None
+) -> LockFileTurns:
+    return LockFileTurns(folder, run=run, on_wait=on_wait)
 
 
 def eventually(happens: Callable[[], object]) -> None:
@@ -39,7 +46,7 @@ def test_as_many_runs_use_a_resource_as_it_has_places(tmp_path: Path, places: in
 
     def work(number: int) -> None:
         nonlocal working, most
-        with Turns(folder=tmp_path, run=f"run {number}").take(resource):
+        with turns_of(tmp_path, f"run {number}").take(resource):
             with lock:
                 working += 1
                 most = max(most, working)
@@ -50,22 +57,22 @@ def test_as_many_runs_use_a_resource_as_it_has_places(tmp_path: Path, places: in
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(work, range(6)))
     assert most == places
-    assert Turns(folder=tmp_path, run="later").holders(resource) == ()
+    assert turns_of(tmp_path, "later").users(resource) == ()
 
 
 def test_waiting_names_the_run_that_uses_the_resource(tmp_path: Path) -> None:
     messages: list[str] = []
-    first = Turns(folder=tmp_path, run="run 3f2a")
-    second = Turns(folder=tmp_path, run="run 77b1", on_wait=messages.append)
+    first = turns_of(tmp_path, "run 3f2a")
+    second = turns_of(tmp_path, "run 77b1", messages.append)
     with ThreadPoolExecutor(1) as threads:
         with first.take(this_machine()):
-            assert second.holders(this_machine()) == ("run 3f2a",)
+            assert second.users(this_machine()) == ("run 3f2a",)
             waiting = threads.submit(lambda: second.take(this_machine()).__enter__())
             eventually(lambda: messages)
-            assert messages == ["waiting for run 3f2a, which is using this machine"]
+            assert messages == ["Waiting for run 3f2a, which is using this machine"]
             assert not waiting.done()
         waiting.result(LATEST_SECONDS)
-    assert messages[1].startswith("using this machine after ")
+    assert messages[1].startswith("Using this machine after ")
 
 
 def test_a_killed_run_releases_its_turn(tmp_path: Path) -> None:
@@ -80,7 +87,7 @@ def test_a_killed_run_releases_its_turn(tmp_path: Path) -> None:
     messages: list[str] = []
 
     def wait() -> None:
-        with Turns(folder=tmp_path, run="run 77b1", on_wait=messages.append).take(this_machine()):
+        with turns_of(tmp_path, "run 77b1", messages.append).take(this_machine()):
             pass
 
     with ThreadPoolExecutor(1) as threads:
@@ -93,10 +100,10 @@ def test_a_killed_run_releases_its_turn(tmp_path: Path) -> None:
 
 
 def test_a_block_that_fails_releases_its_turn(tmp_path: Path) -> None:
-    turns = Turns(folder=tmp_path, run="run 3f2a")
+    turns = turns_of(tmp_path, "run 3f2a")
     with pytest.raises(RuntimeError, match="on purpose"), turns.take(this_machine()):
         raise RuntimeError("on purpose")
-    assert turns.holders(this_machine()) == ()
+    assert turns.users(this_machine()) == ()
 
 
 def test_endpoints_are_told_apart_by_host_port_and_path() -> None:

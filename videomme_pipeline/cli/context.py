@@ -36,7 +36,7 @@ def open_project(on_progress: "Callable[[Progress], None] | None" = None) -> "Pr
     from videomme_pipeline.project.progress import no_progress
     from videomme_pipeline.project.project import open_project
 
-    project = open_project(on_progress=on_progress or no_progress)
+    project = open_project(on_progress=on_progress or no_progress, on_message=note)
     for problem in project.configuration.problems.values():
         err.print(f"[yellow]Skipped:[/] {escape(str(problem))}", highlight=False, soft_wrap=True)
     return project

@@ -57,8 +57,8 @@ def ui(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
     """Start the Dagster UI with its schedules and sensors. Ctrl-C stops everything."""
-    from assets.dagster_internals.processes import end_dead_runs
     from assets.instance import open_instance
+    from assets.processes import end_dead_runs
 
     with open_instance() as instance:
         end_dead_runs(instance)

@@ -34,6 +34,8 @@ class Limits(Spec):
     """Fixed number of requests in flight. None adapts it to what the endpoint accepts."""
     max_concurrency: int = Field(default=64, ge=1)
     """Upper bound of the adaptive mode."""
+    concurrent_runs: int = Field(default=1, ge=1)
+    """Runs of this project that may ask the endpoint at the same time; the others wait."""
     requests_per_minute: float | None = Field(default=None, gt=0)
     tokens_per_minute: float | None = Field(default=None, gt=0)
     deadline_seconds: float = Field(default=900.0, gt=0)

@@ -1,7 +1,7 @@
 """Asking the model of an evaluation: its requests, the journal, and the money of the run."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 
 from videomme_pipeline.errors import CostLimitError
@@ -13,6 +13,7 @@ from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.stored import load_frames, shown_frames, stored_prompts
+from videomme_pipeline.project.turns import endpoint
 from videomme_pipeline.responses.collect import AskingProgress, collect_now
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
@@ -81,7 +82,7 @@ def ask_model(
 ) -> Iterator[Response]:
     """Yield every response to `requests` as it arrives, within the money of the run.
 
-    Waits for a slot at the endpoint first.
+    Waits first while other runs use the endpoint.
 
     Raises:
         VideoMMEError: after the last response, if no further question can be answered or the
@@ -98,10 +99,16 @@ def ask_model(
         spending.spent_dollars = spent_before + progress.cost_dollars
 
     responses = collect_now(requests, build_model(spec), journal, plan, on_progress=count_spending)
-    with project.slots.endpoint(spec), closing(responses):
+    with _turn(project, spec), closing(responses):
         try:
             for done, response in enumerate(responses, start=1):
                 project.on_progress(Progress(what=what, done=done, total=total))
                 yield response
         except CostLimitError as error:
             raise spending.stop(plan.evaluation, error, spec.limits.max_cost_dollars) from error
+
+
+def _turn(project: Project, spec: ModelSpec) -> AbstractContextManager[None]:
+    if spec.endpoint is None:
+        return nullcontext()
+    return project.turns.take(endpoint(spec.endpoint, spec.limits.concurrent_runs))

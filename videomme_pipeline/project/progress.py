@@ -14,3 +14,7 @@ class Progress:
 
 def no_progress(progress: Progress) -> None:
     """Ignore the progress."""
+
+
+def no_message(message: str) -> None:
+    """Ignore the message."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation import Configuration, read_configuration
-from videomme_pipeline.project.progress import Progress, no_progress
-from videomme_pipeline.project.slots import NoSlots, Slots
+from videomme_pipeline.project.progress import Progress, no_message, no_progress
 from videomme_pipeline.project.spending import Spending
 from videomme_pipeline.project.state import BenchmarkState
+from videomme_pipeline.project.turns import LockFileTurns, Turns
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.probe import HashCache
 
@@ -24,14 +24,16 @@ DATA_VARIABLE = "VIDEOMME_DATA"
 class Project:
     """One configuration folder and one data folder.
 
-    `slots` limit how many runs ask an endpoint at once; a project on its own needs none.
+    `on_message` gets sentences for people. `turns` limit how many runs use the machine or an
+    endpoint at the same time.
     """
 
     configuration: Configuration
     store: Store
+    turns: Turns
     on_progress: Callable[[Progress], None] = no_progress
+    on_message: Callable[[str], None] = no_message
     spending: Spending = field(default_factory=Spending)
-    slots: Slots = field(default_factory=NoSlots)
 
     @cached_property
     def benchmarks(self) -> dict[str, BenchmarkState]:
@@ -47,13 +49,13 @@ class Project:
         return HashCache(self.store.hashes)
 
     @contextmanager
-    def using(self, slots: Slots) -> Iterator[None]:
-        """Wait for these slots before asking an endpoint, inside the block."""
-        before, self.slots = self.slots, slots
+    def taking(self, turns: Turns) -> Iterator[None]:
+        """Take these turns inside the block."""
+        before, self.turns = self.turns, turns
         try:
             yield
         finally:
-            self.slots = before
+            self.turns = before
 
 
 def configuration_folder() -> Path:
@@ -65,6 +67,7 @@ def open_project(
     configuration: Path | None = None,
     data: str | None = None,
     on_progress: Callable[[Progress], None] = no_progress,
+    on_message: Callable[[str], None] = no_message,
 ) -> Project:
     """The project of these folders.
 
@@ -81,6 +84,11 @@ def open_project(
             f"{folder / 'benchmarks.yaml'}: no such file; run this in the project's folder, or "
             f"set {CONFIGURATION_VARIABLE} to the folder that has it"
         )
+    store = Store.at(root)
     return Project(
-        configuration=read_configuration(folder), store=Store.at(root), on_progress=on_progress
+        configuration=read_configuration(folder),
+        store=store,
+        turns=LockFileTurns(store.turns, on_wait=on_message),
+        on_progress=on_progress,
+        on_message=on_message,
     )

@@ -1,17 +1,18 @@
 """Turns: runs that need the same machine or the same endpoint work there one after the other.
 
-A turn is a locked file in the data folder. The kernel releases the lock when its process ends,
-however it ends. Dagster's own `pool=` does not: after `kill -9` of the run that had the slot, the
-next run waits forever at full CPU, because only the daemon frees slots and the command line has
-no daemon.
+A turn is a locked file. The kernel releases the lock when its process ends, however it ends.
+Dagster's own `pool=` does not: after `kill -9` of the run that had the slot, the next run waits
+forever at full CPU, because only the daemon frees slots and the command line has no daemon.
 """
 
+import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from filelock import FileLock, Timeout
 
@@ -21,9 +22,9 @@ ANOTHER_RUN = "another run"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What runs take turns at: `places` of them may use it at the same time.
+    """What runs take turns at. `places` of them may use it at the same time.
 
-    `title` is how messages name it, as in "which is using <title>".
+    `title` is its name in messages; `file_stem` is the name of its lock files.
     """
 
     title: str
@@ -42,58 +43,69 @@ def endpoint(url: str, places: int = 1) -> Resource:
     return Resource(title=url, file_stem=f"endpoint_{_word(address)}", places=places)
 
 
-def ignore_wait(message: str) -> None:
-    """Wait without saying so."""
+class Turns(Protocol):
+    """How the runs of a project take turns."""
+
+    def take(self, resource: Resource) -> AbstractContextManager[None]:
+        """Return a block that uses `resource`. Entering it waits for a free place."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turns:
-    """The turns of one data folder.
+class LockFileTurns:
+    """Turns of all processes that use the same folder.
 
-    `folder` contains the lock files. `run` names the run to those that wait for it. `on_wait` is
-    called with one sentence when a wait starts and when it ends.
+    `run` is the name that other runs show while they wait. `on_wait` is called with one sentence
+    when a wait starts and when it ends.
     """
 
-    folder: Path
-    run: str
-    on_wait: Callable[[str], None] = ignore_wait
+    def __init__(
+        self, folder: Path, *, run: str = f"process {os.getpid()}", on_wait: Callable[[str], None]
+    ) -> None:
+        self._folder = folder
+        self._run = run
+        self._on_wait = on_wait
+        self._locks: list[FileLock] = []
 
     @contextmanager
     def take(self, resource: Resource) -> Iterator[None]:
-        """Use `resource` inside the block, after waiting for a free place."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lock = self._locked(resource) or self._wait(resource)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lock = self._lock_a_place(resource) or self._wait(resource)
+        self._locks.append(lock)
         try:
             yield
         finally:
             lock.release()
 
-    def holders(self, resource: Resource) -> tuple[str, ...]:
+    def release_all(self) -> None:
+        """Release what a block that was never left still uses, such as a suspended generator."""
+        for lock in self._locks:
+            lock.release()
+
+    def users(self, resource: Resource) -> tuple[str, ...]:
         """The names of the runs that use `resource` now."""
-        return tuple(_holder(place) for place in self._places(resource) if _is_locked(place))
+        return tuple(_user(place) for place in self._places(resource) if _is_locked(place))
 
     def _wait(self, resource: Resource) -> FileLock:
         began = time.monotonic()
-        holders = ", ".join(self.holders(resource)) or ANOTHER_RUN
-        self.on_wait(f"waiting for {holders}, which is using {resource.title}")
-        while not (lock := self._locked(resource)):
+        users = ", ".join(self.users(resource)) or ANOTHER_RUN
+        self._on_wait(f"Waiting for {users}, which is using {resource.title}")
+        while not (lock := self._lock_a_place(resource)):
             time.sleep(POLL_SECONDS)
-        self.on_wait(f"using {resource.title} after {time.monotonic() - began:.0f} s")
+        self._on_wait(f"Using {resource.title} after {time.monotonic() - began:.0f} s")
         return lock
 
-    def _locked(self, resource: Resource) -> FileLock | None:
-        """The lock of a free place; None if there is none."""
+    def _lock_a_place(self, resource: Resource) -> FileLock | None:
+        """Return the lock of a free place, or None if there is none."""
         for place in self._places(resource):
             lock = FileLock(place, blocking=False)
             with suppress(Timeout):
                 lock.acquire()
-                _holder_file(place).write_text(self.run, encoding="utf-8")
+                _user_file(place).write_text(self._run, encoding="utf-8")
                 return lock
         return None
 
     def _places(self, resource: Resource) -> list[Path]:
         names = (f"{resource.file_stem}.{place}.lock" for place in range(resource.places))
-        return [self.folder / name for name in names]
+        return [self._folder / name for name in names]
 
 
 def _is_locked(place: Path) -> bool:
@@ -106,15 +118,15 @@ def _is_locked(place: Path) -> bool:
         return True
 
 
-def _holder(place: Path) -> str:
-    """The run that wrote its name last; it may have been killed before it did."""
+def _user(place: Path) -> str:
+    """The run that uses a locked place. A run may be killed before it has written its name."""
     try:
-        return _holder_file(place).read_text(encoding="utf-8") or ANOTHER_RUN
+        return _user_file(place).read_text(encoding="utf-8") or ANOTHER_RUN
     except FileNotFoundError:
         return ANOTHER_RUN
 
 
-def _holder_file(place: Path) -> Path:
+def _user_file(place: Path) -> Path:
     return place.with_suffix(".run")
 
 

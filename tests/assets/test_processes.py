@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.dagster_internals.processes import PROCESS_TAG, RunProcess, end_dead_runs
 from assets.instance import open_instance
+from assets.processes import PROCESS_TAG, RunProcess, end_dead_runs
 from tests.support.paths import ROOT
 
 STARTED = dg.DagsterRunStatus.STARTED
@@ -25,7 +25,7 @@ import time
 
 import dagster as dg
 from assets.instance import open_instance
-from assets.dagster_internals.processes import note_process
+from assets.processes import note_process
 
 @dg.op
 def sleep(context):
@@ -114,11 +114,3 @@ def test_only_a_process_that_can_be_seen_from_here_is_called_dead(
     assert set(end_dead_runs(instance)) == {run.run_id for run in dead}
     left = instance.get_runs(dg.RunsFilter(statuses=[STARTED]))
     assert {run.run_id for run in left} == {run.run_id for run in alive}
-
-
-def test_a_dead_run_holds_no_slot(instance: dg.DagsterInstance) -> None:
-    storage, run = instance.event_log_storage, a_run(instance, pid=a_number_that_is_free())
-    storage.initialize_concurrency_limit_to_default("endpoint")
-    assert storage.claim_concurrency_slot("endpoint", run.run_id, "step").is_claimed
-    end_dead_runs(instance)
-    assert storage.get_concurrency_info("endpoint").claimed_slots == []
