@@ -1,4 +1,4 @@
-"""Whether and when a failed question is asked again."""
+"""Whether and when a failed question is retried."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def delay(
     st.floats(0, 1, exclude_max=True),
     st.none() | st.floats(0, 500),
 )
-def test_no_wait_is_shorter_than_asked_or_ends_after_the_deadline(
+def test_no_delay_is_shorter_than_requested_or_ends_after_the_deadline(
     kind: FailureKind, attempts: int, elapsed: float, chance: float, asked: float | None
 ) -> None:
     seconds = delay(kind, attempts, elapsed, chance, asked)
@@ -45,18 +45,18 @@ def test_no_wait_is_shorter_than_asked_or_ends_after_the_deadline(
         assert asked <= seconds <= asked + 0.25
 
 
-def test_the_wait_doubles() -> None:
-    waits = [delay(FailureKind.SERVER_ERROR, attempts) for attempts in (1, 2, 3, 4)]
-    assert waits == [0.25, 0.5, 1.0, 2.0]
+def test_the_delay_doubles() -> None:
+    delays = [delay(FailureKind.SERVER_ERROR, attempts) for attempts in (1, 2, 3, 4)]
+    assert delays == [0.25, 0.5, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FailureKind if not kind.may_pass])
-def test_what_cannot_pass_is_not_asked_again(kind: FailureKind) -> None:
+def test_a_lasting_failure_is_not_retried(kind: FailureKind) -> None:
     assert delay(kind) is None
 
 
 @pytest.mark.parametrize("kind", [FailureKind.EMPTY, FailureKind.TRUNCATED])
-def test_what_was_generated_and_paid_for_gets_few_attempts(kind: FailureKind) -> None:
+def test_a_failure_that_was_paid_for_gets_few_attempts(kind: FailureKind) -> None:
     assert delay(kind, attempts=2) is not None
     assert delay(kind, attempts=3) is None
 

@@ -1,6 +1,6 @@
-"""The protocol of a model that answers questions about videos, and what passes through it.
+"""The protocol of a model that answers questions about videos, with its requests and replies.
 
-How requests are scheduled, retried and journalled belongs to `responses`.
+How requests are scheduled, retried and recorded belongs to `responses`.
 """
 
 from collections.abc import Mapping
@@ -16,23 +16,23 @@ from videomme_pipeline.prompts.render import Prompt
 
 
 class Decoding(Spec):
-    """How the model is asked to generate. None leaves the endpoint's default."""
+    """How the model generates. None keeps the endpoint's default."""
 
     temperature: float | None = 0.0
     top_p: float | None = None
     max_tokens: int | None = 1024
     seed: int | None = None
-    """Repeats of a question use `seed`, `seed + 1`, … so that they can differ."""
+    """Repeats of a question use `seed`, `seed + 1`, and so on, so that they can differ."""
     reasoning_effort: str | None = None
     constrain_answer: bool = False
-    """Let the endpoint accept only the option letters, where its profile can."""
+    """Restrict the output to the option letters, if the endpoint's profile supports it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One question to one model, once. `sample` counts repeats of the same question from 0.
 
-    `fingerprint` is what the journal knows the request by ("" where there is no journal).
+    `fingerprint` identifies the request in the journal. It is "" if there is no journal.
     """
 
     question: Question
@@ -90,23 +90,23 @@ class Reply:
 
 
 class FailureKind(StrEnum):
-    """Why a request gave no answer."""
+    """Why a request was not answered."""
 
     RATE_LIMITED = "rate_limited"
     SERVER_ERROR = "server_error"
     CONNECTION = "connection"
     TIMEOUT = "timeout"
     MALFORMED = "malformed"
-    """Status 200 and no readable completion in the body."""
+    """Status 200 without a readable completion in the body."""
     EMPTY = "empty"
     TRUNCATED = "truncated"
     """The token limit was reached before any answer was written."""
     REFUSED = "refused"
     CONTENT_FILTER = "content_filter"
     TOO_LARGE = "too_large"
-    """More frames or bytes than the endpoint takes; never sent."""
+    """More frames or bytes than the endpoint accepts. Never sent."""
     REJECTED = "rejected"
-    """The endpoint calls the request invalid."""
+    """The endpoint reports the request as invalid."""
     DEADLINE = "deadline"
     FRAMES = "frames"
     """The frames of the video could not be read."""
@@ -115,17 +115,17 @@ class FailureKind(StrEnum):
 
     @property
     def may_pass(self) -> bool:
-        """Asking again within the same run can help."""
+        """True if a retry within the same run can help."""
         return self in _PASSING
 
     @property
     def is_final(self) -> bool:
-        """The model has decided: recorded, and not asked again on a later run either."""
+        """True if the model refused: recorded as settled, and never asked again."""
         return self in (FailureKind.REFUSED, FailureKind.CONTENT_FILTER)
 
     @property
     def was_generated(self) -> bool:
-        """Tokens were generated (and paid for), so asking again is worth few attempts only."""
+        """True if tokens were generated (and paid for), which allows only a few attempts."""
         return self in (FailureKind.EMPTY, FailureKind.TRUNCATED)
 
 
@@ -142,11 +142,11 @@ _PASSING = frozenset(
 )
 
 
-class ResponseFailure(VideoMMEError):  # noqa: N818 - it is an outcome of a request, told apart from errors of this project
-    """One request gave no answer. It never stops the others, and is never an answer.
+class ResponseFailure(VideoMMEError):  # noqa: N818 - a result of one request, not a fault of this program
+    """One request was not answered. The others continue.
 
-    `reply` holds what the endpoint sent and charged when it sent something (an empty or
-    truncated completion, a refusal). `retry_after_seconds` is what the endpoint asked for.
+    `reply` is what the endpoint sent and charged for, if anything: an empty or truncated
+    completion, or a refusal. `retry_after_seconds` is the value of its Retry-After header.
     """
 
     def __init__(
@@ -165,16 +165,12 @@ class ResponseFailure(VideoMMEError):  # noqa: N818 - it is an outcome of a requ
         super().__init__(f"{kind.value}: {message}")
 
 
-def _sum_known(one: int | None, other: int | None) -> int | None:
-    return (one or 0) + (other or 0) if one is not None or other is not None else None
-
-
 class VideoLLM(Protocol):
     """Anything that answers `Request`s.
 
-    `identity` holds every value of the model that can change an answer (name, weights, code
-    version); it is part of the fingerprint of its responses. `needs_frames` is False for
-    baselines that never look, so that no frame is read for them.
+    `identity` has every value of the model that can change an answer (name, weights, code
+    version). It is part of the fingerprint of its responses. `needs_frames` is False for
+    baselines that ignore the frames, so that no frame is read for them.
     """
 
     @property
@@ -187,15 +183,19 @@ class VideoLLM(Protocol):
     def needs_frames(self) -> bool: ...
 
     async def respond(self, request: Request) -> Reply:
-        """One answer.
+        """Return the answer to one request.
 
         Raises:
-            ResponseFailure: when there is none; its kind says whether asking again can help.
-            ModelError: when no question can be answered (wrong key, unknown model); this
-                stops the evaluation.
+            ResponseFailure: if there is no answer. Its kind says whether a retry can help.
+            ModelError: if no question can be answered (wrong key, unknown model). This stops
+                the evaluation.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections, processes and memory; a later `respond` opens them again."""
+        """Release connections, processes and memory. A later `respond` opens them again."""
         ...
+
+
+def _sum_known(one: int | None, other: int | None) -> int | None:
+    return (one or 0) + (other or 0) if one is not None or other is not None else None

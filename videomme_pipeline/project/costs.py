@@ -18,8 +18,8 @@ from videomme_pipeline.responses.estimate import (
     CHARACTERS_PER_TOKEN,
     LONGEST_ANSWER_TOKENS,
     CostEstimate,
-    OpenVideo,
-    between,
+    PendingVideo,
+    estimate_between,
     estimate_cost,
 )
 from videomme_pipeline.responses.journal import Journal
@@ -101,7 +101,7 @@ def _estimate(
 
 def _open_videos(
     benchmark: BenchmarkState, evaluation: Evaluation, video_ids: Sequence[str]
-) -> Iterator[OpenVideo]:
+) -> Iterator[PendingVideo]:
     plan = plan_of(evaluation)
     with _journal(benchmark) as journal:
         for video_id in video_ids:
@@ -119,7 +119,7 @@ def _open_videos(
                 if journal is not None:
                     wanted = planned_requests(video, evaluation.model.identity, plan)
                     requests -= len(journal.settled(item.fingerprint for item in wanted))
-            yield OpenVideo(
+            yield PendingVideo(
                 requests=requests,
                 text_characters=sum(map(len, texts)) // len(texts),
                 frames=frames,
@@ -161,7 +161,7 @@ def _estimate_judge(
         )
         for texts in (known, [*known, *possible])
     )
-    return between(least, most)
+    return estimate_between(least, most)
 
 
 def _text(request: VideoRequests) -> str:
@@ -169,9 +169,9 @@ def _text(request: VideoRequests) -> str:
     return prompt.text
 
 
-def _without_frames(texts: Sequence[str]) -> OpenVideo:
+def _without_frames(texts: Sequence[str]) -> PendingVideo:
     """One request per text, without frames."""
-    return OpenVideo(
+    return PendingVideo(
         requests=len(texts),
         text_characters=sum(map(len, texts)) // max(len(texts), 1),
         frames=0,

@@ -1,1 +1,1 @@
-"""Responses: every question of an evaluation asked once, kept the moment the answer arrives."""
+"""Responses: ask every question of an evaluation once, and store each answer at once."""

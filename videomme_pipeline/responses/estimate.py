@@ -1,9 +1,9 @@
-"""What asking will take before anything is asked: requests, tokens, US dollars.
+"""Requests, tokens and US dollars that an evaluation will take, before anything is asked.
 
-Nothing is sent and no frame is read. What a request took in the end stands in `summary`.
+Nothing is sent and no frame is read. What requests took in the end belongs to `summary`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from videomme_pipeline.models.pricing import VideoTokens
@@ -11,18 +11,18 @@ from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 
 CHARACTERS_PER_TOKEN = 4
-"""Of English text, as OpenAI says of its tokenizers."""
+"""Of English text, by OpenAI's rule of thumb for its tokenizers."""
 SHORTEST_ANSWER_TOKENS = 5
 LONGEST_ANSWER_TOKENS = 1024
-"""Where the evaluation sets no `max_tokens`."""
+"""For evaluations that set no `max_tokens`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenVideo:
-    """What is still to be asked about one video.
+class PendingVideo:
+    """The requests about one video that are still to be sent.
 
-    `text_characters` are those of one request. `frame_size` is (width, height); None where the
-    video is not there yet, so that nobody knows.
+    `text_characters` and `frames` are those of one request. `frame_size` is (width, height), or
+    None if the video is not available yet.
     """
 
     requests: int
@@ -35,12 +35,13 @@ class OpenVideo:
 class CostEstimate:
     """What an evaluation would take.
 
-    `requests` are left of `questions` (repeats counted) once the journal has answered what it
-    can; `requests_low` are fewer where it is not known yet how many there will be.
-    `prompt_tokens` is None where the frames or their price in tokens are not known.
-    `dollars_low` holds for the shortest answers and frames found in the endpoint's prefix cache
-    by every question but a video's first, `dollars_high` for answers of `max_tokens` and no
-    cache; both None where no price is known, or the endpoint does not cost money.
+    `requests` are those of `questions` (repeats included) that the journal cannot answer.
+    `requests_low` is lower if their number is not known yet. `prompt_tokens` is None if the
+    frames, or the tokens they take, are not known.
+
+    `dollars_low` assumes the shortest answers, and an endpoint whose prefix cache has the frames
+    for every question of a video but its first. `dollars_high` assumes answers of `max_tokens`
+    and no cache. Both are None if no price is known or the endpoint does not cost money.
     """
 
     evaluation: str
@@ -60,39 +61,32 @@ def estimate_cost(
     evaluation: str,
     model: ModelSpec,
     decoding: Decoding,
-    videos: Iterable[OpenVideo],
+    videos: Iterable[PendingVideo],
     *,
     questions: int,
 ) -> CostEstimate:
-    """What is left to ask of `questions`, in requests, tokens and money."""
-    held = [video for video in videos if video.requests]
-    requests = sum(video.requests for video in held)
-    low = requests * SHORTEST_ANSWER_TOKENS
-    high = requests * (decoding.max_tokens or LONGEST_ANSWER_TOKENS)
-    frames = [_frame_tokens(model, video) for video in held]
-    known = [tokens for tokens in frames if tokens is not None]
-    tokens: int | None = None
+    """Return what the requests about `videos` would take."""
+    pending = [video for video in videos if video.requests]
+    requests = sum(video.requests for video in pending)
+    completion_low = requests * SHORTEST_ANSWER_TOKENS
+    completion_high = requests * (decoding.max_tokens or LONGEST_ANSWER_TOKENS)
+    prompt_tokens: int | None = None
     dollars_low: float | None = None
     dollars_high: float | None = None
-    if len(known) == len(held):
-        sent = [
-            VideoTokens(questions=video.requests, frame_tokens=frame_tokens)
-            for video, frame_tokens in zip(held, known, strict=True)
-        ]
-        text = sum(video.requests * video.text_characters for video in held)
-        each = max(requests, 1)
-        text_tokens = round(text / each / CHARACTERS_PER_TOKEN)
-        cheap, dear = (
+    video_tokens = _video_tokens(model, pending)
+    if video_tokens is not None:
+        text = sum(video.requests * video.text_characters for video in pending)
+        low, high = (
             model.tariff.estimate(
-                sent,
-                text_tokens_per_question=text_tokens,
-                completion_tokens_per_question=completion // each,
+                video_tokens,
+                text_tokens_per_question=round(text / max(requests, 1) / CHARACTERS_PER_TOKEN),
+                completion_tokens_per_question=completion // max(requests, 1),
             )
-            for completion in (low, high)
+            for completion in (completion_low, completion_high)
         )
-        tokens = dear.prompt_tokens
+        prompt_tokens = high.prompt_tokens
         if model.costs_money:
-            dollars_low, dollars_high = cheap.dollars_if_cached, dear.dollars
+            dollars_low, dollars_high = low.dollars_if_cached, high.dollars
     return CostEstimate(
         evaluation=evaluation,
         model=model.name,
@@ -100,26 +94,37 @@ def estimate_cost(
         questions=questions,
         requests=requests,
         requests_low=requests,
-        prompt_tokens=tokens,
-        completion_tokens_low=low,
-        completion_tokens_high=high,
+        prompt_tokens=prompt_tokens,
+        completion_tokens_low=completion_low,
+        completion_tokens_high=completion_high,
         dollars_low=dollars_low,
         dollars_high=dollars_high,
     )
 
 
-def between(least: CostEstimate, most: CostEstimate) -> CostEstimate:
-    """What will be asked lies between two estimates."""
+def estimate_between(low: CostEstimate, high: CostEstimate) -> CostEstimate:
+    """Return the estimate whose lower bounds are those of `low`."""
     return replace(
-        most,
-        requests_low=least.requests,
-        completion_tokens_low=least.completion_tokens_low,
-        dollars_low=least.dollars_low,
+        high,
+        requests_low=low.requests,
+        completion_tokens_low=low.completion_tokens_low,
+        dollars_low=low.dollars_low,
     )
 
 
-def _frame_tokens(model: ModelSpec, video: OpenVideo) -> int | None:
-    """Tokens of all frames of a video."""
+def _video_tokens(model: ModelSpec, videos: Sequence[PendingVideo]) -> list[VideoTokens] | None:
+    """Tokens of the frames of each video; None if those of any video are not known."""
+    found = []
+    for video in videos:
+        tokens = _frame_tokens(model, video)
+        if tokens is None:
+            return None
+        found.append(VideoTokens(questions=video.requests, frame_tokens=tokens))
+    return found
+
+
+def _frame_tokens(model: ModelSpec, video: PendingVideo) -> int | None:
+    """Tokens of all frames of one request."""
     if video.frames == 0:
         return 0
     per_frame = None if video.frame_size is None else model.frame_tokens(video.frame_size)

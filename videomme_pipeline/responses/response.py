@@ -92,7 +92,7 @@ class Response:
         )
 
     def with_failure(self, failure: ResponseFailure, served: Served) -> "Response":
-        """This response, failed by `failure`, with what the endpoint sent nevertheless."""
+        """This response, failed by `failure`, with what the endpoint sent, if anything."""
         response = self.with_reply(failure.reply or Reply(text=""), served)
         return replace(response, raw_output=None, failure=failure.kind, error=str(failure))
 

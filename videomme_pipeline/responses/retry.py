@@ -1,4 +1,4 @@
-"""Whether and when a failed question is asked again. Pure: clocks and chance come in."""
+"""Whether and when to retry a failed question. Pure functions: time and chance are arguments."""
 
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import ResponseFailure
@@ -15,12 +15,12 @@ def retry_delay_seconds(
     limits: Limits,
     chance: float,
 ) -> float | None:
-    """Seconds to wait before the next attempt; None when there is to be none.
+    """Return the seconds to wait before the next attempt, or None to give up.
 
-    `attempts` have been made over `elapsed_seconds`; `chance` is in [0, 1). What the endpoint
-    asked for in Retry-After is waited for in full, however long, as long as the question's
-    deadline allows it. Otherwise the wait doubles from attempt to attempt and is drawn from
-    its upper half, so that questions that failed together do not come back together.
+    There have been `attempts` over `elapsed_seconds`; `chance` is in [0, 1). A Retry-After is
+    waited for in full, however long it is, if it ends within the question's deadline. Otherwise
+    the delay doubles with each attempt and is drawn from the upper half of that range, so that
+    questions that failed together are not retried together.
     """
     most = limits.max_attempts_generated if failure.kind.was_generated else limits.max_attempts
     if not failure.kind.may_pass or attempts >= most:
