@@ -29,7 +29,7 @@ from videomme_pipeline.project.partitions import (
     variant_in,
 )
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.versions import INCOMPLETE
+from videomme_pipeline.project.versions import INCOMPLETE, code_version
 from videomme_pipeline.store import Store, publish, stored_fingerprint
 
 DATA_VERSION_TAG = "dagster/data_version"
@@ -91,8 +91,6 @@ class Stage(ABC, Generic[P]):
 
     name: ClassVar[str]
     description: ClassVar[str]
-    code_version: ClassVar[str]
-    """The version constants of the library that its data versions contain, and nothing else."""
     upstream: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[frozenset[str]] = frozenset()
     row_class: ClassVar[type | None] = None
@@ -110,6 +108,11 @@ class Stage(ABC, Generic[P]):
     def dimensions(self) -> frozenset[Dimension]:
         """The dimensions of its partition keys."""
         return DIMENSIONS.get(self.name, frozenset())
+
+    @property
+    @abstractmethod
+    def code_version(self) -> str:
+        """The version of its code. Its fingerprints contain it."""
 
     @property
     @abstractmethod
@@ -218,6 +221,10 @@ class BenchmarkStage(Stage[P]):
         found = self.benchmark.evaluations[evaluation]
         specification = found.specification | {"model": dict(found.model.identity)}
         return {name: specification[name] for name in self.settings}
+
+    @property
+    def code_version(self) -> str:
+        return code_version(self.name)
 
     @property
     def group(self) -> str:

@@ -15,7 +15,6 @@ from videomme_pipeline.frames.extract import FrameJob, FrameResult, StoredFrames
 from videomme_pipeline.project.frame_budget import FrameBudget, read_storage
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.progress import Progress
-from videomme_pipeline.project.versions import CODE_VERSIONS
 
 SHEETS_PER_RUN = 50
 """Contact sheets are stored in Dagster's event log: a large run has those of its first videos."""
@@ -32,7 +31,6 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
     upstream = ("videos",)
     kinds = frozenset({"ffmpeg", "parquet"})
     row_class = Frame
-    code_version = CODE_VERSIONS["frames"]
 
     def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
         versions = self.benchmark.snapshot.versions

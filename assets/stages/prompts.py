@@ -7,7 +7,6 @@ from assets.stages.metadata import fenced
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.stored import load_frames, stored_lines
-from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.prompts.render import Prompt, render
 from videomme_pipeline.responses.estimate import CHARACTERS_PER_TOKEN
 from videomme_pipeline.store import write_rows
@@ -24,7 +23,6 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
     kinds = frozenset({"jinja", "parquet"})
     row_class = Prompt
     settings = ("sampling", "alignment", "template")
-    code_version = CODE_VERSIONS["prompts"]
 
     def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
         versions = self.benchmark.snapshot.versions

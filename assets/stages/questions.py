@@ -10,7 +10,6 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import Whole
-from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.store import write_rows
 
 PREVIEW_ROWS = 5
@@ -23,7 +22,6 @@ class Questions(BenchmarkStage[Whole]):
     description = "Every question of the benchmark with its options, answer and categories."
     kinds = frozenset({"huggingface", "parquet"})
     row_class = Question
-    code_version = CODE_VERSIONS["questions"]
 
     def target(self, partition: Whole) -> Target[Whole]:
         media = self.benchmark.snapshot.media

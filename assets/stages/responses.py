@@ -11,7 +11,7 @@ from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.project.asking import ask, open_journal, requests_of
 from videomme_pipeline.project.partitions import VideoVariantPartition
-from videomme_pipeline.project.versions import CODE_VERSIONS, INCOMPLETE
+from videomme_pipeline.project.versions import INCOMPLETE
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import AttemptRow, Response
@@ -30,7 +30,6 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
     row_class = Response
     settings = ("model", "decoding", "repeats")
     takes_machine = False
-    code_version = CODE_VERSIONS["responses"]
 
     def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
         versions = self.benchmark.snapshot.versions

@@ -12,7 +12,7 @@ from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.extras import is_installed
 from videomme_pipeline.project.partitions import VariantPartition
 from videomme_pipeline.project.scores import score_evaluation
-from videomme_pipeline.project.versions import CODE_VERSIONS, INCOMPLETE
+from videomme_pipeline.project.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import interval, percent
 from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -30,7 +30,6 @@ class Scores(BenchmarkStage[VariantPartition]):
     row_class = ScoredQuestion
     settings = ("reader", "judge")
     takes_machine = False
-    code_version = CODE_VERSIONS["scores"]
 
     def target(self, partition: VariantPartition) -> Target[VariantPartition]:
         evaluation = self.benchmark.evaluations[partition.variant]

@@ -12,7 +12,6 @@ from videomme_pipeline.errors import SubtitleError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.stored import sampled_frames
-from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.store import stored_footer, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, align
 from videomme_pipeline.subtitles.cues import CueFile, read_subtitles
@@ -26,7 +25,6 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
     upstream = ("videos", "frames")
     kinds = frozenset({"parquet"})
     row_class = AlignedLine
-    code_version = CODE_VERSIONS["subtitles"]
 
     def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
         versions, evaluation = self.benchmark.snapshot.versions, self._evaluation(partition.variant)

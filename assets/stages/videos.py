@@ -7,7 +7,6 @@ from videomme_pipeline.errors import NotReadyError, VideoMissingError, VideoMMEE
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import VideoPartition
 from videomme_pipeline.project.progress import Progress
-from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.store import write_rows
 from videomme_pipeline.videos.probe import Video, content_hash, probe_video
 
@@ -24,7 +23,6 @@ class Videos(BenchmarkStage[VideoPartition]):
     upstream = ("questions",)
     kinds = frozenset({"ffmpeg", "parquet"})
     row_class = Video
-    code_version = CODE_VERSIONS["videos"]
 
     def prepare(self, partitions: Sequence[VideoPartition]) -> Iterator[Failed[VideoPartition]]:
         ids = [partition.video for partition in partitions]

@@ -15,12 +15,12 @@ from assets.planning.freshness import Freshness, failed_attempts
 from assets.run import plan_project, refresh_project
 from assets.stages.base import Failed
 from assets.stages.prompts import Prompts
-from assets.stages.scores import Scores
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject, stage
 from videomme_pipeline.project.partitions import VideoVariantPartition, video_of
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine
@@ -317,8 +317,7 @@ def test_a_run_that_was_cut_off_leaves_nothing_shown_as_failed(
 def test_new_scoring_code_reads_the_same_answers_again(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videomme_pipeline.project.versions.SCORE_VERSION", 99)
-    monkeypatch.setattr(Scores, "code_version", "1.99")
+    monkeypatch.setitem(CODE_VERSIONS, "scores", (99,))
     assert made(project, instance) == RESULTS | {"videomme/scores": 4}
 
 

@@ -4,8 +4,8 @@ A version depends on the configuration, the code versions, the questions and the
 videos; nothing has to be built to know it. It contains the versions of its inputs, so a change
 reaches everything downstream and nothing else. Paths, timeouts and concurrency are in none.
 
-The rule for code versions: a stage's code version consists of the version constants below and of
-nothing else, and its versions contain all of them. Raising one makes its partitions stale.
+The answer of an embedded model depends on its weights and packages, which are part of the
+identity of the model and so of the version of its responses.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -28,18 +28,24 @@ from videomme_pipeline.subtitles.align import ALIGN_VERSION
 from videomme_pipeline.videos.packets import INDEX_VERSION
 from videomme_pipeline.videos.probe import Video
 
-CODE_VERSIONS: Mapping[str, str] = {
-    "questions": "1",
-    "videos": f"1.{INDEX_VERSION}",
-    "frames": f"{PLANNER_VERSION}.{PICTURE_VERSION}",
-    "subtitles": str(ALIGN_VERSION),
-    "prompts": str(RENDER_VERSION),
-    "responses": str(RESPONSE_VERSION),
-    "scores": str(SCORE_VERSION),
+CODE_VERSIONS: dict[str, tuple[int, ...]] = {
+    "questions": (1,),
+    "videos": (1, INDEX_VERSION),
+    "frames": (PLANNER_VERSION, PICTURE_VERSION),
+    "subtitles": (ALIGN_VERSION,),
+    "prompts": (RENDER_VERSION,),
+    "responses": (RESPONSE_VERSION,),
+    "scores": (SCORE_VERSION,),
 }
-"""The code version of each stage."""
+"""The code version of each stage. Raising any number makes the partitions of the stage stale,
+because the fingerprints of the stage contain all of them."""
 INCOMPLETE = "-incomplete"
 """Suffix of the fingerprint of a stored file in which some answers are missing."""
+
+
+def code_version(stage: str) -> str:
+    """The code version of a stage, such as "1.3"."""
+    return ".".join(map(str, CODE_VERSIONS[stage]))
 
 
 class Versions:
@@ -104,7 +110,7 @@ class Versions:
             ("subtitles", *self._inputs(video_id, evaluation)),
             lambda: fingerprint(
                 "subtitles",
-                ALIGN_VERSION,
+                *CODE_VERSIONS["subtitles"],
                 alignment.fingerprint,
                 self._subtitle_hash(video_id),
                 self.sent_frames(video_id, evaluation),
@@ -120,7 +126,7 @@ class Versions:
             ("prompts", *self._inputs(video_id, evaluation)),
             lambda: fingerprint(
                 "prompts",
-                RENDER_VERSION,
+                *CODE_VERSIONS["prompts"],
                 evaluation.template.fingerprint,
                 self._asked(video_id),
                 self.sent_frames(video_id, evaluation),
@@ -134,7 +140,7 @@ class Versions:
             ("responses", *self._inputs(video_id, evaluation)),
             lambda: fingerprint(
                 "responses",
-                RESPONSE_VERSION,
+                *CODE_VERSIONS["responses"],
                 evaluation.model.fingerprint,
                 evaluation.decoding.fingerprint,
                 evaluation.repeats,
@@ -150,7 +156,7 @@ class Versions:
         """
         return fingerprint(
             "scores",
-            SCORE_VERSION,
+            *CODE_VERSIONS["scores"],
             evaluation.reader,
             READER_VERSIONS[evaluation.reader],
             evaluation.judge and evaluation.judge.fingerprint,

@@ -9,11 +9,11 @@ from assets.definitions import build_definitions
 from assets.planning.estimate import RefreshEstimate, estimate
 from assets.planning.explain import Cause, Explanation, matching
 from assets.run import plan_project, refresh_project
-from assets.stages.prompts import Prompts
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.versions import CODE_VERSIONS, code_version
 
 Why = Callable[..., list[str]]
 
@@ -71,10 +71,9 @@ def test_a_changed_setting_is_said_with_what_it_was(
 
 
 def test_new_code_is_said_with_both_versions(why: Why, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videomme_pipeline.project.versions.RENDER_VERSION", 99)
-    before = Prompts.code_version
-    monkeypatch.setattr(Prompts, "code_version", "1.99")
-    assert why("videomme/prompts few|003") == [f"code version: {before} → 1.99"]
+    before = code_version("prompts")
+    monkeypatch.setitem(CODE_VERSIONS, "prompts", (99,))
+    assert why("videomme/prompts few|003") == [f"code version: {before} → 99"]
     assert why("videomme/responses few|003") == [
         "upstream: videomme/prompts few|003 (code version)"
     ]

@@ -1,0 +1,71 @@
+"""Commands that only read what is stored, or ask a judge, work without Dagster."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.model_server import ModelServer
+from tests.support.paths import GOLDEN
+from tests.support.scored_rows import questions_of, v1_evaluation
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.store import Store, write_rows
+
+RUN = """
+import sys
+sys.modules["dagster"] = None  # every import of it fails
+from videomme_pipeline.cli.app import main
+main()
+"""
+COMMANDS = (
+    ("cache", "ls"),
+    ("cache", "gc", "--dry-run"),
+    ("export", "one"),
+    ("compare", "one", "two"),
+    ("score", str(GOLDEN / "scores" / "v1_responses.json"), "--judge", "small"),
+)
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run a command on a data folder with the scores of two evaluations."""
+    store = Store.at(tmp_path / "data")
+    for seed, name in enumerate(("one", "two")):
+        rows = v1_evaluation(seed, evaluation=name)
+        write_rows(store.scores("videomme", name), rows, ScoredQuestion, fingerprint="f")
+    write_rows(store.questions("videomme"), questions_of(rows), Question, fingerprint="f")
+    folder = tmp_path / "configuration"
+    folder.mkdir()
+    (folder / "benchmarks.yaml").write_text("smoke:\n")
+
+    def run(*arguments: str, models: object = None) -> subprocess.CompletedProcess[str]:
+        (folder / "models.yaml").write_text(yaml.safe_dump(models or {}))
+        folders = {"VIDEOMME_CONFIGURATION": str(folder), "VIDEOMME_DATA": str(tmp_path / "data")}
+        return subprocess.run(
+            [sys.executable, "-c", RUN, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | folders,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_command_runs_without_dagster(run: Run, command: tuple[str, ...]) -> None:
+    with ModelServer(answer=lambda _: "A") as server:
+        ended = run(*command, models={"small": {"base_url": server.base_url}})
+        assert ("--judge" in command) == (server.request_count > 0)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_command_that_needs_dagster_fails_here(run: Run) -> None:
+    assert "dagster" in run("status").stderr

@@ -1,0 +1,71 @@
+"""Data versions: what they depend on, beside the code versions."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.made_up_requests import question
+from videomme_pipeline.evaluation import Evaluation, read_configuration
+from videomme_pipeline.models.embedded import spec
+from videomme_pipeline.project.versions import Versions
+
+Write = Callable[[str], Evaluation]
+
+
+@pytest.fixture
+def evaluation(tmp_path: Path) -> Write:
+    """Read a blind evaluation of a model, as a process that starts now would."""
+
+    def evaluation(model: str) -> Evaluation:
+        (tmp_path / "evaluations").mkdir(exist_ok=True)
+        (tmp_path / "benchmarks.yaml").write_text("smoke:\n")
+        entry = {"served": {"base_url": "http://127.0.0.1:8000/v1"}}
+        (tmp_path / "models.yaml").write_text(yaml.safe_dump(entry))
+        file = {"benchmark": "smoke", "model": model}
+        (tmp_path / "evaluations" / "mine.yaml").write_text(yaml.safe_dump(file))
+        return read_configuration(tmp_path).evaluation("mine")
+
+    return evaluation
+
+
+def versions(evaluation: Evaluation) -> tuple[str, str]:
+    """The versions of the prompts and of the responses of one video."""
+    found = Versions(
+        questions={"001": [question(1, 1)]},
+        videos={},
+        subtitle_hash=lambda _: None,
+        reasons={},
+        memo={},
+    )
+    return found.prompts("001", evaluation), found.responses("001", evaluation)
+
+
+@pytest.mark.parametrize("part", ["code", "weights", "rapidocr", "onnxruntime", "xllamacpp"])
+def test_another_embedded_model_makes_responses_stale_and_no_prompts(
+    evaluation: Write, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts, responses = versions(evaluation("embedded"))
+    if part == "code":
+        monkeypatch.setattr(spec, "EMBEDDED_VERSION", 99)
+    elif part == "weights":
+        identity = spec.embedded_identity("0" * 64)
+        monkeypatch.setattr(spec, "embedded_identity", lambda: identity)
+    else:
+        installed = spec.package_version
+        monkeypatch.setattr(
+            spec, "package_version", lambda name: "99.0" if name == part else installed(name)
+        )
+    changed = versions(evaluation("embedded"))
+    assert changed[0] == prompts
+    assert changed[1] != responses
+
+
+def test_nothing_that_is_installed_here_makes_the_responses_of_an_endpoint_stale(
+    evaluation: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = versions(evaluation("served"))
+    monkeypatch.setattr(spec, "EMBEDDED_VERSION", 99)
+    monkeypatch.setattr(spec, "package_version", lambda _: "99.0")
+    assert versions(evaluation("served")) == before
