@@ -1,8 +1,8 @@
-"""Things that tests are made of: small real videos drawn frame by frame.
+"""Small real videos, drawn frame by frame.
 
-Every frame carries its own number as a barcode, so that a wrong frame is seen without trusting
-any decoder. Files that are odd on purpose (rotation, edit lists, damage) are made by patching
-the bytes of good ones. What is asserted about them belongs in the tests.
+Every frame shows its own number as a barcode, so that tests notice a wrong frame without trusting
+any decoder. Files that are odd on purpose (rotation, edit lists, damage) are patched copies of good
+ones.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ BARCODE_ROWS = 16
 
 
 def draw_frame(number: int, width: int = 160, height: int = 120) -> Picture:
-    """An RGB picture (height, width, 3) that moves with `number` and carries it as a barcode.
+    """RGB picture (height, width, 3) that moves with `number` and shows it as a barcode.
 
     The barcode is one row of `BARCODE_BITS` black or white cells along the top, highest bit
     first.
@@ -39,7 +39,7 @@ def draw_frame(number: int, width: int = 160, height: int = 120) -> Picture:
 
 
 def read_barcode(picture: Picture) -> int:
-    """The number that `draw_frame` drew into an upright RGB or grey picture of any scale."""
+    """Number that `draw_frame` drew into an upright RGB or gray picture of any scale."""
     grey = picture.astype(np.float64)
     if grey.ndim == 3:
         grey = grey.mean(axis=2)
@@ -76,10 +76,10 @@ def write_video(
 ) -> Path:
     """Encode a video to `path` (the suffix names the container) and return `path`.
 
-    `pts` gives each frame's presentation time in `time_base` (default: 0, 1, 2 … in 1/fps);
-    `pictures` replaces the drawn frames; `audio` adds a quiet AAC track; `colorspace` and
+    `pts` contains the presentation time of each frame in `time_base` (default: 0, 1, 2 … in
+    1/fps). `pictures` replaces the drawn frames. `audio` adds a quiet AAC track. `colorspace` and
     `color_range` tag the stream with libav's numbers (1 is BT.709, 5 is BT.601 625; range 1 is
-    limited, 2 full).
+    limited, 2 is full).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     base = time_base or Fraction(1, 1) / Fraction(fps)
@@ -116,7 +116,7 @@ def write_video(
 
 
 def write_audio_only(path: Path, seconds: int = 2) -> Path:
-    """A file with a sound track and no picture."""
+    """Write a file that has a sound track and no picture."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as output:
         sound = _add_audio(output, seconds * 10, Fraction(10))
@@ -180,7 +180,7 @@ def damage(path: Path, at: float, length: int = 400, seed: int = 0) -> Path:
 
 
 def hole(path: Path, at: float, length: int = 2000) -> Path:
-    """Zero `length` bytes at the fraction `at` of a file, in place: what a lost block leaves."""
+    """Zero `length` bytes at the fraction `at` of a file, in place, as a lost disk block would."""
     data = bytearray(path.read_bytes())
     start = int(len(data) * at)
     data[start : start + length] = bytes(length)
@@ -249,4 +249,4 @@ ODD_VIDEOS: dict[str, Callable[[Path], Path]] = {
     ),
     "mpeg4.avi": lambda p: write_video(p, codec="mpeg4", options={"bf": "2"}),
 }
-"""Videos that trip readers up, by file name, each made at a path."""
+"""Builders of videos that are hard to decode, by file name."""

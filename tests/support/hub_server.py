@@ -1,9 +1,8 @@
-"""A Hugging Face Hub on the loopback: enough of its HTTP API for datasets, and its failures.
+"""A Hugging Face Hub on the loopback interface: the HTTP API for datasets, and its failures.
 
-It answers what `huggingface_hub` asks for a dataset at a commit: which files there are with
-their sha256 (`paths-info`), and their bytes (`resolve`, by way of a redirect to another host,
-as the real hub sends clients to its content network), whole or by range. Set `HF_ENDPOINT` to
-`url`. Faults are switched on by the tests that need them; what is served is up to them too.
+For a dataset at a commit it lists files with their SHA-256 (`paths-info`) and serves their bytes
+(`resolve`), whole or by range. As on the real hub, `resolve` redirects to another host. Set
+`HF_ENDPOINT` to `url`. Tests add the files and switch on the faults that they need.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request that came: what was asked for, which bytes, and with which credentials."""
+    """One received request: path, range and credentials."""
 
     method: str
     path: str
@@ -36,42 +35,42 @@ class Asked:
 
     @property
     def length(self) -> int:
-        """How many bytes a request for a range asked for."""
+        """Number of bytes in the requested range."""
         start, _, end = (self.range or "").removeprefix("bytes=").partition("-")
         return int(end) - int(start) + 1
 
 
 @dataclass
 class HubServer:
-    """What the hub holds, by (repository, revision) and path, and how it misbehaves."""
+    """The hub's files, by (repository, revision) and path, and its faults."""
 
     url: str = ""
     files: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
 
     token: str | None = None
-    """When set, requests without it are refused as for a private repository."""
+    """If set, requests without it are refused, as for a private repository."""
     gated: bool = False
     """Refuse the files (not their listing), as for a gated repository."""
     ignores_ranges: bool = False
     cut_after: dict[str, list[int]] = field(default_factory=dict)
-    """Path to how many body bytes to send before closing, one entry per request."""
+    """By path, the number of body bytes to send before closing, one entry per request."""
     resets: bool = False
-    """Whether a connection that is cut is reset rather than closed."""
+    """Reset connections that are cut, instead of closing them."""
     stall_after: dict[str, int] = field(default_factory=dict)
-    """Path to how many body bytes to send before waiting for `go_on`, once."""
+    """By path, the number of body bytes to send before waiting for `go_on`, once."""
     stalled: Event = field(default_factory=Event)
     go_on: Event = field(default_factory=Event)
     altered: dict[str, bytes] = field(default_factory=dict)
-    """Bytes served for a path in place of those whose sha256 is stated."""
+    """By path, bytes to serve instead of those whose SHA-256 is listed."""
     broken: dict[str, int] = field(default_factory=dict)
-    """Path to a status that is answered in place of the file."""
+    """By path, a status to answer with instead of the file."""
 
     def add(self, repository: str, revision: str, path: str, data: bytes) -> None:
         self.files.setdefault((repository, revision), {})[path] = data
 
     def content_requests(self, path: str) -> list[Asked]:
-        """The requests for the bytes of `path`, in order."""
+        """Requests for the bytes of `path`, in order."""
         return [
             asked
             for asked in self.asked
@@ -81,11 +80,11 @@ class HubServer:
 
 @contextmanager
 def running_hub() -> Iterator[HubServer]:
-    """A hub that serves until the block ends."""
+    """Run a hub until the block ends."""
     hub = HubServer()
 
     class Handler(_Handler):
-        held = hub
+        state = hub
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -99,7 +98,7 @@ def running_hub() -> Iterator[HubServer]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    held: HubServer
+    state: HubServer
     protocol_version = "HTTP/1.1"
 
     def do_HEAD(self) -> None:
@@ -112,17 +111,17 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing: the requests are kept in `asked`."""
+        """Print nothing: requests are stored in `asked`."""
 
     def _answer(self) -> None:
         path = unquote(urlsplit(self.path).path)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.held.asked.append(
+        self.state.asked.append(
             Asked(self.command, path, self.headers.get("Range"), self.headers.get("Authorization"))
         )
         if match := _CONTENT.fullmatch(path):
             self._send_content(*match.groups())
-        elif self.held.token and self.headers.get("Authorization") != f"Bearer {self.held.token}":
+        elif self.state.token and self.headers.get("Authorization") != f"Bearer {self.state.token}":
             self._refuse(401, "RepoNotFound", "Repository not found")
         elif match := _PATHS_INFO.fullmatch(path):
             self._send_paths_info(match[1], match[2], body)
@@ -132,13 +131,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404, "RepoNotFound", "Repository not found")
 
     def _files(self, repository: str, revision: str) -> dict[str, bytes] | None:
-        """The files of a revision; None once the request is refused."""
-        if not any(held == repository for held, _ in self.held.files):
+        """Files of a revision, or None after refusing the request."""
+        if not any(name == repository for name, _ in self.state.files):
             self._refuse(404, "RepoNotFound", "Repository not found")
-        elif (repository, revision) not in self.held.files:
+        elif (repository, revision) not in self.state.files:
             self._refuse(404, "RevisionNotFound", "Invalid rev id")
         else:
-            return self.held.files[repository, revision]
+            return self.state.files[repository, revision]
         return None
 
     def _send_paths_info(self, repository: str, revision: str, body: bytes) -> None:
@@ -166,15 +165,15 @@ class _Handler(BaseHTTPRequestHandler):
         files = self._files(repository, revision)
         if files is None:
             return
-        if self.held.gated:
+        if self.state.gated:
             self._refuse(403, "GatedRepo", "Access to this dataset is restricted")
-        elif path in self.held.broken:
-            self._refuse(self.held.broken[path], "", "The hub has a bad day")
+        elif path in self.state.broken:
+            self._refuse(self.state.broken[path], "", "The hub has a bad day")
         elif path not in files:
             self._refuse(404, "EntryNotFound", "Entry not found")
         else:
-            # Another host name, so that a client that sends its token on is found out.
-            host = f"http://localhost:{urlsplit(self.held.url).port}"
+            # Another host name, so that tests notice a client that forwards its token.
+            host = f"http://localhost:{urlsplit(self.state.url).port}"
             self._send(
                 302,
                 b"",
@@ -187,9 +186,9 @@ class _Handler(BaseHTTPRequestHandler):
             )
 
     def _send_content(self, repository: str, revision: str, path: str) -> None:
-        data = self.held.altered.get(path, self.held.files[repository, revision][path])
+        data = self.state.altered.get(path, self.state.files[repository, revision][path])
         match = _RANGE.fullmatch(self.headers.get("Range") or "")
-        if match is None or self.held.ignores_ranges:
+        if match is None or self.state.ignores_ranges:
             self._send(200, data, {}, path)
             return
         start = int(match.group(1))
@@ -210,20 +209,20 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        cuts = self.held.cut_after.get(path, [])
+        cuts = self.state.cut_after.get(path, [])
         if cuts:
             self.wfile.write(body[: cuts.pop(0)])
             self.close_connection = True
-            if self.held.resets:
-                time.sleep(0.2)  # what was sent arrives first, since a reset drops the rest
+            if self.state.resets:
+                time.sleep(0.2)  # a reset drops bytes that have not arrived yet
                 self.connection.setsockopt(
                     socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
                 )
                 self.connection.close()
-        elif path in self.held.stall_after:
-            self.wfile.write(body[: self.held.stall_after.pop(path)])
-            self.held.stalled.set()
-            self.held.go_on.wait(timeout=60)
+        elif path in self.state.stall_after:
+            self.wfile.write(body[: self.state.stall_after.pop(path)])
+            self.state.stalled.set()
+            self.state.go_on.wait(timeout=60)
             self.close_connection = True
         else:
             self.wfile.write(body)

@@ -1,4 +1,4 @@
-"""A process of its own that collects one evaluation, to be killed: URL, journal, videos."""
+"""Collect one evaluation in a process that tests kill. Arguments: URL, journal, videos."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ def main(base_url: str, journal_path: str, count: str) -> None:
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=8))
     with Journal(Path(journal_path)) as journal:
         for response in collect_now(videos(int(count)), model, journal, plan):
-            # Acknowledged: whoever reads this line may rely on it.
+            # This line acknowledges the response: it must survive a kill.
             sys.stdout.write(f"{response.question_id} {response.raw_output}\n")
             sys.stdout.flush()
 

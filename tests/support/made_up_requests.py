@@ -102,7 +102,7 @@ def videos(
 
 
 def letters(responses: Sequence[Response]) -> dict[tuple[str, int], str | None]:
-    """What was answered, by question and sample; each may stand once only."""
+    """Raw output by question and repeat. Each may occur only once."""
     found = {(item.question_id, item.sample): item.raw_output for item in responses}
     assert len(found) == len(responses)
     return found

@@ -1,7 +1,7 @@
 """Made-up benchmarks and evaluations, stored as the pipeline stores real ones.
 
-Nothing of Video-MME is in them: sizes, columns and category counts are those of the dataset,
-every text is made here. Answers go through the real prompt templates and the real scorer.
+They contain nothing of Video-MME. Sizes, columns and category counts are those of the dataset;
+every text is made up here. Answers pass through the real prompt templates and the real scorer.
 """
 
 import io
@@ -34,7 +34,7 @@ WORDS = [
     "red",
     "ball",
     "rolls",
-    "behind",
+    "beyond",
     "the",
     "tall",
     "blue",
@@ -75,10 +75,9 @@ SECOND_HEADS = tuple(f"Head {number}" for number in range(1, 11))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeUpEvaluation:
-    """An evaluation whose model is right with a chance of `skill` on each question.
+    """An evaluation whose model is right with probability `skill` on each question.
 
-    `said` replaces what the model says to some questions, by question id; None is a request
-    that failed.
+    `said` maps question ids to responses that replace the model's; None is a failed request.
     """
 
     name: str
@@ -94,7 +93,7 @@ class MadeUpEvaluation:
 
     @property
     def num_frames(self) -> int:
-        """What stands last in the name of a `uniform_n` sampling."""
+        """Number of frames in the name of a `uniform_n` sampling."""
         return 0 if self.sampling == "none" else int(self.sampling.split("-")[1])
 
     @property
@@ -175,7 +174,7 @@ def _v2_question(rng: random.Random, benchmark: str, group: int, place: int) -> 
 
 
 def store_questions(store: Store, questions: Sequence[Question]) -> None:
-    """The questions of one benchmark, with a subtitle line every four seconds of each video."""
+    """Store the questions of one benchmark."""
     benchmark = questions[0].benchmark
     write_rows(store.questions(benchmark), questions, Question, fingerprint="made-up")
 
@@ -188,9 +187,9 @@ def store_evaluation(
     texts: bool = True,
     line: str | None = None,
 ) -> None:
-    """Scores of `evaluation`, and with `texts` its prompts, responses and subtitle lines.
+    """Store the scores of `evaluation` and, with `texts`, its prompts, responses and subtitles.
 
-    `line` is what every subtitle line says; None: something made up.
+    `line` is the text of every subtitle line. None makes up a text for each.
     """
     rng = random.Random(evaluation.name)
     benchmark = questions[0].benchmark
@@ -236,7 +235,7 @@ def store_evaluation(
 def store_night(
     store: Store, questions: Sequence[Question], evaluation: MadeUpEvaluation, date: str
 ) -> None:
-    """`evaluation` asked again on the night of `date`."""
+    """Store the nightly run of `evaluation` on `date`."""
     rng = random.Random(f"{evaluation.name} {date}")
     scored = [
         score_question(
@@ -255,7 +254,7 @@ def store_night(
 
 
 def store_frames(store: Store, question: Question, sampling: str) -> None:
-    """The video of `question` with real pictures of one colour each under `sampling`."""
+    """Store the video of `question` and its frames under `sampling`, each of one color."""
     spec = parse_sampling(sampling).for_duration(question.duration)
     content_hash = f"{int(question.video_id):064x}"
     video = Video(
@@ -421,4 +420,4 @@ HOSTILE = (
 )
 
 HOSTILE_NAMES = ("<img src=x onerror=hacked=6>", "model-b \u202e\"'><script>window.hacked=7")
-"""Names of evaluations: what a file name may hold."""
+"""Names of evaluations with everything that a file name may contain."""

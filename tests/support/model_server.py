@@ -21,7 +21,7 @@ import orjson
 
 
 class Fault(StrEnum):
-    """What may go wrong with one request."""
+    """What can go wrong with one request."""
 
     RATE_LIMITED = "rate_limited"
     SERVER_ERROR = "server_error"
@@ -45,7 +45,7 @@ class Fault(StrEnum):
 
     @property
     def passes(self) -> bool:
-        """The question is answered when it is asked again."""
+        """True if asking again is answered."""
         return self in PASSING
 
 
@@ -62,10 +62,10 @@ PASSING = (
     Fault.CUT_BY_LENGTH,
 )
 ANSWERED = (Fault.SLOW, Fault.REASONING, Fault.NO_USAGE)
-"""Odd, but with an answer in it."""
+"""Replies that are odd but contain an answer."""
 
 FaultPlan = Callable[[str, int], Fault | None]
-"""From a question's text and the number of times it was asked before to what goes wrong."""
+"""Fault of a request, by the text of its question and the number of earlier requests for it."""
 
 
 def no_faults(question: str, asked_before: int) -> Fault | None:
@@ -77,12 +77,12 @@ def always(fault: Fault) -> FaultPlan:
 
 
 def first_time(fault: Fault, times: int = 1) -> FaultPlan:
-    """The fault for the first `times` requests of every question."""
+    """`fault` for the first `times` requests of every question."""
     return lambda _question, asked_before: fault if asked_before < times else None
 
 
 def sometimes(share: float, faults: Sequence[Fault], seed: int = 0) -> FaultPlan:
-    """One of `faults` in `share` of all requests; the same for the same seed."""
+    """One of `faults` in `share` of all requests. The same seed selects the same requests."""
 
     def plan(question: str, asked_before: int) -> Fault | None:
         digest = hashlib.sha256(f"{seed} {asked_before} {question}".encode()).digest()
@@ -93,13 +93,13 @@ def sometimes(share: float, faults: Sequence[Fault], seed: int = 0) -> FaultPlan
 
 
 def letter_of(question: str) -> str:
-    """A letter A–D that hangs on the question alone."""
+    """Letter A–D that depends only on the question."""
     return "ABCD"[hashlib.sha256(question.encode()).digest()[0] % 4]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """One request as it came: its JSON, the question's text in it, when, and what it was sent."""
+    """One received request: its JSON, the text of its question, its time and its fault."""
 
     at_seconds: float
     headers: dict[str, str]
@@ -124,13 +124,13 @@ class ModelServer:
     slow_seconds: float = 0.3
     retry_after_seconds: float = 1.0
     max_in_flight: int | None = None
-    """More requests at once than this get a 429 without Retry-After."""
+    """Requests in flight beyond this number get a 429 without Retry-After."""
     keeps_bodies: bool = True
     caches_prefixes: bool = False
-    """Report the frames of a video as cached tokens once it was answered."""
+    """Report the frames of a video as cached tokens after its first answer."""
     tokens_per_image: int = 85
     image_limit: int | None = None
-    """Images beyond this are dropped without a word, as some engines do."""
+    """Drop images beyond this number silently, as some engines do."""
     port: int = 0
     requests: list[Received] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
@@ -138,7 +138,7 @@ class ModelServer:
     most_in_flight: int = 0
     in_flight: int = 0
     connections: int = 0
-    """Those that are open: none is left a moment after the process that made them was killed."""
+    """Number of open connections. It drops to zero soon after the client process is killed."""
 
     def __enter__(self) -> Self:
         self._seen_prefixes: set[str] = set()
@@ -221,7 +221,7 @@ class ModelServer:
                 return
 
     async def _read(self, reader: asyncio.StreamReader, length: int) -> bytes:
-        """The body; all of it is read, but only its end is kept where bodies are not."""
+        """Read the body; return only its end if bodies are not stored."""
         if self.keeps_bodies:
             return await reader.readexactly(length)
         end = b""
@@ -236,7 +236,7 @@ class ModelServer:
     async def _reply(
         self, headers: dict[str, str], raw: bytes, length: int
     ) -> tuple[bytes, bool, str | None]:
-        """The bytes to send, whether to hang up then, and the question if they answer it."""
+        """Bytes to send, whether to close the connection then, and the answered question."""
         body = orjson.loads(raw) if self.keeps_bodies else {}
         question = _question_of(body) if self.keeps_bodies else _last_text(raw)
         fault = self.faults(question, self.asked[question])
@@ -365,7 +365,7 @@ def _headers(head: bytes) -> dict[str, str]:
 
 
 def _question_of(body: dict[str, Any]) -> str:
-    """The text after the frames."""
+    """Text after the frames."""
     content = body["messages"][-1]["content"]
     if isinstance(content, str):
         return content
@@ -373,14 +373,14 @@ def _question_of(body: dict[str, Any]) -> str:
 
 
 def _last_text(raw: bytes) -> str:
-    """The last text in a body of which only the end is known."""
+    """Last text in the end of a body."""
     text = raw.decode("utf-8", "replace")
     found = text.rfind('"text":"')
     return str(json.JSONDecoder().raw_decode(text, found + 7)[0]) if found >= 0 else ""
 
 
 def _images_of(body: dict[str, Any]) -> tuple[int, str]:
-    """How many pictures a body holds, and a digest of them."""
+    """Number of pictures in a body, and a digest of them."""
     digest = hashlib.sha256()
     images = 0
     for message in body.get("messages", []):

@@ -1,4 +1,4 @@
-"""A throw-away PostgreSQL server on the loopback, for tests and measurements."""
+"""A temporary PostgreSQL server on the loopback interface, for tests and measurements."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ USER = "postgres"
 
 
 def find_postgres() -> Path | None:
-    """The folder with `initdb` and `pg_ctl`; None where no server is installed."""
+    """Folder with `initdb` and `pg_ctl`, or None if no server is installed."""
     found = shutil.which("pg_ctl")
     if found:
         return Path(found).resolve().parent
@@ -23,7 +23,7 @@ def find_postgres() -> Path | None:
 
 @contextmanager
 def running_postgres() -> Iterator[str]:
-    """Start a server with an empty database, and give its URL for Dagster."""
+    """Start a server with an empty database and return its URL for Dagster."""
     binaries = find_postgres()
     assert binaries is not None, "no PostgreSQL server is installed"
     folder = Path(tempfile.mkdtemp(prefix="videomme-postgres-"))
@@ -51,6 +51,6 @@ def _run(command: Sequence[str | Path]) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

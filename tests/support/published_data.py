@@ -1,4 +1,4 @@
-"""Made-up benchmarks in the published file layouts, traps of the real ones included.
+"""Made-up benchmarks in the published file layouts, with the traps of the real ones.
 
 Nothing of Video-MME is in here: ids, questions and videos are invented. The counts are the real
 ones, since the readers check them.
@@ -20,13 +20,13 @@ from tests.support.hub_server import HubServer
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
-"""A commit that the release does not pin, so that its published checksums do not apply."""
+"""A commit that the release does not pin, so that the published checksums do not apply."""
 
 _YOUTUBE_ALPHABET = string.ascii_letters + string.digits + "-_"
 
 
 def youtube_ids(count: int, seed: int = 0) -> list[str]:
-    """Ids as in v1: eleven characters, every tenth starts with a hyphen, one has thirteen."""
+    """Ids as in v1: eleven characters. Every tenth starts with a hyphen, one has thirteen."""
     draw = random.Random(seed)
     ids = ["".join(draw.choices(_YOUTUBE_ALPHABET, k=11)) for _ in range(count)]
     ids[::10] = ["-" + name[1:] for name in ids[::10]]
@@ -35,7 +35,7 @@ def youtube_ids(count: int, seed: int = 0) -> list[str]:
 
 
 def v1_rows(videos: int = 900) -> list[dict[str, Any]]:
-    """Rows of the v1 table: three questions a video, newlines and duplicate options in some."""
+    """Rows of the v1 table: three questions per video, newlines and duplicate options in some."""
     rows = []
     for number, youtube_id in enumerate(youtube_ids(videos), start=1):
         for place in range(1, 4):
@@ -62,7 +62,7 @@ def v1_rows(videos: int = 900) -> list[dict[str, Any]]:
 
 
 def v2_rows(videos: int = 800) -> list[dict[str, Any]]:
-    """Rows of the v2 table: a group of four questions a video, both types, all structures."""
+    """Rows of the v2 table: one group of four questions per video, both types, all structures."""
     structures = ("4", "[1,2,3,4]", "4", "[1,[2,3],4]", "4", "[[1,2],3,4]")
     rows = []
     for number in range(1, videos + 1):
@@ -107,7 +107,7 @@ def zip_bytes(members: Mapping[str, bytes], compression: int = ZIP_STORED) -> by
 
 
 def small_videos(folder: Path, kinds: int = 3) -> list[bytes]:
-    """A few real mp4 files of different length and content."""
+    """Bytes of a few real mp4 files of different length and content."""
     return [
         write_video(folder / f"{kind}.mp4", frames=4 + kind, width=64, height=48).read_bytes()
         for kind in range(kinds)
@@ -115,7 +115,7 @@ def small_videos(folder: Path, kinds: int = 3) -> list[bytes]:
 
 
 def publish_v1(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[str, bytes]:
-    """Put v1 on the hub: 900 videos strewn over 20 archives, 744 with subtitles.
+    """Put v1 on the hub: 900 videos spread over 20 archives, 744 with subtitles.
 
     Returns the video files by YouTube id. One ends in `.MP4`, one in `.mkv`.
     """
@@ -125,12 +125,12 @@ def publish_v1(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[s
     ids = list(dict.fromkeys(row["videoID"] for row in rows))
     videos = {name: clips[place % len(clips)] for place, name in enumerate(ids)}
     suffixes = {ids[1]: ".MP4", ids[2]: ".mkv"}
-    strewn = ids.copy()
-    random.Random(1).shuffle(strewn)
+    shuffled = ids.copy()
+    random.Random(1).shuffle(shuffled)
     for place, archive in enumerate(release.archives):
         members = {
             f"data/{name}{suffixes.get(name, '.mp4')}": videos[name]
-            for name in strewn[place :: len(release.archives)]
+            for name in shuffled[place :: len(release.archives)]
         }
         hub.add(release.repository, revision, archive, zip_bytes(members))
     subtitles = {
@@ -142,7 +142,7 @@ def publish_v1(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[s
 
 
 def publish_v2(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[str, bytes]:
-    """Put v2 on the hub: 800 videos, twenty an archive by number. Returns them by video id."""
+    """Put v2 on the hub: 800 videos, twenty per archive by number. Returns them by video id."""
     release = videomme_v2.RELEASE
     clips = small_videos(folder)
     videos = {f"{number:03d}": clips[number % len(clips)] for number in range(1, 801)}

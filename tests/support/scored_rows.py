@@ -19,7 +19,7 @@ STRUCTURES = ("4", "[1,2,3,4]", "[1, [2, 3], 4]", "[[1,2],3,4]")
 def scored(
     question_id: str = "001-1", outcome: Outcome = Outcome.CORRECT, **facts: Any
 ) -> ScoredQuestion:
-    """One row whose right answer is A; `facts` replace its columns."""
+    """One row whose right answer is A. `facts` replace its columns."""
     failed = outcome is Outcome.FAILED
     row = ScoredQuestion(
         benchmark="videomme",
@@ -59,7 +59,7 @@ def scored(
 def v1_evaluation(
     seed: int, *, videos: int = 30, accuracy: float = 0.6, **facts: Any
 ) -> list[ScoredQuestion]:
-    """Three questions a video over all labels; 3 % unreadable, 2 % failed."""
+    """Three questions per video over all labels; 3% unreadable, 2% failed."""
     chance = random.Random(seed)
     weights = (accuracy, 0.95 - accuracy, 0.03, 0.02)
     return [
@@ -86,7 +86,7 @@ def v1_evaluation(
 
 
 def v2_evaluation(seed: int, *, groups: int = 20, **facts: Any) -> list[ScoredQuestion]:
-    """Groups of four over all structures; level and heads on the last question alone."""
+    """Groups of four over all structures. Only the last question has a level and heads."""
     chance = random.Random(seed)
     rows = []
     for group in range(groups):
@@ -160,7 +160,7 @@ def questions_of(rows: Iterable[ScoredQuestion]) -> list[Question]:
 
 
 def response_to(question: Question, raw_output: str | None, **facts: Any) -> Response:
-    """A response to `question`; None is a failed request."""
+    """Response to `question`. A `raw_output` of None is a failed request."""
     response = Response(
         benchmark=question.benchmark,
         evaluation="made-up",

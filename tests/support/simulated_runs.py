@@ -134,7 +134,7 @@ def simulate_alarms(
 class SimulatedChecks:
     """Alarms of all tests of the default policy while nothing changes.
 
-    `false_alarms` counts runs in which any test failed anew; `by_test` counts each test.
+    `false_alarms` counts runs in which any test raised a new alarm; `by_test` counts each test.
     """
 
     nights: int
@@ -189,7 +189,7 @@ def draw_runs(
 
 
 def new_alarms(runs: Sequence[Sequence[ScoredQuestion]], spec: AlarmSpec) -> dict[str, list[bool]]:
-    """For every test that shares the budget: True for the runs in which it fails anew."""
+    """For every test that shares the budget: True for the runs in which it raises a new alarm."""
     history = history_of(runs)
     budget = runs_per_false_alarm(spec, history)
     accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budget)

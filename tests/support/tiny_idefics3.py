@@ -1,7 +1,7 @@
-"""Make a tiny, random Idefics3 in a folder, for `transformers serve`: FOLDER.
+"""Write a tiny, random Idefics3 to a folder, for `transformers serve`. Argument: FOLDER.
 
-Run by the Python of an environment that holds torch and transformers, not by this project's.
-What it says means nothing; that pictures reach a real processor and model does.
+Runs in an environment that has torch and transformers, not in this project's. Its answers mean
+nothing; tests check that pictures reach a real processor and model.
 """
 
 import sys
