@@ -1,9 +1,9 @@
-"""Pictures of the report page for the docs, from a data folder.
+"""Screenshots of the results page for the docs.
 
     python -m docs.screenshots DATA [--folder docs/img]
 
-Draws the page of the smoke benchmark in `DATA` (its own content only: nothing of Video-MME may
-be shown) in Chromium and keeps one picture per view.
+Opens the page of a smoke benchmark in the data folder `DATA` in Chromium and saves one image per
+view. Content of Video-MME must not be published, so only the smoke benchmarks can be chosen.
 """
 
 import argparse
@@ -18,13 +18,13 @@ from playwright.sync_api import Browser, sync_playwright
 from videomme_pipeline.reports.page import write_folder
 from videomme_pipeline.store import Store
 
-SHOWABLE = ("smoke", "smoke_v2")
+PUBLIC_BENCHMARKS = ("smoke", "smoke_v2")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shot:
-    """One picture: its file name, what the address names, and the window."""
+    """One screenshot: its file name, the fragment of its URL, and the window."""
 
     name: str
     address: str
@@ -44,10 +44,11 @@ SHOTS = (
 
 
 def main() -> None:
+    """Take all screenshots."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="the data folder")
     parser.add_argument("--folder", type=Path, default=Path("docs/img"))
-    parser.add_argument("--benchmark", choices=SHOWABLE, default="smoke")
+    parser.add_argument("--benchmark", choices=PUBLIC_BENCHMARKS, default="smoke")
     parser.add_argument("--question", default="001-1", help="the question to open")
     arguments = parser.parse_args()
     path = shutil.which("chromium")
@@ -65,6 +66,7 @@ def main() -> None:
 
 
 def take(browser: Browser, url: str, shot: Shot, folder: Path) -> None:
+    """Save one screenshot in `folder`."""
     context = browser.new_context(
         viewport={"width": shot.width, "height": shot.height},
         color_scheme=shot.scheme,

@@ -1,12 +1,12 @@
-"""Pictures of the Dagster UI for the docs, from a real project that is really run.
+"""Screenshots of the Dagster UI for the docs, from a project that this script runs.
 
     python -m docs.screenshots_ui [--media DATA/smoke/media] [--folder docs/img]
 
-Makes a smoke project in a temporary folder (with the videos of `--media`, else it draws them), asks
-a model server on the loopback for a baseline and five quiet nights, breaks the model, starts
-`videomme ui` and clicks as a user would: the schedule asks the sixth night, which fails its
-check; a new sampling is written into samplings.yaml, reloaded and backfilled. Only the smoke
-benchmark is ever shown.
+Creates a smoke project in a temporary folder (with the videos of `--media`, or drawing them), runs
+a baseline and five nightly runs against a local model server, makes the model worse and starts
+`videomme ui`. The schedule then starts the sixth nightly run, whose check fails, and the script
+adds a sampling to samplings.yaml, reloads the definitions and backfills it. Only the smoke
+benchmark is shown.
 """
 
 import argparse
@@ -37,14 +37,14 @@ from videomme_pipeline.project.project import open_project
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 EVALUATION = "served-16"
-NIGHTS = 5
+NIGHTLY_RUNS = 5
 NEW_SAMPLING = "keyframe-8"
 STARTS_WITHIN_SECONDS = 300
 ENDS_WITHIN_SECONDS = 600
 
 
 class Model:
-    """Knows nearly every answer; `broken`, it knows a third of them."""
+    """Answers 97% of the questions correctly, or 30% when `broken`."""
 
     def __init__(self) -> None:
         self.questions: Sequence[Question] = ()
@@ -58,7 +58,7 @@ class Model:
 
 
 def write_project(folder: Path, url: str) -> None:
-    """The configuration: one evaluation of the served model, tracked every minute."""
+    """Write a configuration with one evaluation that is tracked every minute."""
     (folder / "evaluations").mkdir(parents=True)
     today = datetime.now(UTC).date()
     files = {
@@ -66,7 +66,7 @@ def write_project(folder: Path, url: str) -> None:
         "models.yaml": {"served": {"base_url": url, "profile": "generic"}},
         "samplings.yaml": {},
         "nightly.yaml": {
-            "since": (today - timedelta(days=NIGHTS)).isoformat(),
+            "since": (today - timedelta(days=NIGHTLY_RUNS)).isoformat(),
             "cron": "* * * * *",
             "evaluations": {EVALUATION: {}},
         },
@@ -86,24 +86,24 @@ def write_project(folder: Path, url: str) -> None:
         (folder / name).write_text(yaml.safe_dump(value))
 
 
-def make_history(model: Model, instance: dg.DagsterInstance) -> None:
-    """The baseline and some quiet nights before today."""
+def build_history(model: Model, instance: dg.DagsterInstance) -> None:
+    """Run the baseline and nightly runs of the days before today."""
     project = open_project()
     benchmark = project.benchmarks["smoke"]
     refresh_project(project, instance, ["longest"])
     model.questions = [q for questions in benchmark.snapshot.questions.values() for q in questions]
     assert refresh_project(project, instance, [EVALUATION]).not_fresh == []
     today = datetime.now(UTC).date()
-    for days in range(NIGHTS, 0, -1):
+    for days in range(NIGHTLY_RUNS, 0, -1):
         run_nightly(project, instance, [EVALUATION], (today - timedelta(days=days)).isoformat())
 
 
 @contextmanager
 def running_ui() -> Iterator[str]:
-    """`videomme ui`, daemon included; all of it has ended afterwards."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
+    """URL of a running `videomme ui`, which is stopped on exit."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     videomme = Path(sys.executable).with_name("videomme")
     process = subprocess.Popen([videomme, "ui", "--port", str(port)])
     try:
@@ -113,15 +113,15 @@ def running_ui() -> Iterator[str]:
         process.wait(timeout=60)
 
 
-def take_pictures(page: Page, url: str, root: Path, folder: Path) -> None:
-    """Click through the UI, one picture a view."""
+def take_screenshots(page: Page, url: str, root: Path, folder: Path) -> None:
+    """Click through the UI and save one image per view."""
 
     def shot(name: str) -> None:
         page.wait_for_timeout(1_500)
         page.screenshot(path=folder / f"{name}.png")
 
-    nights = f"{url}/assets/smoke/nights/{EVALUATION}"
-    wait_for(page, f"{nights}?view=checks&checkDetail=accuracy", "This is a real change")
+    nightly = f"{url}/assets/smoke/nights/{EVALUATION}"
+    wait_for(page, f"{nightly}?view=checks&checkDetail=accuracy", "This is a real change")
     shot("nightly-check")
     page.goto(f"{url}/locations/videomme/schedules/nightly")
     expect(page.get_by_text("1 run requested").first).to_be_visible(timeout=60_000)
@@ -153,7 +153,7 @@ def take_pictures(page: Page, url: str, root: Path, folder: Path) -> None:
 
 
 def wait_for(page: Page, address: str, text: str) -> None:
-    """Open `address` again and again until it shows `text`."""
+    """Reload `address` until it shows `text`."""
     ends = time.monotonic() + ENDS_WITHIN_SECONDS
     while True:
         page.goto(address)
@@ -167,7 +167,7 @@ def wait_for(page: Page, address: str, text: str) -> None:
 
 
 def change_a_video(root: Path) -> None:
-    """Give video 004 other bytes, and let its row be made again alone."""
+    """Change the bytes of video 004 and materialize only its row."""
     video = next((root / "data" / "smoke" / "media").glob("*-0004.mp4"))
     video.write_bytes(video.read_bytes() + (8).to_bytes(4) + b"free")
     with open_instance() as instance:
@@ -180,9 +180,9 @@ def change_a_video(root: Path) -> None:
 
 
 def main() -> None:
-    """Make the project, run it, and keep the pictures."""
+    """Create the project, run it and save the screenshots."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--media", type=Path, help="smoke videos that were drawn before")
+    parser.add_argument("--media", type=Path, help="folder with smoke videos, to save drawing them")
     parser.add_argument("--folder", type=Path, default=Path("docs/img"))
     arguments = parser.parse_args()
     chromium = shutil.which("chromium")
@@ -199,17 +199,18 @@ def main() -> None:
         if arguments.media:
             shutil.copytree(arguments.media, root / "data" / "smoke" / "media")
         with open_instance() as instance:
-            make_history(model, instance)
+            build_history(model, instance)
         model.broken = True
         with running_ui() as url, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
             page = browser.new_page(viewport={"width": 1280, "height": 800})
             wait_until_up(page, url)
-            take_pictures(page, url, root, arguments.folder)
+            take_screenshots(page, url, root, arguments.folder)
             browser.close()
 
 
 def wait_until_up(page: Page, url: str) -> None:
+    """Open `url` as soon as the server answers."""
     ends = time.monotonic() + STARTS_WITHIN_SECONDS
     while True:
         try:

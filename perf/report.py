@@ -1,11 +1,11 @@
-"""How big the report page is, how fast it is made, and how fast it opens in a real browser.
+"""Size of the results page, time to build it, and time to open it in Chromium.
 
     python -m perf.report [--quick] [--json]
 
-Made-up evaluations in the shape of Video-MME (900 videos, 2,700 questions, prompts, responses,
-subtitle lines), two and four of them. Times in the browser are medians of five visits in
-Chromium without a network. Beside it the same four breakdown charts as one page of Altair's own
-(Vega inlined), in the same run.
+The page shows two and four made-up evaluations of the size of Video-MME (900 videos, 2,700
+questions with prompts, responses and subtitle lines). Browser times are medians of five visits
+without a network. For comparison, the same four breakdown charts as an Altair page with Vega
+inlined.
 """
 
 import argparse
@@ -56,6 +56,7 @@ def main() -> None:
 
 
 def measure(videos: int) -> dict[str, Any]:
+    """All figures for a benchmark with this number of videos."""
     path = shutil.which("chromium")
     if path is None:
         raise SystemExit("Chromium is needed (`apt-get install chromium`)")
@@ -76,24 +77,24 @@ def measure(videos: int) -> dict[str, Any]:
 
 
 def page_figures(name: str, store: Store, path: Path, browser: Browser) -> dict[str, Any]:
-    """Size, time to make, time to open, and how long each view takes to draw."""
-    connect(store).close()  # building the DuckDB file is measured elsewhere
+    """Size, time to build, time to open, and time to draw each view."""
+    connect(store).close()  # do not measure building the DuckDB file
     wall, cpu = time.perf_counter(), time.process_time()
     write_page(store, path)
-    made = {
+    build = {
         f"{name}_megabytes": round(path.stat().st_size / 1e6, 2),
-        f"{name}_made_seconds": round(time.perf_counter() - wall, 1),
-        f"{name}_made_cpu_seconds": round(time.process_time() - cpu, 1),
+        f"{name}_build_seconds": round(time.perf_counter() - wall, 1),
+        f"{name}_build_cpu_seconds": round(time.process_time() - cpu, 1),
     }
     visits = [visit(browser, path) for _ in range(VISITS)]
-    return made | {
+    return build | {
         f"{name}_{key}_ms": round(statistics.median(one[key] for one in visits))
         for key in visits[0]
     }
 
 
 def visit(browser: Browser, path: Path) -> dict[str, float]:
-    """Milliseconds from the start of the navigation, and to draw views once open."""
+    """Milliseconds from the start of navigation to each stage, and to draw each view after that."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
     page = context.new_page()
     page.goto(path.as_uri())
@@ -133,7 +134,7 @@ def visit(browser: Browser, path: Path) -> dict[str, float]:
 
 
 def altair_figures(store: Store, path: Path, browser: Browser) -> dict[str, Any]:
-    """The same four charts by Vega, inlined as Altair does it."""
+    """Size and drawing time of the same four charts as a page of Altair with Vega inlined."""
     with connect(store) as connection:
         charts = [breakdown_chart(connection, "videomme", column) for column in CHARTS]
     altair.vconcat(*charts).save(path, inline=True)

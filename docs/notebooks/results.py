@@ -1,4 +1,4 @@
-"""Results of a data folder in a notebook: the DuckDB file asked directly.
+"""Results of a data folder in a notebook, from queries on its DuckDB file.
 
 marimo edit docs/notebooks/results.py -- --data data
 """
@@ -23,7 +23,7 @@ def _():
 def _(Store, connect, mo):
     folder = mo.cli_args().get("data") or "data"
     connection = connect(Store.at(folder))
-    mo.md(f"# Results in `{folder}`\n\nThe DuckDB file is rebuilt when a score has changed.")
+    mo.md(f"# Results in `{folder}`\n\nThe DuckDB file is rebuilt if scores have changed.")
     return (connection,)
 
 
@@ -36,7 +36,7 @@ def _(connection, mo):
         from leaderboard order by benchmark, accuracy desc
         """
     ).df()
-    mo.vstack([mo.md("## Every evaluation, with its 95 % interval"), mo.ui.table(leaderboard)])
+    mo.vstack([mo.md("## All evaluations, with 95% CIs"), mo.ui.table(leaderboard)])
     return (leaderboard,)
 
 
@@ -44,7 +44,7 @@ def _(connection, mo):
 def _(breakdown_chart, connection, leaderboard, mo):
     benchmark = leaderboard["benchmark"].iloc[0]
     chart = breakdown_chart(connection, benchmark, "task_type")
-    mo.vstack([mo.md(f"## Where {benchmark} is hard"), chart])
+    mo.vstack([mo.md(f"## {benchmark} by task type"), chart])
     return benchmark, chart
 
 
@@ -62,7 +62,9 @@ def _(benchmark, connection, mo):
         """,
         [benchmark],
     ).df()
-    mo.vstack([mo.md("## Questions that nobody who looked got right"), mo.ui.table(missed)])
+    mo.vstack(
+        [mo.md("## Questions that no model with frames answered correctly"), mo.ui.table(missed)]
+    )
     return (missed,)
 
 
@@ -75,7 +77,7 @@ def _(connection, mo):
         from track_against_track order by all
         """
     ).df()
-    mo.vstack([mo.md("## With subtitles minus without"), mo.ui.table(gain)])
+    mo.vstack([mo.md("## Effect of subtitles (with minus without)"), mo.ui.table(gain)])
     return (gain,)
 
 
