@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 from tests.support.hub_server import HubServer, running_hub
 from tests.support.published_data import REVISION, zip_bytes
-from videomme_pipeline.benchmarks.source import BenchmarkSpec
+from videomme_pipeline.benchmarks.spec import BenchmarkSpec
 from videomme_pipeline.benchmarks.videomme import RELEASE
 from videomme_pipeline.fetch import download
 from videomme_pipeline.fetch.release import VideoReference

@@ -23,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
-from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
+from videomme_pipeline.benchmarks.facets import Facets
+from videomme_pipeline.benchmarks.question import Duration, Letter, Question
+from videomme_pipeline.benchmarks.videomme import BENCHMARK, DOMAINS, SUB_CATEGORIES, TASK_TYPES
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.rows import to_table
@@ -90,9 +91,9 @@ def measure_scoring(runs: int) -> dict[str, float]:
         for reader in ReaderName
     }
     rows = score_all(questions, responses, ReaderName.STRICT)
-    found["all breakdowns with intervals"] = cpu_seconds(lambda: breakdowns(rows), runs)
+    found["all breakdowns with intervals"] = cpu_seconds(lambda: breakdowns(BENCHMARK, rows), runs)
     found["read, score, break down (strict)"] = cpu_seconds(
-        lambda: breakdowns(score_all(questions, responses, ReaderName.STRICT)), runs
+        lambda: breakdowns(BENCHMARK, score_all(questions, responses, ReaderName.STRICT)), runs
     )
     other = score_all(questions, responses, ReaderName.OFFICIAL_V1)
     found["compare two evaluations"] = cpu_seconds(lambda: compare(rows, other), runs)
@@ -174,10 +175,14 @@ def v1_questions() -> list[Question]:
             question="What is shown?",
             options=("A. Apples.", "B. Boats.", "C. Cars.", "D. Dogs."),
             answer=list(Letter)[(video + number) % 4],
-            duration=list(Duration)[video * 3 // VIDEOS],
-            domain=DOMAINS[video % len(DOMAINS)],
-            sub_category=SUB_CATEGORIES[video % len(SUB_CATEGORIES)],
-            task_type=TASK_TYPES[(3 * video + number) % len(TASK_TYPES)],
+            facets=Facets(
+                {
+                    "duration": list(Duration)[video * 3 // VIDEOS].value,
+                    "domain": DOMAINS[video % len(DOMAINS)],
+                    "sub_category": SUB_CATEGORIES[video % len(SUB_CATEGORIES)],
+                    "task_type": TASK_TYPES[(3 * video + number) % len(TASK_TYPES)],
+                }
+            ),
         )
         for video in range(VIDEOS)
         for number in range(3)
@@ -192,15 +197,15 @@ def v2_questions() -> list[Question]:
             benchmark="videomme_v2",
             question_id=f"{group + 1:03d}-{number + 1}",
             video_id=f"{group + 1:03d}",
-            duration=None,
-            domain=None,
-            sub_category=None,
-            task_type=None,
-            group_type=GroupType.RELEVANCE if structure == "4" else GroupType.LOGIC,
-            group_structure=structure,
-            level=group % 3 + 1,
-            second_head=f"second head {group % 10}",
-            third_head=f"third head {group % 33}",
+            facets=Facets(
+                {
+                    "level": group % 3 + 1,
+                    "second_head": f"second head {group % 10}",
+                    "third_head": f"third head {group % 33}",
+                    "group_type": "relevance" if structure == "4" else "logic",
+                    "group_structure": structure,
+                }
+            ),
         )
         for group in range(GROUPS)
         for structure in [structures[group % len(structures)]]

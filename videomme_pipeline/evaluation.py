@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 from pydantic import Field
 from upath import UPath
 
-from videomme_pipeline.benchmarks.media import BENCHMARKS
-from videomme_pipeline.benchmarks.source import BenchmarkSpec
+from videomme_pipeline.benchmarks.registry import benchmark_names, find_benchmark
+from videomme_pipeline.benchmarks.spec import BenchmarkSpec
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import Spec, fingerprint
@@ -250,9 +250,9 @@ def read_evaluation(
 def _read_benchmarks(path: Path) -> dict[str, BenchmarkSpec]:
     benchmarks = {}
     for name, value in read_yaml(path).items():
-        if name not in BENCHMARKS:
+        if name not in benchmark_names():
             raise ConfigurationError(
-                f"{path}: unknown benchmark `{name}`, {nearest(name, list(BENCHMARKS))}"
+                f"{path}: unknown benchmark `{name}`, {nearest(name, benchmark_names())}"
             )
         benchmarks[name] = parse_spec(value or {}, BenchmarkSpec, f"{path}, `{name}`")
     return benchmarks
@@ -293,7 +293,8 @@ def write_example(folder: Path, name: str, benchmark: str) -> Path:
     _check_name(name, path)
     if path.exists():
         raise ConfigurationError(f"{path}: an evaluation with this name exists; choose another")
-    publish(UPath(path), _EXAMPLE.format(benchmark=benchmark).encode())
+    prompt = find_benchmark(benchmark).prompt
+    publish(UPath(path), _EXAMPLE.format(benchmark=benchmark, prompt=prompt).encode())
     return path
 
 
@@ -311,7 +312,7 @@ sampling: uniform_n-16
 subtitles: none
 
 # contract_v1, official_v1, official_v2, lmms_eval, vlmevalkit, or the path of your own template.
-prompt: contract_v1
+prompt: {prompt}
 
 # How a letter is read from an answer: strict, official_v1, official_v2, lmms_eval, vlmevalkit.
 reader: strict

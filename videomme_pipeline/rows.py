@@ -3,17 +3,19 @@
 One row class is one table. Its Arrow schema derives from its annotations, so each column is
 declared once. Supported column types: str, int, float, bool, bytes, datetime, string enums,
 `X | None`, and `tuple[X, ...]` of these. A field whose type is itself a dataclass has one column
-per field of that dataclass, without a prefix. Where a table is stored belongs to `store`.
+per field of that dataclass, without a prefix. A field whose type is a `ColumnMapping` has one
+column per declared key. Where a table is stored belongs to `store`.
 """
 
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
@@ -30,6 +32,54 @@ _ARROW_TYPES: dict[type, pa.DataType] = {
     bytes: pa.binary(),
     datetime: pa.timestamp("us", tz="UTC"),
 }
+
+
+class ColumnMapping(Mapping[str, Any]):
+    """A mapping that is stored as one nullable column per declared key.
+
+    A subclass is an open set of columns. A key without a value is not in the mapping.
+    """
+
+    __slots__ = ("_values",)
+
+    declared: ClassVar[dict[str, type]]
+    """Type of each column by name. Each subclass has its own."""
+
+    def __init_subclass__(cls) -> None:
+        cls.declared = {}
+
+    def __init__(self, values: Mapping[str, Any] = types.MappingProxyType({})) -> None:
+        self._values = {key: value for key, value in values.items() if value is not None}
+
+    @classmethod
+    def declare(cls, column: str, kind: type) -> None:
+        """Add a column.
+
+        Raises:
+            TypeError: if the column exists with another type.
+        """
+        if cls.declared.setdefault(column, kind) is not kind:
+            raise TypeError(
+                f"column {column} is declared as {kind.__name__} and as "
+                f"{cls.declared[column].__name__}; rename one of them"
+            )
+        _columns.cache_clear()
+        arrow_schema.cache_clear()
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._values!r})"
 
 
 @cache
@@ -101,20 +151,42 @@ class _Column:
 
 @cache
 def _columns(row_class: type) -> tuple[_Column, ...]:
-    return tuple(
-        _Column(path[-1], hint, attrgetter(".".join(path))) for path, hint in _paths(row_class)
+    columns = tuple(
+        _Column(path[-1], hint, _getter(path, is_key)) for path, hint, is_key in _paths(row_class)
     )
+    repeated = [name for name, count in Counter(c.name for c in columns).items() if count > 1]
+    if repeated:
+        raise TypeError(f"{row_class.__name__} has two columns called {repeated[0]}; rename one")
+    return columns
 
 
-def _paths(row_class: type) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The attribute path and the type of each column; the last name is that of the column."""
+def _getter(path: tuple[str, ...], is_key: bool) -> Callable[[Any], Any]:
+    """A function that returns the value at `path`. With `is_key`, the last name is a key."""
+    if not is_key:
+        return attrgetter(".".join(path))
+    mapping_of, key = attrgetter(".".join(path[:-1])), path[-1]
+    return lambda row: mapping_of(row).get(key)
+
+
+def _paths(row_class: type) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
+    """Path and type of each column, and whether its last name is a key of a `ColumnMapping`.
+
+    The last name of the path is the name of the column.
+    """
     for field, hint in _typed_fields(row_class):
-        if not is_dataclass(hint):
-            yield (field.name,), hint
-            continue
-        for path, inner in _paths(hint):  # type: ignore[arg-type]
-            if path[-1] not in field.metadata.get(NOT_STORED, ()):
-                yield (field.name, *path), inner
+        if _is_mapping(hint):
+            for column, kind in hint.declared.items():
+                yield (field.name, column), kind | None, True
+        elif is_dataclass(hint):
+            for path, inner, is_key in _paths(hint):  # type: ignore[arg-type]
+                if path[-1] not in field.metadata.get(NOT_STORED, ()):
+                    yield (field.name, *path), inner, is_key
+        else:
+            yield (field.name,), hint, False
+
+
+def _is_mapping(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, ColumnMapping)
 
 
 @cache
@@ -132,7 +204,9 @@ def _built(
     """Rows of `row_class` from columns: `names` exist, and `read` returns one by name and type."""
     values: dict[str, Iterable[Any]] = {}
     for field, hint in _typed_fields(row_class):  # type: ignore[arg-type]
-        if is_dataclass(hint):
+        if _is_mapping(hint):
+            values[field.name] = _mappings(hint, names, read, count)
+        elif is_dataclass(hint):
             values[field.name] = _built(hint, names, read, count)  # type: ignore[arg-type]
         elif field.default is MISSING or field.name in names:
             values[field.name] = read(field.name, hint)
@@ -141,6 +215,22 @@ def _built(
     return (
         row_class(**dict(zip(values, row, strict=True)))
         for row in zip(*values.values(), strict=True)
+    )
+
+
+def _mappings(
+    kind: type[ColumnMapping],
+    names: Iterable[str],
+    read: Callable[[str, Any], list[Any]],
+    count: int,
+) -> Iterator[ColumnMapping]:
+    """Mappings of type `kind`. A declared column that the table does not have is left out."""
+    columns = {name: read(name, hint) for name, hint in kind.declared.items() if name in names}
+    if not columns:
+        return iter([kind()] * count)
+    return (
+        kind(dict(zip(columns, values, strict=True)))
+        for values in zip(*columns.values(), strict=True)
     )
 
 

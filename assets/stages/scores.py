@@ -8,6 +8,8 @@ import dagster as dg
 
 from assets.stages.base import BenchmarkStage, Built, Failed, Target
 from assets.stages.metadata import NO_CHARTS, picture
+from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.extras import is_installed
 from videomme_pipeline.project.partitions import VariantPartition
@@ -16,7 +18,7 @@ from videomme_pipeline.project.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import interval, percent
 from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.breakdowns import BREAKDOWNS, breakdown, group_breakdowns
+from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.store import write_rows
 
 
@@ -102,39 +104,40 @@ class _Part:
 
 def _breakdown_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     """The interval of the score, a table of all breakdowns, and the shortest one as a chart."""
-    grouped = rows[0].group_type is not None
-    overall, *parts = _group_parts(rows) if grouped else _accuracy_parts(rows)
+    benchmark = find_benchmark(rows[0].benchmark)
+    grouped = benchmark.is_grouped
+    of = _group_parts if grouped else _accuracy_parts
+    overall, *parts = of(benchmark, rows)
+    first = benchmark.shown_facets[0].column
     metadata: dict[str, object] = {
         "interval": interval(overall.low, overall.high),
         "breakdowns": dg.MetadataValue.table([_record(part) for part in parts]),
-        "chart": _chart(
-            [part for part in parts if part.by == ("level" if grouped else "duration")]
-        ),
+        "chart": _chart([part for part in parts if part.by == first]),
     }
     if grouped:
         metadata["group_score"] = 100 * overall.score
     return metadata
 
 
-def _accuracy_parts(rows: Sequence[ScoredQuestion]) -> list[_Part]:
-    """Over everything, then by each column of Video-MME."""
+def _accuracy_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
+    """The accuracy of all questions, then by each facet."""
     return [
         _Part(
-            by=column,
-            value=str(cell.values[0]) if cell.values else "",
-            score=cell.accuracy,
-            low=cell.accuracy_low,
-            high=cell.accuracy_high,
-            n=cell.responses,
+            by=facets[0].column if facets else "overall",
+            value=row.values[0] if row.values else "",
+            score=row.accuracy,
+            low=row.accuracy_low,
+            high=row.accuracy_high,
+            n=row.responses,
         )
-        for column in ("overall", "duration", "domain", "sub_category", "task_type")
-        for cell in breakdown(rows, BREAKDOWNS[column if column == "overall" else f"by_{column}"])
+        for facets in ([], *([facet] for facet in benchmark.shown_facets))
+        for row in breakdown(rows, facets)
     ]
 
 
-def _group_parts(rows: Sequence[ScoredQuestion]) -> list[_Part]:
-    """Over everything, then by each column of Video-MME-v2; n are whole groups."""
-    cells, _, _ = group_breakdowns(rows)
+def _group_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
+    """The score of all groups, then by each facet. n is the number of complete groups."""
+    cells, _, _ = group_breakdowns(benchmark, rows)
     return [
         _Part(
             by=name.removeprefix("v2_").removeprefix("by_"),

@@ -8,6 +8,7 @@ from upath import UPath
 
 from assets.stages.base import Built, Failed, SharedStage, Target
 from assets.stages.metadata import NO_CHARTS, picture
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.extras import is_installed
 from videomme_pipeline.project.partitions import Whole
@@ -55,9 +56,9 @@ class Warehouse(SharedStage):
 
 
 def _charted(rows: Sequence[dict[str, object]]) -> list[tuple[str, str]]:
-    """Each benchmark with the column that divides it in the fewest parts."""
+    """Each benchmark with its first facet."""
     benchmarks = sorted({str(row["benchmark"]) for row in rows})
-    return [(name, "level" if name.endswith("_v2") else "duration") for name in benchmarks]
+    return [(name, find_benchmark(name).shown_facets[0].column) for name in benchmarks]
 
 
 def _chart(

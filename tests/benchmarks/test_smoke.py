@@ -46,9 +46,9 @@ def short_script() -> Script:
 def test_smoke_has_every_task_type_domain_and_duration() -> None:
     held = smoke.questions("smoke")
     assert len(held) == 72
-    assert Counter(it.task_type for it in held) == dict.fromkeys(videomme.TASK_TYPES, 6)
-    assert {it.domain for it in held} == set(videomme.DOMAINS)
-    assert {it.sub_category for it in held} <= set(videomme.SUB_CATEGORIES)
+    assert Counter(it.facets["task_type"] for it in held) == dict.fromkeys(videomme.TASK_TYPES, 6)
+    assert {it.facets["domain"] for it in held} == set(videomme.DOMAINS)
+    assert {it.facets["sub_category"] for it in held} <= set(videomme.SUB_CATEGORIES)
     videos = Counter(it.duration for it in held)
     assert videos == {Duration.SHORT: 51, Duration.MEDIUM: 15, Duration.LONG: 6}
 
@@ -62,13 +62,17 @@ def test_durations_are_those_of_their_class() -> None:
 
 def test_smoke_v2_has_relevance_and_every_logic_structure() -> None:
     held = smoke.questions("smoke_v2")
-    structures = Counter(it.group_structure for it in held)
+    structures = Counter(it.facets["group_structure"] for it in held)
     assert structures == {"4": 16, **dict.fromkeys(videomme_v2.LOGIC_STRUCTURES, 8)}
-    assert {it.group_structure for it in held if it.group_type is GroupType.RELEVANCE} == {"4"}
+    assert {
+        it.facets["group_structure"]
+        for it in held
+        if it.facets["group_type"] == GroupType.RELEVANCE
+    } == {"4"}
     assert len(smoke.video_ids("smoke_v2")) == 10
     assert set(smoke.video_ids("smoke_v2")) <= set(smoke.video_ids("smoke"))
     assert {len(it.options) for it in held} == {7, 8}
-    assert {it.level for it in held} == {1, 2, 3}
+    assert {it.facets["level"] for it in held} == {1, 2, 3}
 
 
 @pytest.mark.parametrize(("benchmark", "each"), [("smoke", 18), ("smoke_v2", 5)])
@@ -109,11 +113,11 @@ def test_counts_colours_and_order_follow_from_the_script() -> None:
             continue
         place = [it.heading for it in script.scenes].index(quoted.group(1))
         scene = script.scenes[place]
-        if question.task_type == "Counting Problem":
+        if question.facets["task_type"] == "Counting Problem":
             assert answer == str(scene.count)
-        if question.task_type == "Attribute Perception":
+        if question.facets["task_type"] == "Attribute Perception":
             assert answer.lower() == scene.colour
-        if question.task_type == "Temporal Reasoning":
+        if question.facets["task_type"] == "Temporal Reasoning":
             assert answer == script.scenes[place + 1].heading
 
 
@@ -127,7 +131,7 @@ def test_a_clock_question_has_the_heading_of_that_moment() -> None:
 
 
 def test_what_is_only_said_is_said_in_the_subtitles() -> None:
-    spoken = [it for it in smoke.questions("smoke") if it.task_type == "Object Reasoning"]
+    spoken = [it for it in smoke.questions("smoke") if it.facets["task_type"] == "Object Reasoning"]
     assert len(spoken) == 6
     for question in spoken:
         said = srt(SCRIPTS[question.video_id])

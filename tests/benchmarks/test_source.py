@@ -1,4 +1,4 @@
-"""The licence gate, the choice of videos, and finding a user's own copy."""
+"""The license gate, the selection of videos, and the files of a user's own copy."""
 
 from pathlib import Path
 from typing import Any
@@ -8,16 +8,10 @@ from pydantic import ValidationError
 
 from tests.support.published_data import parquet_bytes, table, v1_rows, v2_rows
 from videomme_pipeline.benchmarks import videomme, videomme_v2
+from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Question, videos_of
-from videomme_pipeline.benchmarks.source import (
-    RELEASES,
-    BenchmarkSpec,
-    annotations_at_hand,
-    annotations_in,
-    media_roots,
-    read_benchmark,
-    select,
-)
+from videomme_pipeline.benchmarks.source import PublishedSource
+from videomme_pipeline.benchmarks.spec import BenchmarkSpec, select
 from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import (
     AnnotationError,
@@ -26,6 +20,12 @@ from videomme_pipeline.errors import (
 )
 
 V1, V2 = videomme.RELEASE, videomme_v2.RELEASE
+
+
+def opened(benchmark: Benchmark, spec: BenchmarkSpec, folder: Path = Path()) -> PublishedSource:
+    source = benchmark.source(benchmark, spec, folder)
+    assert isinstance(source, PublishedSource)
+    return source
 
 
 def own_copy(folder: Path, **changes: Any) -> BenchmarkSpec:
@@ -39,23 +39,21 @@ def write(path: Path, data: bytes = b"x") -> Path:
     return path
 
 
-def test_a_local_folder_is_not_looked_at_before_the_licence_is_accepted(tmp_path: Path) -> None:
+def test_a_local_folder_is_not_read_before_the_license_is_accepted(tmp_path: Path) -> None:
     path = write(tmp_path / V1.annotations, parquet_bytes(v1_rows()))
-    spec = own_copy(tmp_path, accept_license=False)
-    for use in (annotations_in, media_roots):
+    source = opened(videomme.BENCHMARK, own_copy(tmp_path, accept_license=False))
+    for use in (source.questions, source.roots, source.stored_annotations):
         with pytest.raises(LicenseNotAcceptedError, match="accept_license: true"):
-            use(V1, spec)
+            use()
     with pytest.raises(LicenseNotAcceptedError):
-        read_benchmark(V1, spec, path)
-    with pytest.raises(LicenseNotAcceptedError):
-        annotations_at_hand(V1, spec, tmp_path)
+        source.read(path)
 
 
-def test_the_licence_is_not_accepted_unless_someone_says_so() -> None:
+def test_the_license_is_not_accepted_by_default() -> None:
     assert BenchmarkSpec().accept_license is False
 
 
-@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
+@pytest.mark.parametrize("release", [V1, V2], ids=lambda release: release.benchmark)
 def test_releases_are_pinned_to_commits_and_checksums(release: Any) -> None:
     assert len(release.revision) == 40
     assert release.sha256.keys() == {release.annotations, release.subtitles}
@@ -69,11 +67,11 @@ def test_v2_archives_follow_from_the_number() -> None:
     assert V2.archives_with("801") == V2.archives_with("000") == ()
 
 
-def test_any_v1_archive_may_hold_a_video() -> None:
+def test_any_v1_archive_may_contain_a_video() -> None:
     assert V1.archives_with("001") == V1.archives
 
 
-# Choosing videos
+# Selection of videos
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +101,7 @@ def test_an_unknown_video_is_named_with_the_ids_there_are(
         select(v1_questions, BenchmarkSpec(videos=("001", "901")))
 
 
-def test_where_the_files_lie_does_not_change_the_fingerprint(tmp_path: Path) -> None:
+def test_the_place_of_the_files_does_not_change_the_fingerprint(tmp_path: Path) -> None:
     assert own_copy(tmp_path).fingerprint == BenchmarkSpec().fingerprint
     assert BenchmarkSpec(limit=3).fingerprint != BenchmarkSpec().fingerprint
     assert BenchmarkSpec(revision="a" * 40).fingerprint != BenchmarkSpec().fingerprint
@@ -142,7 +140,7 @@ def test_source_folder_needs_a_folder() -> None:
 )
 def test_v1_annotations_are_found_where_tools_put_them(place: str, tmp_path: Path) -> None:
     path = write(tmp_path / place)
-    assert annotations_in(V1, own_copy(tmp_path)) == path
+    assert opened(videomme.BENCHMARK, own_copy(tmp_path)).stored_annotations() == path
 
 
 @pytest.mark.parametrize(
@@ -151,33 +149,34 @@ def test_v1_annotations_are_found_where_tools_put_them(place: str, tmp_path: Pat
 )
 def test_v2_annotations_are_found_where_tools_put_them(place: str, tmp_path: Path) -> None:
     path = write(tmp_path / place)
-    assert annotations_in(V2, own_copy(tmp_path)) == path
+    assert opened(videomme_v2.BENCHMARK, own_copy(tmp_path)).stored_annotations() == path
 
 
 def test_annotations_elsewhere_can_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "elsewhere.parquet", parquet_bytes(v2_rows()))
     spec = own_copy(tmp_path, annotations=path)
-    assert annotations_in(V2, spec) == path
-    assert len(read_benchmark(V2, spec, path)) == 3200
+    source = opened(videomme_v2.BENCHMARK, spec)
+    assert source.stored_annotations() == path
+    assert len(source.questions()) == 3200
 
 
-def test_missing_annotations_say_where_they_were_looked_for(tmp_path: Path) -> None:
+def test_missing_annotations_name_the_searched_folders(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError) as caught:
-        annotations_in(V1, own_copy(tmp_path))
+        opened(videomme.BENCHMARK, own_copy(tmp_path)).stored_annotations()
     assert f"under {tmp_path}" in str(caught.value)
     assert "source: hub" in str(caught.value)
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="none, which is not a folder"):
-        media_roots(V1, own_copy(tmp_path / "none"))
+        opened(videomme.BENCHMARK, own_copy(tmp_path / "none")).roots()
 
 
-def test_annotations_of_the_hub_are_at_hand_once_they_were_fetched(tmp_path: Path) -> None:
-    spec = BenchmarkSpec(accept_license=True)
-    assert annotations_at_hand(V1, spec, tmp_path) is None
+def test_annotations_of_the_hub_are_found_once_they_were_fetched(tmp_path: Path) -> None:
+    source = opened(videomme.BENCHMARK, BenchmarkSpec(accept_license=True), tmp_path)
+    assert source.stored_annotations() is None
     path = write(tmp_path / ".hub" / V1.revision / V1.annotations)
-    assert annotations_at_hand(V1, spec, tmp_path) == path
+    assert source.stored_annotations() == path
 
 
 def test_v1_and_v2_in_one_cache_are_told_apart(tmp_path: Path) -> None:
@@ -185,6 +184,9 @@ def test_v1_and_v2_in_one_cache_are_told_apart(tmp_path: Path) -> None:
         write(tmp_path / "hub" / f"datasets--{name}" / "snapshots" / "abc" / "README.md")
     for name in ("videomme", "videomme_v2"):
         write(tmp_path / name / "data" / "001.mp4")
-    v1, v2 = (media_roots(release, own_copy(tmp_path)) for release in (V1, V2))
+    v1, v2 = (
+        opened(benchmark, own_copy(tmp_path)).roots()
+        for benchmark in (videomme.BENCHMARK, videomme_v2.BENCHMARK)
+    )
     assert set(v1) & set(v2) == {tmp_path}
     assert [len(v1), len(v2)] == [3, 3]

@@ -19,7 +19,7 @@ def test_every_stratum_is_held_by_its_share() -> None:
     assert len(chosen) == len(set(chosen)) == 30
     durations = Counter(QUESTIONS[video_id][0].duration for video_id in chosen)
     assert set(durations.values()) == {10}
-    domains = Counter(QUESTIONS[video_id][0].domain for video_id in chosen)
+    domains = Counter(QUESTIONS[video_id][0].facets["domain"] for video_id in chosen)
     assert set(domains.values()) == {5}
 
 

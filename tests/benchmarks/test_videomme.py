@@ -46,9 +46,8 @@ def test_every_column_has_its_place() -> None:
     assert question.options == tuple(row["options"])
     assert question.answer is Letter(row["answer"])
     assert question.duration is Duration.SHORT
-    assert (question.domain, question.sub_category) == (row["domain"], row["sub_category"])
-    assert question.task_type == row["task_type"]
-    assert (question.group_type, question.level, question.third_head) == (None, None, None)
+    columns = ("duration", "domain", "sub_category", "task_type")
+    assert question.facets == {column: row[column] for column in columns}
 
 
 def test_newlines_in_questions_and_duplicate_options_stay() -> None:
@@ -113,7 +112,7 @@ def test_another_number_of_rows_is_refused_with_the_pinned_revision() -> None:
 
 
 def test_a_question_id_that_stands_twice_is_named() -> None:
-    with pytest.raises(AnnotationError, match="stand twice: 001-2"):
+    with pytest.raises(AnnotationError, match="repeated question ids: 001-2"):
         videomme.read_questions(one_video(question_id="001-2"), videos=1)
 
 

@@ -27,7 +27,7 @@ def test_the_published_table_gives_3200_questions_in_groups_of_four() -> None:
     assert len(questions) == 3200
     assert len(videos_of(questions)) == 800
     assert {question.youtube_id for question in questions} == {None}
-    assert {question.group_structure for question in questions} == {
+    assert {question.facets.get("group_structure") for question in questions} == {
         "4",
         *videomme_v2.LOGIC_STRUCTURES,
     }
@@ -38,11 +38,14 @@ def test_every_column_has_its_place() -> None:
     assert (question.question_id, question.video_id) == ("001-2", "001")
     assert question.options[0] == "A. option of 001-2."
     assert len(question.options) == 8
-    assert question.group_type is GroupType.LOGIC
-    assert question.group_structure == "[1,2,3,4]"
-    assert (question.level, question.second_head) == (3, "Order")
-    assert question.third_head == "Event Sequence Ordering"
-    assert question.duration is question.domain is question.task_type is None
+    assert question.facets == {
+        "level": 3,
+        "second_head": "Order",
+        "third_head": "Event Sequence Ordering",
+        "group_type": GroupType.LOGIC,
+        "group_structure": "[1,2,3,4]",
+    }
+    assert question.duration is None
 
 
 def test_fewer_than_eight_options_are_kept_as_they_are() -> None:
@@ -73,7 +76,7 @@ def test_only_the_next_letter_begins_an_option() -> None:
 
 def test_text_that_does_not_begin_with_option_a_has_no_options() -> None:
     assert split_options("B. second") == ()
-    with pytest.raises(AnnotationError, match="must be one text of lines"):
+    with pytest.raises(AnnotationError, match="must be one text with lines"):
         videomme_v2.read_questions(one_group(options="yes or no"), videos=1)
 
 
@@ -101,28 +104,33 @@ def test_options_of_one_line_each_are_found(texts: list[str]) -> None:
 )
 def test_level_texts(published: str | None, level: int | None) -> None:
     question = videomme_v2.read_questions(one_group(level=published), videos=1)[0]
-    assert question.level == level
+    assert question.facets.get("level") == level
 
 
 def test_a_first_release_with_levels_on_the_last_row_only_is_read() -> None:
     empty = {"level": None, "second_head": "", "third_head": None}
     rows = [row | empty if row["question_id"][-1] != "4" else row for row in v2_rows(2)]
     questions = videomme_v2.read_questions(table(rows), videos=2)
-    assert [question.level for question in questions] == [None, None, None, 2] * 2
-    assert [question.second_head for question in questions] == [None, None, None, "Order"] * 2
+    assert [question.facets.get("level") for question in questions] == [None, None, None, 2] * 2
+    assert [question.facets.get("second_head") for question in questions] == [
+        None,
+        None,
+        None,
+        "Order",
+    ] * 2
 
 
 def test_numeric_levels_with_missing_ones_are_read() -> None:
     rows = [row | {"level": float(row["level"])} for row in v2_rows(1)]
     rows[0]["level"] = float("nan")
     questions = videomme_v2.read_questions(table(rows), videos=1)
-    assert [question.level for question in questions] == [None, 3, 1, 2]
+    assert [question.facets.get("level") for question in questions] == [None, 3, 1, 2]
 
 
 @pytest.mark.parametrize("published", ["[1, [2, 3], 4]", " [1,[2,3],4] "])
 def test_spaces_in_a_group_structure_do_not_matter(published: str) -> None:
     question = videomme_v2.read_questions(one_group(group_structure=published), videos=1)[0]
-    assert question.group_structure == "[1,[2,3],4]"
+    assert question.facets.get("group_structure") == "[1,[2,3],4]"
 
 
 @pytest.mark.parametrize(

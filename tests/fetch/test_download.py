@@ -25,7 +25,7 @@ from tests.support.published_data import (
     zip_bytes,
 )
 from videomme_pipeline.benchmarks import videomme, videomme_v2
-from videomme_pipeline.benchmarks.source import BenchmarkSpec, read_benchmark
+from videomme_pipeline.benchmarks.spec import BenchmarkSpec
 from videomme_pipeline.errors import (
     DownloadError,
     LicenseNotAcceptedError,
@@ -111,7 +111,7 @@ def files_under(folder: Path) -> list[str]:
 def test_the_questions_arrive_as_published(v1: HubServer, tmp_path: Path) -> None:
     path = fetch_annotations(V1, ACCEPTED, tmp_path)
     assert path.read_bytes() == parquet_bytes(v1_rows())
-    assert len(read_benchmark(V1, ACCEPTED, path)) == 2700
+    assert len(videomme.read_questions(path)) == 2700
 
 
 def test_nothing_is_asked_for_before_the_licence_is_accepted(v1: HubServer, tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ def test_a_killed_process_goes_on_where_it_stopped(hub: HubServer, tmp_path: Pat
     hub.stall_after[V1.annotations] = 22_000_000
     fetch = (
         "import sys; from pathlib import Path;"
-        "from videomme_pipeline.benchmarks import source, videomme;"
+        "from videomme_pipeline.benchmarks import spec as specs, videomme;"
         "from videomme_pipeline.fetch import download;"
-        f"spec = source.BenchmarkSpec(accept_license=True, revision='{REVISION}');"
+        f"spec = specs.BenchmarkSpec(accept_license=True, revision='{REVISION}');"
         "download.fetch_annotations(videomme.RELEASE, spec, Path(sys.argv[1]))"
     )
     with subprocess.Popen([sys.executable, "-c", fetch, str(tmp_path)]) as process:
@@ -282,9 +282,9 @@ def test_more_than_there_should_be_is_fetched_anew(v1: HubServer, tmp_path: Path
 def test_offline_mode_is_respected_and_what_is_there_is_used(v1: HubServer, tmp_path: Path) -> None:
     fetch = (
         "import sys; from pathlib import Path;"
-        "from videomme_pipeline.benchmarks import source, videomme;"
+        "from videomme_pipeline.benchmarks import spec as specs, videomme;"
         "from videomme_pipeline.fetch import download;"
-        f"spec = source.BenchmarkSpec(accept_license=True, revision='{REVISION}');"
+        f"spec = specs.BenchmarkSpec(accept_license=True, revision='{REVISION}');"
         "print(download.fetch_annotations(videomme.RELEASE, spec, Path(sys.argv[1])))"
     )
     offline = {**os.environ, "HF_HUB_OFFLINE": "1"}

@@ -118,7 +118,7 @@ def test_the_template_may_have_trailing_commas(tmp_path: Path) -> None:
 
 
 def test_an_empty_duration_is_reported_as_zeros() -> None:
-    rows = [row for row in v1_evaluation(1) if row.duration is Duration.SHORT]
+    rows = [row for row in v1_evaluation(1) if row.facets["duration"] == Duration.SHORT]
     assert "Overall:  0.0%" in official_report(rows, [Duration.LONG, Duration.SHORT])
 
 

@@ -26,13 +26,7 @@ def compared(rows: Sequence[ScoredQuestion]) -> list[tuple[object, ...]]:
             row.question_id,
             row.video_id,
             row.outcome,
-            row.duration,
-            row.domain,
-            row.task_type,
-            row.group_type,
-            row.group_structure,
-            row.level,
-            row.second_head,
+            row.facets,
         )
         for row in rows
     ]

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.paths import GOLDEN
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import GroupType, Letter, Question
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.prompts.render import (
@@ -53,7 +54,7 @@ def question(text: str, options: Sequence[str], *, in_group: bool = False) -> Qu
         question=text,
         options=tuple(options),
         answer=Letter.A,
-        group_type=GroupType.LOGIC if in_group else None,
+        facets=Facets({"group_type": GroupType.LOGIC.value} if in_group else {}),
     )
 
 

@@ -21,6 +21,7 @@ from tests.support.made_up_results import (
     v1_questions,
     v2_questions,
 )
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.reports.page import write_folder, write_page
 from videomme_pipeline.scoring.nightly.findings import StoredFinding
 from videomme_pipeline.store import Store, write_rows
@@ -118,9 +119,14 @@ def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
             question,
             question=HOSTILE[number],
             options=tuple(f"{letter}. {HOSTILE[number][:300]}" for letter in "ABCD"),
-            domain=HOSTILE[0],
-            sub_category=HOSTILE[7],
-            task_type=HOSTILE[2],
+            facets=Facets(
+                {
+                    **question.facets,
+                    "domain": HOSTILE[0],
+                    "sub_category": HOSTILE[7],
+                    "task_type": HOSTILE[2],
+                }
+            ),
         )
         for number, question in enumerate(v1_questions(3)[: len(HOSTILE)])
     ]

@@ -336,7 +336,7 @@ def test_chance_is_one_in_four_or_one_in_eight() -> None:
 
 
 def test_chance_group_score_is_the_mean_over_all_outcomes() -> None:
-    relevance = [q for q in v2_questions(2) if q.group_type == "relevance"]
+    relevance = [q for q in v2_questions(2) if q.facets["group_type"] == "relevance"]
     # E[(N/4)²] for N binomial with n = 4 and p = 1/8: (variance + mean²) / 16
     assert chance_group_score(relevance) == pytest.approx((4 / 8 * 7 / 8 + 0.25) / 16)
 

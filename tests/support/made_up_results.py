@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from PIL import Image
 
 from tests.support.stored_frames import write_frames
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame
@@ -147,10 +148,14 @@ def _v1_question(rng: random.Random, benchmark: str, video: int, place: int) -> 
         question=f"{sentence(rng, 14)}?",
         options=tuple(f"{letter}. {sentence(rng, 6)}." for letter in "ABCD"),
         answer=rng.choice(tuple(Letter)[:4]),
-        duration=tuple(Duration)[video % 3],
-        domain=domain,
-        sub_category=sub_category,
-        task_type=rng.choice(TASK_TYPES),
+        facets=Facets(
+            {
+                "duration": tuple(Duration)[video % 3].value,
+                "domain": domain,
+                "sub_category": sub_category,
+                "task_type": rng.choice(TASK_TYPES),
+            }
+        ),
     )
 
 
@@ -165,11 +170,15 @@ def _v2_question(rng: random.Random, benchmark: str, group: int, place: int) -> 
         question=f"{sentence(rng, 14)}?",
         options=tuple(f"{letter}. {sentence(rng, 6)}." for letter in "ABCDEFGH"),
         answer=rng.choice(tuple(Letter)),
-        group_type=GroupType.LOGIC if logic else GroupType.RELEVANCE,
-        group_structure=STRUCTURES[group // 3 % 3] if logic else "4",
-        level=group % 3 + 1,
-        second_head=SECOND_HEADS[group % 10],
-        third_head=f"Third head {group % 30 + 1}",
+        facets=Facets(
+            {
+                "level": group % 3 + 1,
+                "second_head": SECOND_HEADS[group % 10],
+                "third_head": f"Third head {group % 30 + 1}",
+                "group_type": (GroupType.LOGIC if logic else GroupType.RELEVANCE).value,
+                "group_structure": STRUCTURES[group // 3 % 3] if logic else "4",
+            }
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
 from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
 from videomme_pipeline.models.video_llm import Usage
@@ -19,7 +20,9 @@ STRUCTURES = ("4", "[1,2,3,4]", "[1, [2, 3], 4]", "[[1,2],3,4]")
 def scored(
     question_id: str = "001-1", outcome: Outcome = Outcome.CORRECT, **facts: Any
 ) -> ScoredQuestion:
-    """One row whose right answer is A. `facts` replace its columns."""
+    """One row whose right answer is A. `facts` replace its columns, facets included."""
+    facets = Facets({name: value for name, value in facts.items() if name in Facets.declared})
+    facts = {name: value for name, value in facts.items() if name not in Facets.declared}
     failed = outcome is Outcome.FAILED
     row = ScoredQuestion(
         benchmark="videomme",
@@ -29,15 +32,7 @@ def scored(
         question_id=question_id,
         video_id=question_id.partition("-")[0],
         sample=0,
-        duration=None,
-        domain=None,
-        sub_category=None,
-        task_type=None,
-        group_type=None,
-        group_structure=None,
-        level=None,
-        second_head=None,
-        third_head=None,
+        facets=facets,
         answer=Letter.A,
         raw_output=None if failed else LETTER_OF.get(outcome, "hm"),
         extracted_answer=LETTER_OF.get(outcome),
@@ -67,7 +62,7 @@ def v1_evaluation(
             f"{video + 1:03d}-{number + 1}",
             chance.choices(list(Outcome), weights)[0],
             **{
-                "duration": list(Duration)[video % 3],
+                "duration": list(Duration)[video % 3].value,
                 "domain": DOMAINS[video % len(DOMAINS)],
                 "sub_category": SUB_CATEGORIES[video % len(SUB_CATEGORIES)],
                 "task_type": TASK_TYPES[(3 * video + number) % len(TASK_TYPES)],
@@ -105,7 +100,7 @@ def v2_evaluation(seed: int, *, groups: int = 20, **facts: Any) -> list[ScoredQu
                     chance.choices(list(Outcome), (0.6, 0.3, 0.06, 0.04))[0],
                     **{
                         "benchmark": "videomme_v2",
-                        "group_type": GroupType.RELEVANCE if structure == "4" else GroupType.LOGIC,
+                        "group_type": _group_type(structure),
                         "group_structure": structure,
                     }
                     | labels
@@ -115,11 +110,15 @@ def v2_evaluation(seed: int, *, groups: int = 20, **facts: Any) -> list[ScoredQu
     return rows
 
 
+def _group_type(structure: str) -> str:
+    return (GroupType.RELEVANCE if structure == "4" else GroupType.LOGIC).value
+
+
 def group_of(
     outcomes: Sequence[Outcome], structure: str = "[1,2,3,4]", video_id: str = "001", **facts: Any
 ) -> list[ScoredQuestion]:
     """The four rows of one v2 group."""
-    group_type = GroupType.RELEVANCE if structure == "4" else GroupType.LOGIC
+    group_type = _group_type(structure)
     return [
         scored(
             f"{video_id}-{number}",
@@ -145,15 +144,7 @@ def questions_of(rows: Iterable[ScoredQuestion]) -> list[Question]:
             question=f"What happens in {row.question_id},\nand why?",
             options=("A. Apples.", 'B. "Bees"', "C. Cats, dogs", "D. Dots"),
             answer=row.answer,
-            duration=row.duration,
-            domain=row.domain,
-            sub_category=row.sub_category,
-            task_type=row.task_type,
-            group_type=row.group_type,
-            group_structure=row.group_structure,
-            level=row.level,
-            second_head=row.second_head,
-            third_head=row.third_head,
+            facets=row.facets,
         )
         for row in rows
     ]

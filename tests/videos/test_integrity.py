@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from tests.support.published_data import parquet_bytes, v1_rows
-from videomme_pipeline.benchmarks.source import BenchmarkSpec
-from videomme_pipeline.benchmarks.videomme import RELEASE
+from videomme_pipeline.benchmarks.source import PublishedSource
+from videomme_pipeline.benchmarks.spec import BenchmarkSpec
+from videomme_pipeline.benchmarks.videomme import BENCHMARK
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 
@@ -21,19 +22,25 @@ def own_copy(folder: Path) -> BenchmarkSpec:
     )
 
 
+def check(spec: BenchmarkSpec, folder: Path) -> list[Finding]:
+    source = BENCHMARK.source(BENCHMARK, spec, folder)
+    assert isinstance(source, PublishedSource)
+    return check_data(source)
+
+
 def by_check(findings: list[Finding]) -> dict[str, Finding]:
     return {finding.check: finding for finding in findings}
 
 
 def test_without_an_accepted_license_nothing_else_is_checked(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"accept_license": False})
-    (finding,) = check_data(RELEASE, spec, tmp_path)
+    (finding,) = check(spec, tmp_path)
     assert (finding.check, finding.verdict) == ("license", Verdict.FAILED)
     assert "accept_license: true" in finding.message
 
 
 def test_present_and_missing_files_are_counted(tmp_path: Path) -> None:
-    found = by_check(check_data(RELEASE, own_copy(tmp_path), tmp_path / "media"))
+    found = by_check(check(own_copy(tmp_path), tmp_path / "media"))
     assert found["license"].verdict is Verdict.OK
     assert "12 questions on 4 videos" in found["annotations"].message
     assert found["videos"].verdict is Verdict.FAILED
@@ -46,16 +53,16 @@ def test_present_and_missing_files_are_counted(tmp_path: Path) -> None:
 def test_a_complete_copy_passes_every_check(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"limit": 3})
     (tmp_path / "subtitle" / f"{v1_rows()[0]['videoID']}.srt").touch()
-    findings = check_data(RELEASE, spec, tmp_path / "media")
+    findings = check(spec, tmp_path / "media")
     assert {finding.verdict for finding in findings} == {Verdict.OK}
 
 
 def test_a_missing_folder_fails(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"folder": tmp_path / "none"})
-    assert check_data(RELEASE, spec, tmp_path)[-1].verdict is Verdict.FAILED
+    assert check(spec, tmp_path)[-1].verdict is Verdict.FAILED
 
 
 def test_data_that_is_not_fetched_yet_is_a_warning(tmp_path: Path) -> None:
-    findings = check_data(RELEASE, BenchmarkSpec(accept_license=True), tmp_path)
+    findings = check(BenchmarkSpec(accept_license=True), tmp_path)
     assert [finding.verdict for finding in findings] == [Verdict.OK, Verdict.WARNING]
     assert "not fetched yet" in findings[-1].message

@@ -14,18 +14,15 @@ import duckdb
 import pytest
 
 from tests.support.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.benchmarks import videomme, videomme_v2
+from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import AttemptRow, Served
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.breakdowns import (
-    BREAKDOWNS,
-    GROUP_BREAKDOWNS,
-    breakdown,
-    group_breakdowns,
-)
+from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.scoring.statistics.estimates import clustered_mean
 from videomme_pipeline.scoring.statistics.groups import GroupRule, score_groups
@@ -38,6 +35,9 @@ V2 = (
     v2_evaluation(3, groups=40, evaluation="groups")
     + group_of([Outcome.CORRECT] * 4, video_id="900", evaluation="groups", level=1)[1:]
 )
+
+BREAKDOWNS = videomme.BENCHMARK.breakdowns(Measure.ACCURACY)
+GROUP_BREAKDOWNS = videomme_v2.BENCHMARK.breakdowns(Measure.GROUP_SCORE)
 
 VIEWS = {
     *BREAKDOWNS,
@@ -192,7 +192,7 @@ def test_breakdowns_in_sql_are_those_of_the_library(
         tuple(row[column] for column in columns): row
         for row in rows_of(connection, f"select * from {name} where evaluation = 'with'")
     }
-    cells = breakdown(WITH, columns)
+    cells = breakdown(WITH, [videomme.BENCHMARK.facet(column) for column in columns])
     assert len(found) == len(cells)
     for cell in cells:
         row = found[cell.values]
@@ -222,8 +222,8 @@ def test_group_scores_in_sql_are_those_of_the_library(
     for group in groups:
         row = found[group.video_id]
         assert row[column] == pytest.approx(group.score, abs=1e-9)
-        labels = (row["level"], row["second_head"], row["third_head"])
-        assert labels == (group.level, group.second_head, group.third_head)
+        for facet in ("level", "second_head", "third_head"):
+            assert row[facet] == group.facets.get(facet)
 
 
 def test_means_of_groups_leave_out_incomplete_ones_and_count_them(
@@ -269,7 +269,7 @@ def test_group_scores_have_one_interval_in_sql_and_in_reports(
     put(other, rows)
     with database.connect(other) as connection:
         in_sql = rows_of(connection, f"select * from {name}")
-    cells = {cell.values: cell for cell in group_breakdowns(rows)[0][name]}
+    cells = {cell.values: cell for cell in group_breakdowns(videomme_v2.BENCHMARK, rows)[0][name]}
     assert len(in_sql) >= len(cells)
     for row in in_sql:
         cell = cells.get(tuple(str(row[column]) for column in GROUP_BREAKDOWNS[name]))

@@ -1,22 +1,21 @@
 """The question row that every benchmark is read into, and the closed sets it uses.
 
-v1 (Video-MME) and v2 (Video-MME-v2) have different columns; one row class holds both, with
-None where a benchmark has no such column. How files are parsed belongs to the benchmark's
-own module.
+Each benchmark's own module parses its published files.
 """
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.fetch.release import VideoReference
 
 _OPTION = re.compile(r"^\s*\(?([A-H])\s*[.):：．、]\s*(.*)$", re.DOTALL)
 
 
 class Letter(StrEnum):
-    """An option's letter: A–D in v1, A–H in v2."""
+    """The letter of an option. Each benchmark declares how many of them it offers."""
 
     A = "A"
     B = "B"
@@ -29,7 +28,7 @@ class Letter(StrEnum):
 
 
 class Duration(StrEnum):
-    """The v1 duration class: below 2 minutes, 4–15 minutes, 30–60 minutes.
+    """Values of the facet `duration`: below 2 minutes, 4–15 minutes, 30–60 minutes.
 
     The dataset's own column decides, not the length of the file.
     """
@@ -40,7 +39,7 @@ class Duration(StrEnum):
 
 
 class GroupType(StrEnum):
-    """How the four questions of a v2 group hang together."""
+    """Values of the facet `group_type`: how the four questions of a v2 group are related."""
 
     RELEVANCE = "relevance"
     LOGIC = "logic"
@@ -50,8 +49,8 @@ class GroupType(StrEnum):
 class Question:
     """One multiple-choice question on one video.
 
-    `options` are as published, letter and all ("A. Apples."), in order. `video_id` is the
-    dataset's three-digit id; `youtube_id` is the upstream `videoID`.
+    `options` are as published, with their letters ("A. Apples."), in order. `video_id` is the
+    dataset's own id (three digits in Video-MME); `youtube_id` is the upstream `videoID`.
     """
 
     benchmark: str
@@ -62,32 +61,33 @@ class Question:
     question: str
     options: tuple[str, ...]
     answer: Letter
-    # v1
-    duration: Duration | None = None
-    domain: str | None = None
-    sub_category: str | None = None
-    task_type: str | None = None
-    # v2
-    group_type: GroupType | None = None
-    group_structure: str | None = None
-    level: int | None = None
-    second_head: str | None = None
-    third_head: str | None = None
+    facets: Facets = field(default_factory=Facets)
 
     @property
     def letters(self) -> tuple[Letter, ...]:
-        """The letters that this question offers, in order."""
+        """Letters that this question offers, in order."""
         return tuple(Letter)[: len(self.options)]
 
+    @property
+    def duration(self) -> Duration | None:
+        """Duration class that samplings may depend on, or None if the benchmark has no such one."""
+        value = self.facets.get("duration")
+        return Duration(value) if value in set(Duration) else None
+
+    @property
+    def is_grouped(self) -> bool:
+        """True if the questions on one video are scored together (Video-MME-v2)."""
+        return "group_type" in self.facets
+
     def option_text(self, letter: Letter) -> str:
-        """The text of an option without its letter: "Apples." for "A. Apples."."""
+        """Text of an option without its letter: "Apples." for "A. Apples."."""
         option = self.options[self.letters.index(letter)]
         match = _OPTION.match(option)
         return match.group(2).strip() if match and match.group(1) == letter else option.strip()
 
 
 def videos_of(questions: Iterable[Question]) -> tuple[VideoReference, ...]:
-    """The videos that `questions` are about, each once, in order of first appearance."""
+    """Videos that `questions` are about, without repetition, in order of first appearance."""
     return tuple(
         dict.fromkeys(
             VideoReference(question.video_id, question.youtube_id) for question in questions

@@ -1,175 +1,240 @@
-"""Where a benchmark's questions and media come from, and the licence gate before all of it.
+"""Sources of questions and videos: the interface, and the source of a published benchmark."""
 
-A benchmark is fetched from the Hugging Face Hub, or read from a folder that the user already
-has. Either way nothing of it is fetched or read before its licence is accepted.
-"""
-
-from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
-from itertools import islice
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field, model_validator
+from blake3 import blake3
 
-from videomme_pipeline.benchmarks import videomme, videomme_v2
-from videomme_pipeline.benchmarks.question import Question, videos_of
+from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.locate import (
+    MediaIndex,
+    index_media,
+    locate_subtitle,
+    locate_video,
+)
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.spec import BenchmarkSpec, SourceKind, select
 from videomme_pipeline.errors import AnnotationError, ConfigurationError
-from videomme_pipeline.fetch.release import Release, hub_folder, require_licence
-from videomme_pipeline.fingerprint import Spec, fingerprint
+from videomme_pipeline.fetch.release import (
+    Release,
+    VideoReference,
+    hub_folder,
+    require_license,
+)
+from videomme_pipeline.fingerprint import fingerprint
 
-RELEASES: Mapping[str, Release] = {
-    release.benchmark: release for release in (videomme.RELEASE, videomme_v2.RELEASE)
-}
-
-_READERS: Mapping[str, Callable[[Path], tuple[Question, ...]]] = {
-    videomme.RELEASE.benchmark: videomme.read_questions,
-    videomme_v2.RELEASE.benchmark: videomme_v2.read_questions,
-}
-
-Revision = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+OnProgress = Callable[[int, int], None]
+"""Called with the number of finished items and the total."""
 
 
-class SourceKind(StrEnum):
-    """Where the files of a benchmark come from."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaFiles:
+    """The files of one video on disk. `subtitle` is None for a video that has none."""
 
-    HUB = "hub"
-    FOLDER = "folder"
+    video: Path
+    subtitle: Path | None
 
 
-class BenchmarkSpec(Spec):
-    """How one published benchmark gets in: its licence, where it lies, and how much of it."""
+class Source(ABC):
+    """The questions, videos and subtitles of one benchmark.
 
-    accept_license: bool = False
-    """Whether the user accepts the terms of Video-MME; nothing happens before this is true."""
+    `folder` is the media folder: fetched files are stored there.
+    """
 
-    source: SourceKind = SourceKind.HUB
-
-    folder: Path | None = None
-    """The user's own folder: an unzipped download, lmms-eval's cache, a VLMEvalKit folder."""
-
-    annotations: Path | None = None
-    """The annotation file, where it does not lie in `folder`."""
-
-    revision: Revision | None = None
-    """Commit of the hub repository, 40 hexadecimal digits; None is the pinned one."""
-
-    videos: tuple[str, ...] | None = None
-    """Ids of the videos to evaluate; None is all of them."""
-
-    limit: int | None = Field(default=None, ge=1)
-    """Only the first so many videos."""
-
-    keep_archives: bool = True
-    """Whether an archive that was downloaded whole stays on disk once it is unzipped."""
-
-    @model_validator(mode="after")
-    def _folder_is_named(self) -> "BenchmarkSpec":
-        if self.source is SourceKind.FOLDER and self.folder is None:
-            raise ValueError("source: folder needs `folder`, the path of your copy")
-        return self
+    def __init__(self, benchmark: Benchmark, spec: BenchmarkSpec, folder: Path) -> None:
+        self.benchmark = benchmark
+        self.spec = spec
+        self.folder = folder
+        self._found: MediaIndex | None = None
 
     @property
-    def fingerprint(self) -> str:
-        """Hash of what decides which questions there are; paths and housekeeping do not."""
-        return fingerprint(revision=self.revision, videos=self.videos, limit=self.limit)
+    def is_public(self) -> bool:
+        """True if its pictures and questions may be shown to anyone."""
+        return self.benchmark.is_public
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """Fingerprint of the questions.
+
+        Raises:
+            VideoMMEError: if the license is not accepted, or the user's folder has no questions.
+        """
+
+    @abstractmethod
+    def questions(self) -> Sequence[Question]:
+        """The selected questions. They are fetched if necessary.
+
+        Raises:
+            VideoMMEError: if the license is not accepted, or they cannot be fetched.
+        """
+
+    @abstractmethod
+    def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
+        """Fetch the missing files of `videos`, and return the reason of each failure by video id.
+
+        Raises:
+            VideoMMEError: if no video can be fetched at all.
+        """
+
+    def files(self, video: VideoReference) -> MediaFiles:
+        """The files of one video.
+
+        Raises:
+            VideoMissingError: if its video file is missing.
+        """
+        return MediaFiles(video=locate_video(self._index, video), subtitle=self.subtitle(video))
+
+    def subtitle(self, video: VideoReference) -> Path | None:
+        """The subtitle file of one video, or None if it has none."""
+        return locate_subtitle(self._index, video)
+
+    def roots(self) -> tuple[Path, ...]:
+        """The folders that are searched for files."""
+        return (self.folder,)
+
+    def invalidate(self) -> None:
+        """Drop the list of files, so that the folders are read again."""
+        self._found = None
+
+    @property
+    def _index(self) -> MediaIndex:
+        if self._found is None:
+            self._found = index_media(self.roots())
+        return self._found
 
 
-def read_benchmark(release: Release, spec: BenchmarkSpec, annotations: Path) -> list[Question]:
-    """The questions on the videos that `spec` asks for, read from an annotation file.
+class PublishedSource(Source):
+    """A benchmark on the Hugging Face Hub, or the user's own copy of it.
 
-    Raises:
-        LicenseNotAcceptedError: before anything is read.
-        AnnotationError: when the file is not the published one.
-        ConfigurationError: when `spec` names videos that the benchmark does not have.
+    Nothing is fetched or read before the user has accepted the license.
     """
-    require_licence(release, spec)
-    return select(_READERS[release.benchmark](annotations), spec)
 
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        spec: BenchmarkSpec,
+        folder: Path,
+        *,
+        release: Release,
+        read_questions: Callable[[Path], Sequence[Question]],
+    ) -> None:
+        super().__init__(benchmark, spec, folder)
+        self.release = release
+        self._read_questions = read_questions
 
-def select(questions: Iterable[Question], spec: BenchmarkSpec) -> list[Question]:
-    """The questions on the videos that `spec` asks for, in their published order.
-
-    Raises:
-        ConfigurationError: when `spec` names videos that no question is about.
-    """
-    held = list(questions)
-    known = [video.video_id for video in videos_of(held)]
-    if spec.videos is not None:
-        unknown = sorted(set(spec.videos) - set(known))
-        if unknown:
-            raise ConfigurationError(
-                f"`videos` names {', '.join(unknown[:10])}, but the benchmark has "
-                f"{len(known)} videos from {known[0]} to {known[-1]}; "
-                "use the three-digit `video_id`, not the YouTube id"
-            )
-        known = [video_id for video_id in known if video_id in set(spec.videos)]
-    wanted = set(islice(known, spec.limit))
-    return [question for question in held if question.video_id in wanted]
-
-
-def annotations_at_hand(release: Release, spec: BenchmarkSpec, folder: Path) -> Path | None:
-    """The annotation file that is there already, fetched into `folder` or the user's own.
-
-    None when it comes from the hub and was not fetched yet.
-
-    Raises:
-        LicenseNotAcceptedError, AnnotationError, ConfigurationError: as `annotations_in`.
-    """
-    if spec.source is SourceKind.FOLDER:
-        return annotations_in(release, spec)
-    require_licence(release, spec)
-    path = hub_folder(release, spec, folder) / release.annotations
-    return path if path.is_file() else None
-
-
-def annotations_in(release: Release, spec: BenchmarkSpec) -> Path:
-    """The annotation file in the user's own folder.
-
-    Raises:
-        LicenseNotAcceptedError: before the folder is looked at.
-        AnnotationError: when there is none, naming where it was looked for.
-    """
-    require_licence(release, spec)
-    if spec.annotations is not None:
-        return spec.annotations.expanduser()
-    name = Path(release.annotations)
-    roots = media_roots(release, spec)
-    for root in roots:
-        for candidate in (root / name, root / name.name):
-            if candidate.is_file():
-                return candidate
-    raise AnnotationError(
-        f"{release.benchmark}: no {release.annotations} under "
-        f"{', '.join(map(str, roots))}; set `annotations` to the path of the file, or "
-        f"fetch it with `source: hub`"
-    )
-
-
-def media_roots(release: Release, spec: BenchmarkSpec) -> tuple[Path, ...]:
-    """The folders in the user's copy that may hold the benchmark, nearest first.
-
-    `folder` may be an unzipped download itself, a VLMEvalKit folder (a snapshot in the hub
-    cache with `video/` and `subtitle/` in it), `$HF_HOME` (lmms-eval unzips into
-    `$HF_HOME/videomme` or `$HF_HOME/videomme_v2`), the hub cache, or a dataset's folder in it.
-
-    Raises:
-        LicenseNotAcceptedError: before the folder is looked at.
-        ConfigurationError: when `spec` names no folder, or one that is not there.
-    """
-    require_licence(release, spec)
-    folder = spec.folder.expanduser() if spec.folder else None
-    if folder is None or not folder.is_dir():
-        raise ConfigurationError(
-            f"{release.benchmark}: `folder` is {spec.folder}, which is not a folder; set it to "
-            "your copy of the benchmark, or use `source: hub`"
+    @property
+    def version(self) -> str:
+        own_copy = None
+        if self.spec.source is SourceKind.FOLDER:
+            own_copy = blake3(self._own_annotations().read_bytes()).hexdigest()
+        return fingerprint(
+            self.benchmark.name, self.release.revision, self.spec.fingerprint, own_copy
         )
-    dataset = f"datasets--*--{release.repository.rpartition('/')[2]}"
-    inside = (
-        release.benchmark,
-        "snapshots/*",
-        f"{dataset}/snapshots/*",
-        f"hub/{dataset}/snapshots/*",
-    )
-    found = (path for pattern in inside for path in sorted(folder.glob(pattern)))
-    return (folder, *(path for path in found if path.is_dir()))
+
+    def questions(self) -> Sequence[Question]:
+        from videomme_pipeline.fetch.download import fetch_annotations  # noqa: PLC0415 - loads httpx
+
+        if self.spec.source is SourceKind.HUB:
+            path = fetch_annotations(self.release, self.spec, self.folder)
+        else:
+            path = self._own_annotations()
+        return self.read(path)
+
+    def read(self, annotations: Path) -> list[Question]:
+        """The selected questions of an annotation file.
+
+        Raises:
+            LicenseNotAcceptedError: before anything is read.
+            AnnotationError: if the file is not the published one.
+            ConfigurationError: if the settings name videos that the benchmark does not have.
+        """
+        require_license(self.release, self.spec)
+        return select(self._read_questions(annotations), self.spec)
+
+    def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
+        from videomme_pipeline.fetch.download import (  # noqa: PLC0415 - loads httpx
+            fetch_subtitles,
+            fetch_videos,
+        )
+
+        if self.spec.source is not SourceKind.HUB:
+            return {}
+        fetched = fetch_videos(
+            self.release,
+            self.spec,
+            videos,
+            self.folder,
+            lambda progress: on_progress(progress.videos_done, progress.videos_wanted),
+        )
+        subtitles = fetch_subtitles(self.release, self.spec, videos, self.folder)
+        self.invalidate()
+        return {file.video_id: file.problem for file in (*fetched, *subtitles) if file.problem}
+
+    def stored_annotations(self) -> Path | None:
+        """The annotation file on disk, or None if it has yet to be fetched from the hub.
+
+        Raises:
+            LicenseNotAcceptedError: before any folder is read.
+            AnnotationError: if the user's folder has none.
+            ConfigurationError: if the user's folder does not exist.
+        """
+        if self.spec.source is SourceKind.FOLDER:
+            return self._own_annotations()
+        require_license(self.release, self.spec)
+        path = hub_folder(self.release, self.spec, self.folder) / self.release.annotations
+        return path if path.is_file() else None
+
+    def roots(self) -> tuple[Path, ...]:
+        """The folders that may contain the benchmark's files, in order of preference.
+
+        The user's `folder` may be an unzipped download, a VLMEvalKit folder (a snapshot in the hub
+        cache with `video/` and `subtitle/` in it), `$HF_HOME` (lmms-eval unzips into
+        `$HF_HOME/videomme` or `$HF_HOME/videomme_v2`), the hub cache, or a dataset's folder in it.
+
+        Raises:
+            LicenseNotAcceptedError: before the user's folder is read.
+            ConfigurationError: if the user's folder does not exist.
+        """
+        if self.spec.source is SourceKind.HUB:
+            return (self.folder,)
+        require_license(self.release, self.spec)
+        folder = self.spec.folder.expanduser() if self.spec.folder else None
+        if folder is None or not folder.is_dir():
+            raise ConfigurationError(
+                f"{self.benchmark.name}: `folder` is {self.spec.folder}, which is not a folder; "
+                "set it to your copy of the benchmark, or use `source: hub`"
+            )
+        dataset = f"datasets--*--{self.release.repository.rpartition('/')[2]}"
+        inside = (
+            self.benchmark.name,
+            "snapshots/*",
+            f"{dataset}/snapshots/*",
+            f"hub/{dataset}/snapshots/*",
+        )
+        found = (path for pattern in inside for path in sorted(folder.glob(pattern)))
+        return (folder, *(path for path in found if path.is_dir()))
+
+    def _own_annotations(self) -> Path:
+        """The annotation file in the user's own folder.
+
+        Raises:
+            LicenseNotAcceptedError: before the folder is read.
+            AnnotationError: if there is none. The message names the searched folders.
+        """
+        require_license(self.release, self.spec)
+        if self.spec.annotations is not None:
+            return self.spec.annotations.expanduser()
+        name = Path(self.release.annotations)
+        roots = self.roots()
+        for root in roots:
+            for candidate in (root / name, root / name.name):
+                if candidate.is_file():
+                    return candidate
+        raise AnnotationError(
+            f"{self.benchmark.name}: no {self.release.annotations} under "
+            f"{', '.join(map(str, roots))}; set `annotations` to the path of the file, or "
+            f"fetch it with `source: hub`"
+        )

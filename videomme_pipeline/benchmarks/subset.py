@@ -1,17 +1,19 @@
-"""A fixed part of a benchmark that looks like the whole: some of its videos, by stratum."""
+"""A representative subset of a benchmark: a fixed stratified sample of its videos."""
 
 from collections.abc import Mapping, Sequence
 
 from blake3 import blake3
 
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 
 
 def stratified_videos(questions: Mapping[str, Sequence[Question]], videos: int) -> tuple[str, ...]:
-    """`videos` of the benchmark's video ids, every stratum by its share, always the same ones.
+    """Draw `videos` video ids, each stratum in proportion. The result is always the same.
 
-    Systematic sampling over the videos ordered by duration and domain (v1) or group type and
-    level (v2), and by a hash of the id within a stratum. All of them where there are no more.
+    Systematic sampling over the videos, ordered by the facets that the benchmark declares as
+    strata, and by a hash of the id within a stratum. The result is all videos if there are no more
+    than `videos`.
     """
     ordered = sorted(questions, key=lambda video_id: _place(video_id, questions[video_id]))
     if videos >= len(ordered):
@@ -21,6 +23,9 @@ def stratified_videos(questions: Mapping[str, Sequence[Question]], videos: int) 
 
 
 def _place(video_id: str, questions: Sequence[Question]) -> tuple[str, ...]:
-    first, last = questions[0], questions[-1]
-    strata = (first.duration, first.domain, first.group_type, last.level)
-    return (*(str(label or "") for label in strata), blake3(video_id.encode()).hexdigest())
+    last = questions[-1]  # the first release of v2 has the level in the last row of a group only
+    strata = find_benchmark(last.benchmark).strata
+    return (
+        *(str(last.facets.get(column, "")) for column in strata),
+        blake3(video_id.encode()).hexdigest(),
+    )

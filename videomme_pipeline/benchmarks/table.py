@@ -1,6 +1,6 @@
-"""An annotation table as published: its columns, cells and counts, checked with clear errors.
+"""A published annotation table: checks its columns, cells and counts, with clear errors.
 
-What a cell means belongs to the benchmark's own reader.
+The benchmark's own module interprets the cells.
 """
 
 import re
@@ -13,18 +13,19 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from videomme_pipeline.benchmarks.facets import FacetValue
 from videomme_pipeline.benchmarks.question import Letter, Question, videos_of
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.fetch.release import Release
 
-# Ids become file names and partition keys, so nothing that could leave a folder may be one.
-# A leading hyphen is fine (several YouTube ids have it), a leading dot or a slash is not.
+# Ids become file names and partition keys, so an id must not lead out of a folder. A leading hyphen
+# is allowed (several YouTube ids have one), a leading dot or a slash is not.
 _FILE_STEM = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotationTable:
-    """The rows of one annotation file, and how to say what is wrong with one."""
+    """The rows of one annotation file."""
 
     name: str
     release: Release
@@ -32,21 +33,21 @@ class AnnotationTable:
 
     @classmethod
     def read(cls, source: Path | pa.Table, release: Release, columns: Sequence[str]) -> Self:
-        """The rows of `source` (a Parquet file or a table), which must have all `columns`.
+        """Read `source` (a Parquet file or a table), which must have all `columns`.
 
         Raises:
-            AnnotationError: when the file is missing, is not Parquet or lacks columns.
+            AnnotationError: if the file is missing, is not Parquet or lacks columns.
         """
         name = str(source) if isinstance(source, Path) else "the annotation table"
         table = cls(name, release, ())
-        held = table._open(source) if isinstance(source, Path) else source
-        missing = [column for column in columns if column not in held.column_names]
+        found = table._open(source) if isinstance(source, Path) else source
+        missing = [column for column in columns if column not in found.column_names]
         if missing:
             raise table.error(
                 None,
-                f"columns missing: {', '.join(missing)} (found {', '.join(held.column_names)})",
+                f"columns missing: {', '.join(missing)} (found {', '.join(found.column_names)})",
             )
-        return cls(name, release, held.select(list(columns)).to_pylist())
+        return cls(name, release, found.select(list(columns)).to_pylist())
 
     def _open(self, path: Path) -> pa.Table:
         try:
@@ -57,7 +58,7 @@ class AnnotationTable:
             raise self.error(None, f"not readable as Parquet ({error})") from error
 
     def error(self, row: Mapping[str, Any] | None, found: str) -> AnnotationError:
-        """An error about one row, or about the whole table, that says which revision is right."""
+        """Error about one row, or about the whole table. It names the right revision."""
         item = f"{self.name}, question {row['question_id']}" if row else self.name
         return AnnotationError(
             f"{item}: {found}. This is not the published {self.release.annotations} of "
@@ -66,34 +67,36 @@ class AnnotationTable:
         )
 
     def text(self, row: Mapping[str, Any], column: str) -> str:
-        """A cell that must hold text, exactly as published: prompts are compared to the letter."""
+        """Text of a cell exactly as published, because prompts are compared byte by byte."""
         value = row[column]
         if not isinstance(value, str) or not value.strip():
             raise self.error(row, f"`{column}` must be a text, found {value!r}")
         return value
 
     def text_or_none(self, row: Mapping[str, Any], column: str) -> str | None:
-        """A cell that may be empty: null, NaN and blank text are all None."""
+        """Text of a cell, or None for null, NaN and blank text."""
         value = row[column]
         text = "" if value is None else str(value).strip()
         return text if text and text.lower() not in ("nan", "none") else None
 
     def file_stem(self, row: Mapping[str, Any], column: str) -> str:
-        """An id that files are named after."""
+        """An id that is safe as a file name."""
         value = self.text(row, column).strip()
         if not _FILE_STEM.fullmatch(value):
             raise self.error(row, f"`{column}` cannot name a file: {value!r}")
         return value
 
-    def one_of(self, row: Mapping[str, Any], column: str, known: Sequence[str]) -> str:
-        """A cell of a closed set."""
+    def one_of(self, row: Mapping[str, Any], column: str, known: Sequence[FacetValue]) -> str:
+        """Text of a cell that must be one of `known`."""
         value = self.text(row, column).strip()
         if value not in known:
-            raise self.error(row, f"`{column}` is {value!r}, not one of {', '.join(known)}")
+            raise self.error(
+                row, f"`{column}` is {value!r}, not one of {', '.join(map(str, known))}"
+            )
         return value
 
     def answer(self, row: Mapping[str, Any], option_count: int) -> Letter:
-        """The right letter, which must be one that the question offers."""
+        """The letter of the correct option, which must be one that the question offers."""
         value = self.text(row, "answer").strip().upper()
         offered = tuple(Letter)[:option_count]
         if value not in offered:
@@ -101,10 +104,10 @@ class AnnotationTable:
         return Letter(value)
 
     def check_counts(self, questions: Sequence[Question], videos: int | None) -> None:
-        """Row counts, unique ids and complete sets of questions.
+        """Check row counts, unique ids and complete sets of questions.
 
         Raises:
-            AnnotationError: naming the counts, or the first ids, that are not as published.
+            AnnotationError: if a count or an id is not as published. The message names it.
         """
         references = videos_of(questions)
         by_video = Counter(question.video_id for question in questions)
@@ -117,7 +120,7 @@ class AnnotationTable:
             )
         repeated = _repeated(question.question_id for question in questions)
         if repeated:
-            raise self.error(None, f"question ids that stand twice: {_listed(repeated)}")
+            raise self.error(None, f"repeated question ids: {_listed(repeated)}")
         uneven = [video_id for video_id, count in by_video.items() if count != per_video]
         if uneven:
             raise self.error(None, f"videos without {per_video} questions: {_listed(uneven)}")
@@ -125,7 +128,7 @@ class AnnotationTable:
             reference.file_stem for reference in references
         )
         if unclear:
-            raise self.error(None, f"ids that stand for more than one video: {_listed(unclear)}")
+            raise self.error(None, f"ids of more than one video: {_listed(unclear)}")
 
 
 def _repeated(values: Iterable[str]) -> list[str]:

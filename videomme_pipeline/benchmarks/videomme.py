@@ -1,15 +1,16 @@
-"""Video-MME (v1): where it is published and how its annotation table becomes questions.
-
-900 videos with three questions of four options each. Nothing is downloaded here.
-"""
+"""Video-MME (v1): 900 videos with three questions of four options each."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
+from videomme_pipeline.benchmarks.facets import Facet, Facets
 from videomme_pipeline.benchmarks.question import Duration, Question
+from videomme_pipeline.benchmarks.source import PublishedSource
 from videomme_pipeline.benchmarks.table import AnnotationTable
 from videomme_pipeline.fetch.release import Release
 
@@ -47,8 +48,8 @@ COLUMNS = (
     "answer",
 )
 
-# The closed sets of the benchmark (paper, table of the official report; lmms-eval stops on any
-# other value, so the published table holds no other).
+# Values of the facets, in the order of the official report. lmms-eval stops on any other value, so
+# the published table has no other.
 DOMAINS = (
     "Knowledge",
     "Film & Television",
@@ -105,20 +106,27 @@ TASK_TYPES = (
 )
 
 
+FACETS = (
+    Facet(column="duration", title="Duration", values=tuple(map(str, Duration)), is_of_video=True),
+    Facet(column="domain", title="Domain", values=DOMAINS, is_of_video=True),
+    Facet(column="sub_category", title="Sub-category", values=SUB_CATEGORIES, is_of_video=True),
+    Facet(column="task_type", title="Task type", values=TASK_TYPES),
+)
+
+
 def read_questions(
     source: Path | pa.Table,
     *,
     benchmark: str = RELEASE.benchmark,
     videos: int | None = RELEASE.videos,
 ) -> tuple[Question, ...]:
-    """The questions in a v1 annotation table (a Parquet file, or the table itself), in its order.
+    """Read the questions of a v1 annotation table (a Parquet file, or the table itself), in order.
 
-    `videos` is how many videos the table must hold; None takes any number. Questions and
-    options keep their newlines; duplicate options stay (ten published questions have them).
+    `videos` is the number of videos that the table must have, or None for any number.
 
     Raises:
-        AnnotationError: when columns, counts, ids, answers or closed sets are not those of the
-            pinned release; the message names what was found.
+        AnnotationError: if columns, counts, ids, answers or facet values are not those of the
+            pinned release. The message names what was found.
     """
     table = AnnotationTable.read(source, RELEASE, COLUMNS)
     questions = tuple(_question(table, row, benchmark) for row in table.rows)
@@ -139,12 +147,24 @@ def _question(table: AnnotationTable, row: Mapping[str, Any], benchmark: str) ->
         question=table.text(row, "question"),
         options=tuple(options),
         answer=table.answer(row, option_count=4),
-        duration=Duration(table.one_of(row, "duration", tuple(Duration))),
-        domain=table.one_of(row, "domain", DOMAINS),
-        sub_category=table.one_of(row, "sub_category", SUB_CATEGORIES),
-        task_type=table.one_of(row, "task_type", TASK_TYPES),
+        facets=Facets(
+            {facet.column: table.one_of(row, facet.column, facet.values or ()) for facet in FACETS}
+        ),
     )
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
+
+
+BENCHMARK = Benchmark(
+    name=RELEASE.benchmark,
+    title="Video-MME",
+    source=partial(PublishedSource, release=RELEASE, read_questions=read_questions),
+    facets=FACETS,
+    crossings=(("duration", "domain"), ("duration", "sub_category"), ("duration", "task_type")),
+    strata=("duration", "domain"),
+    export_columns=tuple(column for column in COLUMNS if column != "url"),
+    size=Size(videos=RELEASE.videos, questions_per_video=3, videos_by={"duration": 300}),
+    reader="official_v1",
+)

@@ -1,17 +1,17 @@
-"""Video-MME-v2: where it is published and how its annotation table becomes questions.
-
-800 videos with one group of four questions each, up to eight options a question. Nothing is
-downloaded here, and no group is scored.
-"""
+"""Video-MME-v2: 800 videos with one group of four questions each, with up to eight options."""
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
+from videomme_pipeline.benchmarks.facets import Facet, Facets, Measure
 from videomme_pipeline.benchmarks.question import GroupType, Letter, Question
+from videomme_pipeline.benchmarks.source import PublishedSource
 from videomme_pipeline.benchmarks.table import AnnotationTable
 from videomme_pipeline.fetch.release import Release
 
@@ -49,6 +49,32 @@ COLUMNS = (
 
 LOGIC_STRUCTURES = ("[1,2,3,4]", "[1,[2,3],4]", "[[1,2],3,4]")
 
+FACETS = (
+    Facet(
+        column="level",
+        title="Level",
+        values=(1, 2, 3),
+        kind=int,
+        measure=Measure.GROUP_SCORE,
+        value_title="Level {}",
+    ),
+    Facet(column="second_head", title="Second head", measure=Measure.GROUP_SCORE),
+    Facet(column="third_head", title="Third head", measure=Measure.GROUP_SCORE),
+    Facet(
+        column="group_type",
+        title="Group type",
+        values=tuple(map(str, GroupType)),
+        measure=Measure.GROUP_SCORE,
+    ),
+    Facet(
+        column="group_structure",
+        title="Group structure",
+        measure=Measure.GROUP_SCORE,
+        is_tested=False,
+        is_shown=False,
+    ),
+)
+
 _LEVEL = re.compile(r"(?:level[\s_-]*)?([123])(?:\.0)?", re.IGNORECASE)
 
 
@@ -58,15 +84,15 @@ def read_questions(
     benchmark: str = RELEASE.benchmark,
     videos: int | None = RELEASE.videos,
 ) -> tuple[Question, ...]:
-    """The questions in a v2 annotation table (a Parquet file, or the table itself), in its order.
+    """Read the questions of a v2 annotation table (a Parquet file, or the table itself), in order.
 
-    `videos` is how many videos the table must hold; None takes any number. `level` and the heads
-    are those of the question's own row: the first release has them only on a group's last row
-    (None elsewhere), the pinned one on every row, where they may differ within a group.
+    `videos` is the number of videos that the table must have, or None for any number. `level` and
+    the heads are those of the question's own row. The first release has them only in the last row
+    of a group, the pinned one in every row, where they may differ within a group.
 
     Raises:
-        AnnotationError: when columns, counts, ids, answers, options or group structures are not
-            those of the pinned release; the message names what was found.
+        AnnotationError: if columns, counts, ids, answers, options or group structures are not
+            those of the pinned release. The message names what was found.
     """
     table = AnnotationTable.read(source, RELEASE, COLUMNS)
     questions = tuple(_question(table, row, benchmark) for row in table.rows)
@@ -75,11 +101,11 @@ def read_questions(
 
 
 def split_options(text: str) -> tuple[str, ...]:
-    """Options published as one text, "A. …" to at most "H. …", each beginning on a line.
+    """Split options that are published as one text, "A. …" to at most "H. …", one per line.
 
-    A line begins the next option only when it starts with the next letter in order, so an option
-    may itself hold newlines. Joined by newlines, the options are the text again. Empty when the
-    text does not begin with option A.
+    A line begins the next option only if it starts with the next letter in order, because an
+    option may contain newlines. Joining the result with newlines restores the text. The result is
+    empty if the text does not begin with option A.
     """
     options: list[str] = []
     for line in text.lstrip("\n").split("\n"):
@@ -100,7 +126,7 @@ def _question(table: AnnotationTable, row: Mapping[str, Any], benchmark: str) ->
     options = split_options(table.text(row, "options"))
     if len(options) < 2:
         raise table.error(
-            row, f"`options` must be one text of lines A., B. and on, found {row['options']!r}"
+            row, f"`options` must be one text with lines A., B. and so on, found {row['options']!r}"
         )
     group_type = GroupType(table.one_of(row, "group_type", tuple(GroupType)))
     return Question(
@@ -112,11 +138,15 @@ def _question(table: AnnotationTable, row: Mapping[str, Any], benchmark: str) ->
         question=table.text(row, "question"),
         options=options,
         answer=table.answer(row, option_count=len(options)),
-        group_type=group_type,
-        group_structure=_group_structure(table, row, group_type),
-        level=_level(table, row),
-        second_head=table.text_or_none(row, "second_head"),
-        third_head=table.text_or_none(row, "third_head"),
+        facets=Facets(
+            {
+                "level": _level(table, row),
+                "second_head": table.text_or_none(row, "second_head"),
+                "third_head": table.text_or_none(row, "third_head"),
+                "group_type": group_type.value,
+                "group_structure": _group_structure(table, row, group_type),
+            }
+        ),
     )
 
 
@@ -142,3 +172,19 @@ def _level(table: AnnotationTable, row: Mapping[str, Any]) -> int | None:
     if match is None:
         raise table.error(row, f"`level` must be 1, 2 or 3, found {row['level']!r}")
     return int(match.group(1))
+
+
+BENCHMARK = Benchmark(
+    name=RELEASE.benchmark,
+    title="Video-MME-v2",
+    source=partial(PublishedSource, release=RELEASE, read_questions=read_questions),
+    facets=FACETS,
+    strata=("group_type", "level"),
+    export_columns=COLUMNS,
+    letters=tuple(Letter),
+    is_grouped=True,
+    headline=Headline(metric=Metric.GROUP_SCORE),
+    size=Size(videos=RELEASE.videos, questions_per_video=4),
+    prompt="official_v2",
+    reader="official_v2",
+)

@@ -180,7 +180,7 @@ def score(
 
     Options with underscores have the names and meanings of the official script's.
     """
-    from videomme_pipeline.benchmarks.media import BENCHMARKS
+    from videomme_pipeline.benchmarks.registry import find_benchmark
     from videomme_pipeline.formats.score_file import ScoreOptions, parse_durations, score_file
     from videomme_pipeline.reports.score_report import ReportKind, render
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
@@ -188,11 +188,11 @@ def score(
 
     default = "json" if as_json else "table" if out.is_terminal else "plain"
     kind = choice(ReportKind, report or default, "report")
+    declared = find_benchmark(benchmark)
     if reader is None:
-        official = "official_v2" if benchmark == "videomme_v2" else "official_v1"
-        reader = official if kind is ReportKind.OFFICIAL else "strict"
+        reader = declared.reader if kind is ReportKind.OFFICIAL else "strict"
     options = ScoreOptions(
-        benchmark=known_name(list(BENCHMARKS), benchmark, "benchmark"),
+        benchmark=declared.name,
         reader=choice(ReaderName, reader, "reader"),
         judge=judge,
         group_rule=choice(GroupRule, group_rule, "group rule"),

@@ -32,7 +32,7 @@ from videomme_pipeline.fetch.archives import (
 )
 from videomme_pipeline.fetch.hub import HubFile, explained
 from videomme_pipeline.fetch.mirror import Mirror
-from videomme_pipeline.fetch.release import FetchSpec, Release, VideoReference, require_licence
+from videomme_pipeline.fetch.release import FetchSpec, Release, VideoReference, require_license
 
 WHOLE_ARCHIVE_SHARE = 0.5
 """An archive is downloaded whole when more than this share of its bytes is wanted."""
@@ -68,7 +68,7 @@ def fetch_annotations(release: Release, spec: FetchSpec, folder: Path) -> Path:
         DownloadError: when it cannot be fetched or is not what was pinned.
         StorageError: when `folder` cannot be written.
     """
-    require_licence(release, spec)
+    require_license(release, spec)
     mirror = Mirror.of(release, spec, folder)
     if mirror.path(release.annotations).is_file():
         return mirror.path(release.annotations)
@@ -90,7 +90,7 @@ def fetch_subtitles(
         ArchiveError: when the archive cannot be trusted.
         StorageError: when `folder` cannot be written.
     """
-    require_licence(release, spec)
+    require_license(release, spec)
     target = folder / release.subtitle_folder
     with _alone_in(folder):
         path = Mirror.of(release, spec, folder).file(release.subtitles)
@@ -124,7 +124,7 @@ def fetch_videos(
         StorageError: before the first download when the disk has no room for all that is wanted,
             or when it fills up later.
     """
-    require_licence(release, spec)
+    require_license(release, spec)
     wanted = tuple(videos)
     mirror = Mirror.of(release, spec, folder)
     target = folder / release.video_folder

@@ -72,7 +72,7 @@ class FetchSpec(Protocol):
         """True if archives stay on disk after they are unzipped."""
 
 
-def require_licence(release: Release, spec: FetchSpec) -> None:
+def require_license(release: Release, spec: FetchSpec) -> None:
     """Raise unless the user has accepted the license.
 
     Raises:

@@ -6,17 +6,20 @@ All formats share these columns; only the names and the nesting differ.
 import ast
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
+from videomme_pipeline.benchmarks.facets import Facets, FacetValue
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.results_format import Row
 from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
-Member = TypeVar("Member", bound=StrEnum)
+_CLOSED: Mapping[str, type[StrEnum]] = {"duration": Duration, "group_type": GroupType}
+"""Facets that decide how a question is scored, so that a row with another value is not used."""
 
 _BLANK = {"", "none", "nan", "null"}
 _TEXT_COLUMNS = ("prediction", "response", "raw_output")
@@ -50,15 +53,7 @@ def question_of(row: Row, benchmark: str, seen: Counter[str]) -> Question:
         question=text_of(row, "question") or "",
         options=options,
         answer=Letter(answer),
-        duration=_member(Duration, row, "duration"),
-        domain=text_of(row, "domain"),
-        sub_category=text_of(row, "sub_category"),
-        task_type=text_of(row, "task_type"),
-        group_type=_member(GroupType, row, "group_type"),
-        group_structure=text_of(row, "group_structure"),
-        level=_level(row),
-        second_head=text_of(row, "second_head"),
-        third_head=text_of(row, "third_head"),
+        facets=_facets(row),
     )
 
 
@@ -83,33 +78,25 @@ def response_of(question: Question, row: Row, evaluation: str) -> Response:
 
 
 def dataset_row(question: Question) -> dict[str, Any]:
-    """`question` with the columns of the v1 or the v2 dataset, in their order."""
-    if question.group_type is None:
-        return {
-            "video_id": question.video_id,
-            "duration": question.duration,
-            "domain": question.domain,
-            "sub_category": question.sub_category,
-            "videoID": question.youtube_id,
-            "question_id": question.question_id,
-            "task_type": question.task_type,
-            "question": question.question,
-            "options": list(question.options),
-            "answer": question.answer,
-        }
-    return {
+    """`question` with the columns of its dataset, in their order."""
+    benchmark = find_benchmark(question.benchmark)
+    values: dict[str, Any] = {
+        **{facet.column: question.facets.get(facet.column) for facet in benchmark.facets},
         "video_id": question.video_id,
         "url": question.url,
-        "group_type": question.group_type,
-        "group_structure": question.group_structure,
+        "videoID": question.youtube_id,
         "question_id": question.question_id,
         "question": question.question,
-        "options": "\n".join(question.options),
+        "options": list(question.options),
         "answer": question.answer,
-        "level": None if question.level is None else str(question.level),
-        "second_head": question.second_head,
-        "third_head": question.third_head,
     }
+    if question.is_grouped:  # as v2 is published
+        level = values["level"]
+        values |= {
+            "options": "\n".join(question.options),
+            "level": None if level is None else str(level),
+        }
+    return {column: values[column] for column in benchmark.exported_columns}
 
 
 def raw_text(row: ScoredQuestion | None) -> str:
@@ -130,22 +117,21 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _member(kind: type[Member], row: Row, column: str) -> Member | None:
+def _facets(row: Row) -> Facets:
+    """All declared facets that `row` has, whatever its benchmark is."""
+    return Facets({name: _facet(row, name, kind) for name, kind in Facets.declared.items()})
+
+
+def _facet(row: Row, column: str, kind: type) -> FacetValue | None:
     text = text_of(row, column)
-    if not text:
+    if text is None:
         return None
+    if column in _CLOSED and text not in set(_CLOSED[column]):
+        raise ValueError(f"`{column}` is {text!r}, not {', '.join(_CLOSED[column])}")
     try:
-        return kind(text)
+        return int(float(text)) if kind is int else text
     except ValueError:
-        raise ValueError(f"`{column}` is {text!r}, not {', '.join(kind)}") from None
-
-
-def _level(row: Row) -> int | None:
-    text = text_of(row, "level")
-    try:
-        return int(float(text)) if text else None
-    except ValueError:
-        raise ValueError(f"`level` is {text!r}, not a number") from None
+        raise ValueError(f"`{column}` is {text!r}, not a number") from None
 
 
 def _options(row: Row) -> tuple[str, ...]:

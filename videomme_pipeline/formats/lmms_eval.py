@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text
 from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -47,6 +48,10 @@ def _sample(question: Question, row: ScoredQuestion) -> dict[str, Any]:
     } | _metric(question, row)
 
 
+_OWN_NAMES = {"domain": "category", "task_type": "task_category"}
+"""Facets of v1 that lmms-eval calls by another name."""
+
+
 def _metric(question: Question, row: ScoredQuestion) -> dict[str, Any]:
     """The metric entry of one question, with lmms-eval's own names for the breakdowns."""
     scored = {
@@ -55,18 +60,14 @@ def _metric(question: Question, row: ScoredQuestion) -> dict[str, Any]:
         "answer": question.answer,
         "score": float(row.is_correct),
     }
-    if question.group_type is None:
-        labels = {
-            "videoID": question.youtube_id,
-            "duration": question.duration,
-            "category": question.domain,
-            "sub_category": question.sub_category,
-            "task_category": question.task_type,
-        }
-        return {"videomme_perception_score": scored | labels}
-    columns = ("video_id", "group_type", "group_structure", "level", "second_head", "third_head")
     doc = dataset_row(question)
-    return {"videomme_v2_overall_score": scored | {column: doc[column] for column in columns}}
+    facets = {
+        facet.column: doc[facet.column] for facet in find_benchmark(question.benchmark).facets
+    }
+    if question.is_grouped:
+        return {"videomme_v2_overall_score": scored | {"video_id": question.video_id} | facets}
+    labels = {_OWN_NAMES.get(column, column): value for column, value in facets.items()}
+    return {"videomme_perception_score": scored | {"videoID": question.youtube_id} | labels}
 
 
 FORMAT = ResultsFormat(

@@ -9,10 +9,11 @@ v2: the dataset's rows with `prediction`. Its report is that of `evaluation/test
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Duration, Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
 from videomme_pipeline.formats.dataset_rows import dataset_row, listed, raw_text
 from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
@@ -57,8 +58,8 @@ def _dataset_rows_of(video: Row, questions: Sequence[Any]) -> list[Row]:
 
 
 def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> str:
-    is_v1 = questions[0].group_type is None
-    content = _template(questions, answers) if is_v1 else _rows(questions, answers)
+    write = _rows if questions[0].is_grouped else _template
+    content = write(questions, answers)
     return json.dumps(content, indent=4, ensure_ascii=False) + "\n"
 
 
@@ -66,20 +67,21 @@ def _template(
     questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]
 ) -> list[dict[str, Any]]:
     """The v1 template; a video without any answer is marked missing."""
+    facets = find_benchmark(questions[0].benchmark).facets
+    of_a_video = [facet.column for facet in facets if facet.is_of_video]
+    of_a_question = [facet.column for facet in facets if not facet.is_of_video]
     by_video: dict[str, list[Question]] = defaultdict(list)
     for question in questions:
         by_video[question.video_id].append(question)
     return [
         {
             "video_id": video_id,
-            "duration": of_video[0].duration,
-            "domain": of_video[0].domain,
-            "sub_category": of_video[0].sub_category,
+            **{column: of_video[0].facets.get(column) for column in of_a_video},
             "missing": not any(question.question_id in answers for question in of_video),
             "questions": [
                 {
                     "question_id": question.question_id,
-                    "task_type": question.task_type,
+                    **{column: question.facets.get(column) for column in of_a_question},
                     "question": question.question,
                     "options": list(question.options),
                     "answer": question.answer,
@@ -122,26 +124,28 @@ def official_report(
     section covers all of them.
     """
     rows = list(rows)
-    by_duration = [[row for row in rows if row.duration is duration] for duration in durations]
-    tables: list[tuple[str, Sequence[str], Callable[[ScoredQuestion], str | None]]] = []
+    by_duration = [
+        [row for row in rows if row.facets.get("duration") == duration] for duration in durations
+    ]
+    tables: list[tuple[str, Sequence[str], str]] = []
     if return_categories_accuracy:
-        tables.append(("Video Categories", DOMAINS, lambda row: row.domain))
+        tables.append(("Video Categories", DOMAINS, "domain"))
     if return_sub_categories_accuracy:
-        tables.append(("Video Sub Categories", SUB_CATEGORIES, lambda row: row.sub_category))
+        tables.append(("Video Sub Categories", SUB_CATEGORIES, "sub_category"))
     if return_task_types_accuracy:
-        tables.append(("Task Categories", TASK_TYPES, lambda row: row.task_type))
+        tables.append(("Task Categories", TASK_TYPES, "task_type"))
 
     lines = []
     for duration, part in zip(durations, by_duration, strict=True):
         lines += [_WIDE, f"Evaluation on video Type: {duration}", _WIDE]
-        for title, labels, label_of in tables:
-            lines += _table(title, labels, label_of, part)
+        for title, labels, column in tables:
+            lines += _table(title, labels, column, part)
         lines += [*_overall(part), "", ""]
     everything = [row for part in by_duration for row in part]
     lines += [_WIDE, "Evaluation on the entire dataset", _WIDE]
-    for title, labels, label_of in tables:
+    for title, labels, column in tables:
         title_here = "Video Domains" if labels is DOMAINS else title
-        lines += _table(title_here, labels, label_of, everything)
+        lines += _table(title_here, labels, column, everything)
     lines += _overall(everything)
     return "\n".join(lines) + "\n"
 
@@ -173,12 +177,12 @@ def official_v2_report(rows: Iterable[ScoredQuestion], rating: Rating) -> str:
 def _table(
     title: str,
     labels: Sequence[str],
-    label_of: Callable[[ScoredQuestion], str | None],
+    column: str,
     rows: Sequence[ScoredQuestion],
 ) -> list[str]:
     by_label: dict[str | None, list[ScoredQuestion]] = {label: [] for label in labels}
     for row in rows:
-        by_label.setdefault(label_of(row), []).append(row)
+        by_label.setdefault(row.facets.get(column), []).append(row)
     return [_THIN, title, _THIN, *(f"{label}: {_percent(by_label[label])}" for label in labels)]
 
 

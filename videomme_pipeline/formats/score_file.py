@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Duration, Question
-from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
+from videomme_pipeline.benchmarks.registry import all_benchmarks, find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.registry import read_results
@@ -22,19 +24,12 @@ from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import (
-    Cell,
-    GroupCell,
+    AccuracyRow,
+    GroupScoreRow,
     breakdowns,
     group_breakdowns,
 )
 from videomme_pipeline.scoring.statistics.groups import GroupRule, Rating, UnscoredGroup, rating
-
-V1 = "videomme"
-V2 = "videomme_v2"
-VIDEOS_PER_DURATION = 300
-"""Number of v1 videos per duration, which the official script asserts."""
-GROUPS = 800
-"""Number of v2 groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +59,8 @@ class ScoreReport:
 
     options: ScoreOptions
     rows: tuple[ScoredQuestion, ...]
-    breakdowns: Mapping[str, Sequence[Cell]]
-    group_breakdowns: Mapping[str, Sequence[GroupCell]]
+    breakdowns: Mapping[str, Sequence[AccuracyRow]]
+    group_breakdowns: Mapping[str, Sequence[GroupScoreRow]]
     rating: Rating | None
     judge: JudgeSummary | None
     unscored_groups: tuple[UnscoredGroup, ...]
@@ -111,28 +106,33 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
 
 
 def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Question]) -> None:
-    in_groups = any(question.group_type is not None for question in questions)
-    if options.benchmark == V1 and in_groups:
-        raise ScoringError(f"{path}: it has groups of questions; score it with --benchmark {V2}")
-    if options.benchmark == V2 and not in_groups:
+    is_grouped = any(question.is_grouped for question in questions)
+    if find_benchmark(options.benchmark).is_grouped == is_grouped:
+        return
+    others = [b.name for b in all_benchmarks() if b.is_grouped == is_grouped]
+    if is_grouped:
         raise ScoringError(
-            f"{path}: no row has a `group_type`; score it with --benchmark {V1}, or add the "
-            "dataset's columns"
+            f"{path}: it has groups of questions (`group_type`), which {options.benchmark} does "
+            f"not have; score it with --benchmark {' or '.join(others)}"
         )
+    raise ScoringError(
+        f"{path}: no row has a `group_type`, which {options.benchmark} needs; score it with "
+        f"--benchmark {' or '.join(others)}, or add the dataset's columns"
+    )
 
 
 def score_rows(
     rows: Sequence[ScoredQuestion], options: ScoreOptions, notes: Sequence[str] = ()
 ) -> ScoreReport:
     """The report of the scored rows of one evaluation."""
-    group_cells, groups, unscored = group_breakdowns(rows, options.group_rule)
-    is_v2 = any(row.group_type is not None for row in rows)
+    benchmark = find_benchmark(options.benchmark)
+    group_rows, groups, unscored = group_breakdowns(benchmark, rows, options.group_rule)
     return ScoreReport(
         options=options,
         rows=tuple(rows),
-        breakdowns={name: cells for name, cells in breakdowns(rows).items() if cells},
-        group_breakdowns=group_cells if is_v2 else {},
-        rating=rating(groups) if is_v2 else None,
+        breakdowns={name: found for name, found in breakdowns(benchmark, rows).items() if found},
+        group_breakdowns=group_rows,
+        rating=rating(groups) if benchmark.is_grouped else None,
         judge=summarize_judge(rows),
         unscored_groups=tuple(unscored),
         notes=(*notes, *_notes(rows, options, len(groups), unscored)),
@@ -177,38 +177,56 @@ def _notes(
             f"{unjudged} requests to the judge failed. Run again to repeat only those; do not "
             "publish this score"
         )
-    if options.benchmark == V2:
-        if scored_groups != GROUPS:
-            notes.append(f"{scored_groups} complete groups, but the benchmark has {GROUPS}")
-        notes += [f"video {group.video_id} is not scored: {group.reason}" for group in unscored]
-        return notes
-    videos: dict[Duration, set[str]] = {duration: set() for duration in Duration}
-    for row in rows:
-        if row.duration is not None:
-            videos[row.duration].add(row.video_id)
-    notes += [
-        f"{len(videos[duration])} {duration} videos, but the benchmark has {VIDEOS_PER_DURATION}"
-        for duration in dict.fromkeys(options.durations)
-        if len(videos[duration]) != VIDEOS_PER_DURATION
-    ]
-    for column, known in (
-        ("domain", DOMAINS),
-        ("sub_category", SUB_CATEGORIES),
-        ("task_type", TASK_TYPES),
-    ):
-        notes += _unknown_labels(rows, column, known)
+    benchmark = find_benchmark(options.benchmark)
+    if benchmark.is_grouped:
+        notes += _group_notes(scored_groups, unscored, benchmark.size.videos)
+    else:
+        notes += _size_notes(rows, benchmark, options.durations)
+        for facet in benchmark.facets:
+            notes += _unknown_labels(rows, facet)
     return notes
 
 
-def _unknown_labels(rows: Sequence[ScoredQuestion], column: str, known: Sequence[str]) -> list[str]:
-    found = Counter(getattr(row, column) for row in rows)
+def _group_notes(
+    scored_groups: int, unscored: Sequence[UnscoredGroup], expected: int | None
+) -> list[str]:
+    notes = [f"video {group.video_id} is not scored: {group.reason}" for group in unscored]
+    if expected is not None and scored_groups != expected:
+        notes.insert(0, f"{scored_groups} complete groups, but the benchmark has {expected}")
+    return notes
+
+
+def _size_notes(
+    rows: Sequence[ScoredQuestion], benchmark: Benchmark, durations: Sequence[Duration]
+) -> list[str]:
+    """One note for each part of the benchmark that is not complete."""
+    size = benchmark.size
+    if not size.videos_by:
+        videos = len({row.video_id for row in rows})
+        is_complete = size.videos in (None, videos)
+        return [] if is_complete else [f"{videos} videos, but the benchmark has {size.videos}"]
+    notes = []
+    for column, expected in size.videos_by.items():
+        values = durations if column == "duration" else benchmark.facet(column).values or ()
+        for value in dict.fromkeys(values):
+            videos = len({row.video_id for row in rows if row.facets.get(column) == value})
+            if videos != expected:
+                notes.append(f"{videos} {value} videos, but the benchmark has {expected}")
+    return notes
+
+
+def _unknown_labels(rows: Sequence[ScoredQuestion], facet: Facet) -> list[str]:
+    if facet.values is None:
+        return []
+    known = list(map(str, facet.values))
+    found = Counter(row.facets.get(facet.column) for row in rows)
     notes = []
     for label, count in found.items():
-        if label in known:
+        if label in facet.values:
             continue
         near = get_close_matches(str(label), known, n=1)
         notes.append(
-            f"{count} questions have the unknown {column} {label!r}"
+            f"{count} questions have the unknown {facet.column} {label!r}"
             + (f" (did you mean {near[0]!r}?)" if near else "")
             + ": they count in the overall score, but in no line of the official report"
         )

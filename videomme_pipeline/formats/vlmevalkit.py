@@ -51,7 +51,7 @@ def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion])
 def _own_names(question: Question) -> Row:
     row = dict(dataset_row(question))
     row = {"video": row.pop("video_id")} | row
-    if question.group_type is None:
+    if not question.is_grouped:
         row["candidates"] = str(row.pop("options"))
     return row
 

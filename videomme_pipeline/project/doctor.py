@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
-from videomme_pipeline.benchmarks.source import RELEASES
+from videomme_pipeline.benchmarks.source import PublishedSource
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.project import Project
@@ -91,12 +91,11 @@ def _disk(project: Project) -> Finding:
 
 
 def _data(project: Project, name: str) -> Iterator[Finding]:
-    release = RELEASES.get(name)
-    if release is None:
+    source = project.benchmarks[name].snapshot.media
+    if not isinstance(source, PublishedSource):
         yield Finding(check=name, verdict=Verdict.OK, message="drawn on this machine")
         return
-    spec = project.configuration.benchmarks[name]
-    for finding in check_data(release, spec, project.benchmarks[name].snapshot.media.folder):
+    for finding in check_data(source):
         yield replace(finding, check=f"{name} {finding.check}")
 
 

@@ -8,8 +8,9 @@ from collections import defaultdict
 from collections.abc import Hashable
 from functools import cached_property
 
-from videomme_pipeline.benchmarks.media import Media, media_folder_name, open_media
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.evaluation import Configuration, Evaluation
 from videomme_pipeline.fetch.release import VideoReference
@@ -56,10 +57,11 @@ class BenchmarkState:
         """Drop the snapshot, because files may have changed."""
         self._snapshot = None
 
-    def open_media(self) -> Media:
-        """The questions and files of this benchmark; nothing is fetched or read yet."""
+    def open_source(self) -> Source:
+        """The source of this benchmark's questions and files. Nothing is fetched or read yet."""
+        declared = find_benchmark(self.name)
         spec = self._configuration.benchmarks[self.name]
-        return open_media(self.name, spec, self.store.media(media_folder_name(self.name)))
+        return declared.source(declared, spec, self.store.media(declared.media_folder_name))
 
     def read_videos(self) -> dict[str, StoredRow[Video]]:
         """The stored video rows by video id. Only files that changed are read again."""
@@ -78,9 +80,9 @@ class Snapshot:
         self._subtitle_hashes: dict[str, str | None] = {}
 
     @cached_property
-    def media(self) -> Media:
+    def media(self) -> Source:
         """The files of the benchmark, indexed once."""
-        return self._benchmark.open_media()
+        return self._benchmark.open_source()
 
     @cached_property
     def questions(self) -> dict[str, tuple[Question, ...]]:

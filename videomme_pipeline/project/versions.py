@@ -176,7 +176,7 @@ class Versions:
             ("asked", video_id),
             lambda: fingerprint(
                 [
-                    (q.question_id, q.question, q.options, q.group_type is not None)
+                    (q.question_id, q.question, q.options, q.is_grouped)
                     for q in self._questions[video_id]
                 ]
             ),

@@ -274,7 +274,7 @@ def _values(
         "options": list(question.options),
         "letters": [letter.value for letter in question.letters],
         "letter_list": _phrase(question.letters),
-        "in_group": question.group_type is not None,
+        "in_group": question.is_grouped,
         "num_frames": len(frame_seconds),
         "frame_seconds": list(frame_seconds),
         "subtitles": None if lines is None else [line.text for line in lines],

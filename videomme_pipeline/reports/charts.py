@@ -8,6 +8,8 @@ from typing import Any
 
 import duckdb
 
+from videomme_pipeline.benchmarks.facets import Measure
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.extras import needs_extra
 
 with needs_extra("charts", "drawing charts"):
@@ -32,9 +34,6 @@ with needs_extra("charts", "drawing charts"):
 SERIES_COLORS = ("#3b2e8c", "#0f7a4d", "#9a2158", "#6f6a12", "#1f7a8c", "#4a4f57")
 """The colors of the page, distinguishable for color-blind readers."""
 
-GROUP_COLUMNS = ("level", "second_head", "third_head", "group_type")
-"""Columns of Video-MME-v2, where the score is the group score."""
-
 AltairChart = LayerChart | FacetChart
 
 
@@ -47,10 +46,11 @@ def breakdown_chart(
 ) -> AltairChart:
     """Score by `column` as dots with 95% intervals, one lane per evaluation, n in the label.
 
-    Columns of Video-MME-v2 (`GROUP_COLUMNS`) show the group score, all others the accuracy in %.
+    The benchmark's declaration says whether it is the group score or the accuracy in percent.
     """
     rows = breakdown_rows(connection, benchmark, column, evaluations)
-    title = "Group score" if column in GROUP_COLUMNS else "Accuracy (%)"
+    facet = find_benchmark(benchmark).facet(column)
+    title = "Group score" if facet.measure is Measure.GROUP_SCORE else "Accuracy (%)"
     names = sorted(rows["evaluation"].unique())
     color = Color(
         "evaluation:N",
@@ -107,17 +107,16 @@ def breakdown_rows(
     evaluations: tuple[str, ...] | None = None,
 ) -> pd.DataFrame:
     """Rows with `evaluation`, `label` (value and n), `score`, `low` and `high`, in %."""
-    grouped = column in GROUP_COLUMNS
-    view = f"v2_by_{column}" if grouped else f"by_{column}"
-    score = "group_score" if grouped else "accuracy"
-    scale, size = (1, "groups") if grouped else (100, "questions")
+    facet = find_benchmark(benchmark).facet(column)
+    score = facet.measure.value
+    scale, size = (1, "groups") if facet.measure is Measure.GROUP_SCORE else (100, "questions")
     return connection.execute(
         f"""
         select evaluation, format('{{}}  (n {{}})', "{column}", max({size}) over same) as label,
                {scale} * {score} as score,
                greatest(0, {scale} * {score}_low) as low,
                least(100, {scale} * {score}_high) as high
-        from "{view}"
+        from "{facet.view}"
         where benchmark = ? and (? is null or list_contains(?, evaluation))
         window same as (partition by "{column}")
         order by "{column}", evaluation

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.reports.comparisons import overall_difference
 from videomme_pipeline.reports.document import shorten
@@ -144,10 +145,10 @@ def _response(row: ScoredQuestion, limit: int | None) -> Any:
 
 def _group_score(store: Store, benchmark: str, evaluation: ScoredEvaluation, date: str) -> Json:
     """Values that replace the accuracy of a nightly run if the benchmark has groups."""
-    if evaluation.rows[0].group_type is None:
+    if not evaluation.rows[0].is_grouped:
         return {}
     path = store.observation(benchmark, evaluation.name, date)
-    cells, _, _ = group_breakdowns(read_rows(path, ScoredQuestion))
+    cells, _, _ = group_breakdowns(find_benchmark(benchmark), read_rows(path, ScoredQuestion))
     (group,) = cells["v2_overall"]
     return {
         "n": group.groups,

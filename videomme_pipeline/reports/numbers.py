@@ -12,6 +12,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.facets import Facet, FacetValue, Measure
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Question
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.reports.json_values import Json, rounded
@@ -25,20 +27,8 @@ from videomme_pipeline.scoring.statistics.groups import (
 )
 from videomme_pipeline.warehouse.database import query
 
-TITLES = {
-    "duration": "Duration",
-    "domain": "Domain",
-    "sub_category": "Sub-category",
-    "task_type": "Task type",
-    "level": "Level",
-    "second_head": "Second head",
-    "third_head": "Third head",
-    "group_type": "Group type",
-}
-"""The columns that questions are broken down by, in the order they are shown."""
-
-_ACCURACY_COLUMNS = ("domain", "sub_category", "task_type")
-_GROUP_COLUMNS = ("level", "second_head", "third_head", "group_type")
+MOST_PARTS = 4
+"""Facets with up to this many declared values have one number per value beside the score."""
 
 
 class Numbers:
@@ -47,7 +37,7 @@ class Numbers:
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,
-        benchmark: str,
+        benchmark: Benchmark,
         questions: Sequence[Question],
         evaluations: Sequence[ScoredEvaluation],
     ) -> None:
@@ -60,80 +50,85 @@ class Numbers:
     def evaluations(self) -> list[Json]:
         """One entry per evaluation, in the order of `index`."""
         board = {row["evaluation"]: row for row in self._view("leaderboard")}
-        durations = self._by_evaluation("by_duration", "duration", "accuracy")
-        parts = {
-            "level": self._by_evaluation("v2_by_level", "level", "group_score"),
-            "group_type": self._by_evaluation("v2_by_group_type", "group_type", "group_score"),
-        }
+        parts = [self._parts_of(facet) for facet in self._short_facets()]
         entries = []
         for place, evaluation in enumerate(self._evaluations):
             row = board[evaluation.name]
-            levels = parts["level"].get(evaluation.name, {})
-            v2_parts = {f"level_{level}": value for level, value in levels.items()}
-            v2_parts |= parts["group_type"].get(evaluation.name, {})
+            own_parts: Json = {}
+            for found in parts:
+                own_parts |= found.get(evaluation.name, {})
             if row["group_score"] is not None:
-                v2_parts["accuracy"] = row["accuracy"]
-            entries.append(
-                _about(place, evaluation)
-                | _scores(row)
-                | {"durations": durations.get(evaluation.name, {}), "parts": v2_parts}
-            )
+                own_parts["accuracy"] = row["accuracy"]
+            entries.append(_about(place, evaluation) | _scores(row) | {"parts": own_parts})
         return entries
 
+    def part_columns(self) -> list[tuple[str, str]]:
+        """Key and title of the parts that the leaderboard shows beside the accuracy."""
+        return [
+            (_part_key(facet, value), facet.show(value).capitalize())
+            for facet in self._short_facets()[:1]
+            if facet.measure is Measure.ACCURACY
+            for value in facet.values or ()
+        ]
+
     def breakdowns(self) -> list[Json]:
-        """Each column that the questions have, with one cell per value and evaluation."""
-        held = []
-        for column, title in TITLES.items():
-            grouped = column in _GROUP_COLUMNS
-            rows = self._view(f"v2_by_{column}" if grouped else f"by_{column}")
-            cells = self._cells(rows, (column,), _group_cell if grouped else _accuracy_cell)
-            values = self._values(column)
+        """Each facet that the questions have, with one cell per value and evaluation."""
+        found = []
+        for facet in self._benchmark.shown_facets:
+            cell = _group_cell if facet.measure is Measure.GROUP_SCORE else _accuracy_cell
+            cells = self._cells(self._view(facet.view), (facet.column,), cell)
+            values = self._values(facet)
             if not cells or not values:
                 continue
-            held.append(
+            found.append(
                 {
-                    "key": column,
-                    "title": title,
-                    "measure": "group_score" if grouped else "accuracy",
+                    "key": facet.column,
+                    "title": facet.title,
+                    "measure": facet.measure.value,
                     "rows": [
-                        {"value": _text(column, value), "cells": cells[value,]}
+                        {
+                            "value": facet.show(value),
+                            "filter": str(value),
+                            "cells": cells[value,],
+                        }
                         for value in values
                         if (value,) in cells
                     ],
                 }
             )
-        return held
+        return found
 
     def crossed(self) -> list[Json]:
-        """Duration × each of the other v1 columns."""
-        held = []
-        for column in _ACCURACY_COLUMNS:
-            rows = self._view(f"by_duration_and_{column}")
-            cells = self._cells(rows, ("duration", column), _accuracy_cell)
+        """Each crossing of two facets."""
+        found = []
+        for columns in self._benchmark.crossings:
+            first, second = map(self._benchmark.facet, columns)
+            rows = self._view(f"by_{first.column}_and_{second.column}")
+            cells = self._cells(rows, columns, _accuracy_cell)
             if not cells:
                 continue
-            pairs = product(self._values(column), self._values("duration"))
-            held.append(
+            found.append(
                 {
-                    "key": f"duration_and_{column}",
-                    "title": f"Duration × {TITLES[column].lower()}",
-                    "second_title": TITLES[column],
+                    "key": f"{first.column}_and_{second.column}",
+                    "title": f"{first.title} × {second.title.lower()}",
+                    "first_title": first.title,
+                    "second_title": second.title,
                     "rows": [
                         {
-                            "first": duration,
-                            "second": value,
-                            "cells": cells[duration, value],
+                            "first": first.show(one),
+                            "second": second.show(other),
+                            "cells": cells[one, other],
                         }
-                        for value, duration in pairs
-                        if (duration, value) in cells
+                        for other, one in product(self._values(second), self._values(first))
+                        if (one, other) in cells
                     ],
                 }
             )
-        return held
+        return found
 
     def tracks(self) -> list[Json]:
         """What subtitles bring: evaluations with them against the same without."""
-        order = ["all", *self._values("duration")]
+        order = ["all", *Duration]
         pairs: dict[tuple[int, int], list[Json]] = {}
         for row in self._view("track_against_track"):
             with_, without = row["with_subtitles"], row["without_subtitles"]
@@ -164,7 +159,7 @@ class Numbers:
         return self._connection.sql(
             "select * from leaderboard where benchmark = ? and list_contains(?, evaluation) "
             "order by evaluation",
-            params=[self._benchmark, list(self._place)],
+            params=[self._benchmark.name, list(self._place)],
         ).to_arrow_table()
 
     def nightly_runs(self) -> list[Json]:
@@ -176,17 +171,26 @@ class Numbers:
         rows = query(
             self._connection,
             f'select * from "{name}" where benchmark = ? order by all',
-            [self._benchmark],
+            [self._benchmark.name],
         )
         return [row for row in rows if row.get("evaluation") in {None, *self._place}]
 
-    def _by_evaluation(self, view: str, column: str, measure: str) -> dict[str, Json]:
-        scale = 100 if measure == "group_score" else 1
-        held: dict[str, Json] = {}
-        for row in self._view(view):
-            value = rounded(row[measure], scale)
-            held.setdefault(row["evaluation"], {})[str(row[column])] = value
-        return held
+    def _short_facets(self) -> list[Facet]:
+        """Facets with few declared values."""
+        return [
+            facet
+            for facet in self._benchmark.shown_facets
+            if facet.values is not None and len(facet.values) <= MOST_PARTS
+        ]
+
+    def _parts_of(self, facet: Facet) -> dict[str, Json]:
+        """The score of each value of `facet`, by evaluation."""
+        scale = 100 if facet.measure is Measure.GROUP_SCORE else 1
+        found: dict[str, Json] = {}
+        for row in self._view(facet.view):
+            score = rounded(row[facet.measure.value], scale)
+            found.setdefault(row["evaluation"], {})[_part_key(facet, row[facet.column])] = score
+        return found
 
     def _cells(self, rows: Iterable[Json], columns: Sequence[str], cell: Any) -> dict[Any, Any]:
         held: dict[Any, list[Json | None]] = {}
@@ -196,13 +200,15 @@ class Numbers:
             cells[self._place[row["evaluation"]]] = cell(row)
         return held
 
-    def _values(self, column: str) -> list[Any]:
-        """The values of a column in the order of the dataset; levels and durations ascending."""
-        values = [getattr(question, column) for question in self._questions]
-        found = [value for value in dict.fromkeys(values) if value is not None]
-        if column == "duration":
-            return sorted(found, key=list(Duration).index)
-        return sorted(found) if column == "level" else found
+    def _values(self, facet: Facet) -> list[FacetValue]:
+        """The values of a facet: in the declared order, or in that of the dataset."""
+        questions = self._questions
+        found = dict.fromkeys(
+            question.facets[facet.column]
+            for question in questions
+            if facet.column in question.facets
+        )
+        return list(found) if facet.values is None else sorted(found, key=facet.order)
 
 
 def cells_table(
@@ -230,17 +236,17 @@ def cells_table(
     )
 
 
-def question_columns(questions: Sequence[Question]) -> Json:
-    """The questions column by column; only the columns this benchmark has."""
+def question_columns(benchmark: Benchmark, questions: Sequence[Question]) -> Json:
+    """The questions column by column, with the facets that they have."""
     columns: Json = {
         "id": [question.question_id for question in questions],
         "video": [question.video_id for question in questions],
         "answer": [question.answer.value for question in questions],
     }
-    for column in TITLES:
-        values = [getattr(question, column) for question in questions]
+    for facet in benchmark.shown_facets:
+        values = [question.facets.get(facet.column) for question in questions]
         if any(value is not None for value in values):
-            columns[column] = values
+            columns[facet.column] = values
     return columns
 
 
@@ -267,7 +273,7 @@ def chance_group_score(questions: Sequence[Question]) -> float | None:
     """
     groups: dict[str, list[Question]] = {}
     for question in questions:
-        if question.group_type is not None:
+        if question.is_grouped:
             groups.setdefault(question.video_id, []).append(question)
     scores = [_expected_group_score(group) for group in groups.values() if _is_whole(group)]
     return sum(scores) / len(scores) / 100 if scores else None
@@ -375,14 +381,14 @@ def _word(row: ScoredQuestion) -> str:
 
 
 def _is_whole(group: Sequence[Question]) -> bool:
-    logic = group[0].group_type is GroupType.LOGIC
-    known = parse_structure(group[0].group_structure) is not None
+    logic = group[0].facets["group_type"] == GroupType.LOGIC
+    known = parse_structure(group[0].facets.get("group_structure")) is not None
     return len(group) == GROUP_SIZE and (known or not logic)
 
 
 def _expected_group_score(group: Sequence[Question]) -> float:
-    first = group[0]
-    structure = parse_structure(first.group_structure)
+    group_type = GroupType(group[0].facets["group_type"])
+    structure = parse_structure(group[0].facets.get("group_structure"))
     ordered = sorted(group, key=lambda question: question_order(question.question_id))
     total = 0.0
     for outcomes in product((Outcome.CORRECT, Outcome.INCORRECT), repeat=len(group)):
@@ -390,8 +396,7 @@ def _expected_group_score(group: Sequence[Question]) -> float:
         for question, outcome in zip(ordered, outcomes, strict=True):
             right = 1 / len(question.options)
             likelihood *= right if outcome is Outcome.CORRECT else 1 - right
-        assert first.group_type is not None
-        total += likelihood * group_score(first.group_type, structure, outcomes)
+        total += likelihood * group_score(group_type, structure, outcomes)
     return total
 
 
@@ -403,8 +408,9 @@ def _flat(value: Any, path: str = "") -> Iterable[tuple[str, Any]]:
         yield path, value
 
 
-def _text(column: str, value: Any) -> str:
-    return f"Level {value}" if column == "level" else str(value)
+def _part_key(facet: Facet, value: FacetValue) -> str:
+    """Key of a part as in the published results: `short`, `level_1`, `relevance`."""
+    return facet.show(value).lower().replace(" ", "_")
 
 
 def _iso(moment: datetime | None) -> str | None:

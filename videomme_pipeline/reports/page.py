@@ -17,12 +17,12 @@ from PIL import Image
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
 from videomme_pipeline.reports.history import LastRuns, history
 from videomme_pipeline.reports.numbers import (
-    TITLES,
     Numbers,
     answer_cells,
     cells_table,
@@ -42,13 +42,6 @@ from videomme_pipeline.warehouse.database import connect
 
 PAGE_VERSION = 3
 """Increase it when the page shows the same data in another way."""
-
-BENCHMARK_TITLES = {
-    "videomme": "Video-MME",
-    "videomme_v2": "Video-MME-v2",
-    "smoke": "Smoke benchmark",
-    "smoke_v2": "Smoke benchmark, v2",
-}
 
 THUMBNAIL_HEIGHT_PIXELS = 176
 """Twice the height at which the page shows a frame, for dense screens."""
@@ -162,7 +155,7 @@ def _collect(
         for name, evaluations in scored:
             asked = {row.question_id for evaluation in evaluations for row in evaluation.rows}
             questions = [q for q in questions_of(store, name) if q.question_id in asked]
-            numbers = Numbers(connection, name, questions, evaluations)
+            numbers = Numbers(connection, find_benchmark(name), questions, evaluations)
             pages.append(_benchmark_page(store, name, questions, evaluations, numbers))
         return pages
 
@@ -174,6 +167,8 @@ def _benchmark_page(
     evaluations: Sequence[ScoredEvaluation],
     numbers: Numbers,
 ) -> _BenchmarkPage:
+    declared = find_benchmark(benchmark)
+    titles = {facet.column: facet.title for facet in declared.shown_facets}
     videos = len({question.video_id for question in questions})
     entries = numbers.evaluations()
     breakdowns, crossed = numbers.breakdowns(), numbers.crossed()
@@ -185,21 +180,23 @@ def _benchmark_page(
     }
     summary = {
         "name": benchmark,
-        "title": BENCHMARK_TITLES.get(benchmark, benchmark),
+        "title": declared.title,
         "summary": _sentence(evaluations, questions, videos),
         "question_count": len(questions),
         "video_count": videos,
         "chance": chance(questions),
         "chance_group_score": chance_group_score(questions),
+        "facets": list(titles.items()),
+        "part_columns": numbers.part_columns(),
         "evaluations": entries,
         "breakdowns": breakdowns,
         "crossed": crossed,
         "tracks": numbers.tracks(),
-        "comparisons": comparisons(evaluations, _ranking(entries), TITLES),
+        "comparisons": comparisons(evaluations, _ranking(entries), titles),
         "history": history(store, benchmark, evaluations, numbers.nightly_runs()),
         "last_runs": last_runs.numbers(),
         "published": published_results(benchmark),
-        "questions": question_columns(questions),
+        "questions": question_columns(declared, questions),
         "results": [answer_cells(questions, evaluation.rows) for evaluation in evaluations],
         "parquet": {name: b64encode(_parquet(table)).decode() for name, table in tables.items()},
     }

@@ -15,15 +15,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from videomme_pipeline.benchmarks.facets import Measure
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.formats.official import official_report, official_v2_report
 from videomme_pipeline.formats.score_file import ScoreReport
 from videomme_pipeline.scoring.readers.judge import JudgeSummary
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import (
-    BREAKDOWNS,
-    GROUP_BREAKDOWNS,
-    Cell,
-    GroupCell,
+    AccuracyRow,
+    GroupScoreRow,
 )
 
 _CELL_HEADINGS = (
@@ -84,6 +84,11 @@ def render(
 def as_json(report: ScoreReport) -> dict[str, Any]:
     """Everything in `report` but its rows. v2 has the official rating file's three keys on top."""
     ratings = asdict(report.rating) if report.rating else {}
+    benchmark = find_benchmark(report.options.benchmark)
+    columns = {
+        **benchmark.breakdowns(Measure.ACCURACY),
+        **benchmark.breakdowns(Measure.GROUP_SCORE),
+    }
     return {
         **ratings,
         "benchmark": report.options.benchmark,
@@ -96,12 +101,12 @@ def as_json(report: ScoreReport) -> dict[str, Any]:
         "publishable": not report.notes,
         "notes": list(report.notes),
         "breakdowns": {
-            name: [_named(BREAKDOWNS[name], cell) for cell in cells]
-            for name, cells in report.breakdowns.items()
+            name: [_named(columns[name], row) for row in rows]
+            for name, rows in report.breakdowns.items()
         },
         "group_breakdowns": {
-            name: [_named(GROUP_BREAKDOWNS[name], cell) for cell in cells]
-            for name, cells in report.group_breakdowns.items()
+            name: [_named(columns[name], row) for row in rows]
+            for name, rows in report.group_breakdowns.items()
         },
         "unscored_groups": [asdict(group) for group in report.unscored_groups],
     }
@@ -152,7 +157,7 @@ def _tables(report: ScoreReport) -> Iterable[tuple[str, tuple[str, ...], list[li
         yield _title(name), ("", *_CELL_HEADINGS), [_row(cell) for cell in cells]
 
 
-def _row(cell: Cell) -> list[str]:
+def _row(cell: AccuracyRow) -> list[str]:
     return [
         _label(cell.values),
         _percent(cell.accuracy),
@@ -166,7 +171,7 @@ def _row(cell: Cell) -> list[str]:
     ]
 
 
-def _group_row(cell: GroupCell) -> list[str]:
+def _group_row(cell: GroupScoreRow) -> list[str]:
     return [
         _label(cell.values),
         _points(cell.group_score),
@@ -205,7 +210,7 @@ def _outcomes(report: ScoreReport) -> dict[str, int]:
     return {outcome.value: counts[outcome] for outcome in Outcome}
 
 
-def _named(columns: Sequence[str], cell: Cell | GroupCell) -> Mapping[str, Any]:
+def _named(columns: Sequence[str], cell: AccuracyRow | GroupScoreRow) -> Mapping[str, Any]:
     held = asdict(cell)
     return dict(zip(columns, held.pop("values"), strict=True)) | held
 

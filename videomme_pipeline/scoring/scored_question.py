@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter
+from videomme_pipeline.benchmarks.facets import Facets
+from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Served
 
@@ -43,15 +44,7 @@ class ScoredQuestion:
     question_id: str
     video_id: str
     sample: int
-    duration: Duration | None
-    domain: str | None
-    sub_category: str | None
-    task_type: str | None
-    group_type: GroupType | None
-    group_structure: str | None
-    level: int | None
-    second_head: str | None
-    third_head: str | None
+    facets: Facets
     answer: Letter
     raw_output: str | None
     extracted_answer: Letter | None
@@ -74,3 +67,8 @@ class ScoredQuestion:
     judge_output: str | None = None
     judge_error: str | None = None
     judge_cost_dollars: float | None = None
+
+    @property
+    def is_grouped(self) -> bool:
+        """True if the questions on one video are scored together (Video-MME-v2)."""
+        return "group_type" in self.facets

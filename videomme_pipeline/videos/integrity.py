@@ -10,15 +10,10 @@ from pathlib import Path
 
 from videomme_pipeline.benchmarks.locate import MediaIndex, index_media
 from videomme_pipeline.benchmarks.question import videos_of
-from videomme_pipeline.benchmarks.source import (
-    BenchmarkSpec,
-    SourceKind,
-    annotations_at_hand,
-    media_roots,
-    read_benchmark,
-)
+from videomme_pipeline.benchmarks.source import PublishedSource
+from videomme_pipeline.benchmarks.spec import SourceKind
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.fetch.release import Release, VideoReference, require_licence
+from videomme_pipeline.fetch.release import VideoReference, require_license
 
 
 class Verdict(StrEnum):
@@ -38,28 +33,27 @@ class Finding:
     message: str
 
 
-def check_data(release: Release, spec: BenchmarkSpec, folder: Path) -> list[Finding]:
-    """The findings about the local data of a benchmark; `folder` contains the fetched files.
+def check_data(source: PublishedSource) -> list[Finding]:
+    """The findings about the local data of a benchmark.
 
     The checks end at the first failure that the later ones depend on: nothing is read before the
     license is accepted, and the annotations define which videos are needed.
     """
     try:
-        require_licence(release, spec)
+        require_license(source.release, source.spec)
     except VideoMMEError as error:
         return [Finding(check="license", verdict=Verdict.FAILED, message=str(error))]
     findings = [Finding(check="license", verdict=Verdict.OK, message="accepted")]
     try:
-        annotations = annotations_at_hand(release, spec, folder)
+        annotations = source.stored_annotations()
         if annotations is None:
-            message = f"not fetched yet; the next run fetches them from {release.repository}"
+            message = f"not fetched yet; the next run fetches them from {source.release.repository}"
             return [
                 *findings,
                 Finding(check="annotations", verdict=Verdict.WARNING, message=message),
             ]
-        questions = read_benchmark(release, spec, annotations)
-        is_fetched = spec.source is SourceKind.HUB
-        media = index_media([folder] if is_fetched else media_roots(release, spec))
+        questions = source.read(annotations)
+        media = index_media(source.roots())
     except VideoMMEError as error:
         return [
             *findings,
@@ -73,7 +67,7 @@ def check_data(release: Release, spec: BenchmarkSpec, folder: Path) -> list[Find
             verdict=Verdict.OK,
             message=f"{len(questions):,} questions on {len(videos):,} videos in {annotations}",
         ),
-        _videos_found(videos, media, spec.source),
+        _videos_found(videos, media, source.spec.source),
         _subtitles_found(videos, media),
     ]
 

@@ -24,7 +24,9 @@ from blake3 import blake3
 from scipy.special import ndtri, stdtrit
 from upath import UPath
 
+from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.question import GroupType, Question
+from videomme_pipeline.benchmarks.registry import all_benchmarks
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
@@ -54,14 +56,6 @@ _LABELS = (
     "evaluation",
     "video_id",
     "question_id",
-    "duration",
-    "domain",
-    "sub_category",
-    "task_type",
-    "group_type",
-    "group_structure",
-    "second_head",
-    "third_head",
     "outcome",
     "model",
     "sampling",
@@ -70,7 +64,14 @@ _LABELS = (
     "reader",
     "judge",
 )
-"""Text columns of `scored_questions` with few values, that views group and join by."""
+"""Text columns of `scored_questions` with few values, that views group and join by. The facets that
+are text are such columns too."""
+
+_MACRO_OF = {Measure.ACCURACY: "accuracy_by", Measure.GROUP_SCORE: "group_score_by"}
+"""Table macro that computes each measure."""
+
+GROUP_FACETS_MARK = ", /* facets */"
+"""Place in `sql/v2_groups.sql` for the facets that benchmarks declare."""
 
 _LONGEST_T_TABLE = 4_096
 """Degrees of freedom in `t_quantiles`: more than any benchmark has videos."""
@@ -199,20 +200,26 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     return left_out
 
 
-@cache
 def views() -> Mapping[str, str]:
     """The SQL of every view by name, each after those it reads."""
     macros = _sql_files("macros")
     return {name: sql for name, sql in _definitions().items() if name not in macros}
 
 
-@cache
 def _definitions() -> Mapping[str, str]:
     """The SQL of every view and table macro by name, each after those it reads.
 
-    A macro takes the columns that make a `cell`: views of one family differ in these alone.
+    A macro takes the facets that it groups by: views of one family differ only in these.
     """
-    held = _sql_files("macros") | _sql_files("sql")
+    files = {**_sql_files("macros"), **_sql_files("sql")}
+    files["v2_groups"] = files["v2_groups"].replace(GROUP_FACETS_MARK, _group_facets())
+    return _ordered(tuple((files | _facet_views()).items()))
+
+
+@cache
+def _ordered(definitions: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """The definitions by name, each after those it reads."""
+    held = dict(definitions)
     with duckdb.connect() as connection:
         sources = {name: table_names(connection, sql) & set(held) for name, sql in held.items()}
     try:
@@ -221,6 +228,31 @@ def _definitions() -> Mapping[str, str]:
         raise StorageError(f"views read each other in a circle: {error.args[1]}") from error
 
 
+def _facet_views() -> dict[str, str]:
+    """The SQL of the views that break a score down by declared facets, by name."""
+    return {
+        name: (
+            f"-- grain: one row per ({', '.join(('benchmark', 'evaluation', *columns))})\n"
+            f"from {_MACRO_OF[measure]}({list(columns)})\n"
+        )
+        for benchmark in all_benchmarks()
+        for measure in Measure
+        for name, columns in benchmark.breakdowns(measure).items()
+    }
+
+
+def _group_facets() -> str:
+    """The declared facets of a group in SQL: each from the last question that has it."""
+    columns = dict.fromkeys(
+        facet.column
+        for benchmark in all_benchmarks()
+        for facet in benchmark.shown_facets
+        if facet.measure is Measure.GROUP_SCORE and facet.column != "group_type"
+    )
+    return "".join(f",\n           arg_max({name}, place) as {name}" for name in columns)
+
+
+@cache
 def _sql_files(folder: str) -> dict[str, str]:
     files_in = sorted(
         (files("videomme_pipeline.warehouse") / folder).iterdir(), key=lambda file: file.name
@@ -337,11 +369,12 @@ def _stage(
 
 def _number_labels(connection: duckdb.DuckDBPyConnection, table: str, source: str) -> None:
     """Turn the label columns of `table`, which is empty, into enums of the values in `source`."""
+    labels = [*_LABELS, *(name for name, kind in Facets.declared.items() if kind is str)]
     values = ", ".join(
-        f"list_sort(list(distinct {label}) filter ({label} is not null))" for label in _LABELS
+        f"list_sort(list(distinct {label}) filter ({label} is not null))" for label in labels
     )
     found = connection.execute(f"select {values} from {source}").fetchone() or ()
-    for label, held in zip(_LABELS, found, strict=True):
+    for label, held in zip(labels, found, strict=True):
         if held:
             listed = ", ".join(map(_quoted, held))
             connection.execute(f"drop type if exists {label}_label")

@@ -8,6 +8,7 @@ import dagster as dg
 
 from assets.stages.metadata import LARGEST_PICTURE_BYTES, fenced, picture
 from tests.support.projects import stage
+from videomme_pipeline.benchmarks import videomme
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
@@ -47,7 +48,8 @@ def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
     rows = read_rows(project.store.scores("videomme", "few"), ScoredQuestion)
     shown = table(event, "breakdowns")
     assert {row["by"] for row in shown} == {"duration", "domain", "sub_category", "task_type"}
-    (short,) = breakdown([row for row in rows if row.duration == "short"], ["duration"])
+    duration = videomme.BENCHMARK.facet("duration")
+    (short,) = breakdown([row for row in rows if row.facets["duration"] == "short"], [duration])
     assert next(row for row in shown if row["value"] == "short") == {
         "by": "duration",
         "value": "short",

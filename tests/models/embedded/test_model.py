@@ -180,7 +180,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 async def test_the_same_request_gets_the_same_answer_and_evidence(folder: Path) -> None:
     script = scripts()[1]
-    asked = next(it for it in smoke.questions("smoke") if it.task_type == "OCR Problems")
+    asked = next(it for it in smoke.questions("smoke") if it.facets["task_type"] == "OCR Problems")
     replies = []
     for _ in range(2):
         model = EmbeddedModel(folder)

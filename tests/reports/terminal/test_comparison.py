@@ -51,7 +51,7 @@ def test_rows_are_ordered_by_breakdown_and_size_of_difference(
 ) -> None:
     rows = marginal_rows(v1)
     columns = list(dict.fromkeys(row["by"] for row in rows))
-    assert columns == ["duration", "domain", "task_type", "sub_category"]
+    assert columns == ["duration", "domain", "sub_category", "task_type"]
     sizes = [abs(float(row["difference"])) for row in rows if row["by"] == "domain"]
     assert sizes == sorted(sizes, reverse=True)
 

@@ -72,8 +72,10 @@ def test_a_run_like_the_others_fails_no_check() -> None:
 
 def test_a_drop_in_one_task_type_is_named() -> None:
     observations = list(runs_of(V1, 8, seed=2))
-    task = V1[0].task_type
-    broken = [wrong(row) if row.task_type == task else row for row in observations[-1].rows]
+    task = V1[0].facets["task_type"]
+    broken = [
+        wrong(row) if row.facets["task_type"] == task else row for row in observations[-1].rows
+    ]
     report = assess([*observations[:-1], Observation(name="tonight", rows=broken)], AlarmSpec())
     found = {finding.check: finding for finding in report.findings}
     assert not found[NightlyCheck.MARGINALS].passed
@@ -149,7 +151,7 @@ def test_checks_that_are_off_leave_their_budget_to_the_others() -> None:
 def test_every_value_of_every_facet_is_tested() -> None:
     tests = marginal_tests(history_of([V1, V1]), [0], 1, 0.05)
     columns = ("domain", "sub_category", "task_type", "duration")
-    assert len(tests) == len({(column, getattr(row, column)) for row in V1 for column in columns})
+    assert len(tests) == len({(column, row.facets[column]) for row in V1 for column in columns})
     assert not any(test.significant for test in tests)
 
 

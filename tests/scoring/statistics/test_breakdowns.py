@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.paths import GOLDEN
 from tests.support.scored_rows import group_of, scored, v1_evaluation, v2_evaluation
-from videomme_pipeline.benchmarks.videomme import DOMAINS
+from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, breakdowns, group_breakdowns
 from videomme_pipeline.scoring.statistics.groups import rating
@@ -15,7 +15,7 @@ GOLDEN_SCORES = GOLDEN / "scores"
 
 
 def test_cells_of_a_breakdown_add_up_to_the_whole() -> None:
-    found = breakdowns(v1_evaluation(1))
+    found = breakdowns(videomme.BENCHMARK, v1_evaluation(1))
     whole = found["overall"][0]
     for cells in found.values():
         assert sum(cell.correct for cell in cells) == whole.correct
@@ -24,8 +24,12 @@ def test_cells_of_a_breakdown_add_up_to_the_whole() -> None:
 
 
 def test_cells_come_in_the_benchmarks_order_and_unknown_ones_after_it() -> None:
-    rows = [scored(f"{n:03d}-1", domain=domain) for n, domain in enumerate(["?", *DOMAINS[::-1]])]
-    assert [cell.values[0] for cell in breakdown(rows, ["domain"])] == [*DOMAINS, "?"]
+    rows = [
+        scored(f"{n:03d}-1", domain=domain)
+        for n, domain in enumerate(["?", *videomme.DOMAINS[::-1]])
+    ]
+    domain = videomme.BENCHMARK.facet("domain")
+    assert [row.values[0] for row in breakdown(rows, [domain])] == [*videomme.DOMAINS, "?"]
 
 
 def test_outcomes_stand_apart() -> None:
@@ -54,7 +58,7 @@ def test_the_accuracy_of_lmms_eval_is_the_one_over_all_questions() -> None:
 
 
 def test_the_mean_of_groups_is_the_rating() -> None:
-    cells, groups, unscored = group_breakdowns(v2_evaluation(1))
+    cells, groups, unscored = group_breakdowns(videomme_v2.BENCHMARK, v2_evaluation(1))
     assert not unscored
     final = rating(groups).final_rating
     assert cells["v2_overall"][0].group_score == pytest.approx(final["total"])
@@ -64,7 +68,8 @@ def test_the_mean_of_groups_is_the_rating() -> None:
 
 
 def test_incomplete_groups_are_counted_and_have_no_score() -> None:
-    cells, _, unscored = group_breakdowns(group_of([Outcome.CORRECT] * 4)[:2])
+    rows = group_of([Outcome.CORRECT] * 4)[:2]
+    cells, _, unscored = group_breakdowns(videomme_v2.BENCHMARK, rows)
     assert len(unscored) == 1
     whole = cells["v2_overall"][0]
     assert (whole.groups, whole.incomplete_groups, whole.group_score) == (0, 1, None)

@@ -43,7 +43,7 @@ def test_the_51_marginals_of_v1_are_tested() -> None:
 
 def test_a_real_drop_is_significant_only_in_its_domain() -> None:
     def worse(row: ScoredQuestion) -> ScoredQuestion:
-        fails = row.domain == "Knowledge" and row.is_correct
+        fails = row.facets["domain"] == "Knowledge" and row.is_correct
         return replace(row, outcome=Outcome.INCORRECT, is_correct=False) if fails else row
 
     found = compare(A, [worse(row) for row in A])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.paths import GOLDEN
 from tests.support.scored_rows import group_of, v2_evaluation
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import GroupType
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.groups import (
@@ -137,9 +138,9 @@ def test_nothing_counts_after_the_first_error_of_a_chain(after: tuple[Outcome, .
 
 @given(shuffled=st.permutations(v2_evaluation(3, groups=8)))
 def test_row_order_does_not_matter(shuffled: list[Any]) -> None:
-    def by_video(rows: list[Any]) -> dict[str, tuple[float, int | None, str | None]]:
+    def by_video(rows: list[Any]) -> dict[str, tuple[float, Facets]]:
         groups, _ = score_groups(rows)
-        return {group.video_id: (group.score, group.level, group.third_head) for group in groups}
+        return {group.video_id: (group.score, group.facets) for group in groups}
 
     assert by_video(shuffled) == by_video(v2_evaluation(3, groups=8))
 
@@ -173,7 +174,8 @@ def test_level_and_heads_come_from_the_last_row_that_has_them() -> None:
     rows = group_of([CORRECT] * 4)
     labelled = [*rows[:3], *group_of([CORRECT] * 4, level=3, second_head="Order")[3:]]
     groups, _ = score_groups(labelled)
-    assert (groups[0].level, groups[0].second_head, groups[0].third_head) == (3, "Order", None)
+    facets = groups[0].facets
+    assert (facets["level"], facets["second_head"], "third_head" in facets) == (3, "Order", False)
 
 
 def test_repeats_and_evaluations_have_separate_groups() -> None:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from upath import UPath
 
 from videomme_pipeline.benchmarks import videomme, videomme_v2
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.benchmarks.smoke.clips import CLIPS, Clip
 from videomme_pipeline.benchmarks.smoke.drawing import (
@@ -98,48 +99,34 @@ def write_annotations(folder: Path) -> tuple[Path, Path]:
     first = folder / "videomme" / "test-00000-of-00001.parquet"
     second = folder / "test.parquet"
     first.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(
-        pa.Table.from_pylist(
-            [
-                {
-                    "video_id": it.video_id,
-                    "duration": it.duration,
-                    "domain": it.domain,
-                    "sub_category": it.sub_category,
-                    "url": it.url or "",
-                    "videoID": it.youtube_id,
-                    "question_id": it.question_id,
-                    "task_type": it.task_type,
-                    "question": it.question,
-                    "options": list(it.options),
-                    "answer": it.answer,
-                }
-                for it in questions(SMOKE)
-            ]
-        ).select(list(videomme.COLUMNS)),
-        first,
-    )
-    pq.write_table(
-        pa.Table.from_pylist(
-            [
-                {
-                    "video_id": it.video_id,
-                    "url": it.url or "",
-                    "group_type": it.group_type,
-                    "group_structure": it.group_structure,
-                    "question_id": it.question_id,
-                    "question": it.question,
-                    "options": "\n".join(it.options),
-                    "answer": it.answer,
-                    "level": str(it.level),
-                    "second_head": it.second_head,
-                    "third_head": it.third_head,
-                }
-                for it in questions(SMOKE_V2)
-            ]
-        ).select(list(videomme_v2.COLUMNS)),
-        second,
-    )
+    v1 = [
+        {
+            **question.facets,
+            "video_id": question.video_id,
+            "url": question.url or "",
+            "videoID": question.youtube_id,
+            "question_id": question.question_id,
+            "question": question.question,
+            "options": list(question.options),
+            "answer": question.answer,
+        }
+        for question in questions(SMOKE)
+    ]
+    v2 = [
+        {
+            **question.facets,
+            "level": str(question.facets["level"]),
+            "video_id": question.video_id,
+            "url": question.url or "",
+            "question_id": question.question_id,
+            "question": question.question,
+            "options": "\n".join(question.options),
+            "answer": question.answer,
+        }
+        for question in questions(SMOKE_V2)
+    ]
+    pq.write_table(pa.Table.from_pylist(v1).select(list(videomme.COLUMNS)), first)
+    pq.write_table(pa.Table.from_pylist(v2).select(list(videomme_v2.COLUMNS)), second)
     return first, second
 
 
@@ -166,10 +153,16 @@ def _questions_v1() -> tuple[Question, ...]:
                 question=draft.text,
                 options=options,
                 answer=letter,
-                duration=Duration.SHORT if isinstance(source, Clip) else source.duration,
-                domain=source.domain,
-                sub_category=source.sub_category,
-                task_type=task,
+                facets=Facets(
+                    {
+                        "duration": str(
+                            Duration.SHORT if isinstance(source, Clip) else source.duration
+                        ),
+                        "domain": source.domain,
+                        "sub_category": source.sub_category,
+                        "task_type": str(task),
+                    }
+                ),
             )
         )
     return tuple(held)
@@ -202,11 +195,15 @@ def _questions_v2() -> tuple[Question, ...]:
                     question=draft.text,
                     options=options,
                     answer=letter,
-                    group_type=group.group_type,
-                    group_structure=group.group_structure,
-                    level=group.level,
-                    second_head=group.second_head,
-                    third_head=group.third_head,
+                    facets=Facets(
+                        {
+                            "level": group.level,
+                            "second_head": group.second_head,
+                            "third_head": group.third_head,
+                            "group_type": str(group.group_type),
+                            "group_structure": group.group_structure,
+                        }
+                    ),
                 )
             )
     return tuple(held)

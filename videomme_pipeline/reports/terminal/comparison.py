@@ -25,7 +25,6 @@ MARGINAL_COLUMNS = {
     "significant": "significant",
 }
 SETTING_COLUMNS = {"setting": "setting", "a": "A", "b": "B"}
-_MARGINAL_ORDER = ("duration", "domain", "task_type", "sub_category", "group_type", "level")
 
 
 def show_comparison(console: Console, comparison: "Comparison") -> None:
@@ -58,14 +57,10 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
 def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
     """One row per value of each breakdown, the largest difference of a breakdown first."""
     unit = 100 if comparison.group_score is None else 1
-    place = {column: number for number, column in enumerate(_MARGINAL_ORDER)}
+    columns = list(dict.fromkeys(marginal.column for marginal in comparison.marginals))
     ordered = sorted(
         comparison.marginals,
-        key=lambda m: (
-            place.get(m.column, len(place)),
-            m.column,
-            -abs(m.difference.difference.mean),
-        ),
+        key=lambda m: (columns.index(m.column), -abs(m.difference.difference.mean)),
     )
     return [
         {

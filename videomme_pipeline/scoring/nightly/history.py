@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.nightly.alarm import Counts, Mask
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.compare import V1_MARGINALS, V2_MARGINALS
 from videomme_pipeline.scoring.statistics.groups import score_groups
 
 GROUP_UNITS = 240
@@ -27,13 +28,14 @@ class History:
 
     `answers` has a column per question and repeat ever asked and contains outcome and letter as
     one number, or -1 if there was no answer. `videos` (video number) and `labels` (values by
-    facet) describe these columns. `missed` and `whole_groups` have a column per video: the 240ths
-    of the full score that its v2 group lacks, and whether the group was answered completely.
+    tested facet, for each measure) describe these columns. `missed` and `whole_groups` have a
+    column per video: the 240ths of the full score that its v2 group lacks, and whether the group
+    was answered completely.
     """
 
     answers: Counts
     videos: Counts
-    labels: dict[str, NDArray[np.str_]]
+    labels: dict[Measure, dict[str, NDArray[np.str_]]]
     missed: Counts
     whole_groups: Mask
 
@@ -89,6 +91,7 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
         raise ScoringError(
             "a nightly run needs a baseline to be compared with; run the evaluation first"
         )
+    benchmark = find_benchmark(runs[0][0].benchmark)
     asked = {_key(row): row for rows in runs for row in rows}
     columns = {key: number for number, key in enumerate(sorted(asked))}
     video_ids = sorted({video_id for video_id, _, _ in columns})
@@ -109,8 +112,11 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
         answers=answers,
         videos=np.array([videos[video_id] for video_id, _, _ in columns], dtype=np.int64),
         labels={
-            facet: np.array([str(getattr(asked[key], facet) or "") for key in columns])
-            for facet in (*V1_MARGINALS, *V2_MARGINALS)
+            measure: {
+                facet: np.array([str(asked[key].facets.get(facet, "")) for key in columns])
+                for facet in benchmark.tested_facets(measure)
+            }
+            for measure in Measure
         },
         missed=missed,
         whole_groups=groups == repeats,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.scoring.nightly.alarm import (
     AlarmState,
     Counts,
@@ -12,7 +13,6 @@ from videomme_pipeline.scoring.nightly.alarm import (
     exchangeability_p_value,
 )
 from videomme_pipeline.scoring.nightly.history import GROUP_UNITS, History
-from videomme_pipeline.scoring.statistics.compare import V1_MARGINALS, V2_MARGINALS
 from videomme_pipeline.scoring.statistics.estimates import benjamini_hochberg
 
 
@@ -43,8 +43,8 @@ def marginal_tests(
     """
     runs = [*reference, run]
     cells = []
-    for column in V2_MARGINALS if history.has_groups else V1_MARGINALS:
-        labels = history.labels[column]
+    measure = Measure.GROUP_SCORE if history.has_groups else Measure.ACCURACY
+    for column, labels in history.labels[measure].items():
         for value in sorted(set(labels.tolist()) - {""}):
             selected = labels == value
             videos = np.zeros(history.missed.shape[1], dtype=bool)

@@ -1,15 +1,14 @@
-"""Scores by duration, domain, sub-category, task type, level and head, with their errors.
+"""Scores of one evaluation by the facets of its benchmark, with standard errors and intervals.
 
-The names are those of the warehouse's views, which give the same numbers in SQL for many
-evaluations at once; here is one evaluation in memory. No text is made here.
+Each breakdown has the name of the SQL view that contains the same numbers for all evaluations.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from videomme_pipeline.benchmarks.question import Duration, GroupType
-from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
+from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.facets import Facet, Facets, FacetValue, Measure
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import (
     IntervalKind,
@@ -24,40 +23,16 @@ from videomme_pipeline.scoring.statistics.groups import (
     score_groups,
 )
 
-BREAKDOWNS: Mapping[str, tuple[str, ...]] = {
-    "overall": (),
-    "by_duration": ("duration",),
-    "by_domain": ("domain",),
-    "by_sub_category": ("sub_category",),
-    "by_task_type": ("task_type",),
-    "by_duration_and_domain": ("duration", "domain"),
-    "by_duration_and_sub_category": ("duration", "sub_category"),
-    "by_duration_and_task_type": ("duration", "task_type"),
-}
-"""Accuracy breakdowns: name and the columns that it goes by."""
-
-GROUP_BREAKDOWNS: Mapping[str, tuple[str, ...]] = {
-    "v2_overall": (),
-    "v2_by_group_type": ("group_type",),
-    "v2_by_level": ("level",),
-    "v2_by_second_head": ("second_head",),
-    "v2_by_third_head": ("third_head",),
-}
-"""Group score breakdowns of v2."""
-
-_ORDER = {
-    value: place
-    for place, value in enumerate((*Duration, *GroupType, *DOMAINS, *SUB_CATEGORIES, *TASK_TYPES))
-}
+Values = tuple[FacetValue, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """The accuracy of one cell of a breakdown, beside everything that it is made of.
+class AccuracyRow:
+    """The accuracy for one combination of facet values, with all counts that it consists of.
 
-    `accuracy` is over all responses; `accuracy_of_answered` (the official v1 denominator) over
-    those from which a letter was read, None where there is none. Failed requests count in
-    the first denominator and are shown apart: with any, `accuracy` is a lower bound.
+    `accuracy` is over all responses. `accuracy_of_answered` (the official v1 denominator) is over
+    those that a letter was read from, or None if there are none. Failed requests count in the
+    first denominator, so `accuracy` is a lower bound if there are any.
     """
 
     values: tuple[str, ...]
@@ -77,10 +52,10 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupCell:
-    """The mean group score (0 to 100) of one cell, over whole groups only.
+class GroupScoreRow:
+    """The mean group score (0 to 100) for one combination of facet values, over complete groups.
 
-    The interval is `group_score_interval`, the same as in the warehouse's views.
+    The interval is that of `group_score_interval`, as in the SQL views.
     """
 
     values: tuple[str, ...]
@@ -96,57 +71,79 @@ class GroupCell:
     failed: int
 
 
-def breakdown(rows: Iterable[ScoredQuestion], columns: Sequence[str]) -> list[Cell]:
-    """One cell per combination of `columns` in `rows`; rows without a value are left out.
+def breakdown(rows: Iterable[ScoredQuestion], facets: Sequence[Facet]) -> list[AccuracyRow]:
+    """One row per combination of values of `facets`, in the order that the benchmark declares.
 
-    Cells come in the benchmark's own order, unknown values after it.
+    Questions without a value for one of the facets are left out.
     """
-    held: dict[tuple[str, ...], list[ScoredQuestion]] = defaultdict(list)
+    by_values: dict[Values, list[ScoredQuestion]] = defaultdict(list)
     for row in rows:
-        values = tuple(getattr(row, column) for column in columns)
-        if None not in values:
-            held[values].append(row)
-    return [_cell(values, held[values]) for values in sorted(held, key=_in_order)]
+        values = _values(row.facets, facets)
+        if values is not None:
+            by_values[values].append(row)
+    return [_accuracy_row(values, by_values[values]) for values in _ordered(by_values, facets)]
 
 
-def breakdowns(rows: Sequence[ScoredQuestion]) -> dict[str, list[Cell]]:
+def breakdowns(
+    benchmark: Benchmark, rows: Sequence[ScoredQuestion]
+) -> dict[str, list[AccuracyRow]]:
     """All accuracy breakdowns of the rows of one evaluation, by name."""
-    return {name: breakdown(rows, columns) for name, columns in BREAKDOWNS.items()}
+    return {
+        name: breakdown(rows, [benchmark.facet(column) for column in columns])
+        for name, columns in benchmark.breakdowns(Measure.ACCURACY).items()
+    }
 
 
 def group_breakdowns(
-    rows: Sequence[ScoredQuestion], rule: GroupRule = GroupRule.CORRECTED
-) -> tuple[dict[str, list[GroupCell]], list[GroupScore], list[UnscoredGroup]]:
-    """All group breakdowns of the rows of one evaluation, its groups and those without a score.
+    benchmark: Benchmark, rows: Sequence[ScoredQuestion], rule: GroupRule = GroupRule.CORRECTED
+) -> tuple[dict[str, list[GroupScoreRow]], list[GroupScore], list[UnscoredGroup]]:
+    """All group breakdowns of the rows of one evaluation, its scored groups, and the others.
 
-    `incomplete_groups` stand in the overall cell alone: a group that is not whole may not know
-    its level or heads.
+    Only the overall row counts `incomplete_groups`, because the facets of an incomplete group may
+    be unknown.
     """
     groups, unscored = score_groups(rows, rule)
-    cells: dict[str, list[GroupCell]] = {}
-    for name, columns in GROUP_BREAKDOWNS.items():
-        held: dict[tuple[str, ...], list[GroupScore]] = defaultdict(list)
+    found = {}
+    for name, columns in benchmark.breakdowns(Measure.GROUP_SCORE).items():
+        facets = [benchmark.facet(column) for column in columns]
+        by_values: dict[Values, list[GroupScore]] = defaultdict(list)
         for group in groups:
-            values = tuple(getattr(group, column) for column in columns)
-            if None not in values:
-                held[tuple(map(str, values))].append(group)
+            values = _values(group.facets, facets)
+            if values is not None:
+                by_values[values].append(group)
         if not columns and unscored:
-            held[()] += []
-        cells[name] = [
-            _group_cell(values, held[values], 0 if columns else len(unscored))
-            for values in sorted(held, key=_in_order)
+            by_values[()] += []
+        found[name] = [
+            _group_score_row(values, by_values[values], 0 if columns else len(unscored))
+            for values in _ordered(by_values, facets)
         ]
-    return cells, groups, unscored
+    return found, groups, unscored
 
 
-def _cell(values: tuple[str, ...], rows: Sequence[ScoredQuestion]) -> Cell:
+def _values(facets: Facets, wanted: Sequence[Facet]) -> Values | None:
+    """The values of the wanted facets, or None if one of them is missing."""
+    if any(facet.column not in facets for facet in wanted):
+        return None
+    return tuple(facets[facet.column] for facet in wanted)
+
+
+def _ordered(found: Iterable[Values], facets: Sequence[Facet]) -> list[Values]:
+    return sorted(
+        found,
+        key=lambda values: [
+            facet.order(value) for facet, value in zip(facets, values, strict=True)
+        ],
+    )
+
+
+def _accuracy_row(values: Values, rows: Sequence[ScoredQuestion]) -> AccuracyRow:
     outcomes = Counter(row.outcome for row in rows)
     correct, incorrect = outcomes[Outcome.CORRECT], outcomes[Outcome.INCORRECT]
     estimate = clustered_mean([row.is_correct for row in rows], [row.video_id for row in rows])
     interval = accuracy_interval(estimate)
     answered = correct + incorrect
-    return Cell(
-        values=values,
+    return AccuracyRow(
+        values=tuple(map(str, values)),
         questions=len({row.question_id for row in rows}),
         videos=estimate.clusters,
         responses=len(rows),
@@ -163,9 +160,9 @@ def _cell(values: tuple[str, ...], rows: Sequence[ScoredQuestion]) -> Cell:
     )
 
 
-def _group_cell(
-    values: tuple[str, ...], groups: Sequence[GroupScore], incomplete_groups: int
-) -> GroupCell:
+def _group_score_row(
+    values: Values, groups: Sequence[GroupScore], incomplete_groups: int
+) -> GroupScoreRow:
     estimate = (
         clustered_mean([group.score for group in groups], [group.video_id for group in groups])
         if groups
@@ -173,8 +170,8 @@ def _group_cell(
     )
     interval = group_score_interval(estimate) if estimate else None
     outcomes = Counter(outcome for group in groups for outcome in group.outcomes)
-    return GroupCell(
-        values=values,
+    return GroupScoreRow(
+        values=tuple(map(str, values)),
         groups=len(groups),
         incomplete_groups=incomplete_groups,
         group_score=estimate.mean if estimate else None,
@@ -188,7 +185,3 @@ def _group_cell(
         unreadable=outcomes[Outcome.UNREADABLE],
         failed=outcomes[Outcome.FAILED],
     )
-
-
-def _in_order(values: tuple[str, ...]) -> list[tuple[int, str]]:
-    return [(_ORDER.get(value, len(_ORDER)), value) for value in values]

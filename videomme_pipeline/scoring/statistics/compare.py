@@ -10,6 +10,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from videomme_pipeline.benchmarks.facets import Facets, Measure
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import (
@@ -21,11 +23,7 @@ from videomme_pipeline.scoring.statistics.estimates import (
     mcnemar,
     paired_difference,
 )
-from videomme_pipeline.scoring.statistics.groups import GroupScore, score_groups
-
-V1_MARGINALS = ("domain", "sub_category", "task_type", "duration")
-"""At most 6 + 30 + 12 + 3 = 51 tests. Crossed breakdowns are shown, never tested."""
-V2_MARGINALS = ("group_type", "level", "second_head", "third_head")
+from videomme_pipeline.scoring.statistics.groups import score_groups
 
 _GROUP_UNIT = 100 / 240
 """Every group score (a multiple of 100/16, 100/12 or 10) is a whole multiple of this."""
@@ -93,7 +91,7 @@ class _Unit:
     """A compared question or group, with its values of the facets."""
 
     video_id: str
-    labels: Mapping[str, str | None]
+    labels: Mapping[str, str]
     a: float
     b: float
 
@@ -129,9 +127,11 @@ def compare(
     right_b = [float(b.is_correct) for _, b in answered]
     won = _question_ids(pair for pair in answered if pair[0].is_correct and not pair[1].is_correct)
     lost = _question_ids(pair for pair in answered if pair[1].is_correct and not pair[0].is_correct)
-    groups = _group_units(answered)
+    benchmark = find_benchmark(rows_a[0].benchmark)
+    groups = _group_units(answered, benchmark.tested_facets(Measure.GROUP_SCORE))
+    tested = benchmark.tested_facets(Measure.ACCURACY)
     units = groups or [
-        _Unit(a.video_id, {name: getattr(a, name) for name in V1_MARGINALS}, one, other)
+        _Unit(a.video_id, _labels(a.facets, tested), one, other)
         for (a, _), one, other in zip(answered, right_a, right_b, strict=True)
     ]
     asked_once = all(repeat == 0 for _, repeat in shared)
@@ -183,33 +183,29 @@ def _by_question(rows: Sequence[ScoredQuestion]) -> dict[tuple[str, int], Scored
     return by_key
 
 
-def _group_units(pairs: Sequence[tuple[ScoredQuestion, ScoredQuestion]]) -> list[_Unit]:
+def _labels(facets: Facets, columns: Sequence[str]) -> dict[str, str]:
+    return {column: str(facets[column]) for column in columns if column in facets}
+
+
+def _group_units(
+    pairs: Sequence[tuple[ScoredQuestion, ScoredQuestion]], tested: Sequence[str]
+) -> list[_Unit]:
     """The v2 groups that are complete and answered on both sides."""
     scored_a, _ = score_groups(a for a, _ in pairs)
     scored_b, _ = score_groups(b for _, b in pairs)
     others = {(group.video_id, group.sample): group for group in scored_b}
     return [
-        _Unit(group.video_id, _group_labels(group), group.score, others[key].score)
+        _Unit(group.video_id, _labels(group.facets, tested), group.score, others[key].score)
         for group in scored_a
         if (key := (group.video_id, group.sample)) in others
     ]
-
-
-def _group_labels(group: GroupScore) -> dict[str, str | None]:
-    return {
-        "group_type": group.group_type.value,
-        "level": None if group.level is None else str(group.level),
-        "second_head": group.second_head,
-        "third_head": group.third_head,
-    }
 
 
 def _marginals(units: Sequence[_Unit], unit: float) -> tuple[Marginal, ...]:
     by_value: dict[tuple[str, str], list[_Unit]] = defaultdict(list)
     for one in units:
         for column, value in one.labels.items():
-            if value is not None:
-                by_value[column, value].append(one)
+            by_value[column, value].append(one)
     differences = [_difference(group, unit) for group in by_value.values()]
     tests = benjamini_hochberg([test.p_value for test in differences], FALSE_DISCOVERY_RATE)
     return tuple(

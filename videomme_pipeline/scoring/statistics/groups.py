@@ -12,12 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean
-from typing import TypeVar
 
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import GroupType
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-
-Value = TypeVar("Value")
 
 GROUP_SIZE = 4
 """Questions in a group."""
@@ -57,7 +55,7 @@ class GroupScore:
     """One complete group of one evaluation. `score` is 0 to 100.
 
     `linear_score` is the percentage of right answers; under the official rule it can be negative.
-    `level` and the heads are those of the group's last question that has one.
+    `facets` are those of the group's last question that has them.
     """
 
     evaluation: str
@@ -65,9 +63,7 @@ class GroupScore:
     video_id: str
     group_type: GroupType
     group_structure: GroupStructure | None
-    level: int | None
-    second_head: str | None
-    third_head: str | None
+    facets: Facets
     outcomes: tuple[Outcome, ...]
     score: float
     linear_score: float
@@ -107,7 +103,7 @@ def score_groups(
     """
     members: dict[tuple[str, int, str], list[ScoredQuestion]] = defaultdict(list)
     for row in rows:
-        if row.group_type is not None:
+        if row.is_grouped:
             members[row.evaluation, row.sample, row.video_id].append(row)
     scored: list[GroupScore] = []
     unscored: list[UnscoredGroup] = []
@@ -167,7 +163,9 @@ def rating(groups: Sequence[GroupScore]) -> Rating:
     relevance = [group for group in groups if group.group_type is GroupType.RELEVANCE]
     logic = [group for group in groups if group.group_type is GroupType.LOGIC]
     levels = {
-        f"level_{level}": _mean(group.score for group in groups if group.level == level)
+        f"level_{level}": _mean(
+            group.score for group in groups if group.facets.get("level") == level
+        )
         for level in (1, 2, 3)
     }
     return Rating(
@@ -178,8 +176,8 @@ def rating(groups: Sequence[GroupScore]) -> Rating:
             "logic_score": _mean(group.score for group in logic),
             "total": _mean(group.score for group in groups),
         },
-        second_head_rating=_mean_by_head((group.second_head, group.score) for group in groups),
-        third_head_rating=_mean_by_head((group.third_head, group.score) for group in groups),
+        second_head_rating=_mean_by(groups, "second_head"),
+        third_head_rating=_mean_by(groups, "third_head"),
     )
 
 
@@ -199,20 +197,19 @@ def question_order(question_id: str) -> tuple[int, str]:
 
 def _score_group(group: Sequence[ScoredQuestion], rule: GroupRule) -> GroupScore:
     first = group[0]
-    assert first.group_type is not None
-    structure = parse_structure(_last(row.group_structure for row in group))
+    facets = Facets({column: value for row in group for column, value in row.facets.items()})
+    group_type = GroupType(facets["group_type"])
+    structure = parse_structure(facets.get("group_structure"))
     outcomes = tuple(row.outcome for row in group)
     return GroupScore(
         evaluation=first.evaluation,
         sample=first.sample,
         video_id=first.video_id,
-        group_type=first.group_type,
+        group_type=group_type,
         group_structure=structure,
-        level=_last(row.level for row in group),
-        second_head=_last(row.second_head for row in group),
-        third_head=_last(row.third_head for row in group),
+        facets=facets,
         outcomes=outcomes,
-        score=group_score(first.group_type, structure, outcomes, rule),
+        score=group_score(group_type, structure, outcomes, rule),
         linear_score=linear_score(outcomes, rule),
     )
 
@@ -222,11 +219,11 @@ def _why_not_whole(group: Sequence[ScoredQuestion]) -> str | None:
         return f"{len(group)} questions where a group has {GROUP_SIZE}"
     if len({row.question_id for row in group}) != GROUP_SIZE:
         return "a question occurs twice"
-    if len({row.group_type for row in group}) != 1:
+    if len({row.facets["group_type"] for row in group}) != 1:
         return "its questions have different group types"
-    structures = {row.group_structure for row in group if row.group_structure}
+    structures = {row.facets["group_structure"] for row in group if "group_structure" in row.facets}
     known = {parse_structure(structure) for structure in structures}
-    if group[0].group_type is GroupType.LOGIC and (len(known) != 1 or None in known):
+    if group[0].facets["group_type"] == GroupType.LOGIC and (len(known) != 1 or None in known):
         return f"no known logic structure: {' / '.join(sorted(structures)) or 'none given'}"
     return None
 
@@ -244,13 +241,10 @@ def _mean(scores: Iterable[float]) -> float:
     return fmean(values) if values else 0.0
 
 
-def _mean_by_head(scores: Iterable[tuple[str | None, float]]) -> dict[str, float]:
-    by_head: dict[str, list[float]] = defaultdict(list)
-    for head, score in scores:
-        if head is not None:
-            by_head[head].append(score)
-    return {head: fmean(scores_of) for head, scores_of in by_head.items()}
-
-
-def _last(values: Iterable[Value | None]) -> Value | None:
-    return next((value for value in reversed(list(values)) if value is not None), None)
+def _mean_by(groups: Sequence[GroupScore], column: str) -> dict[str, float]:
+    """Mean score by the values of a facet, in order of first appearance."""
+    scores: dict[str, list[float]] = defaultdict(list)
+    for group in groups:
+        if column in group.facets:
+            scores[group.facets[column]].append(group.score)
+    return {value: fmean(found) for value, found in scores.items()}

@@ -12,10 +12,7 @@ with members as (
            count(*) filter (outcome = 'failed') as failed,
            sum(case outcome when 'incorrect' then 0 when 'correct' then 1 else 2 end
                * 3 ** (place - 1))::bigint as code,
-           bit_or(1 << place) as places,
-           arg_max(level, place) filter (level is not null) as level,
-           arg_max(second_head, place) filter (second_head is not null) as second_head,
-           arg_max(third_head, place) filter (third_head is not null) as third_head
+           bit_or(1 << place) as places, /* facets */
     from (
         select *, regexp_extract(question_id, '(\d+)\D*$', 1)::int as place
         from scored_questions

@@ -150,7 +150,7 @@ function weakSpots(benchmark, evaluation) {
 
 /** Link from a breakdown row to its questions, or to the wrong answers of `evaluation`. */
 function questionsOf(breakdown, row, evaluation, text) {
-  const value = breakdown.key === "level" ? row.value.replace("Level ", "") : row.value;
+  const value = row.filter;
   const changes = evaluation
     ? { [breakdown.key]: value, show: evaluation.name, of: evaluation.name, outcome: "incorrect" }
     : { [breakdown.key]: value };
@@ -566,11 +566,9 @@ function crossedSection(benchmark, params, shown) {
   );
 }
 
-/** Sub-category (Video-MME) or third head (Video-MME-v2) × evaluation. */
+/** The facet with the most values × evaluation. */
 function heatSection(benchmark) {
-  const finest =
-    benchmark.breakdowns.find((item) => item.key === "sub_category") ??
-    benchmark.breakdowns.find((item) => item.key === "third_head");
+  const [finest] = benchmark.breakdowns.toSorted((a, b) => b.rows.length - a.rows.length);
   if (!finest || benchmark.evaluations.length < 2) return null;
   const columns = ordered(benchmark.evaluations, mainScore, true);
   const shade = (value) => (known(value) ? Math.min(5, Math.floor(6 * value + 1e-4)) : 0);

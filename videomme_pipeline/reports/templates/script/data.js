@@ -36,20 +36,9 @@ export function outcomeMark(answer) {
   );
 }
 
-/** The facets of questions, in order, with their titles. */
-const FACETS = [
-  ["duration", "Duration"],
-  ["domain", "Domain"],
-  ["sub_category", "Sub-category"],
-  ["task_type", "Task type"],
-  ["level", "Level"],
-  ["second_head", "Second head"],
-  ["third_head", "Third head"],
-  ["group_type", "Group type"],
-];
-
+/** The facets that the questions of a benchmark have, in order: [column, title]. */
 export function facetsOf(benchmark) {
-  return FACETS.filter(([key]) => benchmark.questions[key]);
+  return benchmark.facets.filter(([key]) => benchmark.questions[key]);
 }
 
 /** The texts by question, in the order of the summary. The page stores them by video. */

@@ -249,14 +249,14 @@ function leaderboardTable(benchmark, params) {
         );
       },
     },
-    ...["short", "medium", "long"].map(
-      (duration) =>
-        benchmark.evaluations.some((item) => known(item.durations?.[duration])) && {
-          key: duration,
-          title: duration[0].toUpperCase() + duration.slice(1),
+    ...benchmark.part_columns.map(
+      ([part, title]) =>
+        benchmark.evaluations.some((item) => known(item.parts?.[part])) && {
+          key: part,
+          title,
           number: true,
-          value: (row) => row.durations?.[duration],
-          cell: (row) => percent(row.durations?.[duration]),
+          value: (row) => row.parts?.[part],
+          cell: (row) => percent(row.parts?.[part]),
         },
     ),
     !grouped && {
@@ -480,8 +480,8 @@ function publishedRows(benchmark) {
         group_score: grouped ? row.overall[track] : null,
         accuracy: grouped ? row.accuracy?.[track] : row.overall[track],
         accuracy_of_answered: grouped ? null : row.overall[track],
-        durations: Object.fromEntries(
-          ["short", "medium", "long"].map((part) => [part, row[part]?.[track]]),
+        parts: Object.fromEntries(
+          benchmark.part_columns.map(([part]) => [part, row[part]?.[track]]),
         ),
         num_frames: /^\d+$/.test(row.frames ?? "") ? Number(row.frames) : row.frames,
         date: row.date,
@@ -630,7 +630,7 @@ function trackPairs(benchmark) {
     const track = item.subtitles ? "with" : "without";
     if (track === "without") row.model = item.name;
     else row.pair = `with subtitles: ${item.name}`;
-    const parts = { overall: mainScore(item), ...item.durations, ...item.parts };
+    const parts = { overall: mainScore(item), ...item.parts };
     for (const [part, value] of Object.entries(parts)) row[part] = { ...row[part], [track]: value };
     rows.set(item.track_pair, row);
   }

@@ -7,21 +7,11 @@ import { announce, checkbox, h, select } from "./dom.js";
 import { compareText, count, known, plural } from "./format.js";
 import { csvButton, dataTable, heading } from "./tables.js";
 
-const FILTERS = [
-  "duration",
-  "domain",
-  "sub_category",
-  "task_type",
-  "level",
-  "second_head",
-  "third_head",
-  "group_type",
-];
-
 export function questionsView({ benchmark, params, details }) {
   const shown = shownEvaluations(benchmark, params);
+  const facetKeys = facetsOf(benchmark).map(([key]) => key);
   const criteria = Object.fromEntries(
-    ["q", "outcome", "of", "different", ...FILTERS].map((key) => [key, params.get(key) ?? ""]),
+    ["q", "outcome", "of", "different", ...facetKeys].map((key) => [key, params.get(key) ?? ""]),
   );
   const rows = questionRows(benchmark, details);
   const table = dataTable({
@@ -38,7 +28,7 @@ export function questionsView({ benchmark, params, details }) {
   const refresh = (changes = {}) => {
     Object.assign(criteria, changes);
     amend(changes);
-    const selected = selectQuestions(rows, criteria, shown);
+    const selected = selectQuestions(rows, criteria, shown, facetKeys);
     const found = `${count(selected.length)} of ${plural(rows.length, "question")}`;
     table.replace(selected, found);
     nothing.hidden = selected.length > 0;
@@ -131,12 +121,12 @@ function questionColumns(benchmark, shown, details) {
   ].filter(Boolean);
 }
 
-function selectQuestions(rows, criteria, shown) {
+function selectQuestions(rows, criteria, shown, facetKeys) {
   const wanted = searchWords(criteria.q);
   const considered = criteria.of ? shown.filter((item) => item.name === criteria.of) : shown;
   return rows.filter((row) => {
     if (!wanted.every((word) => row.words.includes(word))) return false;
-    if (FILTERS.some((key) => criteria[key] && String(row[key]) !== criteria[key])) return false;
+    if (facetKeys.some((key) => criteria[key] && String(row[key]) !== criteria[key])) return false;
     if (
       criteria.outcome &&
       !considered.some((item) =>

@@ -1,0 +1,145 @@
+"""The declaration of a benchmark: everything that differs from one benchmark to the next.
+
+Each benchmark is declared once, in its own module. `registry` finds a declaration by name.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from videomme_pipeline.benchmarks.facets import Facet, Measure
+from videomme_pipeline.benchmarks.question import Letter
+
+if TYPE_CHECKING:
+    from videomme_pipeline.benchmarks.source import Source
+    from videomme_pipeline.benchmarks.spec import BenchmarkSpec
+
+
+class Metric(StrEnum):
+    """How the headline score of an evaluation is computed."""
+
+    ACCURACY = "accuracy"
+    """Share of correct responses."""
+    GROUP_SCORE = "group_score"
+    """Mean score of groups of questions (Video-MME-v2)."""
+    MEAN_OF = "mean_of"
+    """Unweighted mean of the accuracies by the values of one facet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """The one score that an evaluation is ranked by. `facet` is the facet of `MEAN_OF`."""
+
+    metric: Metric = Metric.ACCURACY
+    facet: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.metric is Metric.MEAN_OF) != (self.facet is not None):
+            raise ValueError("a headline metric has a facet if and only if it is a `mean_of`")
+
+    def __str__(self) -> str:
+        return self.metric.value if self.facet is None else f"{self.metric}:{self.facet}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Counts of the complete benchmark; None if nobody published them.
+
+    `videos_by` maps a facet to the number of videos that each of its values has.
+    """
+
+    videos: int | None = None
+    questions_per_video: int | None = None
+    videos_by: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """One benchmark.
+
+    `facets` are in display order; the first one divides the benchmark into the fewest parts and
+    is shown first. `crossings` are pairs of facets that have a breakdown of their own. `strata` are
+    the facets that a subset of the videos represents in proportion.
+    `is_public` is true if questions and frames may be shown to anyone. Benchmarks about the same
+    videos share a `media_folder`. `prompt`, `alignment` and `reader` are the published ones, and
+    the defaults of a new evaluation.
+    """
+
+    name: str
+    title: str
+    source: Callable[["Benchmark", "BenchmarkSpec", Path], "Source"]
+    """Open the source of its questions and videos. Nothing is fetched or read yet."""
+    facets: tuple[Facet, ...]
+    crossings: tuple[tuple[str, str], ...] = ()
+    strata: tuple[str, ...] = ()
+    export_columns: tuple[str, ...] | None = None
+    letters: tuple[Letter, ...] = tuple(Letter)[:4]
+    is_grouped: bool = False
+    """True if the questions on one video form a group with one score (Video-MME-v2 rules)."""
+    headline: Headline = Headline()
+    size: Size = Size()
+    is_public: bool = False
+    media_folder: str | None = None
+    prompt: str = "contract_v1"
+    alignment: str = "window-500"
+    reader: str = "strict"
+
+    def __post_init__(self) -> None:
+        columns = {facet.column for facet in self.facets}
+        named = {*chain.from_iterable(self.crossings), *self.strata, *self.size.videos_by}
+        if self.headline.facet is not None:
+            named.add(self.headline.facet)
+        if unknown := sorted(named - columns):
+            raise ValueError(f"benchmark {self.name}: facet {unknown[0]!r} is not declared")
+
+    @property
+    def exported_columns(self) -> tuple[str, ...]:
+        """Columns of a question in exported result files, in order."""
+        facets = (facet.column for facet in self.facets)
+        default = ("video_id", *facets, "question_id", "question", "options", "answer")
+        return self.export_columns or default
+
+    @property
+    def shown_facets(self) -> tuple[Facet, ...]:
+        """Facets that have a breakdown, in display order."""
+        return tuple(facet for facet in self.facets if facet.is_shown)
+
+    @property
+    def media_folder_name(self) -> str:
+        """Name of the folder of its videos and subtitles."""
+        return self.media_folder or self.name
+
+    def facet(self, column: str) -> Facet:
+        """The facet stored in `column`.
+
+        Raises:
+            KeyError: if the benchmark does not declare it.
+        """
+        for facet in self.facets:
+            if facet.column == column:
+                return facet
+        raise KeyError(column)
+
+    def tested_facets(self, measure: Measure) -> tuple[str, ...]:
+        """Columns of the facets with `measure` whose values comparisons test one by one.
+
+        Crossings of facets are shown, but never tested.
+        """
+        return tuple(
+            facet.column
+            for facet in self.shown_facets
+            if facet.is_tested and facet.measure is measure
+        )
+
+    def breakdowns(self, measure: Measure) -> dict[str, tuple[str, ...]]:
+        """Facet columns of each breakdown that shows `measure`, by the name of its SQL view."""
+        facets = {
+            facet.view: (facet.column,) for facet in self.shown_facets if facet.measure is measure
+        }
+        if measure is Measure.GROUP_SCORE:
+            return {"v2_overall": (), **facets} if self.is_grouped else {}
+        crossed = {f"by_{first}_and_{second}": (first, second) for first, second in self.crossings}
+        return {"overall": (), **facets, **crossed}

@@ -1,0 +1,71 @@
+"""Facets: the ways to group the questions of a benchmark, such as duration, domain or level.
+
+A benchmark declares its facets once. Tables, breakdowns, SQL views, the results page, exports and
+comparisons read the declaration.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from videomme_pipeline.rows import ColumnMapping
+
+FacetValue = str | int
+
+_COLUMN = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class Measure(StrEnum):
+    """The score that a breakdown shows."""
+
+    ACCURACY = "accuracy"
+    GROUP_SCORE = "group_score"
+
+
+class Facets(ColumnMapping):
+    """The facet values of one question, by column. A facet without a value is not in it."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facet:
+    """One way to group the questions of a benchmark.
+
+    `values` is the closed set of values in display order, or None if any value is allowed; then
+    the order is that of the dataset. Comparisons test a difference for each value of a facet with
+    `is_tested`. A facet without `is_shown` is stored, but has no breakdown. `is_of_video` is true
+    if all questions on one video have the same value.
+    """
+
+    column: str
+    title: str
+    values: tuple[FacetValue, ...] | None = None
+    kind: type[str] | type[int] = str
+    measure: Measure = Measure.ACCURACY
+    is_tested: bool = True
+    is_shown: bool = True
+    is_of_video: bool = False
+    value_title: str = "{}"
+    """Format of a value for display, such as "Level {}"."""
+
+    def __post_init__(self) -> None:
+        if not _COLUMN.fullmatch(self.column):
+            raise ValueError(
+                f"facet column {self.column!r}: use lower-case letters, digits and underscores"
+            )
+
+    @property
+    def view(self) -> str:
+        """Name of its SQL view and its breakdown."""
+        prefix = "v2_" if self.measure is Measure.GROUP_SCORE else ""
+        return f"{prefix}by_{self.column}"
+
+    def order(self, value: FacetValue) -> tuple[int, str]:
+        """Sort key of a value: declared values first, then the others alphabetically."""
+        known = self.values or ()
+        return (known.index(value) if value in known else len(known), str(value))
+
+    def show(self, value: FacetValue) -> str:
+        """`value` as people read it."""
+        return self.value_title.format(value)

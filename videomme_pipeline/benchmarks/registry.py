@@ -1,0 +1,55 @@
+"""The benchmarks that are known by name: the built-in ones, and those that others register."""
+
+from videomme_pipeline.benchmarks import videomme, videomme_v2
+from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.facets import Facets
+from videomme_pipeline.benchmarks.smoke import declaration as smoke
+from videomme_pipeline.configuration import nearest
+from videomme_pipeline.errors import ConfigurationError
+
+_BENCHMARKS: dict[str, Benchmark] = {}
+
+
+def register(benchmark: Benchmark) -> Benchmark:
+    """Make `benchmark` known by its name, and return it. Its facets become columns of tables.
+
+    Raises:
+        ValueError: if another benchmark has its name, or another type for one of its facets.
+    """
+    if _BENCHMARKS.get(benchmark.name, benchmark) != benchmark:
+        raise ValueError(f"there is another benchmark called {benchmark.name}; rename one of them")
+    for facet in benchmark.facets:
+        try:
+            Facets.declare(facet.column, facet.kind)
+        except TypeError as error:
+            raise ValueError(f"benchmark {benchmark.name}: {error}") from error
+    _BENCHMARKS[benchmark.name] = benchmark
+    return benchmark
+
+
+def benchmark_names() -> tuple[str, ...]:
+    """Names of all benchmarks, in the order of registration."""
+    return tuple(_BENCHMARKS)
+
+
+def all_benchmarks() -> tuple[Benchmark, ...]:
+    """All benchmarks, in the order of registration."""
+    return tuple(_BENCHMARKS.values())
+
+
+def find_benchmark(name: str) -> Benchmark:
+    """The benchmark called `name`.
+
+    Raises:
+        ConfigurationError: if there is none. The message has the nearest name.
+    """
+    if name not in _BENCHMARKS:
+        raise ConfigurationError(
+            f"no benchmark `{name}`: {nearest(name, benchmark_names())}; a benchmark of your own "
+            "must be registered first"
+        )
+    return _BENCHMARKS[name]
+
+
+for built_in in (videomme.BENCHMARK, videomme_v2.BENCHMARK, smoke.SMOKE, smoke.SMOKE_V2):
+    register(built_in)

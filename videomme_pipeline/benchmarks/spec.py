@@ -1,0 +1,81 @@
+"""The user's settings for one benchmark (`benchmarks.yaml`), and the selection of its questions."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from videomme_pipeline.benchmarks.question import Question, videos_of
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.fingerprint import Spec, fingerprint
+
+Revision = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+
+
+class SourceKind(StrEnum):
+    """Where the files of a published benchmark come from."""
+
+    HUB = "hub"
+    FOLDER = "folder"
+
+
+class BenchmarkSpec(Spec):
+    """Settings of one benchmark: license, source of its files, and which videos to evaluate."""
+
+    accept_license: bool = False
+    """True if the user accepts the benchmark's terms. Nothing is fetched or read before that."""
+
+    source: SourceKind = SourceKind.HUB
+
+    folder: Path | None = None
+    """The user's own copy: an unzipped download, lmms-eval's cache or a VLMEvalKit folder."""
+
+    annotations: Path | None = None
+    """The annotation file, if it is not in `folder`."""
+
+    revision: Revision | None = None
+    """Commit of the hub repository (40 hexadecimal digits), or None for the pinned one."""
+
+    videos: tuple[str, ...] | None = None
+    """Ids of the videos to evaluate, or None for all."""
+
+    limit: int | None = Field(default=None, ge=1)
+    """Evaluate only the first `limit` videos."""
+
+    keep_archives: bool = True
+    """Keep archives that were downloaded whole after they are unzipped."""
+
+    @model_validator(mode="after")
+    def _require_folder(self) -> "BenchmarkSpec":
+        if self.source is SourceKind.FOLDER and self.folder is None:
+            raise ValueError("source: folder needs `folder`, the path of your copy")
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the settings that select questions. Paths and `keep_archives` are not in it."""
+        return fingerprint(revision=self.revision, videos=self.videos, limit=self.limit)
+
+
+def select(questions: Iterable[Question], spec: BenchmarkSpec) -> list[Question]:
+    """The questions on the videos that `spec` selects, in their published order.
+
+    Raises:
+        ConfigurationError: if `spec` names a video that no question is about.
+    """
+    all_questions = list(questions)
+    known = [video.video_id for video in videos_of(all_questions)]
+    if spec.videos is not None:
+        unknown = sorted(set(spec.videos) - set(known))
+        if unknown:
+            raise ConfigurationError(
+                f"`videos` names {', '.join(unknown[:10])}, but the benchmark has "
+                f"{len(known)} videos from {known[0]} to {known[-1]}; "
+                "use the `video_id`, not the YouTube id"
+            )
+        known = [video_id for video_id in known if video_id in set(spec.videos)]
+    wanted = set(islice(known, spec.limit))
+    return [question for question in all_questions if question.video_id in wanted]

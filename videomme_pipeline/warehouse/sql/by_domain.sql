@@ -1,2 +1,0 @@
--- grain: one row per (benchmark, evaluation, domain)
-from accuracy_by(['domain'])

@@ -1,2 +1,0 @@
--- grain: one row per (benchmark, evaluation, duration)
-from accuracy_by(['duration'])

@@ -1,2 +1,0 @@
--- grain: one row per (benchmark, evaluation, duration, domain)
-from accuracy_by(['duration', 'domain'])

@@ -1,2 +1,0 @@
--- grain: one row per (benchmark, evaluation)
-from accuracy_by([])

@@ -1,2 +1,0 @@
--- grain: one row per (benchmark, evaluation, level)
-from group_score_by(['level'])

@@ -1,2 +1,0 @@
--- grain: one row per (benchmark, evaluation, second_head)
-from group_score_by(['second_head'])

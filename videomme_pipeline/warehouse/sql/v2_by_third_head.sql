@@ -1,2 +1,0 @@
--- grain: one row per (benchmark, evaluation, third_head)
-from group_score_by(['third_head'])
