@@ -24,7 +24,7 @@ from assets.triggers.automation import automation_sensor, when_inputs_changed
 from assets.triggers.jobs import refresh_job
 from assets.triggers.retention import retention_job
 from assets.triggers.schedules import leaderboard_freshness, nightly_job, schedules
-from assets.triggers.sensors import results_after_nights, sensors
+from assets.triggers.sensors import results_after_nightly_runs, sensors
 from videomme_pipeline.project.nightly import read_nightly, tracked_evaluations
 from videomme_pipeline.project.partitions import WHOLE
 from videomme_pipeline.project.project import Project, open_project
@@ -89,7 +89,7 @@ def build_definitions(project: Project) -> dg.Definitions:
         sensors=[
             automation_sensor(),
             *sensors(project),
-            *results_after_nights(nightly, nightly_jobs, refresh_stale),
+            *results_after_nightly_runs(nightly, nightly_jobs, refresh_stale),
         ],
         executor=dg.in_process_executor,
     )

@@ -1,9 +1,8 @@
-"""Materialization events of one step: many at a time, and each partition with its own.
+"""Materialization events of one step, stored in batches, one event per partition.
 
-Both need what Dagster does not document; this module alone uses it, and tests hold Dagster to it.
-`store_event_batch` stores many events at once, where Dagster's own way stores, and commits, one
-after the other: where it is not there or refuses, so is done here. SQLite stores one by one in any
-case; PostgreSQL takes a batch in three statements.
+Dagster commits every event on its own. `store_event_batch`, which it does not document, stores a
+batch in three statements on PostgreSQL (SQLite stores one by one in any case). Where it is missing
+or fails, events are stored one by one.
 """
 
 import logging
@@ -17,19 +16,19 @@ from dagster._core.events import DagsterEventType, StepMaterializationData
 
 EVENTS_AT_A_TIME = 500
 SECONDS_AT_MOST = 2.0
-"""So that the UI shows what is made while it is made."""
+"""The longest delay before the UI shows what was built."""
 
 
 class EventBatch:
-    """Collects the materializations of a step and stores them in time, at the latest on leaving.
+    """Collects the materializations of a step and stores them in batches.
 
-    `with EventBatch(context) as events: events.add(materialization)`. What was added before an
-    exception is stored too.
+    `with EventBatch(context) as events: events.add(materialization)`. Leaving the block stores the
+    rest, also after an exception.
     """
 
     def __init__(self, context: dg.OpExecutionContext) -> None:
         self._context = context
-        self._held: list[dg.EventLogEntry] = []
+        self._pending: list[dg.EventLogEntry] = []
         self._stored_at = time.monotonic()
 
     def __enter__(self) -> "EventBatch":
@@ -44,39 +43,39 @@ class EventBatch:
         self.store()
 
     def add(self, materialization: dg.AssetMaterialization) -> None:
-        """Take one event, and store all that are held when they are many or old enough."""
-        self._held.append(_entry(self._context, materialization))
+        """Add one event, and store all pending ones if they are many or old enough."""
+        self._pending.append(_entry(self._context, materialization))
         waited = time.monotonic() - self._stored_at
-        if len(self._held) >= EVENTS_AT_A_TIME or waited >= SECONDS_AT_MOST:
+        if len(self._pending) >= EVENTS_AT_A_TIME or waited >= SECONDS_AT_MOST:
             self.store()
 
     def store(self) -> None:
-        """Store what is held now."""
-        held, self._held = self._held, []
-        if held:
-            store_events(self._context.instance, held)
+        """Store the pending events."""
+        pending, self._pending = self._pending, []
+        if pending:
+            store_events(self._context.instance, pending)
         self._stored_at = time.monotonic()
 
 
 def output_without_event() -> dg.Output[None]:
-    """The output of an asset whose partitions all had their own events.
+    """The output of an asset whose partitions all have their own events.
 
-    An ordinary output reports every partition of the run with one data version, those that failed
-    too; without any output, Dagster skips the assets behind. Observed sources have the same
-    need, and Dagster's mark for them is what is used.
+    An ordinary output reports every partition of the run with one data version, failed partitions
+    included; without an output, Dagster skips the downstream assets. The mark that Dagster uses for
+    observed sources avoids both.
     """
     return dg.Output(None, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
 
 
 def store_events(instance: dg.DagsterInstance, events: Sequence[dg.EventLogEntry]) -> None:
-    """Store materialization events at once where the storage can, else one by one."""
+    """Store materialization events in one batch if the storage can, else one by one."""
     storage = instance.event_log_storage
     store_batch = getattr(storage, "store_event_batch", None)
     if store_batch is not None:
         try:
             store_batch(events)
-        except Exception:  # whatever an internal interface raises, single events can be stored
-            logging.getLogger(__name__).exception("events are stored one by one")
+        except Exception:  # an internal interface may raise anything; single events still work
+            logging.getLogger(__name__).exception("storing events one by one")
         else:
             return
     for event in events:

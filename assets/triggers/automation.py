@@ -1,9 +1,9 @@
-"""Declarative automation: which partitions Dagster asks for by itself, once it is turned on.
+"""Declarative automation: which partitions Dagster requests by itself, once it is turned on.
 
-`AutomationCondition.eager` makes a partition again whenever a parent ran, also when the parent
-came out as it was, and never when code changed. Here a new data version or a changed code version
-counts, and a mere re-run does not. It is a trigger only: the assets make what is stale by the one
-rule of `freshness` and report the rest as it is.
+`AutomationCondition.eager` requests a partition whenever a parent ran, even if the parent did not
+change, and never when code changed. Here a new data version or code version of a parent counts,
+and a mere rerun does not. This is only a trigger: the assets build what is stale by the rule in
+`planning.freshness` and report everything else as fresh.
 """
 
 import dagster as dg
@@ -12,7 +12,7 @@ AUTOMATION_SENSOR = "automation"
 
 
 def when_inputs_changed() -> dg.AutomationCondition[dg.AssetKey]:
-    """Missing, or a parent has a new data version, or the code version is another."""
+    """True if the partition is missing, a parent has a new data version, or its code changed."""
     condition = dg.AutomationCondition
     changed_code = condition.code_version_changed().since(condition.newly_requested())
     return (
@@ -22,7 +22,7 @@ def when_inputs_changed() -> dg.AutomationCondition[dg.AssetKey]:
 
 
 def automation_sensor() -> dg.AutomationConditionSensorDefinition:
-    """Off until it is turned on in the UI: what it asks for may cost money."""
+    """The automation sensor. It is off until turned on in the UI, because it may cost money."""
     return dg.AutomationConditionSensorDefinition(
         AUTOMATION_SENSOR,
         target=dg.AssetSelection.all(),

@@ -1,8 +1,8 @@
-"""`refresh_stale`: one run that makes exactly the stale partitions, over all stages.
+"""`refresh_stale`: one run that builds exactly the stale partitions of all stages.
 
-Dagster's own range runs take a rectangle of one asset; stale sets are sparse and span assets.
-Each step is one stage of every benchmark: it plans when its turn comes, so it sees what the
-steps before it made.
+A backfill covers a rectangle of one asset's partitions; stale partitions are scattered over many
+assets. Each step is one stage of every benchmark. It plans when it starts, so it sees what the
+earlier steps built.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,15 +26,17 @@ class RefreshRequest(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Which part of the graph to bring up to date."""
 
     evaluations: list[str] = Field(
-        default_factory=list, description="Names of evaluations; none: all that are configured."
+        default_factory=list, description="Names of evaluations. Empty means all."
     )
     max_cost_dollars: float | None = Field(
-        default=None, gt=0, description="What the whole run may spend on models; none: no limit."
+        default=None,
+        gt=0,
+        description="US dollars that the whole run may spend on models. Empty means no limit.",
     )
 
 
 def refresh_job(steps: Mapping[str, Sequence[AnyStage]], project: Project) -> dg.JobDefinition:
-    """The job over `steps`: each a name and the stages that it brings up to date, in order."""
+    """The job with one step per entry of `steps`: its name and the stages it brings up to date."""
     ops = [
         _op(name, stages, project, is_first=number == 0)
         for number, (name, stages) in enumerate(steps.items())
@@ -42,7 +44,7 @@ def refresh_job(steps: Mapping[str, Sequence[AnyStage]], project: Project) -> dg
 
     @dg.job(
         name=REFRESH_JOB,
-        description="Make every stale partition of the chosen evaluations, and nothing else.",
+        description="Build every stale partition of the chosen evaluations, and nothing else.",
         executor_def=dg.in_process_executor,
         resource_defs={"request": RefreshRequest()},
     )
@@ -55,7 +57,7 @@ def refresh_job(steps: Mapping[str, Sequence[AnyStage]], project: Project) -> dg
 
 
 def run_config(evaluations: Sequence[str], max_cost_dollars: float | None = None) -> dict[str, Any]:
-    """The configuration of a run that looks at these evaluations alone."""
+    """The configuration of a run for these evaluations only."""
     request = {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
     return {"resources": {"request": {"config": request}}}
 
@@ -91,7 +93,7 @@ def _op(
 def _refresh(
     context: dg.OpExecutionContext, stage: AnyStage, evaluations: Sequence[str] | None
 ) -> None:
-    """Bring one stage up to date and tell Dagster, also what failed."""
+    """Bring one stage up to date and report every result to Dagster, failures included."""
     stage.invalidate()
     try:
         requested = stage.partitions(evaluations)
@@ -104,8 +106,8 @@ def _refresh(
     recorded = {
         partition: version
         for partition, version in recorded_versions(context.instance, stage).items()
-        if partition
-        not in failed  # a fresh one is reported again, so that the UI shows it as it is
+        # A fresh partition that Dagster shows as failed is reported again, to correct the UI.
+        if partition not in failed
     }
     failed_before = stage.failures.read()
     with EventBatch(context) as events:
@@ -113,7 +115,7 @@ def _refresh(
             events.add(event)
     stage.announce(context.instance)
     for evaluation in partition_checks(stage, requested, failed_before):
-        context.log_event(evaluation)  # type: ignore[arg-type]  # taken, though not annotated
+        context.log_event(evaluation)  # type: ignore[arg-type]  # accepted, but not annotated
     check = is_complete(stage)
     if not check.passed:
         context.log.error(f"{stage.asset_key.to_user_string()}: {check.metadata['failed']} failed")

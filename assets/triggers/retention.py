@@ -1,7 +1,7 @@
-"""Old runs and their events are removed, but for what the graph still stands on.
+"""Removal of old runs and their events.
 
-The latest materialization of a partition says what it was made of: the run that holds it is kept
-however old it is. Ticks of schedules and sensors are the instance's own business (dagster.yaml).
+The latest materialization of a partition records what the partition was built from, so the run
+that contains it is kept however old it is. Dagster itself removes old ticks (dagster.yaml).
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,10 @@ class Retention(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 
 def remove_old_runs(instance: dg.DagsterInstance, before: datetime) -> list[str]:
-    """Remove the finished runs begun before `before` that hold no latest materialization."""
+    """Remove finished runs created before `before` that contain no latest materialization.
+
+    Returns the ids of the removed runs.
+    """
     needed = _runs_with_latest_materializations(instance)
     old = [
         record.dagster_run.run_id
@@ -44,7 +47,7 @@ def _old_runs(instance: dg.DagsterInstance, before: datetime) -> Iterator[dg.Run
 
 
 def _runs_with_latest_materializations(instance: dg.DagsterInstance) -> set[str]:
-    """The runs that hold the last event of any partition of any asset."""
+    """The ids of the runs that contain the latest event of some partition."""
     needed = set[str]()
     for key in instance.all_asset_keys():
         latest = instance.get_latest_materialization_event(key)
@@ -68,15 +71,15 @@ def _batches(ids: list[int]) -> Iterator[list[int]]:
 
 @dg.op
 def remove_runs(context: dg.OpExecutionContext, retention: Retention) -> None:
-    """Remove the runs that are older than the retention says."""
+    """Remove the runs that are older than `keep_days`."""
     note_process(context.instance, context.run)
     before = datetime.now(UTC) - timedelta(days=retention.keep_days)
     removed = remove_old_runs(context.instance, before)
-    context.log.info(f"removed {len(removed)} runs from before {before:%Y-%m-%d}")
+    context.log.info(f"removed {len(removed)} runs older than {before:%Y-%m-%d}")
 
 
 @dg.job(
-    description="Remove old runs and their events that no partition stands on.",
+    description="Remove old runs and their events, except those that partitions still need.",
     resource_defs={"retention": Retention()},
     executor_def=dg.in_process_executor,
 )

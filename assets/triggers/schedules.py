@@ -1,27 +1,20 @@
-"""What happens by the clock: the nightly run, and the removal of runs that nobody needs.
-
-What a night is belongs to `nightly`; here stands only when.
-"""
+"""Schedules: when nightly runs start, and when old runs are removed."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import (
-    UnresolvedAssetJobDefinition,
-)
 
+from assets.dagster_internals.types import Job
 from assets.stages.nightly import nightly_key
 from assets.triggers.retention import retention_job
 from videomme_pipeline.project.nightly import NightlySpec, TrackedEvaluation, nightly_date
 
 NIGHTLY_JOB = "nightly"
 
-Job = dg.JobDefinition | UnresolvedAssetJobDefinition
-
 
 def nightly_job(tracked: Sequence[TrackedEvaluation]) -> list[Job]:
-    """The job that asks one night of every tracked evaluation; none where nothing is tracked."""
+    """The job of one nightly run of all tracked evaluations; empty if nothing is tracked."""
     if not tracked:
         return []
     return [
@@ -30,13 +23,13 @@ def nightly_job(tracked: Sequence[TrackedEvaluation]) -> list[Job]:
             selection=dg.AssetSelection.assets(
                 *(nightly_key(evaluation) for evaluation in tracked)
             ),
-            description="Ask the tracked evaluations again and hold them against their baselines.",
+            description="Ask the tracked evaluations again and compare them with their baselines.",
         )
     ]
 
 
 def schedules(nightly: NightlySpec, jobs: Sequence[Job]) -> list[dg.ScheduleDefinition]:
-    """The nightly schedule, which runs where something is tracked, and the weekly clearing."""
+    """The nightly schedule, if anything is tracked, and the weekly removal of old runs."""
     weekly = dg.ScheduleDefinition(
         name="weekly_retention",
         job=retention_job,
@@ -47,7 +40,7 @@ def schedules(nightly: NightlySpec, jobs: Sequence[Job]) -> list[dg.ScheduleDefi
 
 
 def leaderboard_freshness(nightly: NightlySpec) -> dg.FreshnessPolicy | None:
-    """That the results hold last night's answers; no policy where nothing is tracked."""
+    """The policy that results include the latest nightly run; None if nothing is tracked."""
     if not nightly.evaluations:
         return None
     return dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=nightly.fresh_within_hours))
@@ -60,10 +53,10 @@ def _nightly_schedule(nightly: NightlySpec, job: Job) -> dg.ScheduleDefinition:
         cron_schedule=nightly.cron,
         execution_timezone=nightly.timezone,
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Every night, as nightly.yaml says.",
+        description="Start a nightly run at the time in nightly.yaml.",
     )
-    def ask_tonight(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-        night = nightly_date(context.scheduled_execution_time, nightly.timezone)
-        return dg.RunRequest(run_key=night, partition_key=night)
+    def start_nightly_run(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+        date = nightly_date(context.scheduled_execution_time, nightly.timezone)
+        return dg.RunRequest(run_key=date, partition_key=date)
 
-    return ask_tonight
+    return start_nightly_run

@@ -1,8 +1,8 @@
-"""What happens when something changes: files, configuration, model servers, failed runs.
+"""Sensors: react to changed files, changed configuration, model servers and failed runs.
 
-A sensor looks cheaply whether anything may have changed and asks for a run of `refresh_stale`,
-whose planner alone decides what is stale. The first look only remembers. Sensors live long, so
-each look opens the project anew.
+A sensor checks cheaply whether anything may have changed, and requests a run of `refresh_stale`,
+whose planner decides what is stale. The first evaluation only records the state. Sensors live
+long, so each evaluation opens the project again.
 """
 
 import json
@@ -13,9 +13,9 @@ from typing import Any
 
 import dagster as dg
 
+from assets.dagster_internals.types import Job
 from assets.stages.nightly import ui_address
 from assets.triggers.jobs import REFRESH_JOB, run_config
-from assets.triggers.schedules import Job
 from videomme_pipeline.alerts import Alert, alert_urls, run_failure_alert, send
 from videomme_pipeline.benchmarks.locate import index_media
 from videomme_pipeline.errors import VideoMMEError
@@ -27,42 +27,42 @@ from videomme_pipeline.project.nightly import NightlySpec
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
 
-Tell = Callable[[Alert], None]
+SendAlert = Callable[[Alert], None]
 
 
-def tell(alert: Alert) -> None:
-    """Send an alert to where the environment says."""
+def send_alert(alert: Alert) -> None:
+    """Send an alert to the URLs in VIDEOMME_ALERT_URLS."""
     send(alert, alert_urls(os.environ))
 
 
-def sensors(project: Project, tell: Tell = tell) -> list[dg.SensorDefinition]:
-    """The sensors of a project; each is turned on in the UI, but for alerts, which are on."""
+def sensors(project: Project, send_alert: SendAlert = send_alert) -> list[dg.SensorDefinition]:
+    """The sensors of a project. Alerts are on; the others are turned on in the UI."""
     return [
         media_sensor(project),
         configuration_sensor(project),
-        server_sensor(project, tell),
-        run_failure_alerts(tell),
+        server_sensor(project, send_alert),
+        run_failure_alerts(send_alert),
     ]
 
 
 def media_sensor(project: Project) -> dg.SensorDefinition:
-    """Video and subtitle files that came, changed or went."""
+    """Refresh when video or subtitle files were added, changed or removed."""
 
     @dg.sensor(
         name="media_files",
         job_name=REFRESH_JOB,
         minimum_interval_seconds=60,
-        description="Refresh when video or subtitle files change and then stay as they are.",
+        description="Refresh when video or subtitle files change and are completely written.",
     )
     def media_files(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         benchmarks = _reopened(project).benchmarks
         now = {name: media_fingerprint(benchmark) for name, benchmark in benchmarks.items()}
         seen = _cursor(context)
         settled: dict[str, str] = seen.get("settled", now)
-        # A file that is still being copied changes from look to look.
-        resting = {name for name in now if seen.get("seen", now).get(name) == now[name]}
-        changed = sorted(name for name in resting if settled.get(name) != now[name])
-        cursor = {"seen": now, "settled": settled | {name: now[name] for name in resting}}
+        # A file that is still being copied changes between two evaluations.
+        unchanged = {name for name in now if seen.get("seen", now).get(name) == now[name]}
+        changed = sorted(name for name in unchanged if settled.get(name) != now[name])
+        cursor = {"seen": now, "settled": settled | {name: now[name] for name in unchanged}}
         if not changed:
             context.update_cursor(json.dumps(cursor))
             return dg.SkipReason("no file changed")
@@ -73,7 +73,7 @@ def media_sensor(project: Project) -> dg.SensorDefinition:
 
 
 def configuration_sensor(project: Project) -> dg.SensorDefinition:
-    """Evaluations that are new or no longer what they were, also through models.yaml."""
+    """Refresh evaluations that are new or changed, also if models.yaml changed them."""
 
     @dg.sensor(
         name="configuration_files",
@@ -88,7 +88,7 @@ def configuration_sensor(project: Project) -> dg.SensorDefinition:
         now = {name: e.fingerprint for name, e in configuration.evaluations.items()}
         seen = _cursor(context) or now
         changed = sorted(name for name in now if seen.get(name) != now[name])
-        # A file with a mistake is left out: it counts as what it was until it can be read.
+        # A file with a mistake counts as unchanged until it is fixed.
         cursor = {name: seen[name] for name in configuration.problems if name in seen} | now
         if not changed:
             context.update_cursor(json.dumps(cursor))
@@ -99,82 +99,86 @@ def configuration_sensor(project: Project) -> dg.SensorDefinition:
     return configuration_files
 
 
-def server_sensor(project: Project, tell: Tell) -> dg.SensorDefinition:
-    """Model servers that come up, or serve another model than before."""
+def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinition:
+    """Refresh when a model server comes up, and send an alert if it serves another model."""
 
     @dg.sensor(
         name="model_servers",
         job_name=REFRESH_JOB,
         minimum_interval_seconds=120,
-        description="Refresh when a model server comes up; tell when it serves something else.",
+        description="Refresh when a model server comes up. Alert when it serves another model.",
     )
     def model_servers(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         configuration = _reopened(project).configuration
-        asked = [
+        remote = [
             e
             for e in configuration.evaluations.values()
             if e.model.is_remote and e.model.endpoint != OPENAI_URL
         ]
-        models = {e.model.name: e.model for e in asked}
+        models = {e.model.name: e.model for e in remote}
         now = {name: served_models(model) for name, model in models.items()}
         seen = _cursor(context)
-        known = {**seen.get("served", {}), **{name: held for name, held in now.items() if held}}
-        cursor = {"served": known, "up": [name for name, held in now.items() if held]}
-        for name, held in now.items():
+        known = {
+            **seen.get("served", {}),
+            **{name: served for name, served in now.items() if served},
+        }
+        cursor = {"served": known, "up": [name for name, served in now.items() if served]}
+        for name, served in now.items():
             before = seen.get("served", {}).get(name)
-            if held and before and held != before:
-                _try_to_tell(context, tell, _other_model(models[name], before, held))
+            if served and before and served != before:
+                _try_to_send(context, send_alert, _other_model(models[name], before, served))
         up = [name for name in cursor["up"] if seen and name not in seen["up"]]
         if not up:
             context.update_cursor(json.dumps(cursor))
             return dg.SkipReason("no model server came up")
-        evaluations = [e.name for e in asked if e.model.name in up]
+        evaluations = [e.name for e in remote if e.model.name in up]
         return _refresh(evaluations, cursor, f"servers of {', '.join(up)}")
 
     return model_servers
 
 
-def results_after_nights(
+def results_after_nightly_runs(
     nightly: NightlySpec, jobs: Sequence[Job], refresh_stale: dg.JobDefinition
 ) -> list[dg.SensorDefinition]:
-    """After a night the warehouse and the report are made anew, by the planner as always."""
+    """Rebuild the warehouse and the report after a nightly run, if it changed them."""
     if not jobs:
         return []
 
     @dg.run_status_sensor(
-        name="results_after_nights",
+        name="results_after_nightly_runs",
         run_status=dg.DagsterRunStatus.SUCCESS,
         monitored_jobs=list(jobs),
         request_job=refresh_stale,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Bring the results up to date when a night has ended.",
+        description="Bring the results up to date after a nightly run.",
     )
-    def after_a_night(context: dg.RunStatusSensorContext) -> dg.RunRequest:
+    def after_a_nightly_run(context: dg.RunStatusSensorContext) -> dg.RunRequest:
         return dg.RunRequest(
             run_key=context.dagster_run.run_id, run_config=run_config(list(nightly.evaluations))
         )
 
-    return [after_a_night]
+    return [after_a_nightly_run]
 
 
-def run_failure_alerts(tell: Tell) -> dg.SensorDefinition:
-    """Runs that fail are told to people."""
+def run_failure_alerts(send_alert: SendAlert) -> dg.SensorDefinition:
+    """Alert people when a run fails."""
 
     @dg.run_failure_sensor(
         name="run_failures",
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Tell where VIDEOMME_ALERT_URLS says that a run failed.",
+        description="Send an alert to VIDEOMME_ALERT_URLS when a run fails.",
     )
     def run_failures(context: dg.RunFailureSensorContext) -> None:
         run = context.dagster_run
         link = f"{ui_address()}/runs/{run.run_id}"
-        tell(run_failure_alert(run.job_name, run.run_id, context.failure_event.message or "", link))
+        message = context.failure_event.message or ""
+        send_alert(run_failure_alert(run.job_name, run.run_id, message, link))
 
     return run_failures
 
 
 def media_fingerprint(benchmark: BenchmarkState) -> str:
-    """Stands for the names, sizes and times of a benchmark's media files; none is opened."""
+    """Fingerprint of the names, sizes and times of a benchmark's media files. Opens no file."""
     index = index_media(benchmark.snapshot.media.roots())
     files = sorted([*index.videos.values(), *index.subtitles.values()])
     return fingerprint(
@@ -199,21 +203,21 @@ def _other_model(model: ModelSpec, before: list[str], now: list[str]) -> Alert:
         title=f"{model.name}: another model is served",
         body=(
             f"{model.endpoint} served {', '.join(before)} and now serves {', '.join(now)}. "
-            "Scores from before and after do not belong together: if this was meant, give the "
-            "model a new `revision` in models.yaml."
+            "Scores from before and after are not comparable. If the change was intended, give "
+            "the model a new `revision` in models.yaml."
         ),
     )
 
 
-def _try_to_tell(context: dg.SensorEvaluationContext, tell: Tell, alert: Alert) -> None:
+def _try_to_send(context: dg.SensorEvaluationContext, send_alert: SendAlert, alert: Alert) -> None:
     try:
-        tell(alert)
+        send_alert(alert)
     except VideoMMEError as error:
         context.log.warning(str(error))
 
 
 def _refresh(evaluations: list[str], cursor: Mapping[str, Any], why: str) -> dg.SensorResult:
-    """A run for these evaluations; the same change asks for it once."""
+    """Request one run for these evaluations. The same change never requests a second one."""
     text = json.dumps(cursor, sort_keys=True)
     request = dg.RunRequest(
         run_key=fingerprint(why, text),
@@ -228,5 +232,5 @@ def _cursor(context: dg.SensorEvaluationContext) -> dict[str, Any]:
 
 
 def _reopened(project: Project) -> Project:
-    """The project as its files say now."""
+    """The project with its configuration read again."""
     return replace(project, configuration=read_configuration(project.configuration.folder))

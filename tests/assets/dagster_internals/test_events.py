@@ -20,7 +20,7 @@ KEY = dg.AssetKey(["made", "up"])
 
 
 @pytest.fixture
-def held(home: Path) -> Iterator[dg.DagsterInstance]:
+def instance(home: Path) -> Iterator[dg.DagsterInstance]:
     """The instance of an empty home, over each storage."""
     with open_instance() as instance:
         yield instance
@@ -73,7 +73,7 @@ def stored(instance: dg.DagsterInstance, run_id: str) -> list[dict[str, Any]]:
     return said
 
 
-def test_a_batch_stores_what_single_events_would(held: dg.DagsterInstance) -> None:
+def test_a_batch_stores_what_single_events_would(instance: dg.DagsterInstance) -> None:
     numbers = range(EVENTS_AT_A_TIME + 3)
 
     def one_by_one(context: dg.OpExecutionContext) -> None:
@@ -85,47 +85,47 @@ def test_a_batch_stores_what_single_events_would(held: dg.DagsterInstance) -> No
             for number in numbers:
                 events.add(event(number))
 
-    singly, batched = run(held, one_by_one), run(held, together)
-    expected, found = stored(held, singly.run_id), stored(held, batched.run_id)
+    singly, batched = run(instance, one_by_one), run(instance, together)
+    expected, found = stored(instance, singly.run_id), stored(instance, batched.run_id)
     assert len(found) == len(numbers)
     assert found[:5] == expected
-    tags = held.event_log_storage.get_latest_tags_by_partition(
+    tags = instance.event_log_storage.get_latest_tags_by_partition(
         KEY, dg.DagsterEventType.ASSET_MATERIALIZATION, [DATA_VERSION_TAG]
     )
     assert tags == {f"key-{n}": {DATA_VERSION_TAG: f"version-{n}"} for n in numbers}
-    newest = held.get_latest_materialization_event(KEY)
+    newest = instance.get_latest_materialization_event(KEY)
     assert newest is not None
     assert newest.run_id == batched.run_id
     assert newest.asset_materialization == event(numbers[-1])
-    assert held.get_materialized_partitions(KEY) == {f"key-{n}" for n in numbers}
+    assert instance.get_materialized_partitions(KEY) == {f"key-{n}" for n in numbers}
 
 
-def test_what_was_made_before_an_error_is_stored(held: dg.DagsterInstance) -> None:
+def test_what_was_made_before_an_error_is_stored(instance: dg.DagsterInstance) -> None:
     def breaks(context: dg.OpExecutionContext) -> None:
         with EventBatch(context) as events:
             events.add(event(1))
             raise RuntimeError
 
-    result = run(held, breaks)
+    result = run(instance, breaks)
     assert not result.success
-    assert [said["partition"] for said in stored(held, result.run_id)] == ["key-1"]
+    assert [said["partition"] for said in stored(instance, result.run_id)] == ["key-1"]
 
 
 def test_without_batches_events_are_stored_one_by_one(
-    held: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuses(storage: EventLogStorage, events: object) -> None:
         raise TypeError("not as it was")
 
-    monkeypatch.setattr(type(held.event_log_storage), "store_event_batch", refuses)
+    monkeypatch.setattr(type(instance.event_log_storage), "store_event_batch", refuses)
 
     def together(context: dg.OpExecutionContext) -> None:
         with EventBatch(context) as events:
             events.add(event(1))
             events.add(event(2))
 
-    result = run(held, together)
-    assert [said["partition"] for said in stored(held, result.run_id)] == ["key-1", "key-2"]
+    result = run(instance, together)
+    assert [said["partition"] for said in stored(instance, result.run_id)] == ["key-1", "key-2"]
 
 
 @pytest.mark.slow

@@ -52,11 +52,11 @@ def project(write_project: WriteProject, instance: dg.DagsterInstance) -> Projec
     return project
 
 
-def test_a_video_that_changed_is_refreshed_once_it_rests(
+def test_a_changed_file_is_refreshed_once_it_is_completely_written(
     project: Project, copy: Copy, instance: dg.DagsterInstance
 ) -> None:
     ticks = Ticks(project, instance, "media_files")
-    assert [ticks.tick(), ticks.tick()] == [[], []], "the first look only remembers"
+    assert [ticks.tick(), ticks.tick()] == [[], []], "the first evaluation only records the state"
     copy.subtitle("004").write_text("1\n00:00:00,000 --> 00:00:01,000\nnew\n")
     assert ticks.tick() == [], "it may still be written"
     copy.subtitle("004").write_text("1\n00:00:00,000 --> 00:00:01,000\nnewer\n")
@@ -83,11 +83,11 @@ def test_only_evaluations_that_changed_are_refreshed(
     (request,) = ticks.tick()
     assert evaluations_of(request) == ["few"], "a file with a mistake changes nothing"
     write_project({"few": few | {"prompt": "lmms_eval"}, "another": {**few, "model": "random"}})
-    assert ticks.tick() == [], "mended, it is what it was"
+    assert ticks.tick() == [], "a fixed file counts as unchanged"
 
 
 class Lists:
-    """What a model server says that it serves; None: it is not there."""
+    """The models that a server lists; None means that the server is down."""
 
     def __init__(self) -> None:
         self.models: list[str] | None = None
@@ -118,7 +118,7 @@ def lists() -> Iterator[tuple[Lists, str]]:
     server.server_close()
 
 
-def test_a_server_that_comes_up_is_asked_and_another_model_is_told(
+def test_a_server_that_comes_up_is_asked_and_another_model_causes_an_alert(
     write_project: WriteProject,
     tmp_path: Path,
     lists: tuple[Lists, str],
@@ -129,8 +129,9 @@ def test_a_server_that_comes_up_is_asked_and_another_model_is_told(
     folder = project.configuration.folder
     (folder / "models.yaml").write_text(yaml.safe_dump({"mine": {"base_url": url}}))
     (folder / "evaluations" / "asked.yaml").write_text("{benchmark: videomme, model: mine}")
-    told: list[Alert] = []
-    ticks = Ticks(open_project(folder, str(tmp_path)), instance, "model_servers", tell=told.append)
+    alerts: list[Alert] = []
+    project = open_project(folder, str(tmp_path))
+    ticks = Ticks(project, instance, "model_servers", send_alert=alerts.append)
     assert [ticks.tick(), ticks.tick()] == [[], []]
     served.models = ["big-model"]
     (request,) = ticks.tick()
@@ -140,12 +141,12 @@ def test_a_server_that_comes_up_is_asked_and_another_model_is_told(
     assert ticks.tick() == []
     served.models = ["small-model"]
     (request,) = ticks.tick()
-    (alert,) = told
+    (alert,) = alerts
     assert "served big-model and now serves small-model" in alert.body
 
 
-def test_a_failed_run_is_told(instance: dg.DagsterInstance) -> None:
-    told: list[Alert] = []
+def test_a_failed_run_causes_an_alert(instance: dg.DagsterInstance) -> None:
+    alerts: list[Alert] = []
 
     @dg.op
     def breaks() -> None:
@@ -162,13 +163,13 @@ def test_a_failed_run_is_told(instance: dg.DagsterInstance) -> None:
         dagster_instance=instance,
         dagster_run=result.dagster_run,
     ).for_run_failure()
-    run_failure_alerts(told.append)(context)
-    (alert,) = told
+    run_failure_alerts(alerts.append)(context)
+    (alert,) = alerts
     assert alert.title == "broken failed"
     assert f"/runs/{result.run_id}" in alert.body
 
 
-def test_an_alert_that_nobody_takes_is_an_error() -> None:
+def test_an_alert_that_cannot_be_delivered_is_an_error() -> None:
     urls = alert_urls({URLS_VARIABLE: "json://127.0.0.1:1/secret  nonsense"})
     assert len(urls) == 2
     with pytest.raises(AlertError, match=r"number 1 \(json://…\), number 2") as raised:

@@ -1,0 +1,68 @@
+"""Private parts of Dagster that this project uses. A test fails if an upgrade changes one."""
+
+import ast
+from importlib.metadata import version
+from inspect import signature
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from dagster._core.events import DagsterEventType, StepMaterializationData
+from dagster._core.storage.event_log.base import EventLogStorage
+
+from assets.dagster_internals.types import Job
+from tests.support.paths import ROOT
+
+PRIVATE_ROOM = ROOT / "assets" / "dagster_internals"
+
+
+def test_the_installed_minor_version_is_the_one_that_was_tried() -> None:
+    assert version("dagster").startswith("1.13.")
+
+
+def test_only_one_room_imports_private_parts() -> None:
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for folder in ("assets", "videomme_pipeline")
+        for path in (ROOT / folder).rglob("*.py")
+        if path.parent != PRIVATE_ROOM
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dagster._")
+    ]
+    assert found == []
+
+
+def test_a_storage_stores_a_batch_of_events() -> None:
+    (_self, events) = signature(EventLogStorage.store_event_batch).parameters
+    assert events == "events"
+
+
+def test_a_materialization_event_is_built_from_these_fields() -> None:
+    assert list(signature(StepMaterializationData).parameters)[:1] == ["materialization"]
+    assert DagsterEventType.ASSET_MATERIALIZATION.value == "ASSET_MATERIALIZATION"
+    used = {
+        "event_type_value",
+        "job_name",
+        "step_handle",
+        "node_handle",
+        "step_kind_value",
+        "logging_tags",
+        "event_specific_data",
+        "message",
+    }
+    assert used <= set(signature(dg.DagsterEvent).parameters)
+
+
+def test_the_mark_of_observed_sources_has_its_name() -> None:
+    assert SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION == "__source_asset_observation__"
+
+
+def test_an_asset_job_has_the_type_that_dagster_does_not_export() -> None:
+    job = dg.define_asset_job("job", selection="*")
+    assert isinstance(job, Job)
+    assert "UnresolvedAssetJobDefinition" not in dir(dg), "import it from dagster now"
+
+
+@pytest.mark.parametrize("name", ["error_info", "level", "user_message", "run_id", "dagster_event"])
+def test_a_log_entry_has_the_fields_that_are_filled(name: str) -> None:
+    assert name in signature(dg.EventLogEntry).parameters
