@@ -17,7 +17,15 @@ from assets.stages.base import Failed
 from assets.stages.prompts import Prompts
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from tests.support.builders import write_video
-from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject, stage
+from tests.support.projects import (
+    ALL,
+    EVALUATIONS,
+    EVERYTHING,
+    VIDEOS,
+    Copy,
+    WriteProject,
+    stage,
+)
 from videomme_pipeline.project.partitions import VideoVariantPartition, video_of
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS
@@ -25,17 +33,6 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 
-EVERYTHING = {
-    "videomme/questions": 1,
-    "videomme/videos": 3,
-    "videomme/frames": 6,
-    "videomme/subtitles": 3,
-    "videomme/prompts": 12,
-    "videomme/responses": 12,
-    "videomme/scores": 4,
-    "warehouse": 1,
-    "report_page": 1,
-}
 RESULTS = {"warehouse": 1, "report_page": 1}
 
 

@@ -37,6 +37,18 @@ EVALUATIONS: Mapping[str, Mapping[str, Any]] = {
     "blind": {"benchmark": "videomme", "model": "random"},
 }
 ALL = tuple(EVALUATIONS)
+EVERYTHING = {
+    "videomme/questions": 1,
+    "videomme/videos": 3,
+    "videomme/frames": 6,
+    "videomme/subtitles": 3,
+    "videomme/prompts": 12,
+    "videomme/responses": 12,
+    "videomme/scores": 4,
+    "warehouse": 1,
+    "report_page": 1,
+}
+"""Number of partitions of each asset of the built project."""
 SERVED: Mapping[str, Any] = {
     "benchmark": "videomme",
     "model": "served",

@@ -12,8 +12,7 @@ from assets.dagster_internals.events import EVENTS_AT_A_TIME, EventBatch
 from assets.instance import POSTGRES_VARIABLE, open_instance
 from assets.run import refresh_project
 from assets.stages.base import DATA_VERSION_TAG
-from tests.assets.test_refresh import EVERYTHING
-from tests.support.projects import ALL, needs_postgres
+from tests.support.projects import ALL, EVERYTHING, needs_postgres
 from videomme_pipeline.project.project import Project
 
 KEY = dg.AssetKey(["made", "up"])
