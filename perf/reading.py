@@ -1,10 +1,10 @@
 """CPU time to read 2,700 responses with each reader.
 
-    python perf/reading.py [--quick] [--json]
+    python -m perf.reading [--quick] [--json]
 
-The responses are the made-up ones of the tests, repeated, every tenth with a paragraph of
-reasoning before it, and four options each. Times are CPU seconds of this process on one core,
-the median of five rounds (one with --quick), import not counted.
+The responses are the made-up ones of the tests, repeated, with four options each. Every tenth is
+preceded by a paragraph of reasoning. Times are CPU seconds of this process without imports, the
+median of five rounds (one with --quick).
 """
 
 import argparse
@@ -13,12 +13,12 @@ import statistics
 import time
 from collections.abc import Sequence
 from itertools import cycle, islice
-from pathlib import Path
 
+from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
 
-GOLDEN = Path(__file__).parent.parent / "tests" / "golden" / "extraction.jsonl"
+RECORDED = GOLDEN / "extraction.jsonl"
 LETTERS = tuple(Letter)[:4]
 OPTIONS = ("A. A red umbrella.", "B. A blue coat.", "C. A man in a hat.", "D. A black dog.")
 REASONING = (
@@ -29,7 +29,7 @@ RESPONSES = 2_700
 
 
 def responses() -> list[str]:
-    rows = [json.loads(line)["response"] for line in GOLDEN.read_text("utf-8").splitlines()]
+    rows = [json.loads(line)["response"] for line in RECORDED.read_text("utf-8").splitlines()]
     return [
         REASONING + row if index % 10 == 0 else row
         for index, row in enumerate(islice(cycle(rows), RESPONSES))

@@ -1,8 +1,10 @@
-"""Scoring measured: 2,700 responses to all breakdowns, and every view over 1,000 evaluations.
+"""Time to score 2,700 responses with all breakdowns, and to read every view of 1,000 evaluations.
 
-Run with `python -m perf.scoring`. Responses and outcomes are made up from a seed. CPU seconds are
-those of this process after import. A view is read whole, on all cores: wall and CPU time,
-medians of the runs.
+    python -m perf.scoring [--quick] [--json]
+
+Responses and outcomes are made up from a seed. CPU seconds are those of this process without
+imports. Views are read completely, on all cores. All times are medians of three runs (one with
+--quick).
 """
 
 import argparse
@@ -56,9 +58,9 @@ FORMS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="20 evaluations, one run a view")
+    parser.add_argument("--quick", action="store_true", help="20 evaluations, one run each")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
-    parser.add_argument("--evaluations", type=int, default=1_000)
+    parser.add_argument("--evaluations", type=int, default=1_000, help="default: 1,000")
     options = parser.parse_args()
     evaluations = 20 if options.quick else options.evaluations
     runs = 1 if options.quick else 3
@@ -81,7 +83,7 @@ def main() -> None:
 
 
 def measure_scoring(runs: int) -> dict[str, float]:
-    """CPU seconds of reading, scoring and breaking down 2,700 responses, and of comparing."""
+    """CPU seconds by step: reading and scoring 2,700 responses, breakdowns, a comparison."""
     questions = v1_questions()
     responses = made_up_responses(questions)
     found = {
@@ -101,7 +103,7 @@ def measure_scoring(runs: int) -> dict[str, float]:
 
 
 def measure_warehouse(store: Store, evaluations: int, runs: int) -> dict[str, Any]:
-    """Wall seconds of building the DuckDB file and of reading every view whole."""
+    """Wall seconds to build the DuckDB file, and times to read each view completely."""
     write_evaluations(store, evaluations)
     started = time.perf_counter()
     path, _ = database.rebuild(store)
@@ -130,7 +132,7 @@ def read_whole(connection: duckdb.DuckDBPyConnection, view: str) -> None:
 
 
 def write_evaluations(store: Store, evaluations: int) -> None:
-    """Half of them v1 in both tracks and half v1 of another sampling; every fifth one v2 too."""
+    """Write v1 scores of both tracks and two samplings, and v2 scores of every fifth evaluation."""
     chance = np.random.default_rng(0)
     v1 = to_table(unanswered(v1_questions()), ScoredQuestion)
     v2 = to_table(unanswered(v2_questions()), ScoredQuestion)
@@ -147,7 +149,9 @@ def write_evaluation(
     path: Path, template: pa.Table, facts: dict[str, str], chance: np.random.Generator
 ) -> None:
     size = template.num_rows
-    outcomes = chance.choice([held.value for held in Outcome], size, p=(0.6, 0.35, 0.03, 0.02))
+    outcomes = chance.choice(
+        [outcome.value for outcome in Outcome], size, p=(0.6, 0.35, 0.03, 0.02)
+    )
     columns: dict[str, object] = {
         "evaluation": [path.stem] * size,
         "outcome": outcomes.tolist(),
@@ -191,6 +195,7 @@ def v1_questions() -> list[Question]:
 
 def v2_questions() -> list[Question]:
     structures = ("4", "4", "[1,2,3,4]", "[1,[2,3],4]", "[[1,2],3,4]")
+    four = v1_questions()[:4]
     return [
         replace(
             question,
@@ -209,7 +214,7 @@ def v2_questions() -> list[Question]:
         )
         for group in range(GROUPS)
         for structure in [structures[group % len(structures)]]
-        for number, question in enumerate(v1_questions()[:4])
+        for number, question in enumerate(four)
     ]
 
 

@@ -15,7 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SUFFIXES = frozenset({".py", ".md", ".yaml", ".sql", ".js", ".html", ".toml"})
-IGNORED = ("tests/golden/", "tests/support/word_list.py", "tests/test_word_list.py")
+IGNORED = (
+    "tests/golden/",
+    "tests/scoring/readers/test_strict_forms.py",
+    "tests/support/word_list.py",
+    "tests/test_word_list.py",
+)
 UNCHECKED: frozenset[str] = frozenset()
 """Files that are still to be rewritten. Remove entries, add none."""
 

@@ -1,4 +1,4 @@
-"""Accuracy and group scores by every label."""
+"""Accuracy and group scores by facet."""
 
 import json
 
@@ -14,7 +14,7 @@ from videomme_pipeline.scoring.statistics.groups import rating
 GOLDEN_SCORES = GOLDEN / "scores"
 
 
-def test_cells_of_a_breakdown_add_up_to_the_whole() -> None:
+def test_cells_of_a_breakdown_add_up_to_the_total() -> None:
     found = breakdowns(videomme.BENCHMARK, v1_evaluation(1))
     whole = found["overall"][0]
     for cells in found.values():
@@ -23,7 +23,7 @@ def test_cells_of_a_breakdown_add_up_to_the_whole() -> None:
         assert sum(cell.questions for cell in cells) == whole.questions
 
 
-def test_cells_come_in_the_benchmarks_order_and_unknown_ones_after_it() -> None:
+def test_cells_are_in_the_order_of_the_benchmark_with_unknown_values_last() -> None:
     rows = [
         scored(f"{n:03d}-1", domain=domain)
         for n, domain in enumerate(["?", *videomme.DOMAINS[::-1]])
@@ -32,8 +32,8 @@ def test_cells_come_in_the_benchmarks_order_and_unknown_ones_after_it() -> None:
     assert [row.values[0] for row in breakdown(rows, [domain])] == [*videomme.DOMAINS, "?"]
 
 
-def test_outcomes_stand_apart() -> None:
-    cell = breakdown([scored(f"00{n}-1", held) for n, held in enumerate(Outcome)], [])[0]
+def test_outcomes_are_counted_separately() -> None:
+    cell = breakdown([scored(f"00{n}-1", outcome) for n, outcome in enumerate(Outcome)], [])[0]
     assert (cell.correct, cell.incorrect, cell.unreadable, cell.failed) == (1, 1, 1, 1)
     assert (cell.accuracy, cell.accuracy_of_answered) == (0.25, 0.5)
 
@@ -48,7 +48,7 @@ def test_repeated_questions_are_responses_of_one_question() -> None:
     assert (cell.questions, cell.responses, cell.videos) == (1, 5, 1)
 
 
-def test_the_accuracy_of_lmms_eval_is_the_one_over_all_questions() -> None:
+def test_the_accuracy_of_lmms_eval_counts_all_questions() -> None:
     theirs = json.loads((GOLDEN_SCORES / "lmms_eval_aggregate.json").read_text())["v1"]
     rows = [
         scored(row["question_id"], Outcome.CORRECT if row["score"] else Outcome.INCORRECT)
@@ -57,7 +57,7 @@ def test_the_accuracy_of_lmms_eval_is_the_one_over_all_questions() -> None:
     assert 100 * breakdown(rows, [])[0].accuracy == pytest.approx(theirs["aggregate"])
 
 
-def test_the_mean_of_groups_is_the_rating() -> None:
+def test_the_mean_group_score_equals_the_rating() -> None:
     cells, groups, unscored = group_breakdowns(videomme_v2.BENCHMARK, v2_evaluation(1))
     assert not unscored
     final = rating(groups).final_rating
