@@ -2,12 +2,15 @@
 
     python -m perf.responses [--quick] [--json]
 
-2,700 questions on 900 videos, 32 frames of 40 KB each, an endpoint in another process that takes
-200 ms an answer, 64 in flight. The ideal is 2,700 / 64 rounds of 200 ms, or what the machine
-can push through the loopback (ready-made bytes without any client, measured in the same run),
-whichever is longer; `without_client` is how long those ready-made bytes take with the delay, which
-no client can be below. `create` is plain `AsyncOpenAI.chat.completions.create` behind a semaphore,
-on fewer questions, since it is slow. `httpx2` is our model with `httpx2.AsyncClient` as transport.
+2,700 questions on 900 videos with 32 frames of 40 KB each, 64 requests in flight, and an endpoint
+in another process that answers after 200 ms.
+
+- The ideal time is the longer of two: 2,700 / 64 rounds of 200 ms, or the time in which ready-made
+  bytes pass through the loopback interface without any delay, measured in the same run.
+- `without_client` is the time for the same ready-made bytes with the delay. No client is faster.
+- `create` is plain `AsyncOpenAI.chat.completions.create` with a semaphore. It answers fewer
+  questions, since it is slow.
+- `httpx2` is our model with `httpx2.AsyncClient` as transport.
 """
 
 import argparse
@@ -55,6 +58,7 @@ def main() -> None:
 
 
 def measure(video_count: int, create_videos: int) -> dict[str, Any]:
+    """Figures by name; `create_videos` are asked about with the OpenAI client."""
     sets = [frame_set(video, FRAMES, FRAME_BYTES) for video in range(16)]
     asked = videos(video_count, QUESTIONS_PER_VIDEO, frames=FRAMES, load=lambda v: sets[v % 16])
     questions = video_count * QUESTIONS_PER_VIDEO
@@ -101,14 +105,14 @@ def measure(video_count: int, create_videos: int) -> dict[str, Any]:
 
 
 async def _bodies_per_second(video: VideoRequests, base_url: str, count: int) -> float:
-    """How many bodies of this size the loopback takes when nothing has to be made."""
+    """Ready-made bodies of this size per second through the loopback interface."""
     item, text = video.questions[0]
     request = Request(question=item, prompt=text, frames=video.load_frames(), decoding=Decoding())
     body = orjson.dumps(create_body(request))
-    gate = asyncio.Semaphore(IN_FLIGHT)
+    in_flight = asyncio.Semaphore(IN_FLIGHT)
 
     async def one() -> None:
-        async with gate:
+        async with in_flight:
             await write_bytes(base_url, body)
 
     began = time.perf_counter()
@@ -135,12 +139,13 @@ def _collect(
 
 
 async def _create(asked: Sequence[VideoRequests], base_url: str) -> float:
-    gate = asyncio.Semaphore(IN_FLIGHT)
-    # The default of 5 s to connect is too short for an event loop that stalls as this one does.
+    """Seconds for the same questions with the OpenAI client."""
+    in_flight = asyncio.Semaphore(IN_FLIGHT)
+    # This event loop stalls for longer than the default connect timeout of 5 s.
     client = openai.AsyncOpenAI(api_key="key", base_url=base_url, max_retries=0, timeout=600.0)
 
     async def one(request: Request) -> None:
-        async with gate:
+        async with in_flight:
             await client.chat.completions.create(**create_body(request))
 
     requests = [
