@@ -1,4 +1,4 @@
-"""Rows: what goes into a Parquet file comes out of it again."""
+"""Rows: every value survives a table."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -67,7 +67,7 @@ def test_a_column_is_nullable_exactly_when_its_type_allows_none() -> None:
     assert [field.name for field in schema if field.nullable] == ["note", "times"]
 
 
-def test_a_type_without_an_arrow_form_is_refused_by_name() -> None:
+def test_a_type_without_an_arrow_type_is_rejected_by_name() -> None:
     @dataclass(frozen=True)
     class Odd:
         thing: complex

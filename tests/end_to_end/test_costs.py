@@ -1,4 +1,4 @@
-"""What a run may spend: said before it starts, kept while it runs, and gone on from later."""
+"""The budget of a run: estimated before it, enforced during it, and resumed after it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +34,7 @@ def responses(project: Project) -> list[Response]:
     return read_files(project.store.variant_files("responses", "videomme", "served"), Response)
 
 
-def test_a_run_stops_at_its_money_and_the_next_asks_only_the_rest(
+def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:
     with ModelServer() as server:
@@ -64,7 +64,7 @@ def test_a_run_stops_at_its_money_and_the_next_asks_only_the_rest(
     assert [(attempt.status, attempt.failure) for attempt in attempts] == [(200, None)] * 3
 
 
-def test_the_cost_is_said_before_anything_is_made_and_holds(
+def test_the_cost_is_estimated_before_a_run_and_the_estimate_is_right(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:
     with ModelServer() as server:
@@ -72,10 +72,10 @@ def test_the_cost_is_said_before_anything_is_made_and_holds(
         assert estimate_costs(pending_requests(plan_project(project, instance, ["served"]))) == []
         refresh_project(project, instance, ["served"], ONE_QUESTION / 2)
         (before,) = estimate_costs(pending_requests(plan_project(project, instance, ["served"])))
-        assert server.request_count == 1, "the first shows what one costs"
+        assert server.request_count == 1, "the first request shows the cost of one"
         refresh_project(project, instance, ["served"])
     assert before.dollars_low == pytest.approx(5 * ONE_QUESTION, rel=0.2)
-    assert before.dollars_high == before.dollars_low, "nothing cached, and answers are free"
+    assert before.dollars_high == before.dollars_low, "nothing is cached, and output is free"
     (materialization,) = instance.fetch_materializations(
         dg.AssetKey(["videomme", "responses"]), limit=1
     ).records
@@ -85,7 +85,7 @@ def test_the_cost_is_said_before_anything_is_made_and_holds(
     assert "latency below" in str(metadata["evaluation"].value)
 
 
-def test_the_command_line_says_the_cost_stops_at_it_and_goes_on(
+def test_the_command_line_estimates_the_cost_stops_at_the_budget_and_resumes(
     write_served: WriteServed, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(root / "home"))

@@ -25,13 +25,13 @@ def scored(project: Project, evaluation: str) -> list[ScoredQuestion]:
     return read_rows(project.store.scores("videomme", evaluation), ScoredQuestion)
 
 
-def pictures(body: dict[str, Any]) -> list[bytes]:
+def images(body: dict[str, Any]) -> list[bytes]:
     parts = body["messages"][-1]["content"]
     urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
     return [base64.b64decode(url.removeprefix("data:image/jpeg;base64,")) for url in urls]
 
 
-def test_faults_end_answered_and_nothing_is_asked_again(
+def test_faulty_requests_are_retried_and_no_answered_question_is_asked_again(
     write_served: WriteServed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faults = iter(FAULTS)
@@ -51,7 +51,7 @@ def test_faults_end_answered_and_nothing_is_asked_again(
         assert set(server.answered.values()) == {1}
         for received in server.requests:
             assert received.headers["authorization"] == "Bearer secret"
-            frames = pictures(received.body)
+            frames = images(received.body)
             assert len(frames) == 4
             assert all(frame.startswith(b"\xff\xd8") for frame in frames)
         rows = scored(project, "served")
@@ -66,11 +66,11 @@ def test_faults_end_answered_and_nothing_is_asked_again(
 
 
 def _extract_in_this_process(jobs: Sequence[FrameJob], store: Store) -> Iterator[FrameResult]:
-    """As `extract`, whose child processes would not know of a version that is set here."""
+    """`extract` without child processes, which would not have the version that a test sets."""
     return (extract_here(job, store=store) for job in jobs)
 
 
-def test_only_other_pictures_are_asked_about_again(
+def test_only_different_images_ask_a_question_again(
     write_served: WriteServed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ModelServer() as server:
@@ -83,7 +83,7 @@ def test_only_other_pictures_are_asked_about_again(
         again = refresh_project(project, instance, ["served"])
         assert again.not_fresh == []
         assert {again.built[f"videomme/{name}"] for name in ("frames", "responses")} == {1}
-        assert server.request_count == 3, "the pictures are the same: the journal answers"
+        assert server.request_count == 3, "the images are the same, so the journal answers"
 
         other = {"served": {**SERVED, "sampling": "uniform_n-4.jpeg-50"}}
         assert (
@@ -91,38 +91,38 @@ def test_only_other_pictures_are_asked_about_again(
             == []
         )
     assert server.request_count == 6
-    before, after = (pictures(server.requests[place].body) for place in (0, -1))
+    before, after = (images(server.requests[place].body) for place in (0, -1))
     assert set(before).isdisjoint(after)
 
 
-def test_a_server_that_is_down_stops_no_other_and_the_next_run_heals(
+def test_a_server_that_is_down_fails_only_its_evaluation_until_the_next_run(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:
-    with ModelServer() as gone:
-        port = gone.port
+    with ModelServer() as stopped:
+        port = stopped.port
     both = ["served", "blind"]
-    refreshed = refresh_project(write_served(gone.base_url, BOTH, limits=LIMITS), instance, both)
-    project = write_served(gone.base_url, BOTH, limits=LIMITS)
+    refreshed = refresh_project(write_served(stopped.base_url, BOTH, limits=LIMITS), instance, both)
+    project = write_served(stopped.base_url, BOTH, limits=LIMITS)
     reasons = {state.name: state.reason for state in refreshed.not_fresh}
-    assert gone.base_url in reasons["videomme/responses served|002"]
+    assert stopped.base_url in reasons["videomme/responses served|002"]
     assert not any("blind" in name for name in reasons)
     assert {row.outcome for row in scored(project, "served")} == {Outcome.FAILED}
     assert all(row.error for row in scored(project, "served"))
     assert Outcome.FAILED not in {row.outcome for row in scored(project, "blind")}
     logged = [entry.user_message for entry in instance.all_logs(str(refreshed.run_id))]
-    (took,) = (text for text in logged if text.startswith("served: what asking took"))
-    assert "| failed | 3 |" in took
-    assert "| failed: connection | 3 |" in took
+    (summary,) = (text for text in logged if text.startswith("served: requests of this run"))
+    assert "| failed | 3 |" in summary
+    assert "| failed: connection | 3 |" in summary
     with ModelServer(port=port) as server:
-        healed = refresh_project(write_served(server.base_url, BOTH, limits=LIMITS), instance, both)
-        assert healed.not_fresh == []
+        second = refresh_project(write_served(server.base_url, BOTH, limits=LIMITS), instance, both)
+        assert second.not_fresh == []
         assert server.request_count == 3
-    assert healed.built["videomme/frames"] == 0
-    assert healed.built["videomme/responses"] == 1
+    assert second.built["videomme/frames"] == 0
+    assert second.built["videomme/responses"] == 1
     assert Outcome.FAILED not in {row.outcome for row in scored(project, "served")}
 
 
-def test_a_missing_key_is_named_and_no_request_goes_out(
+def test_a_missing_key_is_named_and_no_request_is_sent(
     write_served: WriteServed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("A_KEY_THAT_IS_NOT_SET", raising=False)

@@ -73,8 +73,8 @@ def test_a_failure_is_an_attempt_and_settles_nothing(tmp_path: Path) -> None:
 
 
 def test_a_refusal_settles_a_request_without_an_answer(tmp_path: Path) -> None:
-    came = Reply(text="", usage=Usage(prompt_tokens=7))
-    refusal = ResponseFailure(FailureKind.REFUSED, "no", reply=came)
+    reply = Reply(text="", usage=Usage(prompt_tokens=7))
+    refusal = ResponseFailure(FailureKind.REFUSED, "no", reply=reply)
     with Journal(tmp_path / "journal") as journal:
         failed = not_asked("a").with_failure(refusal, SERVED)
         committed(journal.record(attempt("a", failure=FailureKind.REFUSED), failed))
