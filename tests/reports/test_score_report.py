@@ -64,7 +64,7 @@ def test_the_table_shows_standard_errors() -> None:
     text = render(V1, ReportKind.TABLE)
     cell = V1.breakdowns["overall"][0]
     assert f"{100 * cell.accuracy:.1f}" in text
-    assert f"{100 * cell.accuracy_low:.1f} – {100 * cell.accuracy_high:.1f}" in text
+    assert f"{100 * cell.accuracy_low:.1f}–{100 * cell.accuracy_high:.1f}" in text
     assert "Duration and task type" in text
 
 

@@ -210,8 +210,9 @@ def score(
             return_task_types_accuracy=return_task_types_accuracy,
         )
     )
-    for text in scored.notes:
-        note(f"Note: {text}")
+    if kind is ReportKind.OFFICIAL:  # the other formats contain the notes
+        for text in scored.notes:
+            note(f"Note: {text}")
 
 
 @commands.command(epilog="Example: videomme read --reader strict --letters ABCD < responses.jsonl")

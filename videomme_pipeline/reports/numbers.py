@@ -1,7 +1,6 @@
-"""The numbers of the page: rows of the warehouse's views, arranged for reading.
+"""The numbers of the page, from the views of the warehouse and from `scoring`.
 
-Every score here is read from a view or comes from `scoring`; nothing is computed a second way.
-All rates are fractions of one, group scores too.
+No score is computed here. All rates are fractions of one, group scores too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,11 +27,11 @@ from videomme_pipeline.scoring.statistics.groups import (
 from videomme_pipeline.warehouse.database import query
 
 MOST_PARTS = 4
-"""Facets with up to this many declared values have one number per value beside the score."""
+"""Facets with up to this many declared values have one number per value next to the score."""
 
 
 class Numbers:
-    """The views of one benchmark, for the evaluations that the page shows."""
+    """Rows of the views of one benchmark, for the evaluations on the page."""
 
     def __init__(
         self,
@@ -48,7 +47,7 @@ class Numbers:
         self._place = {evaluation.name: place for place, evaluation in enumerate(evaluations)}
 
     def evaluations(self) -> list[Json]:
-        """One entry per evaluation, in the order of `index`."""
+        """One entry per evaluation, ordered by `index`."""
         board = {row["evaluation"]: row for row in self._view("leaderboard")}
         parts = [self._parts_of(facet) for facet in self._short_facets()]
         entries = []
@@ -63,7 +62,7 @@ class Numbers:
         return entries
 
     def part_columns(self) -> list[tuple[str, str]]:
-        """Key and title of the parts that the leaderboard shows beside the accuracy."""
+        """Key and title of the parts that the leaderboard shows next to the accuracy."""
         return [
             (_part_key(facet, value), facet.show(value).capitalize())
             for facet in self._short_facets()[:1]
@@ -72,7 +71,7 @@ class Numbers:
         ]
 
     def breakdowns(self) -> list[Json]:
-        """Each facet that the questions have, with one cell per value and evaluation."""
+        """One entry per facet of the questions, with one cell per value and evaluation."""
         found = []
         for facet in self._benchmark.shown_facets:
             cell = _group_cell if facet.measure is Measure.GROUP_SCORE else _accuracy_cell
@@ -99,7 +98,7 @@ class Numbers:
         return found
 
     def crossed(self) -> list[Json]:
-        """Each crossing of two facets."""
+        """One entry per crossing of two facets."""
         found = []
         for columns in self._benchmark.crossings:
             first, second = map(self._benchmark.facet, columns)
@@ -127,7 +126,7 @@ class Numbers:
         return found
 
     def tracks(self) -> list[Json]:
-        """What subtitles bring: evaluations with them against the same without."""
+        """Effect of subtitles: pairs of evaluations that differ only in the track."""
         order = ["all", *Duration]
         pairs: dict[tuple[int, int], list[Json]] = {}
         for row in self._view("track_against_track"):
@@ -155,7 +154,7 @@ class Numbers:
         ]
 
     def leaderboard(self) -> pa.Table:
-        """The view `leaderboard` as it is, for these evaluations."""
+        """Rows of the view `leaderboard` for these evaluations."""
         return self._connection.sql(
             "select * from leaderboard where benchmark = ? and list_contains(?, evaluation) "
             "order by evaluation",
@@ -167,7 +166,7 @@ class Numbers:
         return self._view("accuracy_by_night")
 
     def _view(self, name: str) -> list[Json]:
-        """The rows of a view for this benchmark and these evaluations."""
+        """Rows of a view for this benchmark and these evaluations."""
         rows = query(
             self._connection,
             f'select * from "{name}" where benchmark = ? order by all',
@@ -193,15 +192,15 @@ class Numbers:
         return found
 
     def _cells(self, rows: Iterable[Json], columns: Sequence[str], cell: Any) -> dict[Any, Any]:
-        held: dict[Any, list[Json | None]] = {}
+        cells: dict[Any, list[Json | None]] = {}
         for row in rows:
             key = tuple(row[column] for column in columns)
-            cells = held.setdefault(key, [None] * len(self._evaluations))
-            cells[self._place[row["evaluation"]]] = cell(row)
-        return held
+            row_cells = cells.setdefault(key, [None] * len(self._evaluations))
+            row_cells[self._place[row["evaluation"]]] = cell(row)
+        return cells
 
     def _values(self, facet: Facet) -> list[FacetValue]:
-        """The values of a facet: in the declared order, or in that of the dataset."""
+        """Values of a facet in the declared order, or else in the order of the dataset."""
         questions = self._questions
         found = dict.fromkeys(
             question.facets[facet.column]
@@ -214,9 +213,9 @@ class Numbers:
 def cells_table(
     benchmark: str, names: Sequence[str], breakdowns: Sequence[Json], crossed: Sequence[Json]
 ) -> pa.Table:
-    """The cells of all breakdowns as one table, a row per evaluation and cell.
+    """The cells of all breakdowns as one table with a row per evaluation and cell.
 
-    `names` are the evaluations in the order of the cells.
+    `names` are the evaluations, in the order of the cells.
     """
     return pa.Table.from_pylist(
         [
@@ -237,7 +236,7 @@ def cells_table(
 
 
 def question_columns(benchmark: Benchmark, questions: Sequence[Question]) -> Json:
-    """The questions column by column, with the facets that they have."""
+    """The questions by column, with the facets that they have."""
     columns: Json = {
         "id": [question.question_id for question in questions],
         "video": [question.video_id for question in questions],
@@ -251,8 +250,10 @@ def question_columns(benchmark: Benchmark, questions: Sequence[Question]) -> Jso
 
 
 def answer_cells(questions: Sequence[Question], rows: Iterable[ScoredQuestion]) -> list[str]:
-    """Per question what became of it: "cB" is correct with B read, "u" unreadable; one word a
-    sample, "" where it was not asked."""
+    """Outcome and letter of each question: "cB" is correct with letter B, "u" is unreadable.
+
+    Repeats are separated by spaces. A question that was not asked is "".
+    """
     words: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: row.sample):
         words.setdefault(row.question_id, []).append(_word(row))
@@ -260,33 +261,33 @@ def answer_cells(questions: Sequence[Question], rows: Iterable[ScoredQuestion]) 
 
 
 def chance(questions: Sequence[Question]) -> float | None:
-    """The accuracy of a guess among the options that each question offers."""
+    """Expected accuracy of random guessing, or None without questions."""
     if not questions:
         return None
     return sum(1 / len(question.options) for question in questions) / len(questions)
 
 
 def chance_group_score(questions: Sequence[Question]) -> float | None:
-    """The group score of guessing: the mean over all outcomes of each group, by their chances.
-
-    None where no group of four is whole.
-    """
+    """Expected group score of random guessing, or None if no group is complete."""
     groups: dict[str, list[Question]] = {}
     for question in questions:
         if question.is_grouped:
             groups.setdefault(question.video_id, []).append(question)
-    scores = [_expected_group_score(group) for group in groups.values() if _is_whole(group)]
+    scores = [_expected_group_score(group) for group in groups.values() if _is_complete(group)]
     return sum(scores) / len(scores) / 100 if scores else None
 
 
 def specification_of(evaluation: ScoredEvaluation) -> Json:
-    """The specification as `stage.value` paths, for laying two side by side."""
+    """The specification as a flat mapping with keys such as `sampling.frames`."""
     return dict(_flat(evaluation.specification))
 
 
 def _about(place: int, evaluation: ScoredEvaluation) -> Json:
-    """What an evaluation is. `track_pair` and `frames_family` are the same for evaluations that
-    differ in nothing but their subtitles, or in nothing but their sampling."""
+    """Properties of an evaluation.
+
+    `track_pair` is equal for evaluations that differ only in their subtitles, and `frames_family`
+    for evaluations that differ only in their sampling.
+    """
     specification = evaluation.specification
     template = specification.get("template") or {}
     return {
@@ -380,7 +381,7 @@ def _word(row: ScoredQuestion) -> str:
     return row.outcome.value[0] + (row.extracted_answer.value if row.extracted_answer else "")
 
 
-def _is_whole(group: Sequence[Question]) -> bool:
+def _is_complete(group: Sequence[Question]) -> bool:
     logic = group[0].facets["group_type"] == GroupType.LOGIC
     known = parse_structure(group[0].facets.get("group_structure")) is not None
     return len(group) == GROUP_SIZE and (known or not logic)

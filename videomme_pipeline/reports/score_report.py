@@ -1,7 +1,6 @@
-"""A score report as JSON, as a table for the terminal and as Markdown.
+"""A score report as a table, tab-separated text, JSON, Markdown or the official report.
 
-The numbers come from `scoring.score_file`; nothing is computed here. The official
-texts are in `official`.
+The numbers come from `formats.score_file`, and the official report from `formats.official`.
 """
 
 import json
@@ -15,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.formats.official import official_report, official_v2_report
@@ -26,9 +26,9 @@ from videomme_pipeline.scoring.statistics.breakdowns import (
     GroupScoreRow,
 )
 
-_CELL_HEADINGS = (
+_ACCURACY_HEADINGS = (
     "accuracy",
-    "95 % interval",
+    "95% CI",
     "error",
     "of answered",
     "n",
@@ -36,13 +36,13 @@ _CELL_HEADINGS = (
     "unreadable",
     "failed",
 )
-_GROUP_HEADINGS = ("group score", "95 % interval", "error", "linear", "groups", "incomplete")
+_GROUP_HEADINGS = ("group score", "95% CI", "error", "linear", "groups", "incomplete")
 _ABSENT = "–"
 _WIDTH = 140
 
 
 class ReportKind(StrEnum):
-    """How a score report is written."""
+    """Format of a score report."""
 
     OFFICIAL = "official"
     JSON = "json"
@@ -59,7 +59,7 @@ def render(
     return_sub_categories_accuracy: bool = False,
     return_task_types_accuracy: bool = False,
 ) -> str:
-    """`report` as text that ends in a newline. The flags are those of the official script."""
+    """`report` as text that ends with a newline. The flags are those of the official script."""
     match kind:
         case ReportKind.OFFICIAL if report.rating:
             return official_v2_report(report.rows, report.rating)
@@ -82,7 +82,10 @@ def render(
 
 
 def as_json(report: ScoreReport) -> dict[str, Any]:
-    """Everything in `report` but its rows. v2 has the official rating file's three keys on top."""
+    """Everything in `report` except its rows.
+
+    For Video-MME-v2 it starts with the three keys of the official rating file.
+    """
     ratings = asdict(report.rating) if report.rating else {}
     benchmark = find_benchmark(report.options.benchmark)
     columns = {
@@ -128,11 +131,11 @@ def _as_table(report: ScoreReport) -> str:
 
 
 def _as_plain(report: ScoreReport) -> str:
-    """One line a row with tabs between, for another program; which breakdown stands first."""
+    """One tab-separated line per row, for other programs. The breakdown is the first column."""
     lines = [
         "\t".join((title, *row))
         for title, headings, rows in _tables(report)
-        for row in [headings, *rows]
+        for row in (headings, *rows)
     ]
     return "\n".join([*lines, *_closing_lines(report)]) + "\n"
 
@@ -149,37 +152,44 @@ def _as_markdown(report: ScoreReport) -> str:
 
 
 def _tables(report: ScoreReport) -> Iterable[tuple[str, tuple[str, ...], list[list[str]]]]:
+    benchmark = find_benchmark(report.options.benchmark)
+    columns = benchmark.breakdowns(Measure.GROUP_SCORE)
     for name, groups in report.group_breakdowns.items():
         if groups:
-            title = f"{_title(name.removeprefix('v2_'))} (group score)"
-            yield title, ("", *_GROUP_HEADINGS), [_group_row(cell) for cell in groups]
-    for name, cells in report.breakdowns.items():
-        yield _title(name), ("", *_CELL_HEADINGS), [_row(cell) for cell in cells]
+            title = f"{_title(benchmark, columns[name])} (group score)"
+            yield title, ("", *_GROUP_HEADINGS), [_group_row(row) for row in groups]
+    columns = benchmark.breakdowns(Measure.ACCURACY)
+    for name, rows in report.breakdowns.items():
+        yield (
+            _title(benchmark, columns[name]),
+            ("", *_ACCURACY_HEADINGS),
+            [_row(row) for row in rows],
+        )
 
 
-def _row(cell: AccuracyRow) -> list[str]:
+def _row(row: AccuracyRow) -> list[str]:
     return [
-        _label(cell.values),
-        _percent(cell.accuracy),
-        _interval(_percent(cell.accuracy_low), _percent(cell.accuracy_high)),
-        _percent(cell.standard_error),
-        _percent(cell.accuracy_of_answered),
-        f"{cell.responses}",
-        f"{cell.videos}",
-        f"{cell.unreadable}",
-        f"{cell.failed}",
+        _label(row.values),
+        _percent(row.accuracy),
+        _interval(_percent(row.accuracy_low), _percent(row.accuracy_high)),
+        _percent(row.standard_error),
+        _percent(row.accuracy_of_answered),
+        f"{row.responses}",
+        f"{row.videos}",
+        f"{row.unreadable}",
+        f"{row.failed}",
     ]
 
 
-def _group_row(cell: GroupScoreRow) -> list[str]:
+def _group_row(row: GroupScoreRow) -> list[str]:
     return [
-        _label(cell.values),
-        _points(cell.group_score),
-        _interval(_points(cell.group_score_low), _points(cell.group_score_high)),
-        _points(cell.standard_error),
-        _points(cell.linear_score),
-        f"{cell.groups}",
-        f"{cell.incomplete_groups}",
+        _label(row.values),
+        _points(row.group_score),
+        _interval(_points(row.group_score_low), _points(row.group_score_high)),
+        _points(row.standard_error),
+        _points(row.linear_score),
+        f"{row.groups}",
+        f"{row.incomplete_groups}",
     ]
 
 
@@ -210,13 +220,15 @@ def _outcomes(report: ScoreReport) -> dict[str, int]:
     return {outcome.value: counts[outcome] for outcome in Outcome}
 
 
-def _named(columns: Sequence[str], cell: AccuracyRow | GroupScoreRow) -> Mapping[str, Any]:
-    held = asdict(cell)
-    return dict(zip(columns, held.pop("values"), strict=True)) | held
+def _named(columns: Sequence[str], row: AccuracyRow | GroupScoreRow) -> Mapping[str, Any]:
+    fields = asdict(row)
+    return dict(zip(columns, fields.pop("values"), strict=True)) | fields
 
 
-def _title(name: str) -> str:
-    return name.replace("_", " ").replace("by ", "", 1).capitalize()
+def _title(benchmark: Benchmark, columns: Sequence[str]) -> str:
+    """Title of a breakdown, such as "Duration and task type"."""
+    titles = [benchmark.facet(column).title for column in columns] or ["Overall"]
+    return " and ".join([titles[0], *map(str.lower, titles[1:])])
 
 
 def _label(values: Sequence[str]) -> str:
@@ -224,7 +236,7 @@ def _label(values: Sequence[str]) -> str:
 
 
 def _interval(low: str, high: str) -> str:
-    return f"{low} – {high}" if low != _ABSENT else _ABSENT
+    return f"{low}–{high}" if low != _ABSENT else _ABSENT
 
 
 def _percent(share: float | None) -> str:

@@ -169,7 +169,7 @@ function lastRunSentence(benchmark, item) {
     (cell, index) => cell && run.after[index] && cell !== run.after[index],
   ).length;
   const { overall } = run;
-  const start = [h("strong", {}, item.name), `, ${day(run.date)}, against ${before}: `];
+  const start = [h("strong", {}, item.name), `, ${day(run.date)}, compared with ${before}: `];
   if (!overall) return [start, "no question was answered by both."];
   if (!changed)
     return [
@@ -178,7 +178,7 @@ function lastRunSentence(benchmark, item) {
     ];
   return [
     start,
-    `${points(overall.difference)} points (${pointsInterval(overall)}), `,
+    `${points(overall.difference)} points (95% CI ${pointsInterval(overall)}), `,
     h("strong", {}, isSignificant(overall, true) ? "significant" : "not significant"),
     `; ${plural(changed, "answer")} changed.`,
   ];

@@ -381,9 +381,9 @@ function leaderboardTable(benchmark, params) {
     const published = selected.length - own;
     table.replace(
       selected,
-      `${plural(own, "evaluation")}${published ? ` and ${plural(published, "published result")}` : ""} ` +
-        `of ${plural(benchmark.question_count, "question")} on ${plural(benchmark.video_count, "video")}, ` +
-        "with 95% CIs clustered by video",
+      `${plural(own, "evaluation")} of ${plural(benchmark.question_count, "question")} ` +
+        `on ${plural(benchmark.video_count, "video")}, with 95% CIs clustered by video` +
+        (published ? `; ${plural(published, "published result")}` : ""),
     );
   };
   return table;
