@@ -3,7 +3,6 @@
 Contains builders, and fixtures that a `conftest.py` imports by name.
 """
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from filelock import FileLock
 
 from assets.definitions import chain
 from assets.instance import HOME_VARIABLE, POSTGRES_VARIABLE, open_instance
@@ -21,6 +19,7 @@ from assets.stages.base import BenchmarkStage
 from tests.support.builders import write_video
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
+from tests.support.shared_files import build_once, session_folder
 from videomme_pipeline.project.project import Project, open_project
 
 VIDEOS = ("002", "003", "004")
@@ -112,24 +111,7 @@ def write_project_in(root: Path, copy: Copy) -> WriteProject:
 @pytest.fixture(scope="session")
 def built_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with a completely fresh project, built once per test run; tests use copies of it."""
-    return build_once(tmp_path_factory, "built", _build_project)
-
-
-def build_once(
-    tmp_path_factory: pytest.TempPathFactory, name: str, build: Callable[[Path], None]
-) -> Path:
-    """Folder `name` as filled by `build`, shared by all test processes of this run."""
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    folder, done = shared / name, shared / f"{name}.done"
-    with FileLock(shared / f"{name}.lock"):
-        if not done.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            build(folder)
-            done.touch()
-    return folder
+    return build_once(session_folder(tmp_path_factory, "projects") / "built", _build_project)
 
 
 def _build_project(root: Path) -> None:
