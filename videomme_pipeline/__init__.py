@@ -3,7 +3,7 @@
 One question travels through the packages in this order, and imports point the same way:
 
     fetch        archives and annotations from the Hugging Face Hub, by pinned revision
-    benchmarks   what each benchmark is: `Question`, its answer `Letter`, facets, media
+    benchmarks   declarations (`Benchmark`, `Facet`, `register`); a `Question` and its `Letter`
     videos       content hash, metadata and packet index of a video: `index_packets`
     frames       which frames to show (`parse_sampling`), their extraction and cache: `FrameSet`
     subtitles    cues (`read_subtitles`) and their alignment to sampled frames: `align`
@@ -26,7 +26,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from videomme_pipeline.benchmarks.benchmark import Benchmark
+    from videomme_pipeline.benchmarks.facets import Facet
     from videomme_pipeline.benchmarks.question import Letter, Question
+    from videomme_pipeline.benchmarks.registry import register
     from videomme_pipeline.errors import VideoMMEError
     from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
     from videomme_pipeline.formats.score_file import score_file
@@ -50,8 +53,10 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Benchmark",
     "Configuration",
     "Evaluation",
+    "Facet",
     "FrameSet",
     "Letter",
     "Project",
@@ -76,6 +81,7 @@ __all__ = [
     "read_answer",
     "read_configuration",
     "read_subtitles",
+    "register",
     "render",
     "score_file",
     "score_question",
@@ -83,8 +89,10 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Benchmark": "benchmarks.benchmark",
     "Configuration": "evaluation",
     "Evaluation": "evaluation",
+    "Facet": "benchmarks.facets",
     "FrameSet": "frames.cache",
     "Letter": "benchmarks.question",
     "Project": "project.project",
@@ -108,6 +116,7 @@ _MODULES = {
     "read_answer": "scoring.readers.read_answer",
     "read_configuration": "evaluation",
     "read_subtitles": "subtitles.cues",
+    "register": "benchmarks.registry",
     "render": "prompts.render",
     "score_file": "formats.score_file",
     "score_question": "scoring.score",
