@@ -1,9 +1,9 @@
-"""A loopback endpoint for measurements, in a process of its own, as cheap as it can be.
+"""A loopback endpoint for measurements, in its own process and as cheap as possible.
 
-It takes every body to its end, forgets it, and answers `A` after a delay. It shares the machine
-with what is measured, so on Linux the kernel drops the bytes of a body instead of copying them out
-(MSG_TRUNC), as if another machine had taken them. For an endpoint that understands and
-misbehaves see `tests/support/model_server.py`.
+It reads every body to its end, discards it, and answers `A` after a delay. It shares the machine
+with the code that is measured, so on Linux the kernel drops the bytes of a body instead of copying
+them (MSG_TRUNC), as if they were received by another machine. `tests/support/model_server.py` is
+an endpoint that parses requests and injects faults.
 """
 
 import heapq
@@ -37,7 +37,7 @@ _MOST_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A running endpoint: where it is and what it has done so far."""
+    """A running endpoint: its URL, and what it has done so far."""
 
     base_url: str
     _count: "Synchronized[int]"
@@ -45,7 +45,7 @@ class Endpoint:
 
     @property
     def requests(self) -> int:
-        """Requests read to their end."""
+        """Requests that were read to their end."""
         return int(self._count.value)
 
     @property
@@ -56,7 +56,7 @@ class Endpoint:
 
 @contextmanager
 def endpoint(delay_seconds: float) -> Iterator[Endpoint]:
-    """An endpoint that answers `delay_seconds` after it has read a body."""
+    """Run an endpoint that answers `delay_seconds` after it has read a body."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     count = context.Value("q", 0)
@@ -73,31 +73,31 @@ def endpoint(delay_seconds: float) -> Iterator[Endpoint]:
 
 @dataclass
 class _Conversation:
-    """One connection: a head, a body of the length it says, a reply, and again."""
+    """One connection: repeatedly a head, a body of the announced length and a reply."""
 
     connection: socket.socket
     head: bytes = b""
     missing: int = 0
 
     def takes_request(self, buffer: bytearray) -> bool:
-        """Take what has come; whether a request has come to its end.
+        """Read what has arrived, and return True if it completes a request.
 
         Raises:
-            ConnectionError: when the other side hung up.
+            ConnectionError: if the other side closed the connection.
         """
         if self.missing:
-            took = self.connection.recv_into(buffer, min(self.missing, len(buffer)), _DROPPED)
-            self.missing -= took
+            size = self.connection.recv_into(buffer, min(self.missing, len(buffer)), _DROPPED)
+            self.missing -= size
         else:
-            # Not a byte of the body beyond the first ones is looked at.
+            # Only the first bytes of a body are copied.
             data = self.connection.recv(4096)
-            took, self.head = len(data), self.head + data
+            size, self.head = len(data), self.head + data
             head, ended, body = self.head.partition(b"\r\n\r\n")
             if ended:
                 fields = (line.partition(b":") for line in head.lower().split(b"\r\n"))
                 (length,) = (int(value) for name, _, value in fields if name == b"content-length")
                 self.missing, self.head = length - len(body), b""
-        if not took:
+        if not size:
             raise ConnectionResetError
         return self.missing == 0 and not self.head
 

@@ -19,7 +19,7 @@ def decord_batch(path: str, frames: list[int]) -> int:
 
 
 def torchcodec_exact(path: str, frames: list[int]) -> int:
-    """Exact seeking, one thread."""
+    """Exact seeking with one thread."""
     from torchcodec.decoders import VideoDecoder  # noqa: PLC0415
 
     decoder = VideoDecoder(path, seek_mode="exact", num_ffmpeg_threads=1, dimension_order="NHWC")

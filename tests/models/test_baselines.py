@@ -41,13 +41,13 @@ async def answers(model: VideoLLM, benchmark: str, sample: int = 0) -> list[str]
     return [(await model.respond(request(question, sample))).text for question in asked]
 
 
-async def test_random_gives_these_letters_in_every_process() -> None:
+async def test_random_draws_the_same_letters_in_every_process() -> None:
     letters = await answers(RandomBaseline(seed=0), "smoke")
     assert "".join(letters[:12]) == "BBDDADCDADDB"
     assert await answers(RandomBaseline(seed=0), "smoke") == letters
 
 
-async def test_random_draws_all_letters_anew_for_seed_and_sample() -> None:
+async def test_random_draws_other_letters_for_another_seed_or_repeat() -> None:
     first = await answers(RandomBaseline(seed=0), "smoke_v2")
     assert set(first) == set(Letter)
     assert first != await answers(RandomBaseline(seed=1), "smoke_v2")

@@ -1,4 +1,4 @@
-"""Models by name: the user's file, the built-in ones, and what makes two of them equal."""
+"""Models by name: `models.yaml`, built-in models, and what makes two models equal."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_file_that_comes_with_the_project_loads() -> None:
+def test_the_models_yaml_of_the_project_loads() -> None:
     catalog = Catalog.read(ROOT / "assets" / "models.yaml")
     endpoints = [spec for spec in catalog.models if isinstance(spec, EndpointSpec)]
     assert len(endpoints) == len(catalog.models)
@@ -65,7 +65,9 @@ def test_an_entry_is_read_with_its_name(tmp_path: Path) -> None:
         ("mine:\n  profile: vllm\n  frames_as: files\n", "shared_folder"),
     ],
 )
-def test_a_wrong_entry_is_named_with_what_is_right(tmp_path: Path, text: str, words: str) -> None:
+def test_the_error_for_a_wrong_entry_names_the_right_key_or_value(
+    tmp_path: Path, text: str, words: str
+) -> None:
     with pytest.raises(ConfigurationError, match=words):
         Catalog.read(written(tmp_path, text))
 
@@ -95,7 +97,7 @@ def test_a_missing_key_names_its_variable() -> None:
     assert build_model(EndpointSpec(name="m", base_url="http://x/v1"), {}).name == "m"
 
 
-def test_where_and_how_fast_a_model_is_asked_is_not_what_it_is() -> None:
+def test_address_and_limits_are_not_part_of_the_identity() -> None:
     base = EndpointSpec(name="m", base_url="http://a/v1", profile="vllm")  # type: ignore[arg-type]
     same = base.model_copy(
         update={

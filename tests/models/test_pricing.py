@@ -7,18 +7,18 @@ from videomme_pipeline.models.pricing import Prices, Tariff, TokenUsage, VideoTo
 USAGE = TokenUsage(prompt_tokens=100_000, completion_tokens=100, cached_tokens=50_000)
 
 
-def test_the_users_prices_go_before_list_prices() -> None:
+def test_the_users_prices_override_list_prices() -> None:
     prices = Prices(input=1.0, output=10.0, cached_input=0.1)
     cost = Tariff(model="gpt-5", prices=prices).dollars(USAGE)
     assert cost == pytest.approx(0.05 + 0.005 + 0.001)
 
 
-def test_a_cached_price_that_is_not_given_is_the_input_price() -> None:
+def test_the_default_of_the_cached_price_is_the_input_price() -> None:
     cost = Tariff(model="m", prices=Prices(input=1.0, output=0.0)).dollars(USAGE)
     assert cost == pytest.approx(0.1)
 
 
-def test_list_prices_know_cached_tokens_and_flex() -> None:
+def test_list_prices_include_cached_tokens_and_flex() -> None:
     listed = Tariff(model="gpt-5").dollars(USAGE)
     whole = Tariff(model="gpt-5").dollars(TokenUsage(prompt_tokens=100_000, completion_tokens=100))
     flex = Tariff(model="gpt-5", service_tier="flex").dollars(USAGE)
@@ -32,7 +32,7 @@ def test_list_prices_know_cached_tokens_and_flex() -> None:
     "tariff",
     [Tariff(model="my-own-weights"), Tariff(model="gpt-5", base_url="http://localhost:8000/v1")],
 )
-def test_an_unknown_price_is_unknown_and_not_zero(tariff: Tariff) -> None:
+def test_an_unknown_price_is_none_and_not_zero(tariff: Tariff) -> None:
     assert tariff.dollars(USAGE) is None
 
 

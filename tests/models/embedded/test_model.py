@@ -1,4 +1,4 @@
-"""The embedded model: what it reads, what it keeps as evidence, and that it carries signal."""
+"""The embedded model: what it reads, what it uses as evidence, and that it beats chance."""
 
 import io
 from pathlib import Path
@@ -15,7 +15,6 @@ from videomme_pipeline.benchmarks.smoke.scripts import Colour, Scene, Script, sc
 from videomme_pipeline.frames.cache import Frame, FrameSet
 from videomme_pipeline.models.embedded.model import (
     MAX_PICTURES,
-    WEIGHTS,
     EmbeddedModel,
     PictureFacts,
     PictureReader,
@@ -105,7 +104,7 @@ def facts(seconds: float, *texts: str, shapes: str = "") -> PictureFacts:
     )
 
 
-def test_equal_frames_are_read_once_and_different_ones_in_order() -> None:
+def test_equal_frames_are_read_once_and_different_frames_in_time_order() -> None:
     script = scripts()[1]
     first, second = (frame_of(picture_of(script, it)) for it in script.scenes[:2])
     assert distinct([first, first, second, second]) == [first, second]
@@ -114,7 +113,7 @@ def test_equal_frames_are_read_once_and_different_ones_in_order() -> None:
 
 
 @pytest.mark.parametrize("script", scripts()[:6], ids=lambda it: it.title)
-def test_shapes_of_one_colour_are_counted(script: Script) -> None:
+def test_shapes_of_one_color_are_counted(script: Script) -> None:
     for scene in script.scenes:
         shapes = draw_shapes(script, scene)
         plain = Image.new("RGB", (script.width, script.height), (140, 160, 170))
@@ -123,7 +122,7 @@ def test_shapes_of_one_colour_are_counted(script: Script) -> None:
             assert equal_shapes(np.asarray(plain), []) == f"{scene.count} {scene.colour} shapes"
 
 
-def test_text_in_a_picture_is_read_with_its_place() -> None:
+def test_text_in_a_picture_is_read_with_its_position() -> None:
     script = next(it for it in scripts() if it.duration is Duration.SHORT)
     scene = script.scenes[0]
     found = PictureReader().read(frame_of(picture_of(script, scene), 65.0))
@@ -136,11 +135,11 @@ def test_text_in_a_picture_is_read_with_its_place() -> None:
     assert f"{scene.code} {corner}" in described
 
 
-def test_subtitles_come_from_before_the_question_and_each_once() -> None:
+def test_subtitle_lines_are_found_before_the_question_without_duplicates() -> None:
     asked = question("Who is it?", "Anna", "Bruno")
     spoken = ("Anna is here.", "Bruno left.", "Anna is here.")
-    held = request(asked, frame_set(), spoken).prompt
-    assert spoken_lines(held, asked) == ("Anna is here.", "Bruno left.", "Question:")
+    prompt = request(asked, frame_set(), spoken).prompt
+    assert spoken_lines(prompt, asked) == ("Anna is here.", "Bruno left.", "Question:")
     assert spoken_lines(request(asked, frame_set()).prompt, asked) == ()
 
 
@@ -153,23 +152,17 @@ def test_evidence_shares_rare_words_with_the_question() -> None:
     assert choose_evidence(asked, seen, said) == (said[1],)
 
 
-def test_a_clock_time_means_the_nearest_picture() -> None:
+def test_a_clock_time_selects_the_nearest_picture() -> None:
     seen = [facts(10, "ONE"), facts(70, "TWO"), facts(130, "THREE")]
     asked = question("What is shown when the clock shows 01:08?", "One", "Two")
     assert seen[1].describe() in choose_evidence(asked, seen, ())
 
 
-def test_without_shared_words_there_is_the_title_and_without_anything_nothing() -> None:
+def test_the_evidence_without_shared_words_is_the_title_if_there_is_one() -> None:
     seen = [facts(10, "Old Town", "ONE"), facts(70, "Old Town", "TWO")]
     asked = question("What is this video about?", "Bread", "Music")
     assert choose_evidence(asked, seen, ()) == ("The title is Old Town.",)
     assert choose_evidence(asked, (), ()) == ()
-
-
-def test_identity_names_weights_and_versions() -> None:
-    identity = EmbeddedModel().identity
-    assert identity["weights"] == WEIGHTS.member_sha256
-    assert {"model", "version", "ocr", "engine"} <= set(identity)
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +196,7 @@ async def test_without_frames_it_answers_from_the_question_alone(folder: Path) -
 
 @pytest.mark.slow
 async def test_it_beats_chance_on_the_short_drawn_videos(folder: Path) -> None:
-    held = {it.video_id: it for it in scripts() if it.duration is Duration.SHORT}
+    short = {script.video_id: script for script in scripts() if script.duration is Duration.SHORT}
     model = EmbeddedModel(folder)
     right = [
         (
@@ -217,7 +210,7 @@ async def test_it_beats_chance_on_the_short_drawn_videos(folder: Path) -> None:
         ).text
         == asked.answer
         for asked in smoke.questions("smoke")
-        if (script := held.get(asked.video_id)) is not None
+        if (script := short.get(asked.video_id)) is not None
     ]
     await model.close()
     assert binomtest(sum(right), len(right), 0.25, alternative="greater").pvalue < 0.01

@@ -156,7 +156,7 @@ def ask(path: Path, model: OpenAIBatchModel, count: int = 4) -> list[Response]:
         return list(collect_now(videos(count), model, journal, plan))
 
 
-def test_all_questions_in_flight_go_in_one_batch(tmp_path: Path, batches: Batches) -> None:
+def test_all_questions_in_flight_share_one_batch(tmp_path: Path, batches: Batches) -> None:
     responses = ask(tmp_path / "journal", model_at(batches))
     assert len(batches.batches) == 1
     assert len(letters(responses)) == 12
@@ -165,9 +165,7 @@ def test_all_questions_in_flight_go_in_one_batch(tmp_path: Path, batches: Batche
     assert {item.usage.prompt_tokens for item in responses} == {100}
 
 
-def test_a_later_run_finds_the_batches_of_one_that_was_killed(
-    tmp_path: Path, batches: Batches
-) -> None:
+def test_a_run_finds_the_batches_of_a_killed_run(tmp_path: Path, batches: Batches) -> None:
     batches.looks_needed = 1_000_000
     model = model_at(batches)
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=300, deadline_seconds=1.0))
@@ -192,7 +190,7 @@ def test_a_failed_line_is_asked_again_in_another_batch(tmp_path: Path, batches: 
     assert len(batches.batches) == 3
 
 
-def test_an_expired_batch_is_a_failure_that_may_pass(tmp_path: Path, batches: Batches) -> None:
+def test_an_expired_batch_is_a_failure_that_is_retried(tmp_path: Path, batches: Batches) -> None:
     batches.ends_as = "expired"
     responses = ask(tmp_path / "journal", model_at(batches), count=1)
     assert {item.failure for item in responses} == {FailureKind.SERVER_ERROR}
@@ -207,7 +205,7 @@ def test_a_rejected_key_stops_the_evaluation(tmp_path: Path, batches: Batches) -
         ask(tmp_path / "journal", model_at(batches), count=1)
 
 
-def test_the_catalog_builds_it_from_the_service_tier() -> None:
+def test_the_service_tier_selects_the_batch_model() -> None:
     spec = EndpointSpec.model_validate({"name": "m", "profile": "openai", "service_tier": "batch"})
     assert isinstance(build_model(spec, {"OPENAI_API_KEY": "key"}), OpenAIBatchModel)
 

@@ -1,4 +1,4 @@
-"""Facts about endpoints: what a frame costs, and what each family takes."""
+"""Facts about endpoints: the tokens of a frame, and what each family accepts."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,7 @@ def test_every_family_has_a_profile() -> None:
         ("gpt-5", (512, 512), None, 210),
     ],
 )
-def test_openai_frames_cost_what_its_documentation_computes(
+def test_openai_frames_cost_the_documented_tokens(
     model: str, size: tuple[int, int], detail: str | None, tokens: int
 ) -> None:
     assert frame_tokens(Profile.OPENAI, model, size, image_detail=detail) == tokens

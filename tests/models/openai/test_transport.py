@@ -1,4 +1,4 @@
-"""Connections to an endpoint: used again, replaced when the server hung up, through proxies."""
+"""Connections to an endpoint: reuse, replacement, proxies and encryption."""
 
 import asyncio
 import ssl
@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.made_up_requests import request
 from tests.support.model_server import ModelServer
-from videomme_pipeline.models.openai.body import ENCODED_BYTES_KEPT, RecentFrames, request_body
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.transport import Connections, connect
@@ -31,7 +30,7 @@ def spec(base_url: str) -> EndpointSpec:
     return EndpointSpec(name="served", base_url=base_url)
 
 
-async def test_requests_one_after_the_other_share_a_connection() -> None:
+async def test_consecutive_requests_share_a_connection() -> None:
     with ModelServer() as server:
         model = OpenAICompatibleModel(spec(server.base_url))
         for number in (1, 2, 3):
@@ -40,7 +39,7 @@ async def test_requests_one_after_the_other_share_a_connection() -> None:
         await model.close()
 
 
-async def test_requests_at_the_same_time_have_a_connection_each() -> None:
+async def test_concurrent_requests_have_a_connection_each() -> None:
     with ModelServer(delay_seconds=0.1) as server:
         model = OpenAICompatibleModel(spec(server.base_url))
         await asyncio.gather(*(model.respond(request(number=number)) for number in range(20)))
@@ -50,7 +49,7 @@ async def test_requests_at_the_same_time_have_a_connection_each() -> None:
         await model.close()
 
 
-async def test_a_connection_that_the_server_closed_meanwhile_is_replaced() -> None:
+async def test_a_connection_that_the_server_closed_is_replaced() -> None:
     with ModelServer() as server:
         model = OpenAICompatibleModel(spec(server.base_url))
         await model.respond(request())
@@ -61,7 +60,7 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_replaced() -> No
     assert again.request_count == 1
 
 
-async def test_an_answer_that_comes_before_the_body_is_taken_is_read_all_the_same() -> None:
+async def test_a_response_that_arrives_before_the_body_is_sent_is_read() -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}")
@@ -78,7 +77,7 @@ async def test_an_answer_that_comes_before_the_body_is_taken_is_read_all_the_sam
     server.close()
 
 
-async def test_an_endpoint_that_is_not_there_is_a_failed_connection_with_its_address() -> None:
+async def test_an_endpoint_that_is_down_is_a_failed_connection_with_its_address() -> None:
     with ModelServer() as gone:
         pass
     model = OpenAICompatibleModel(spec(gone.base_url))
@@ -87,7 +86,7 @@ async def test_an_endpoint_that_is_not_there_is_a_failed_connection_with_its_add
     assert raised.value.kind is FailureKind.CONNECTION
 
 
-async def test_the_proxy_of_the_environment_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer() as proxy:
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
         model = OpenAICompatibleModel(spec("http://models.invalid/v1"), api_key="secret")
@@ -180,30 +179,3 @@ async def answer_of(port: int) -> tuple[int, bytes]:
     found = await connections.post(body(), 4)
     await connections.close()
     return found.status, found.content
-
-
-def test_questions_of_one_video_share_its_encoded_frames() -> None:
-    first, second = request(1, 1, frames=8), request(1, 2, frames=8)
-    recent = RecentFrames(SPEC)
-    same_video = type(second)(
-        question=second.question,
-        prompt=second.prompt,
-        frames=first.frames,
-        decoding=second.decoding,
-    )
-    part = recent.part_of(first)
-    assert recent.part_of(same_video) is part
-    bodies = [list(request_body(SPEC, asked, part).chunks()) for asked in (first, same_video)]
-    assert all(a is b for a, b in zip(bodies[0][1:-1], bodies[1][1:-1], strict=True))
-    assert recent.part_of(second) is not part, "the same video, loaded anew"
-
-
-def test_only_so_many_encoded_frames_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videomme_pipeline.models.openai.body.ENCODED_BYTES_KEPT", 10_000)
-    assert ENCODED_BYTES_KEPT > 10_000
-    recent = RecentFrames(SPEC)
-    asked = [request(video, frames=4) for video in range(10)]
-    parts = [recent.part_of(item) for item in asked]
-    assert recent.bytes <= 10_000
-    assert recent.part_of(asked[-1]) is parts[-1]
-    assert recent.part_of(asked[0]) is not parts[0]

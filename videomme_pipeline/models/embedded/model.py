@@ -1,9 +1,9 @@
 """The embedded model: a weak but real reference that needs no key, no GPU and no service.
 
-It reads what is written in a few of the frames, counts shapes of one colour, keeps the lines of
-text and subtitles that share words with the question, and lets SmolLM2-135M weigh how much more
-likely each option becomes by them. It sees frames, prompt, question and options, nothing else.
-Good models belong behind an endpoint, not here.
+It reads the text in a few of the frames, counts shapes of one color, and keeps the lines of text
+and subtitles that share words with the question. SmolLM2-135M then computes how much more likely
+each option becomes with these lines. The model sees only frames, prompt, question and options.
+Better models belong behind an endpoint, not here.
 """
 
 import asyncio
@@ -51,13 +51,13 @@ WEIGHTS = PackageFile(
 )
 
 MAX_PICTURES = 8
-"""Reading one picture costs about 0.3 s of CPU."""
+"""Reading one picture takes about 0.3 s of CPU."""
 MIN_PICTURE_DIFFERENCE = 1.5
-"""Mean difference of grey levels (0–255) below which two pictures count as the same."""
+"""Mean difference of gray levels (0–255) below which two pictures count as equal."""
 MAX_EVIDENCE_LINES = 2
 CONTEXT_TOKENS = 2048
 CANDIDATE_TOKENS = 500
-"""How many next tokens the language model lists; any other has at most the last one's chance."""
+"""Next tokens that the language model lists. Every other token counts like the last of them."""
 
 _WORD = re.compile(r"[^\W_]+(?::\d\d)?")
 _CLOCK = re.compile(r"\b(\d{1,2}):([0-5]\d)\b")
@@ -70,7 +70,7 @@ _COMMON = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureText:
-    """Words found in a picture and where their middle is, as shares (0–1) of width and height."""
+    """Text in a picture, with its center as fractions (0–1) of width and height."""
 
     text: str
     x: float
@@ -79,25 +79,25 @@ class PictureText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureFacts:
-    """What is known of one frame."""
+    """What was read from one frame."""
 
     seconds: float
     texts: tuple[PictureText, ...]
     shapes: str
-    """"3 red shapes", or "" where no equal shapes of one colour stand out."""
+    """"3 red shapes", or "" if there are no equal shapes of one color."""
 
     def describe(self) -> str:
         minutes, seconds = divmod(int(self.seconds), 60)
-        said = ", ".join(f"{it.text}{_place(it)}" for it in self.texts)
+        texts = ", ".join(f"{text.text}{_place(text)}" for text in self.texts)
         shapes = f"; {self.shapes}" if self.shapes else ""
-        return f"At {minutes:02d}:{seconds:02d}: {said}{shapes}."
+        return f"At {minutes:02d}:{seconds:02d}: {texts}{shapes}."
 
 
 class EmbeddedModel:
-    """OCR, subtitles and SmolLM2-135M behind the `VideoLLM` protocol.
+    """OCR, subtitles and SmolLM2-135M as a `VideoLLM`.
 
-    Weights and what was read from frames are kept under `folder`. Loading happens with the first
-    request; one worker thread does all the work, so answers do not depend on the load.
+    Weights and the text read from frames are stored in `folder`. The first request loads the
+    model. One worker thread does all the work, so answers do not depend on the load.
     """
 
     def __init__(self, folder: Path | None = None, *, weights: PackageFile = WEIGHTS) -> None:
@@ -119,10 +119,10 @@ class EmbeddedModel:
         return True
 
     async def respond(self, request: Request) -> Reply:
-        """The letter of the best option; `reasoning` lists the evidence and every option's score.
+        """Return the best option's letter. `reasoning` lists the evidence and all scores.
 
         Raises:
-            DownloadError: when the weights are not there and cannot be fetched.
+            DownloadError: if the weights are missing and cannot be fetched.
         """
         return await asyncio.get_running_loop().run_in_executor(self._worker, self._answer, request)
 
@@ -137,17 +137,17 @@ class EmbeddedModel:
         evidence = choose_evidence(question, facts, spoken_lines(request.prompt, question))
         scores = self._language.score(question, evidence)
         best = max(question.letters, key=lambda letter: scores[letter])
-        listed = "\n".join(f"- {line}" for line in evidence) or "- nothing"
+        lines = "\n".join(f"- {line}" for line in evidence) or "- nothing"
         table = ", ".join(f"{letter} {score:+.2f}" for letter, score in scores.items())
         return Reply(
             text=best,
-            reasoning=f"Evidence:\n{listed}\nGain in log-likelihood by it: {table}",
+            reasoning=f"Evidence:\n{lines}\nGain in log-likelihood by it: {table}",
             finish_reason="stop",
             reported_model="SmolLM2-135M-Instruct.Q4_1",
         )
 
     def _read_frames(self, frames: FrameSet) -> tuple[PictureFacts, ...]:
-        """What is written in the frames, read once for all questions that share them."""
+        """The facts about the frames, read once for all questions that share them."""
         if not frames.frames:
             return ()
         key = self._frames_key(frames.frames)
@@ -160,7 +160,7 @@ class EmbeddedModel:
         if path.is_file():
             return _facts_from_json(path.read_text(encoding="utf-8"))
         facts = tuple(self._reader.read(frame) for frame in distinct(frames))
-        publish(UPath(path), json.dumps([asdict(it) for it in facts]).encode())
+        publish(UPath(path), json.dumps([asdict(fact) for fact in facts]).encode())
         return facts
 
     def _frames_key(self, frames: Sequence[Frame]) -> str:
@@ -185,7 +185,7 @@ class EmbeddedModel:
 
 
 class PictureReader:
-    """Reads the text in pictures (PP-OCR through onnxruntime, models inside its package)."""
+    """Reads the text in pictures (PP-OCR with onnxruntime; its package contains the networks)."""
 
     def __init__(self) -> None:
         with needs_extra("demo", "the embedded model"):
@@ -207,7 +207,7 @@ class PictureReader:
         height, width = picture.shape[:2]
         found = self._ocr(np.ascontiguousarray(picture[..., ::-1]))
         boxes = [] if found.boxes is None else [np.asarray(box) for box in found.boxes]
-        read = [it for it in zip(found.txts or (), boxes, strict=True) if _is_text(it[0])]
+        read = [pair for pair in zip(found.txts or (), boxes, strict=True) if _is_text(pair[0])]
         texts = tuple(
             PictureText(
                 text=text,
@@ -221,7 +221,7 @@ class PictureReader:
 
 
 class LanguageModel:
-    """SmolLM2-135M on one CPU thread, asked only for the chance of a next token."""
+    """SmolLM2-135M on one CPU thread, used only for the probability of the next token."""
 
     def __init__(self, weights: Path) -> None:
         with needs_extra("demo", "the embedded model"):
@@ -242,12 +242,14 @@ class LanguageModel:
         self._tokens: dict[str, tuple[int, ...]] = {}
 
     def score(self, question: Question, evidence: Sequence[str]) -> dict[Letter, float]:
-        """By how much evidence and question raise each option's log-likelihood.
+        """The gain in each option's log-likelihood through evidence and question.
 
-        Only the tokens that tell an option from the others count, so that long options are not
-        punished for being long.
+        Only tokens that distinguish an option from the others count, so that long options have
+        no disadvantage.
         """
-        options = {it: self.tokens(" " + question.option_text(it)) for it in question.letters}
+        options = {
+            letter: self.tokens(" " + question.option_text(letter)) for letter in question.letters
+        }
         lines = "".join(f"{line}\n" for line in evidence)
         informed = self._walk(
             self.tokens(f"{lines}Question: {question.question}\nAnswer:"), options
@@ -256,6 +258,7 @@ class LanguageModel:
         return {letter: informed[letter] - free[letter] for letter in options}
 
     def tokens(self, text: str) -> tuple[int, ...]:
+        """The tokens of `text`."""
         if text not in self._tokens:
             response = self._http.post(
                 f"{self._server.listening_address}/tokenize", json={"content": text}
@@ -266,10 +269,10 @@ class LanguageModel:
     def _walk(
         self, context: tuple[int, ...], options: Mapping[Letter, tuple[int, ...]]
     ) -> dict[Letter, float]:
-        """log p of each option's tokens up to where no other option shares its beginning."""
+        """log p of each option's tokens, as long as another option has the same beginning."""
         totals = dict.fromkeys(options, 0.0)
         beginnings = {tokens[:size] for tokens in options.values() for size in range(len(tokens))}
-        for beginning in sorted(beginnings, key=lambda it: (len(it), it)):
+        for beginning in sorted(beginnings, key=lambda tokens: (len(tokens), tokens)):
             sharing = {
                 letter: tokens
                 for letter, tokens in options.items()
@@ -290,7 +293,7 @@ class LanguageModel:
         return totals
 
     def _next(self, context: tuple[int, ...]) -> dict[int, float]:
-        """log p of the likeliest next tokens."""
+        """log p of the most likely next tokens."""
         answer: dict[str, Any] = self._server.handle_completions(
             {
                 "prompt": list(context[-(CONTEXT_TOKENS - 8) :]),
@@ -300,30 +303,30 @@ class LanguageModel:
                 "cache_prompt": True,
             }
         )
-        listed = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-        return {it["id"]: it["logprob"] for it in listed}
+        candidates = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        return {candidate["id"]: candidate["logprob"] for candidate in candidates}
 
 
 def distinct(frames: Sequence[Frame]) -> list[Frame]:
-    """At most `MAX_PICTURES` frames that differ most from one another, in time order."""
+    """The frames that differ most from each other, at most `MAX_PICTURES`, in time order."""
     small = [
         np.asarray(Image.open(io.BytesIO(frame.picture)).convert("L").resize((64, 36)), np.float32)
         for frame in frames
     ]
     chosen = [0]
-    distance = np.array([np.abs(it - small[0]).mean() for it in small])
+    distance = np.array([np.abs(picture - small[0]).mean() for picture in small])
     while len(chosen) < MAX_PICTURES:
         farthest = int(distance.argmax())
         if distance[farthest] < MIN_PICTURE_DIFFERENCE:
             break
         chosen.append(farthest)
-        away = np.array([np.abs(it - small[farthest]).mean() for it in small])
+        away = np.array([np.abs(picture - small[farthest]).mean() for picture in small])
         distance = np.minimum(distance, away)
     return [frames[place] for place in sorted(chosen)]
 
 
 def spoken_lines(prompt: Prompt, question: Question) -> tuple[str, ...]:
-    """The subtitle lines in a prompt, each once: what stands before the question and by frames."""
+    """The distinct subtitle lines of a prompt: after frames and before the question."""
     if not prompt.subtitle_lines:
         return ()
     before = prompt.text.partition(question.question)[0]
@@ -334,13 +337,13 @@ def spoken_lines(prompt: Prompt, question: Question) -> tuple[str, ...]:
 def choose_evidence(
     question: Question, facts: Sequence[PictureFacts], spoken: Sequence[str]
 ) -> tuple[str, ...]:
-    """The lines that share the rarest words with question and options, the likeliest last.
+    """The lines that share the rarest words with question and options, in their order.
 
-    After a picture comes the next one, for questions about what follows. A clock time in the
-    question means the picture nearest to it. Where no line shares a word, what stands in most
-    pictures is all there is to say.
+    If the best line is a picture, the next picture is added, for questions about what follows.
+    A clock time in the question selects the picture nearest to it. If no line shares a word,
+    the text that most pictures contain is the evidence.
     """
-    described = [it.describe() for it in facts]
+    described = [fact.describe() for fact in facts]
     lines = [*described, *spoken]
     if not lines:
         return ()
@@ -368,7 +371,7 @@ def choose_evidence(
 
 
 def equal_shapes(picture: NDArray[np.uint8], text_boxes: Iterable[NDArray[np.floating]]) -> str:
-    """How many equal patches of one strong colour there are beside the text, as words."""
+    """The number of equal patches of one saturated color outside the text, as words."""
     from scipy import ndimage  # noqa: PLC0415 - only here
 
     height, width = picture.shape[:2]
@@ -379,9 +382,9 @@ def equal_shapes(picture: NDArray[np.uint8], text_boxes: Iterable[NDArray[np.flo
         free[
             max(0, int(top - pad)) : int(bottom + pad), max(0, int(left - pad)) : int(right + pad)
         ] = False
-    named = _colour_numbers(picture)
+    named = _color_numbers(picture)
     best: tuple[int, int, str] | None = None
-    for number, colour in enumerate(_COLOURS):
+    for number, color in enumerate(_COLORS):
         patches, found = ndimage.label((named == number) & free)
         if not found:
             continue
@@ -391,38 +394,38 @@ def equal_shapes(picture: NDArray[np.uint8], text_boxes: Iterable[NDArray[np.flo
             continue
         equal = int((sizes > 0.6 * largest).sum())
         if equal >= 2 and (best is None or equal * largest > best[0]):
-            best = (equal * largest, equal, colour)
+            best = (equal * largest, equal, color)
     return f"{best[1]} {best[2]} shapes" if best else ""
 
 
-_COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "white", "black")
+_COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "white", "black")
 
 
-def _colour_numbers(picture: NDArray[np.uint8]) -> NDArray[np.int8]:
-    """For each pixel the place of its colour in `_COLOURS`, -1 for pale and mixed ones."""
+def _color_numbers(picture: NDArray[np.uint8]) -> NDArray[np.int8]:
+    """The index in `_COLORS` of each pixel's color, -1 for pale and mixed colors."""
     levels = picture >> 4
     codes = (levels[..., 0].astype(np.int32) << 8) | (levels[..., 1] << 4) | levels[..., 2]
-    named: NDArray[np.int8] = _colour_table()[codes]
+    named: NDArray[np.int8] = _color_table()[codes]
     return named
 
 
 @cache
-def _colour_table() -> NDArray[np.int8]:
+def _color_table() -> NDArray[np.int8]:
     return np.array(
         [
-            _colour_number((code >> 8) * 17, (code >> 4 & 15) * 17, (code & 15) * 17)
+            _color_number((code >> 8) * 17, (code >> 4 & 15) * 17, (code & 15) * 17)
             for code in range(4096)
         ],
         np.int8,
     )
 
 
-def _colour_number(red: int, green: int, blue: int) -> int:
+def _color_number(red: int, green: int, blue: int) -> int:
     hue, saturation, value = colorsys.rgb_to_hsv(red / 255, green / 255, blue / 255)
     if value < 0.2:
-        return _COLOURS.index("black")
+        return _COLORS.index("black")
     if saturation < 0.1 and value > 0.9:
-        return _COLOURS.index("white")
+        return _COLORS.index("white")
     if saturation < 0.5:
         return -1
     bounds = (
@@ -433,27 +436,27 @@ def _colour_number(red: int, green: int, blue: int) -> int:
         (0.71, "blue"),
         (0.92, "purple"),
     )
-    return _COLOURS.index(next((name for end, name in bounds if hue < end), "red"))
+    return _COLORS.index(next((name for end, name in bounds if hue < end), "red"))
 
 
 def _is_text(text: str) -> bool:
-    """Whether it has letters or digits that are not one sign over and over (a row of crosses)."""
-    letters = [it for it in text if it.isalnum()]
-    return any(it.isascii() for it in letters) or len(set(letters)) > 1
+    """True if `text` is more than one repeated sign, such as a row of crosses."""
+    letters = [sign for sign in text if sign.isalnum()]
+    return any(sign.isascii() for sign in letters) or len(set(letters)) > 1
 
 
 def _seen_throughout(facts: Sequence[PictureFacts]) -> tuple[str, ...]:
     """The texts in more than half of the pictures, as one line."""
-    seen = Counter(text for it in facts for text in {text.text for text in it.texts})
+    seen = Counter(text for fact in facts for text in {found.text for found in fact.texts})
     title = [text for text, count in sorted(seen.items()) if 2 * count > len(facts)]
     return (f"The title is {', '.join(title)}.",) if title else ()
 
 
 def _place(text: PictureText) -> str:
-    """ " top left" and the like; "" in the middle."""
+    """A position such as " top left", or "" in the middle."""
     across = "left" if text.x < 0.33 else "right" if text.x > 0.67 else ""
     down = "top" if text.y < 0.2 else "bottom" if text.y > 0.8 else ""
-    return "".join(f" {it}" for it in (down, across) if it) if across else ""
+    return "".join(f" {word}" for word in (down, across) if word) if across else ""
 
 
 def _words(text: str) -> set[str]:
@@ -475,9 +478,9 @@ def _nearest(question: str, facts: Sequence[PictureFacts]) -> int | None:
 def _facts_from_json(text: str) -> tuple[PictureFacts, ...]:
     return tuple(
         PictureFacts(
-            seconds=it["seconds"],
-            texts=tuple(PictureText(**text) for text in it["texts"]),
-            shapes=it["shapes"],
+            seconds=fact["seconds"],
+            texts=tuple(PictureText(**found) for found in fact["texts"]),
+            shapes=fact["shapes"],
         )
-        for it in json.loads(text)
+        for fact in json.loads(text)
     )

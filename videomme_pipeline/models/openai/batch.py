@@ -1,9 +1,8 @@
-"""The same model at batch prices: questions wait until there are enough for a file.
+"""The same model at batch prices: questions are collected in files.
 
-OpenAI's Batch API answers within a day for half the price. Behind the protocol nothing changes:
-`respond` returns when the batch that holds the question is done. The endpoint itself remembers
-what was submitted: a batch carries the fingerprints of its requests in its metadata, so that a
-run that was killed finds its batches again and pays for nothing twice.
+OpenAI's Batch API answers within a day for half the price. `respond` returns when the batch that
+contains the question is done. The metadata of a batch contains the fingerprints of its requests,
+so a run finds the batches of a killed run at the endpoint and pays for nothing twice.
 """
 
 import asyncio
@@ -26,11 +25,11 @@ from videomme_pipeline.models.openai.transport import Answer, connect
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 
 MAX_FILE_BYTES = 190_000_000
-"""Just below the 200 MB that OpenAI takes in one file."""
+"""Just below the 200 MB that OpenAI accepts in one file."""
 MAX_REQUESTS = 300
-"""As many fingerprints as fit into the 16 × 512 characters of a batch's metadata."""
+"""The number of fingerprints that fit into the 16 × 512 characters of a batch's metadata."""
 RECALL_SECONDS = 48 * 3600
-"""Older batches are not looked at again."""
+"""Older batches of earlier runs are ignored."""
 
 _PER_KEY = 20
 _ENDED_BADLY = frozenset({"failed", "expired", "cancelled"})
@@ -38,7 +37,7 @@ _ENDED_BADLY = frozenset({"failed", "expired", "cancelled"})
 
 @dataclass
 class _Part:
-    """Questions that go into the next file. The bodies are on disk, not in memory."""
+    """The questions of the next file. Their bodies are on disk, not in memory."""
 
     path: Path
     fingerprints: list[str] = field(default_factory=list)
@@ -46,10 +45,10 @@ class _Part:
 
 
 class OpenAIBatchModel:
-    """A model of the catalog with `service_tier: batch`.
+    """A model with `service_tier: batch`.
 
-    A file is submitted when it is full, or when no further question came for
-    `gather_seconds`; so as many questions share a file as are in flight.
+    A file is submitted when it is full, or `gather_seconds` after its last question. So all
+    questions in flight share a file if they fit.
     """
 
     needs_frames = True
@@ -82,11 +81,11 @@ class OpenAIBatchModel:
         return self.spec.identity
 
     async def respond(self, request: Request) -> Reply:
-        """One answer, within a day.
+        """Return the answer, within a day.
 
         Raises:
-            ResponseFailure: when the batch ended without it, or the answer is none.
-            ModelError: when the key is rejected or the endpoint knows no batches.
+            ResponseFailure: if the batch ends without an answer to the question.
+            ModelError: if the key is rejected or the endpoint has no batches.
         """
         body = request_body(self.spec, request)
         if self._recalled is None:
@@ -101,7 +100,7 @@ class OpenAIBatchModel:
             line = await asyncio.shield(answer)
         finally:
             if answer.done():
-                # Asked again, a question goes into a new batch.
+                # If the question is asked again, it needs a new batch.
                 self._answers.pop(fingerprint, None)
         return _reply_of(line, self.spec, request)
 
@@ -125,7 +124,7 @@ class OpenAIBatchModel:
         return self._client
 
     async def _recall(self) -> None:
-        """Find the batches that earlier runs submitted, the newest first."""
+        """Find the batches that earlier runs submitted, newest first."""
         try:
             async for batch in await self._connected().batches.list():
                 if time.time() - batch.created_at > RECALL_SECONDS:
@@ -146,7 +145,7 @@ class OpenAIBatchModel:
         loop = asyncio.get_running_loop()
         for fingerprint in fingerprints:
             future: asyncio.Future[dict[str, Any]] = loop.create_future()
-            # Nobody may ever ask for an answer of an earlier run.
+            # An answer of an earlier run may never be requested.
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._answers[fingerprint] = future
 
@@ -179,7 +178,7 @@ class OpenAIBatchModel:
             self._start(self._run(part), part.fingerprints)
 
     def _start(self, work: Any, fingerprints: Sequence[str]) -> None:
-        """Run `work`; what it raises is raised to everyone who waits for `fingerprints`."""
+        """Run `work`, and pass its error to every task that waits for `fingerprints`."""
 
         async def guarded() -> None:
             try:
@@ -210,7 +209,7 @@ class OpenAIBatchModel:
         await self._watch(batch, part.fingerprints)
 
     async def _watch(self, batch: Batch, fingerprints: Sequence[str]) -> None:
-        """Wait for `batch` and hand out what it gives for `fingerprints`."""
+        """Wait for `batch`, and deliver its answers to `fingerprints`."""
         client = self._connected()
         while batch.status != "completed" and batch.status not in _ENDED_BADLY:
             await asyncio.sleep(self._poll_seconds)
@@ -218,22 +217,22 @@ class OpenAIBatchModel:
         for file_id in (batch.output_file_id, batch.error_file_id):
             if file_id is not None:
                 content = await client.files.content(file_id)
-                self._hand_out(content.content.splitlines(), set(fingerprints))
+                self._deliver(content.content.splitlines(), set(fingerprints))
         for fingerprint in fingerprints:
             answer = self._answers.get(fingerprint)
             if answer is not None and not answer.done():
                 answer.set_exception(
                     ResponseFailure(
-                        FailureKind.SERVER_ERROR, f"batch {batch.id} {batch.status} without it"
+                        FailureKind.SERVER_ERROR, f"batch {batch.id} is {batch.status} without it"
                     )
                 )
 
-    def _hand_out(self, lines: Sequence[bytes], wanted: set[str]) -> None:
+    def _deliver(self, lines: Sequence[bytes], wanted: set[str]) -> None:
         for line in lines:
-            found = orjson.loads(line)
-            answer = self._answers.get(found["custom_id"])
-            if found["custom_id"] in wanted and answer is not None and not answer.done():
-                answer.set_result(found)
+            result = orjson.loads(line)
+            answer = self._answers.get(result["custom_id"])
+            if result["custom_id"] in wanted and answer is not None and not answer.done():
+                answer.set_result(result)
 
     def _failure(self, error: openai.OpenAIError | VideoMMEError) -> VideoMMEError:
         if isinstance(error, openai.APIStatusError):

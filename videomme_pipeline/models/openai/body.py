@@ -37,7 +37,7 @@ ENCODED_BYTES_KEPT = 64 * MEBIBYTE
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture that goes into a body as base64."""
+    """A picture that is sent as base64."""
 
     data: bytes
 
@@ -47,7 +47,7 @@ class Picture:
 
 
 class FramePart:
-    """The frames of a video as they stand in a body, the same for all of its questions."""
+    """The frames of a video in the form that all bodies about this video contain."""
 
     def __init__(
         self, frames: FrameSet, after_frame: Sequence[str], pieces: Iterable[bytes | Picture]
@@ -60,23 +60,23 @@ class FramePart:
 
     @cached_property
     def chunks(self) -> tuple[bytes, ...]:
-        """The encoded bytes in order, in chunks of about `CHUNK_BYTES`; made when first sent."""
+        """The encoded bytes in chunks of about `CHUNK_BYTES`, encoded on first use."""
         chunks: list[bytes] = []
-        held: list[bytes] = []
-        held_bytes = 0
+        pending: list[bytes] = []
+        pending_bytes = 0
         for piece in self._pieces:
             data = pybase64.b64encode(piece.data) if isinstance(piece, Picture) else piece
-            held.append(data)
-            held_bytes += len(data)
-            if held_bytes >= CHUNK_BYTES:
-                chunks.append(b"".join(held))
-                held, held_bytes = [], 0
-        return (*chunks, b"".join(held))
+            pending.append(data)
+            pending_bytes += len(data)
+            if pending_bytes >= CHUNK_BYTES:
+                chunks.append(b"".join(pending))
+                pending, pending_bytes = [], 0
+        return (*chunks, b"".join(pending))
 
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """A request body, which can be sent any number of times."""
+    """A request body, which can be sent several times."""
 
     head: bytes
     frames: FramePart
@@ -93,34 +93,38 @@ class RequestBody:
         yield self.tail
 
     async def sent(self, uploads: asyncio.Semaphore) -> AsyncIterator[bytes]:
-        """The body as it is uploaded, in one of the places that `uploads` has."""
+        """The chunks of the body, with one slot of `uploads` held until the last is taken."""
         async with uploads:
             for chunk in self.chunks():
                 yield chunk
 
 
 class RecentFrames:
-    """The frames of the videos that were asked last, up to `ENCODED_BYTES_KEPT`, so that each is
-    encoded once for all questions of its video that go out at about the same time."""
+    """The encoded frames of the latest videos, up to `ENCODED_BYTES_KEPT`.
+
+    Questions of one video are asked at about the same time, so its frames are encoded once.
+    """
 
     def __init__(self, spec: EndpointSpec) -> None:
         self._spec = spec
-        self._held: dict[int, FramePart] = {}
+        self._parts: dict[int, FramePart] = {}
 
     def part_of(self, request: Request) -> FramePart:
+        """The frames of `request`, shared with an earlier request that has the same frames."""
         key = id(request.frames)
-        part = self._held.pop(key, None)
+        part = self._parts.pop(key, None)
         after_frame = request.prompt.after_frame
         if part is None or part.frames is not request.frames or part.after_frame != after_frame:
             part = frame_part(self._spec, request)
-        self._held[key] = part
-        while len(self._held) > 1 and self.bytes > ENCODED_BYTES_KEPT:
-            del self._held[next(iter(self._held))]
+        self._parts[key] = part
+        while len(self._parts) > 1 and self.bytes > ENCODED_BYTES_KEPT:
+            del self._parts[next(iter(self._parts))]
         return part
 
     @property
     def bytes(self) -> int:
-        return sum(part.size for part in self._held.values())
+        """Bytes of all stored frames."""
+        return sum(part.size for part in self._parts.values())
 
 
 def request_body(
@@ -128,13 +132,13 @@ def request_body(
 ) -> RequestBody:
     """The JSON body of one question: parameters, system message, frames, question.
 
-    The messages of the questions of one video are equal byte for byte up to the question, so
-    that an endpoint's prefix cache holds the frames. `frames` is the part of an earlier question
-    of the same video, where there was one.
+    The messages about one video are equal byte for byte up to the question, so that an
+    endpoint's prefix cache can be used. `frames` is the part of an earlier question of the same
+    video, if there was one.
 
     Raises:
-        ResponseFailure: when it is more than the endpoint takes.
-        ModelError: when the prompt cannot be sent the way the model wants its frames.
+        ResponseFailure: if the body exceeds a limit of the endpoint.
+        ModelError: if the prompt does not fit the way in which the model gets its frames.
     """
     profile = spec.endpoint_profile
     head = orjson.dumps(_parameters(spec, profile, request))[:-1] + b',"messages":['
@@ -156,7 +160,7 @@ def frame_part(spec: EndpointSpec, request: Request) -> FramePart:
 
 
 def share_frames(frames: FrameSet, folder: UPath) -> None:
-    """Put the pictures of `frames` where an endpoint on the same disk reads them, once."""
+    """Write those pictures of `frames` that are missing in `folder`, which the endpoint reads."""
     for number, frame in enumerate(frames.frames):
         path = _shared_path(frames, folder, number)
         if not path.exists():
@@ -189,8 +193,8 @@ def _parameters(spec: EndpointSpec, profile: EndpointProfile, request: Request) 
     if decoding.constrain_answer:
         if profile.answer_constraint is None:
             raise ModelError(
-                f"model {spec.name}: profile {spec.profile.value} has no way to constrain the "
-                "answer; name the endpoint's own profile or set `constrain_answer: false`"
+                f"model {spec.name}: profile {spec.profile.value} cannot constrain answers; set "
+                "`profile` to the endpoint's family or `constrain_answer: false`"
             )
         letters = [letter.value for letter in request.question.letters]
         fields |= constrained_to(profile.answer_constraint, letters)
@@ -209,8 +213,8 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Pict
     if spec.sends_frames_as is FramesAs.VIDEO:
         if any(after_frame):
             raise ModelError(
-                f"model {spec.name}: prompt {request.prompt.template} says something after each "
-                "frame, which frames sent as one video have no place for; set `frames_as: images`"
+                f"model {spec.name}: prompt {request.prompt.template} has text after each frame, "
+                "which is impossible with frames sent as one video; set `frames_as: images`"
             )
         yield from _video_pieces(request.frames, spec.cache_breakpoint)
         return
@@ -240,8 +244,8 @@ def _video_pieces(frames: FrameSet, breaks: bool) -> Iterator[bytes | Picture]:
     yield b'"}' + _breakpoint(breaks) + b"},"
 
 
-def _breakpoint(stands_here: bool) -> bytes:
-    return b',"prompt_cache_breakpoint":{"mode":"explicit"}' if stands_here else b""
+def _breakpoint(is_here: bool) -> bytes:
+    return b',"prompt_cache_breakpoint":{"mode":"explicit"}' if is_here else b""
 
 
 def _text_part(text: str) -> bytes:
@@ -256,14 +260,14 @@ def _check_limits(
     if max_images is not None and sent > max_images:
         raise ResponseFailure(
             FailureKind.TOO_LARGE,
-            f"question {request.question.question_id} has {sent} frames and {spec.name} takes "
-            f"{max_images} a request; choose a sampling with fewer frames",
+            f"question {request.question.question_id} has {sent} frames and {spec.name} accepts "
+            f"{max_images} per request; choose a sampling with fewer frames",
         )
     max_bytes = spec.max_body_bytes or profile.max_body_bytes
     if max_bytes is not None and body.size > max_bytes:
         raise ResponseFailure(
             FailureKind.TOO_LARGE,
-            f"question {request.question.question_id} makes a body of {body.size:,} bytes and "
-            f"{spec.name} takes {max_bytes:,}; choose fewer or smaller frames, or a lower JPEG "
+            f"question {request.question.question_id} has a body of {body.size:,} bytes and "
+            f"{spec.name} accepts {max_bytes:,}; choose fewer or smaller frames, or a lower JPEG "
             "quality",
         )

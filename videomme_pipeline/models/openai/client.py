@@ -28,7 +28,7 @@ memory. Requests that wait for their answer do not count."""
 
 
 class OpenAICompatibleModel:
-    """A model of the catalog that is reached over HTTP."""
+    """A model that is asked over HTTP."""
 
     needs_frames = True
 
@@ -48,12 +48,12 @@ class OpenAICompatibleModel:
         return self.spec.identity
 
     async def respond(self, request: Request) -> Reply:
-        """One attempt at one answer.
+        """Return the answer of one attempt.
 
         Raises:
-            ResponseFailure: when no answer came of it.
-            ModelError: when the key is rejected, the credit is used up or there is no such
-                model or endpoint.
+            ResponseFailure: if the attempt gives no answer.
+            ModelError: if the key is rejected, the credit is used up, or the model or endpoint
+                does not exist.
         """
         if self.spec.sends_frames_as is FramesAs.FILES and self.spec.shared_folder is not None:
             folder = UPath(self.spec.shared_folder)
@@ -73,7 +73,7 @@ class OpenAICompatibleModel:
     async def _post(self, request: Request) -> Answer:
         body = request_body(self.spec, request, self._recent.part_of(request))
         content, size = body.sent(self._uploads), body.size
-        # Megabytes, which nobody needs any more once they are sent and the answer is waited for.
+        # Free the multi-megabyte body while waiting for the response.
         del body
         seconds = self.spec.limits.request_timeout_seconds
         if self._connections is None:

@@ -1,8 +1,8 @@
-"""What each kind of OpenAI-compatible endpoint takes, and where it reports what.
+"""What each family of OpenAI-compatible endpoints accepts, and where it reports what.
 
-One `EndpointProfile` per server family, as plain data: how frames go, what is refused, how an
-answer is constrained, where reasoning and cached tokens stand. How a request is built from it
-belongs to `openai_compatible`; prices belong to `pricing`.
+One `EndpointProfile` per family, as plain data: how frames are sent, limits, how an answer is
+constrained, which fields contain reasoning and cached tokens. Building a request from it belongs
+to `body`, prices belong to `pricing`.
 
 Sources: the endpoints' own API references and, for vLLM and SGLang, their request schemas. A
 limit that an endpoint does not publish is None here and can be set in `models.yaml`.
@@ -20,7 +20,7 @@ MEBIBYTE = 2**20
 
 
 class Profile(StrEnum):
-    """Families of endpoints that behave alike."""
+    """Families of endpoints with the same behavior."""
 
     OPENAI = "openai"
     AZURE = "azure"
@@ -33,23 +33,23 @@ class Profile(StrEnum):
 
 
 class FramesAs(StrEnum):
-    """How the frames of a video travel."""
+    """How the frames of a video are sent."""
 
     IMAGES = "images"
-    """One `image_url` part a frame, a JPEG data URL each."""
+    """One `image_url` part per frame, with a JPEG data URL."""
     VIDEO = "video"
-    """One `video_url` part: JPEG frames in one data URL, with their real times beside it."""
+    """One `video_url` part: JPEG frames in one data URL, and their real times in a parameter."""
     FILES = "files"
-    """One `image_url` part a frame, a `file://` path on a disk that the endpoint shares."""
+    """One `image_url` part per frame, with a `file://` path that the endpoint can read."""
 
 
 class AnswerConstraint(StrEnum):
-    """Which request field makes an endpoint accept only the option letters."""
+    """The request field that restricts the output to the option letters."""
 
     STRUCTURED_OUTPUTS = "structured_outputs"
     """vLLM ≥ 0.12: `structured_outputs: {"choice": […]}` (`guided_choice` is ignored there)."""
     JSON_SCHEMA = "json_schema"
-    """`response_format` with an enum; the letter is taken out of the JSON object again."""
+    """`response_format` with an enum. The answer is a JSON object that contains the letter."""
     REGEX = "regex"
     """SGLang: `regex`."""
     GRAMMAR = "grammar"
@@ -58,11 +58,11 @@ class AnswerConstraint(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointProfile:
-    """What a family of endpoints takes and tells.
+    """What a family of endpoints accepts and reports.
 
-    `frames_as` lists the ways it takes frames, the default first. `max_images` and
-    `max_body_bytes` are checked before anything is sent. `reasoning_fields` are looked for in
-    the message; `cached_tokens_at` are paths in the response body.
+    `frames_as` lists the ways to send frames, the default first. `max_images` and
+    `max_body_bytes` are checked before anything is sent. `reasoning_fields` are fields of the
+    message, `cached_tokens_at` paths in the response body.
     """
 
     profile: Profile
@@ -143,7 +143,7 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
 
 
 def constrained_to(constraint: AnswerConstraint, letters: Sequence[str]) -> dict[str, Any]:
-    """The request fields that let an endpoint answer with one of `letters` only."""
+    """The request fields that restrict the output to one of `letters`."""
     match constraint:
         case AnswerConstraint.STRUCTURED_OUTPUTS:
             return {"structured_outputs": {"choice": list(letters)}}
@@ -167,11 +167,11 @@ def constrained_to(constraint: AnswerConstraint, letters: Sequence[str]) -> dict
 
 
 def video_sampling(times_seconds: Sequence[float], indices: Sequence[int]) -> dict[str, Any]:
-    """vLLM's `media_io_kwargs` for frames that were sampled here already.
+    """vLLM's `media_io_kwargs` for frames that are already sampled.
 
-    vLLM 0.33 keeps the first 32 frames of a `video/jpeg` data URL unless `num_frames` is -1,
-    and gives them times as `index / fps` with an fps of 1 unless told. The source's own frame
-    numbers and frame rate give every frame its real time.
+    vLLM 0.33 keeps the first 32 frames of a `video/jpeg` data URL unless `num_frames` is -1.
+    It computes their times as `index / fps`, with a default fps of 1. With the source's frame
+    numbers and frame rate, every frame has its real time.
     """
     shown_seconds = times_seconds[-1] - times_seconds[0]
     fps = (indices[-1] - indices[0]) / shown_seconds if shown_seconds > 0 else 1.0
@@ -188,7 +188,7 @@ def video_sampling(times_seconds: Sequence[float], indices: Sequence[int]) -> di
     }
 
 
-# Patch-priced OpenAI models: share of a 32-pixel patch's token, by model name.
+# Patch-priced OpenAI models: tokens per patch of 32 × 32 pixels, by model name.
 _PATCH_MULTIPLIERS: tuple[tuple[str, float], ...] = (
     ("gpt-5-mini", 1.62),
     ("gpt-5-nano", 2.46),
@@ -208,8 +208,8 @@ _TILE_TOKENS: tuple[tuple[str, tuple[int, int]], ...] = (
     ("o3", (75, 150)),
 )
 
-# Open models: pixels on the side of the square that one token stands for. Frames that go as
-# video are merged two by two.
+# Open models: side in pixels of the square that costs one token. Frames sent as a video are
+# merged in pairs.
 _PATCH_PIXELS: tuple[tuple[str, int], ...] = (
     ("qwen3-vl", 32),
     ("qwen3.5", 32),
@@ -226,10 +226,10 @@ def frame_tokens(
     image_detail: str | None = None,
     frames_as: FramesAs = FramesAs.IMAGES,
 ) -> int | None:
-    """Prompt tokens that one frame of `size` (width, height) costs, by published rules.
+    """Prompt tokens of one frame of `size` (width, height) by published rules.
 
-    None where the family of the model has no published rule (say `tokens_per_frame` in
-    `models.yaml` then).
+    None if the model's family has no published rule. Set `tokens_per_frame` in `models.yaml`
+    then.
     """
     name = model.lower().rsplit("/", 1)[-1]
     width, height = size
@@ -256,7 +256,7 @@ def _openai_image_tokens(name: str, width: int, height: int, detail: str | None)
 
 
 def _tiles(width: int, height: int) -> int:
-    """512-pixel tiles after the picture is fitted into 2048 × 2048 and 768 on its short side."""
+    """Tiles of 512 × 512 after scaling to at most 2048 × 2048 and a short side of 768."""
     scale = min(1.0, 2048 / max(width, height))
     scale = min(scale, 768 / min(width, height))
     return ceil(width * scale / 512) * ceil(height * scale / 512)

@@ -20,15 +20,15 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
     """The answer in the body of a chat completion.
 
     Raises:
-        ResponseFailure: when the body is no completion, or the completion is no answer.
+        ResponseFailure: if the body is not a completion, or the completion has no answer.
     """
     body = _completion(content)
     choice = body["choices"][0]
     message = choice["message"]
     finish_reason = choice.get("finish_reason")
     profile = spec.endpoint_profile
-    written = _text_of(message.get("content"))
-    text, thought = split_reasoning(written, finish_reason)
+    content_text = _text_of(message.get("content"))
+    text, thought = split_reasoning(content_text, finish_reason)
     constraint = profile.answer_constraint
     if request.decoding.constrain_answer and constraint is AnswerConstraint.JSON_SCHEMA:
         text = _constrained_letter(text)
@@ -51,25 +51,25 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
     return reply
 
 
-def split_reasoning(written: str, finish_reason: str | None) -> tuple[str, str | None]:
+def split_reasoning(text: str, finish_reason: str | None) -> tuple[str, str | None]:
     """The answer and the reasoning of a model that writes `<think>…</think>` into its text.
 
-    Some chat templates open the thought themselves, so that only `</think>` is written. A
-    thought that was cut off has no answer behind it.
+    Some chat templates contain `<think>`, so that the model writes only `</think>`. Reasoning
+    that was cut off by the token limit is not followed by an answer.
     """
-    thought, closed, answer = written.rpartition("</think>")
+    thought, closed, answer = text.rpartition("</think>")
     if closed:
         return answer.strip(), thought.replace("<think>", "").strip()
-    if written.lstrip().startswith("<think>") and finish_reason == "length":
-        return "", written.replace("<think>", "").strip()
-    return written, None
+    if text.lstrip().startswith("<think>") and finish_reason == "length":
+        return "", text.replace("<think>", "").strip()
+    return text, None
 
 
 def dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
-    """What to tell the user when the endpoint charged for fewer frames than were sent.
+    """A warning if the endpoint reports fewer prompt tokens than the frames should cost.
 
-    Compares the reported prompt tokens with what the frames cost by the model's published
-    rule, or, for a model without one, with one token a frame, the least that any takes.
+    The expected cost follows the model's published rule. A model without a rule is expected to
+    take at least one token per frame.
     """
     frames = request.frames.frames
     reported = reply.usage.prompt_tokens
@@ -77,10 +77,10 @@ def dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -
         return None
     per_frame = spec.frame_tokens((frames[0].width, frames[0].height))
     expected = len(frames) * (per_frame or 1)
-    # Rules are rounded and endpoints resize: only half of the frames missing is certain.
+    # Rules are rounded and endpoints resize frames, so only a large difference is certain.
     if reported >= expected * (0.6 if per_frame else 1.0):
         return None
-    rule = f"at {per_frame} tokens each" if per_frame else "at one token each, the least possible"
+    rule = f"at {per_frame} tokens each" if per_frame else "at one token each, the minimum"
     return (
         f"model {spec.name}: {len(frames)} frames were sent, which cost {expected:,} tokens "
         f"{rule}, but the endpoint reports {reported:,} prompt tokens in all. It has "
@@ -90,37 +90,37 @@ def dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -
 
 
 def status_failure(answer: Answer, spec: EndpointSpec) -> ModelError | ResponseFailure:
-    """What an HTTP status means: the end of this attempt, or of the evaluation."""
+    """The error for an HTTP status. A ModelError ends the evaluation."""
     status = answer.status
     message, code = _error_in(answer)
-    said = f"HTTP {status}: {message}"
+    found = f"HTTP {status}: {message}"
     if status in (401, 403):
         variable = spec.api_key_env or "OPENAI_API_KEY"
         return ModelError(
-            f"model {spec.name}: {spec.endpoint} rejects the key ({said}); check the environment "
+            f"model {spec.name}: {spec.endpoint} rejects the key ({found}); check the environment "
             f"variable {variable}. Everything answered so far is kept."
         )
     if status == 404:
         return ModelError(
-            f"model {spec.name}: {spec.endpoint} knows no model {spec.model or spec.name!r} "
-            f"({said}); check `model` and `base_url` in models.yaml. Everything answered so far "
+            f"model {spec.name}: {spec.endpoint} has no model {spec.served_name!r} "
+            f"({found}); check `model` and `base_url` in models.yaml. Everything answered so far "
             "is kept."
         )
     if status == 429 and code == "insufficient_quota":
         return ModelError(
-            f"model {spec.name}: the account has no credit left ({said}); everything answered "
-            "so far is kept, run again when it has."
+            f"model {spec.name}: the account has no credit left ({found}); add credit and run "
+            "again. Everything answered so far is kept."
         )
     return ResponseFailure(
         kind_of_status(status, code),
-        said,
+        found,
         status=status,
         retry_after_seconds=retry_after_seconds(answer.headers, datetime.now(UTC)),
     )
 
 
 def kind_of_status(status: int, code: str | None) -> FailureKind:
-    """The kind of failure that an HTTP status and the endpoint's own code stand for."""
+    """The kind of failure for an HTTP status and the endpoint's own error code."""
     if status == 429:
         return FailureKind.RATE_LIMITED
     if status in (408, 409) or status >= 500:
@@ -133,8 +133,7 @@ def kind_of_status(status: int, code: str | None) -> FailureKind:
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
-    """How long an endpoint asks to be left alone: `retry-after-ms`, or `Retry-After` in
-    seconds or as a date; None where it does not say so readably."""
+    """Seconds to wait by `retry-after-ms` or `Retry-After` (seconds or a date), else None."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             return max(float(headers.get(name, "")) * scale, 0.0)
@@ -148,7 +147,7 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | No
 
 
 def _completion(content: bytes) -> dict[str, Any]:
-    """A body that holds at least one choice with a message."""
+    """The parsed body, checked to have a choice with a message."""
     try:
         body = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -167,14 +166,14 @@ def _completion(content: bytes) -> dict[str, Any]:
 
 
 def _text_of(content: object) -> str:
-    """The text of a message; some endpoints send it in parts."""
+    """The text of a message, which some endpoints send in parts."""
     if isinstance(content, list):
         return "".join(part.get("text") or "" for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
 
 
 def _constrained_letter(text: str) -> str:
-    """The letter in `{"answer": "B"}`; other text stays as it is."""
+    """The letter in `{"answer": "B"}`, or the unchanged text if it is something else."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -224,7 +223,7 @@ def _count(value: object, path: tuple[str, ...]) -> int | None:
 
 
 def _no_answer(reply: Reply, refusal: object) -> ResponseFailure | None:
-    """Why a completion is not an answer; None when it is one."""
+    """The reason why a completion is not an answer, or None if it is one."""
     if isinstance(refusal, str) and refusal:
         return ResponseFailure(FailureKind.REFUSED, refusal, status=200, reply=reply)
     if reply.finish_reason == "content_filter":
@@ -238,16 +237,16 @@ def _no_answer(reply: Reply, refusal: object) -> ResponseFailure | None:
             f"({reply.usage.completion_tokens} tokens); raise `max_tokens`"
         )
         return ResponseFailure(FailureKind.TRUNCATED, message, status=200, reply=reply)
-    message = f"a completion without text (finish_reason {reply.finish_reason})"
+    message = f"the completion has no text (finish_reason {reply.finish_reason})"
     return ResponseFailure(FailureKind.EMPTY, message, status=200, reply=reply)
 
 
 def _error_in(answer: Answer) -> tuple[str, str | None]:
-    """The message and the code of an error's body; where it has none, what came instead."""
+    """The message and the code in the body of an error, else the start of the body and None."""
     try:
         error = orjson.loads(answer.content)["error"]
         return str(error["message"]), error.get("code")
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         moved_to = answer.headers.get("location")
-        came = answer.content[:200].decode("utf-8", "replace")
-        return (f"moved to {moved_to}" if moved_to else came), None
+        start = answer.content[:200].decode("utf-8", "replace")
+        return (f"moved to {moved_to}" if moved_to else start), None

@@ -1,0 +1,226 @@
+"""The body of a request: frames first, the question last, and limits checked."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.made_up_requests import frame_set, request
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.openai.body import (
+    CHUNK_BYTES,
+    ENCODED_BYTES_KEPT,
+    RecentFrames,
+    request_body,
+)
+from videomme_pipeline.models.openai.reply import (
+    read_reply,
+)
+from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
+
+SPEC = EndpointSpec(name="served")
+
+
+def spec(**values: object) -> EndpointSpec:
+    return EndpointSpec.model_validate({"name": "served", **values})
+
+
+def sent(model: EndpointSpec, asked: Request) -> dict[str, Any]:
+    """The body as the endpoint parses it."""
+    body = b"".join(request_body(model, asked).chunks())
+    return dict(json.loads(body))
+
+
+def completion(message: dict[str, Any], **others: object) -> bytes:
+    choice = {"message": message, "finish_reason": others.pop("finish_reason", "stop")}
+    return orjson.dumps({"choices": [choice], "model": "m-1", **others})
+
+
+def test_frames_are_sent_first_as_images_and_the_question_last() -> None:
+    asked = request(frames=3)
+    content = sent(SPEC, asked)["messages"][0]["content"]
+    assert [part["type"] for part in content] == ["image_url"] * 3 + ["text"]
+    assert content[-1]["text"] == asked.prompt.text
+    for part, frame in zip(content, asked.frames.frames, strict=False):
+        kind, data = part["image_url"]["url"].split(",", 1)
+        assert kind == "data:image/jpeg;base64"
+        assert base64.b64decode(data) == frame.picture
+
+
+def test_questions_of_one_video_share_their_prefix_byte_for_byte() -> None:
+    bodies = [
+        b"".join(request_body(SPEC, request(1, number, frames=8)).chunks()) for number in (1, 2)
+    ]
+    frames_end = bodies[0].index(b'{"type":"text"')
+    assert bodies[0][:frames_end] == bodies[1][:frames_end]
+    assert bodies[0] != bodies[1]
+
+
+@given(
+    st.lists(st.binary(max_size=700_000), max_size=4),
+    st.text(max_size=50),
+    st.none() | st.text(max_size=20),
+)
+def test_a_body_is_valid_json_of_the_announced_length(
+    pictures: list[bytes], text: str, system: str | None
+) -> None:
+    asked = request(frames=len(pictures))
+    frames = tuple(
+        replace(frame, picture=picture)
+        for frame, picture in zip(asked.frames.frames, pictures, strict=True)
+    )
+    asked = replace(
+        asked,
+        frames=replace(asked.frames, frames=frames),
+        prompt=replace(asked.prompt, text=text, system=system),
+    )
+    body = request_body(SPEC, asked)
+    chunks = list(body.chunks())
+    assert sum(map(len, chunks)) == body.size
+    assert all(len(chunk) < CHUNK_BYTES + 1_000_000 for chunk in chunks)
+    read = orjson.loads(b"".join(chunks))
+    assert read["messages"][-1]["content"][-1] == {"type": "text", "text": text}
+    assert (read["messages"][0]["role"] == "system") == (system is not None)
+
+
+async def test_a_body_can_be_sent_twice() -> None:
+    body = request_body(SPEC, request(frames=4))
+
+    async def read(chunks: AsyncIterator[bytes]) -> bytes:
+        return b"".join([chunk async for chunk in chunks])
+
+    uploads = asyncio.Semaphore(1)
+    assert await read(body.sent(uploads)) == await read(body.sent(uploads))
+
+
+def test_text_after_a_frame_follows_that_frame() -> None:
+    asked = request(frames=2)
+    asked = replace(asked, prompt=replace(asked.prompt, after_frame=("hello", "")))
+    content = sent(SPEC, asked)["messages"][0]["content"]
+    kinds = [part.get("text", part["type"]) for part in content]
+    assert kinds == ["image_url", "hello", "image_url", asked.prompt.text]
+
+
+def test_vllm_video_gets_every_frame_with_its_real_time() -> None:
+    asked = request(frames=40)
+    body = sent(spec(profile="vllm", frames_as="video"), asked)
+    content = body["messages"][0]["content"]
+    assert [part["type"] for part in content] == ["video_url", "text"]
+    frames = content[0]["video_url"]["url"].removeprefix("data:video/jpeg;base64,").split(",")
+    assert [base64.b64decode(f) for f in frames] == [f.picture for f in asked.frames.frames]
+    options = body["media_io_kwargs"]["video"]
+    assert options["num_frames"] == -1
+    times = [index / options["fps"] for index in options["frames_indices"]]
+    assert times == pytest.approx([frame.pts_seconds for frame in asked.frames.frames])
+
+
+def test_text_between_frames_is_refused_for_frames_sent_as_video() -> None:
+    asked = request(frames=2)
+    asked = replace(asked, prompt=replace(asked.prompt, after_frame=("hello", "")))
+    with pytest.raises(ModelError, match="frames_as: images"):
+        request_body(spec(profile="vllm", frames_as="video"), asked)
+
+
+@pytest.mark.parametrize(
+    ("profile", "fields"),
+    [
+        ("vllm", {"structured_outputs": {"choice": ["A", "B", "C", "D"]}}),
+        ("sglang", {"regex": "[ABCD]"}),
+        ("llama_cpp", {"grammar": 'root ::= "A" | "B" | "C" | "D"'}),
+    ],
+)
+def test_each_profile_constrains_answers_with_its_own_field(
+    profile: str, fields: dict[str, object]
+) -> None:
+    body = sent(spec(profile=profile), request(constrain_answer=True))
+    assert fields.items() <= body.items()
+    assert "guided_choice" not in body
+
+
+def test_an_answer_constrained_by_a_schema_is_read_as_its_letter() -> None:
+    asked = request(constrain_answer=True)
+    model = spec(profile="openai")
+    schema = sent(model, asked)["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["answer"]["enum"] == ["A", "B", "C", "D"]
+    reply = read_reply(completion({"content": '{"answer":"C"}'}), model, asked)
+    assert reply.text == "C"
+
+
+def test_a_profile_without_constraints_is_an_error_that_says_so() -> None:
+    with pytest.raises(ModelError, match="constrain_answer: false"):
+        request_body(spec(profile="generic"), request(constrain_answer=True))
+
+
+def test_the_token_limit_has_the_name_that_the_profile_uses() -> None:
+    assert sent(spec(profile="openai"), request(max_tokens=7))["max_completion_tokens"] == 7
+    assert sent(spec(profile="vllm"), request(max_tokens=7))["max_tokens"] == 7
+    assert "max_tokens" not in sent(SPEC, request(max_tokens=None))
+
+
+def test_extra_fields_service_tier_and_cache_breakpoint_are_sent() -> None:
+    model = spec(
+        profile="openai",
+        service_tier="flex",
+        cache_breakpoint=True,
+        image_detail="low",
+        extra_body={"verbosity": "low"},
+    )
+    body = sent(model, request(frames=2))
+    assert (body["service_tier"], body["verbosity"]) == ("flex", "low")
+    first, last, _ = body["messages"][0]["content"]
+    assert "prompt_cache_breakpoint" not in first
+    assert last["prompt_cache_breakpoint"] == {"mode": "explicit"}
+    assert last["image_url"]["detail"] == "low"
+    other = sent(model, request(2, frames=2))
+    assert body["prompt_cache_key"] != other["prompt_cache_key"]
+
+
+def test_too_many_frames_or_bytes_are_never_sent() -> None:
+    with pytest.raises(ResponseFailure, match="3 frames and served accepts 2") as images:
+        request_body(spec(max_images=2), request(frames=3))
+    with pytest.raises(ResponseFailure, match="bytes and served accepts 1,000") as size:
+        request_body(spec(max_body_bytes=1000), request(frames=3))
+    assert {images.value.kind, size.value.kind} == {FailureKind.TOO_LARGE}
+    assert not FailureKind.TOO_LARGE.may_pass
+
+
+def test_a_question_without_frames_is_only_text() -> None:
+    asked = request(frames=0)
+    assert frame_set(1, 0) == asked.frames
+    content = sent(spec(profile="vllm", frames_as="video"), asked)["messages"][0]["content"]
+    assert [part["type"] for part in content] == ["text"]
+
+
+def test_questions_of_one_video_share_its_encoded_frames() -> None:
+    first, second = request(1, 1, frames=8), request(1, 2, frames=8)
+    recent = RecentFrames(SPEC)
+    same_video = type(second)(
+        question=second.question,
+        prompt=second.prompt,
+        frames=first.frames,
+        decoding=second.decoding,
+    )
+    part = recent.part_of(first)
+    assert recent.part_of(same_video) is part
+    bodies = [list(request_body(SPEC, asked, part).chunks()) for asked in (first, same_video)]
+    assert all(a is b for a, b in zip(bodies[0][1:-1], bodies[1][1:-1], strict=True))
+    assert recent.part_of(second) is not part, "the same video, loaded anew"
+
+
+def test_the_size_of_the_stored_frames_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("videomme_pipeline.models.openai.body.ENCODED_BYTES_KEPT", 10_000)
+    assert ENCODED_BYTES_KEPT > 10_000
+    recent = RecentFrames(SPEC)
+    asked = [request(video, frames=4) for video in range(10)]
+    parts = [recent.part_of(item) for item in asked]
+    assert recent.bytes <= 10_000
+    assert recent.part_of(asked[-1]) is parts[-1]
+    assert recent.part_of(asked[0]) is not parts[0]
