@@ -140,7 +140,8 @@ async def _collect_groups(
 class _Pending:
     """A request that is not settled, with the attempts of this run.
 
-    `response` is the one that says it was not asked. `first_sent` is the event loop's time.
+    `response` is its response before it is sent. `first_sent` is the time of the first attempt by
+    the clock of the event loop.
     """
 
     planned: PlannedRequest
@@ -155,7 +156,7 @@ class _Pending:
     def response_to(
         self, result: Reply | ResponseFailure, answered_at: datetime | None
     ) -> Response:
-        """The response if `result` is the last one."""
+        """The response to the request if `result` ends it."""
         costs = [a.cost_dollars for a in self.attempts if a.cost_dollars is not None]
         served = Served(
             cost_dollars=sum(costs) if costs else None,
@@ -253,9 +254,13 @@ class _Collection:
     def _serve_stored(self, pending: Sequence[_Pending]) -> list[_Pending]:
         """Hand out the responses that the journal has; return the requests without one."""
         stored = self._journal.stored_responses(request.response for request in pending)
-        for response in stored.values():
-            self._hand_out(response, from_journal=True)
-        return [request for request in pending if request.fingerprint not in stored]
+        unsettled = []
+        for request in pending:
+            if request.fingerprint in stored:
+                self._hand_out(stored[request.fingerprint], from_journal=True)
+            else:
+                unsettled.append(request)
+        return unsettled
 
     async def _ask_video(self, video: VideoRequests, pending: list[_Pending]) -> None:
         """Ask the questions that this process can claim, until all are settled or given up."""
