@@ -1,23 +1,27 @@
 """Results files in the formats of other evaluators, written and read again."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 import pytest
 
 from tests.support.paths import GOLDEN
 from tests.support.scored_rows import questions_of, scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.formats.dataset_rows import dataset_row
 from videomme_pipeline.formats.registry import FORMATS, write_results
-from videomme_pipeline.formats.results_format import ResultsFormat
+from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 V1, V2 = v1_evaluation(5), v2_evaluation(5)
+V1_ROWS = [dataset_row(question) for question in questions_of(V1)]
 
 
 def compared(rows: Sequence[ScoredQuestion]) -> list[tuple[object, ...]]:
@@ -77,6 +81,29 @@ def test_the_vlmevalkit_table_has_its_columns() -> None:
     theirs = json.loads(golden.read_text())["dataset_case"]["rows"][0]
     assert set(table.columns) - {"url"} == set(theirs)
     assert list(table["question"]) == [question.question for question in questions_of(V2)]
+
+
+def test_a_registered_format_is_recognized_read_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> str:
+        rows = [{"row": row, "own": answers[row["question_id"]].raw_output} for row in V1_ROWS]
+        return json.dumps(rows)
+
+    own = ResultsFormat(
+        name="own",
+        suffix=".json",
+        recognizes=lambda rows: "own" in rows[0],
+        read=lambda rows, _: DatasetRows(
+            rows=[{**row["row"], "prediction": row["own"]} for row in rows]
+        ),
+        write=write,
+    )
+    monkeypatch.setitem(cast(dict[str, ResultsFormat], FORMATS), own.name, own)
+    path = tmp_path / "results.json"
+    path.write_text(write_results(questions_of(V1), V1, own))
+    found = score_file(path, ScoreOptions(reader=ReaderName.OFFICIAL_V1))
+    assert [row.outcome for row in found.rows] == [row.outcome for row in V1]
 
 
 def test_rows_of_another_benchmark_are_refused() -> None:

@@ -24,13 +24,13 @@ _WIDE = "=" * 37
 _THIN = "-" * 37
 
 
-def _recognizes(_rows: Sequence[Row]) -> bool:
-    """True for any file: what no other format recognizes is read as dataset rows."""
-    return True
+def _recognizes(rows: Sequence[Row]) -> bool:
+    """True for the v1 template. v2 has the plain rows of the dataset, like many other files."""
+    return any("questions" in row for row in rows)
 
 
 def _read(rows: Sequence[Row], skip_missing: bool) -> DatasetRows:
-    if not any("questions" in row for row in rows):
+    if not _recognizes(rows):
         return DatasetRows(rows=rows)
     missing, empty, imported = list[str](), list[str](), list[Row]()
     for video in rows:

@@ -15,10 +15,10 @@ from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 FORMATS: Mapping[str, ResultsFormat] = {
-    form.name: form for form in (lmms_eval.FORMAT, vlmevalkit.FORMAT, official.FORMAT)
+    form.name: form for form in (official.FORMAT, lmms_eval.FORMAT, vlmevalkit.FORMAT)
 }
-"""Formats by name. A file is read by the first one that recognizes it, `official` last: it also
-reads plain dataset rows."""
+"""Formats by name. A file is read by the first one that recognizes it. A file that none of them
+recognizes is read as plain rows of the dataset, by `official`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def read_results(path: Path, benchmark: str, *, skip_missing: bool = True) -> Im
     rows = read_rows_of(path)
     if not rows:
         raise ScoringError(f"{path}: contains no results")
-    form = next(form for form in FORMATS.values() if form.recognizes(rows))
+    form = next((form for form in FORMATS.values() if form.recognizes(rows)), official.FORMAT)
     imported = form.read(rows, skip_missing)
     notes = list(imported.notes)
     pairs: list[tuple[Question, Response]] = []

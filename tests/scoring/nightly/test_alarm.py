@@ -1,5 +1,7 @@
 """Alarms over nightly runs: exact p-values, and a threshold that keeps its budget."""
 
+import subprocess
+import sys
 from itertools import product
 
 import numpy as np
@@ -43,6 +45,17 @@ def test_the_p_value_equals_the_enumeration_of_all_orders(
     data: tuple[NDArray[np.int64], NDArray[np.bool_]],
 ) -> None:
     assert exchangeability_p_value(*data) == pytest.approx(by_enumeration(*data))
+
+
+def test_slow_parts_of_scipy_are_imported_on_first_use() -> None:
+    code = (
+        "import sys, videomme_pipeline.scoring.nightly.assess; "
+        "print(*{'scipy.stats', 'scipy.optimize'} & sys.modules.keys())"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.strip() == ""
 
 
 def test_the_first_run_is_the_sign_flip_test() -> None:
