@@ -40,8 +40,10 @@ class Headline:
         if (self.metric is Metric.MEAN_OF) != (self.facet is not None):
             raise ValueError("a headline metric has a facet if and only if it is a `mean_of`")
 
-    def __str__(self) -> str:
-        return self.metric.value if self.facet is None else f"{self.metric}:{self.facet}"
+    @property
+    def view(self) -> str | None:
+        """Name of the SQL view of a `MEAN_OF`."""
+        return None if self.facet is None else f"mean_over_{self.facet}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,15 @@ def register(benchmark: Benchmark) -> Benchmark:
     return benchmark
 
 
+def unregister(benchmark: Benchmark) -> None:
+    """Undo `register`. Facets that no other benchmark declares are no longer columns of tables."""
+    del _BENCHMARKS[benchmark.name]
+    others = {facet.column for other in all_benchmarks() for facet in other.facets}
+    for facet in benchmark.facets:
+        if facet.column not in others:
+            Facets.withdraw(facet.column)
+
+
 def benchmark_names() -> tuple[str, ...]:
     """Names of all benchmarks, in the order of registration."""
     return tuple(_BENCHMARKS)

@@ -42,11 +42,11 @@ def comparisons(
 def overall_difference(found: Comparison) -> Json:
     """The overall difference: of the group score if there is one, else of the accuracy."""
     grouped = found.group_score is not None
-    overall = found.group_score or found.accuracy
+    overall = found.group_score or found.mean_over or found.accuracy
     return _difference(overall, 100 if grouped else 1) | {
         "p": round(overall.p_value, 6),
         "significant": overall.p_value < FALSE_DISCOVERY_RATE,
-        "by": "Group score" if grouped else "Accuracy",
+        "by": "Group score" if grouped else "Mean accuracy" if found.mean_over else "Accuracy",
         "value": "All groups" if grouped else "All questions",
     }
 

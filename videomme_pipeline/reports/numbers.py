@@ -50,6 +50,7 @@ class Numbers:
         """One entry per evaluation, ordered by `index`."""
         board = {row["evaluation"]: row for row in self._view("leaderboard")}
         parts = [self._parts_of(facet) for facet in self._short_facets()]
+        means = self._means()
         entries = []
         for place, evaluation in enumerate(self._evaluations):
             row = board[evaluation.name]
@@ -58,8 +59,32 @@ class Numbers:
                 own_parts |= found.get(evaluation.name, {})
             if row["group_score"] is not None:
                 own_parts["accuracy"] = row["accuracy"]
-            entries.append(_about(place, evaluation) | _scores(row) | {"parts": own_parts})
+            entries.append(
+                _about(place, evaluation)
+                | _scores(row)
+                | {"parts": own_parts, "mean": means.get(evaluation.name)}
+            )
         return entries
+
+    def mean_title(self) -> str | None:
+        """Title of the headline metric if it is a mean over the values of a facet."""
+        facet = self._benchmark.headline.facet
+        if facet is None:
+            return None
+        return f"Mean over {self._benchmark.facet(facet).title.lower()} (%)"
+
+    def _means(self) -> dict[str, Json]:
+        """The headline score of each evaluation if it is a mean over the values of a facet."""
+        view = self._benchmark.headline.view
+        rows = self._view(view) if view is not None else []
+        return {
+            row["evaluation"]: {
+                "value": rounded(row["accuracy"]),
+                "low": rounded(row["accuracy_low"]),
+                "high": rounded(row["accuracy_high"]),
+            }
+            for row in rows
+        }
 
     def part_columns(self) -> list[tuple[str, str]]:
         """Key and title of the parts that the leaderboard shows next to the accuracy."""

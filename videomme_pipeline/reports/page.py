@@ -188,6 +188,7 @@ def _benchmark_page(
         "chance_group_score": chance_group_score(questions),
         "facets": list(titles.items()),
         "part_columns": numbers.part_columns(),
+        "mean_title": numbers.mean_title(),
         "evaluations": entries,
         "breakdowns": breakdowns,
         "crossed": crossed,
@@ -214,7 +215,8 @@ def _ranking(entries: Sequence[dict[str, Any]]) -> list[int]:
     """Indexes of the evaluations: best first, baselines last."""
 
     def rank(entry: dict[str, Any]) -> tuple[bool, float]:
-        score = entry["group_score"]
+        mean, group_score = entry["mean"], entry["group_score"]
+        score = group_score if mean is None else mean["value"]
         return (not entry["baseline"], entry["accuracy"] if score is None else score)
 
     return [entry["index"] for entry in sorted(entries, key=rank, reverse=True)]

@@ -213,7 +213,7 @@ def _definitions() -> Mapping[str, str]:
     """
     files = {**_sql_files("macros"), **_sql_files("sql")}
     files["v2_groups"] = files["v2_groups"].replace(GROUP_FACETS_MARK, _group_facets())
-    return _ordered(tuple((files | _facet_views()).items()))
+    return _ordered(tuple((files | _facet_views() | _headline_views()).items()))
 
 
 @cache
@@ -238,6 +238,19 @@ def _facet_views() -> dict[str, str]:
         for benchmark in all_benchmarks()
         for measure in Measure
         for name, columns in benchmark.breakdowns(measure).items()
+    }
+
+
+def _headline_views() -> dict[str, str]:
+    """The SQL of the views of headline metrics that are means over a facet, by name."""
+    headlines = [benchmark.headline for benchmark in all_benchmarks()]
+    return {
+        headline.view: (
+            "-- grain: one row per (benchmark, evaluation)\n"
+            f"from mean_accuracy_over([{headline.facet!r}])\n"
+        )
+        for headline in headlines
+        if headline.view is not None
     }
 
 

@@ -40,6 +40,8 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
     ]
     if comparison.group_score is not None:
         lines.append(f"Group score A − B  {_conclusion(comparison.group_score, 1)}")
+    if comparison.mean_over is not None:
+        lines.append(f"Headline A − B  {_conclusion(comparison.mean_over, 100)}")
     lines.append(
         f"{difference.values:,} questions answered by both: {len(comparison.won):,} correct only "
         f"in A, {len(comparison.lost):,} correct only in B, {percent(flips.mean)} with different "

@@ -6,11 +6,13 @@ Each breakdown has the name of the SQL view that contains the same numbers for a
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, Facets, FacetValue, Measure
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import (
+    Estimate,
     IntervalKind,
     accuracy_interval,
     clustered_mean,
@@ -82,6 +84,31 @@ def breakdown(rows: Iterable[ScoredQuestion], facets: Sequence[Facet]) -> list[A
         if values is not None:
             by_values[values].append(row)
     return [_accuracy_row(values, by_values[values]) for values in _ordered(by_values, facets)]
+
+
+def mean_over(rows: Iterable[ScoredQuestion], facet: Facet) -> Estimate:
+    """The unweighted mean of the accuracies by the values of `facet`, clustered by video.
+
+    The standard error is that of the linearized estimator: each response counts by its difference
+    to the accuracy of its value, divided by the number of responses with that value.
+
+    Raises:
+        ValueError: if no row has a value.
+    """
+    labelled = [(row.facets[facet.column], row) for row in rows if facet.column in row.facets]
+    right: dict[FacetValue, list[bool]] = defaultdict(list)
+    for value, row in labelled:
+        right[value].append(row.is_correct)
+    accuracies = {value: fmean(found) for value, found in right.items()}
+    mean = fmean(accuracies.values()) if accuracies else 0.0
+    scale = len(labelled) / max(len(right), 1)
+    return clustered_mean(
+        [
+            mean + scale * (row.is_correct - accuracies[value]) / len(right[value])
+            for value, row in labelled
+        ],
+        [row.video_id for _, row in labelled],
+    )
 
 
 def breakdowns(

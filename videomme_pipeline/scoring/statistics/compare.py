@@ -60,7 +60,8 @@ class ChangedSetting:
 class Comparison:
     """All differences are `a` minus `b`.
 
-    `accuracy` compares questions. `group_score` (v2 only, in points of 100) compares groups, and
+    `accuracy` compares questions. `mean_over` compares the headline metric if it is a mean over
+    the values of a facet. `group_score` (v2 only, in points of 100) compares groups, and
     then the marginals compare groups too. The other fields contain question ids: `won` are right
     only in `a`, `lost` only in `b`, and `different` have another letter or outcome. `failed` lack
     an answer on one side or both and are in no difference; `only_a` and `only_b` have no
@@ -74,6 +75,7 @@ class Comparison:
     accuracy_b: Estimate
     accuracy: PairedDifference
     group_score: PairedDifference | None
+    mean_over: PairedDifference | None
     p_value_mcnemar: float | None
     flip_rate: Estimate
     marginals: tuple[Marginal, ...]
@@ -142,6 +144,7 @@ def compare(
         accuracy_b=clustered_mean(right_b, videos),
         accuracy=paired_difference(right_a, right_b, videos),
         group_score=_difference(groups, _GROUP_UNIT) if groups else None,
+        mean_over=_mean_over(answered, benchmark.headline.facet),
         p_value_mcnemar=mcnemar(len(won), len(lost)) if asked_once else None,
         flip_rate=flip_rate(
             [_answer(a) for a, _ in answered], [_answer(b) for _, b in answered], videos
@@ -185,6 +188,26 @@ def _by_question(rows: Sequence[ScoredQuestion]) -> dict[tuple[str, int], Scored
 
 def _labels(facets: Facets, columns: Sequence[str]) -> dict[str, str]:
     return {column: str(facets[column]) for column in columns if column in facets}
+
+
+def _mean_over(
+    pairs: Sequence[tuple[ScoredQuestion, ScoredQuestion]], facet: str | None
+) -> PairedDifference | None:
+    """The difference of the means over the values of `facet`, or None if it is not declared.
+
+    Each question has the weight that makes the sum of its value's questions count once.
+    """
+    labelled = [pair for pair in pairs if facet in pair[0].facets]
+    if facet is None or not labelled:
+        return None
+    sizes = Counter(a.facets[facet] for a, _ in labelled)
+    weights = [len(labelled) / len(sizes) / sizes[a.facets[facet]] for a, _ in labelled]
+    return paired_difference(
+        [weight * a.is_correct for weight, (a, _) in zip(weights, labelled, strict=True)],
+        [weight * b.is_correct for weight, (_, b) in zip(weights, labelled, strict=True)],
+        [a.video_id for a, _ in labelled],
+        unit=min(weights),
+    )
 
 
 def _group_units(

@@ -135,7 +135,7 @@ function scoreSentence(evaluation) {
   const [value, low, high] = mainInterval(evaluation);
   const score = known(evaluation.group_score)
     ? `a group score of ${percent(value)}`
-    : `${percent(value)}% accuracy`;
+    : `${percent(value)}% ${evaluation.mean ? "mean accuracy" : "accuracy"}`;
   const spread = known(low) ? ` (95% CI ${interval(low, high)})` : "";
   return `${score}${spread} on ${plural(evaluation.questions, "question")}`;
 }
@@ -170,11 +170,14 @@ function amongPublished(benchmark, best) {
   return `Of ${count(rivals.length)} published results ${track}, ${count(above)} ${above === 1 ? "is" : "are"} better.`;
 }
 
-export const mainScore = (evaluation) => evaluation.group_score ?? evaluation.accuracy;
+export const mainScore = (evaluation) =>
+  evaluation.mean?.value ?? evaluation.group_score ?? evaluation.accuracy;
 export const mainScoreText = (evaluation) =>
   scoreText(known(evaluation.group_score) ? "group_score" : "accuracy", mainScore(evaluation));
 
 export function mainInterval(evaluation) {
+  const { mean } = evaluation;
+  if (mean) return [mean.value, mean.low, mean.high];
   return known(evaluation.group_score)
     ? [evaluation.group_score, evaluation.group_low, evaluation.group_high]
     : [evaluation.accuracy, evaluation.low, evaluation.high];
@@ -206,6 +209,16 @@ function leaderboardTable(benchmark, params) {
       value: (row) => row.group_score,
       cell: score("group_score", "group_low", "group_high"),
       hint: "Score of the four questions of a video together, from 0 to 100",
+    },
+    benchmark.mean_title && {
+      key: "mean",
+      title: benchmark.mean_title,
+      number: true,
+      value: (row) => row.mean?.value,
+      cell: (row) => [
+        h("span", { class: "strong" }, percent(row.mean?.value)),
+        row.mean ? small(interval(row.mean.low, row.mean.high)) : null,
+      ],
     },
     {
       key: "accuracy",
@@ -369,7 +382,9 @@ function leaderboardTable(benchmark, params) {
       of: (row) => Number(Boolean(row.published)),
       titles: [null, "Published results"],
     },
-    sort: params.get("sort") ?? (grouped ? "-group_score" : "-accuracy"),
+    sort:
+      params.get("sort") ??
+      (grouped ? "-group_score" : benchmark.mean_title ? "-mean" : "-accuracy"),
     onSort: (sort) => amend({ sort }),
     rowClass: (row) => (row.published ? "published" : row.baseline ? "reference" : null),
   });

@@ -1,0 +1,221 @@
+"""A benchmark that is declared in one file outside the package runs through the whole pipeline."""
+
+import gzip
+import json
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from assets.instance import HOME_VARIABLE
+from assets.run import refresh_project
+from tests.support.builders import write_video
+from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
+from videomme_pipeline.benchmarks.facets import Facet, Facets
+from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.benchmarks.registry import register, unregister
+from videomme_pipeline.benchmarks.source import OnProgress, Source
+from videomme_pipeline.benchmarks.spec import select
+from videomme_pipeline.fetch.release import VideoReference
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.formats.registry import FORMATS, write_results
+from videomme_pipeline.formats.results_format import ResultsFormat
+from videomme_pipeline.formats.score_file import ScoreOptions, score_file
+from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.reports.page import build_page
+from videomme_pipeline.rows import arrow_schema
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.statistics.breakdowns import breakdown, mean_over
+from videomme_pipeline.scoring.statistics.compare import compare
+from videomme_pipeline.store import read_rows
+from videomme_pipeline.warehouse import database
+
+# The declaration: all that a new benchmark needs.
+
+VIDEOS = 4
+ROOMS = ("kitchen", "garage")
+QUESTIONS = (("counting", "E"), ("counting", "A"), ("order", "A"))
+
+
+class DrawnSource(Source):
+    """A few tiny videos, each with two questions on counting and one on order."""
+
+    @property
+    def version(self) -> str:
+        return fingerprint(self.questions())
+
+    def questions(self) -> Sequence[Question]:
+        questions = [
+            Question(
+                benchmark=self.benchmark.name,
+                question_id=f"{video}-{number}",
+                video_id=f"clip{video}",
+                youtube_id=None,
+                url=None,
+                question=f"What is {number} of {video}?",
+                options=tuple(f"{letter}. Thing {letter}." for letter in self.benchmark.letters),
+                answer=Letter(answer),
+                facets=Facets({"skill": skill, "room": ROOMS[video % 2]}),
+            )
+            for video in range(VIDEOS)
+            for number, (skill, answer) in enumerate(QUESTIONS)
+        ]
+        return select(questions, self.spec)
+
+    def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
+        for number, video in enumerate(videos, start=1):
+            path = self.folder / f"{video.file_stem}.mp4"
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_video(path, frames=20 + number, width=64, height=48)
+            on_progress(number, len(videos))
+        self.invalidate()
+        return {}
+
+
+HOUSE = Benchmark(
+    name="house",
+    title="House",
+    source=DrawnSource,
+    facets=(
+        Facet(column="skill", title="Skill", values=("counting", "order")),
+        Facet(column="room", title="Room", is_of_video=True),
+    ),
+    crossings=(("skill", "room"),),
+    letters=tuple(Letter)[:5],
+    headline=Headline(metric=Metric.MEAN_OF, facet="skill"),
+    size=Size(videos=VIDEOS, questions_per_video=len(QUESTIONS)),
+    is_public=True,
+)
+
+# The tests.
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered() -> Iterator[None]:
+    register(HOUSE)
+    yield
+    unregister(HOUSE)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The benchmark after a complete run of two models, one of which sees no frames."""
+    root = tmp_path_factory.mktemp("house")
+    configuration = root / "configuration"
+    (configuration / "evaluations").mkdir(parents=True)
+    (configuration / "benchmarks.yaml").write_text(yaml.safe_dump({"house": {}}))
+    for name, evaluation in {
+        "always-a": {"benchmark": "house", "model": "constant-A", "sampling": "uniform_n-4"},
+        "always-e": {"benchmark": "house", "model": "constant-E"},
+    }.items():
+        path = configuration / "evaluations" / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(evaluation))
+    project = open_project(configuration, str(root / "data"))
+    (root / "home").mkdir()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        dg.DagsterInstance.local_temp(str(root / "home")) as instance,
+    ):
+        patch.setenv(HOME_VARIABLE, str(root / "home"))
+        assert refresh_project(project, instance, ["always-a", "always-e"]).not_fresh == []
+    return project
+
+
+def scores(project: Project, evaluation: str) -> list[ScoredQuestion]:
+    return read_rows(project.store.scores("house", evaluation), ScoredQuestion)
+
+
+def test_questions_and_scores_have_the_facets_as_columns(project: Project) -> None:
+    assert {"skill", "room"} <= set(arrow_schema(Question).names)
+    rows = scores(project, "always-a")
+    assert len(rows) == 12
+    assert {row.facets["room"] for row in rows} == set(ROOMS)
+    assert len(project.benchmarks["house"].snapshot.videos) == VIDEOS
+
+
+def test_the_fifth_option_is_offered_and_read(project: Project) -> None:
+    rows = scores(project, "always-e")
+    assert {row.extracted_answer for row in rows} == {Letter.E}
+    assert sum(row.is_correct for row in rows) == VIDEOS
+
+
+def test_each_facet_and_crossing_has_a_view_with_the_numbers_of_the_library(
+    project: Project,
+) -> None:
+    rows = scores(project, "always-a")
+    with database.connect(project.store) as connection:
+        for name, columns in {
+            "by_skill": ["skill"],
+            "by_room": ["room"],
+            "by_skill_and_room": ["skill", "room"],
+        }.items():
+            found = database.query(
+                connection,
+                f"select * from {name} where benchmark = 'house' and evaluation = 'always-a'",
+            )
+            expected = breakdown(rows, [HOUSE.facet(column) for column in columns])
+            assert {
+                (*(row[column] for column in columns), row["accuracy"], row["questions"])
+                for row in found
+            } == {(*row.values, row.accuracy, row.questions) for row in expected}
+
+
+def test_the_headline_is_the_mean_of_the_skills_in_sql_as_in_the_library(project: Project) -> None:
+    with database.connect(project.store) as connection:
+        found = database.query(connection, "select * from mean_over_skill order by evaluation")
+    for row in found:
+        expected = mean_over(scores(project, row["evaluation"]), HOUSE.facet("skill"))
+        assert row["accuracy"] == pytest.approx(expected.mean)
+        assert row["standard_error"] == pytest.approx(expected.standard_error)
+        assert (row["videos"], row["responses"]) == (VIDEOS, 12)
+    # Of counting, A is right once in two; of order always.
+    assert [row["accuracy"] for row in found] == pytest.approx([0.75, 0.25])
+
+
+def test_the_page_ranks_by_the_headline_and_shows_every_facet(project: Project) -> None:
+    page = build_page(project.store)
+    packed = re.search(r'id="data-summary">([^<]*)<', page)
+    assert packed is not None
+    (house,) = json.loads(gzip.decompress(b64decode(packed[1])))["benchmarks"]
+    assert house["title"] == "House"
+    assert house["mean_title"] == "Mean over skill (%)"
+    assert [item["mean"]["value"] for item in house["evaluations"]] == [0.75, 0.25]
+    assert [item["key"] for item in house["breakdowns"]] == ["skill", "room"]
+    assert [item["key"] for item in house["crossed"]] == ["skill_and_room"]
+    assert house["part_columns"] == [["counting", "Counting"], ["order", "Order"]]
+    assert house["comparisons"][0]["overall"]["difference"] == -0.5
+
+
+@pytest.mark.parametrize("form", FORMATS.values(), ids=list(FORMATS))
+def test_an_exported_file_gets_the_same_score(
+    project: Project, form: ResultsFormat, tmp_path: Path
+) -> None:
+    rows = scores(project, "always-a")
+    questions = read_rows(project.store.questions("house"), Question)
+    path = tmp_path / f"results{form.suffix}"
+    path.write_text(write_results(questions, rows, form))
+    report = score_file(path, ScoreOptions(benchmark="house"))
+    assert report.notes == ()
+    assert [row.facets for row in report.rows] == [row.facets for row in rows]
+    assert report.breakdowns.keys() == {"overall", "by_skill", "by_room", "by_skill_and_room"}
+
+
+def test_a_file_that_lacks_a_video_is_reported(project: Project, tmp_path: Path) -> None:
+    rows = scores(project, "always-a")
+    questions = read_rows(project.store.questions("house"), Question)[3:]
+    path = tmp_path / "results.jsonl"
+    path.write_text(write_results(questions, rows, FORMATS["lmms_eval"]))
+    report = score_file(path, ScoreOptions(benchmark="house"))
+    assert report.notes == ("3 videos, but the benchmark has 4",)
+
+
+def test_compare_tests_the_facets_and_the_headline(project: Project) -> None:
+    found = compare(scores(project, "always-a"), scores(project, "always-e"))
+    assert found.mean_over is not None
+    assert found.mean_over.difference.mean == pytest.approx(0.5)
+    assert {marginal.column for marginal in found.marginals} == {"skill", "room"}

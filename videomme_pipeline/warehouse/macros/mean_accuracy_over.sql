@@ -1,0 +1,41 @@
+-- The unweighted mean of the accuracies by the values of one facet (`cell` has its column): one row
+-- per (benchmark, evaluation). The error is clustered by video, the interval Student's t within 0-1.
+with labelled as (
+    select benchmark, evaluation, video_id, is_correct::int as correct,
+           list_value(*columns(lambda c: list_contains(cell, c))) as value
+    from scored_questions
+),
+weighted as (
+    select benchmark, evaluation, video_id, value, correct,
+           avg(correct) over same as accuracy,
+           count(*) over same as size
+    from labelled
+    where value[1] is not null
+    window same as (partition by benchmark, evaluation, value)
+),
+per_video as (
+    select benchmark, evaluation, video_id,
+           count(*) as responses,
+           sum(accuracy / size) as weighted_accuracy,
+           sum((correct - accuracy) / size) as influence
+    from weighted
+    group by all
+),
+sizes as (
+    select benchmark, evaluation, count(distinct value) as parts from weighted group by all
+),
+means as (
+    select benchmark, evaluation, any_value(parts) as parts,
+           count(*) as videos,
+           sum(responses)::bigint as responses,
+           sum(weighted_accuracy) / any_value(parts) as accuracy,
+           sqrt(sum(influence * influence) * count(*) / nullif(count(*) - 1, 0)) / any_value(parts)
+               as standard_error
+    from per_video join sizes using (benchmark, evaluation)
+    group by benchmark, evaluation
+)
+select means.*,
+       greatest(accuracy - t_975 * standard_error, 0) as accuracy_low,
+       least(accuracy + t_975 * standard_error, 1) as accuracy_high
+from means
+left join t_quantiles on degrees_of_freedom = videos - 1
