@@ -98,7 +98,7 @@ def test_a_missing_video_names_what_was_looked_for_and_where(tmp_path: Path) -> 
     assert caught.value.video_id == "001"
     assert message.startswith("video 001: no file -abcDEF_123.mp4, .MP4 or .mkv under ")
     assert f"{tmp_path}, {tmp_path / 'none'}" in message
-    assert "1 videos are there" in message
+    assert "found 1 videos" in message
 
 
 def test_no_folder_at_all_is_said() -> None:

@@ -190,7 +190,7 @@ def test_a_wrong_checksum_leaves_nothing_and_the_next_run_repairs_it(
 ) -> None:
     good = v1.files[V1.repository, REVISION][V1.annotations]
     v1.altered[V1.annotations] = good[:-1] + bytes([good[-1] ^ 1])
-    with pytest.raises(DownloadError, match="the hub states"):
+    with pytest.raises(DownloadError, match="the hub reports"):
         fetch_annotations(V1, ACCEPTED, tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
     v1.altered.clear()
@@ -432,7 +432,7 @@ def test_a_video_that_no_archive_holds_is_named(v2: HubServer, tmp_path: Path) -
     assert first.path is not None
     for file in (second, beyond):
         assert file.problem is not None
-        assert f"holds {file.video_id}.mp4" in file.problem
+        assert f"contains {file.video_id}.mp4" in file.problem
 
 
 def test_a_damaged_member_costs_only_its_video(v2: HubServer, tmp_path: Path) -> None:
@@ -475,7 +475,7 @@ def test_a_server_without_ranges_is_named(v2: HubServer, tmp_path: Path) -> None
     v2.ignores_ranges = True
     (file,) = fetch_videos(V2, ACCEPTED, v2_videos(1), tmp_path)
     assert file.problem is not None
-    assert "must serve HTTP ranges" in file.problem
+    assert "must support HTTP ranges" in file.problem
 
 
 def test_no_room_is_said_before_anything_is_downloaded(

@@ -1,10 +1,10 @@
-"""Where the video and subtitle files of a benchmark lie, in every layout that people have.
+"""Find the video and subtitle files of a benchmark in the layouts of common tools.
 
-Read from evaluators' code: the hub's archives unzip to `data/<youtube id>.mp4` and
-`subtitle/<youtube id>.srt` (v1), `videos/<id>.mp4` and `subtitle/<id>.jsonl` (v2); what this
-project fetches lies so too. lmms-eval unzips below `$HF_HOME/videomme` (its v2 subtitles end up
-in `subtitle/subtitle`), VLMEvalKit into `video/` and `subtitle/` of the snapshot in the hub
-cache. Some files end in `.MP4` or `.mkv`. No file is opened here.
+The layouts are from the code of evaluators. The hub's archives, and this project, unzip to
+`data/<youtube id>.mp4` and `subtitle/<youtube id>.srt` (v1), or `videos/<id>.mp4` and
+`subtitle/<id>.jsonl` (v2). lmms-eval unzips to `$HF_HOME/videomme` (its v2 subtitles are in
+`subtitle/subtitle`), VLMEvalKit to `video/` and `subtitle/` in the snapshot of the hub cache. Some
+files end in `.MP4` or `.mkv`. No file is opened.
 """
 
 import os
@@ -23,7 +23,7 @@ SUBTITLE_SUFFIXES = (".srt", ".jsonl")
 
 @dataclass(frozen=True, slots=True)
 class MediaIndex:
-    """The video and subtitle files under some folders, by file stem; each folder read once."""
+    """The video and subtitle files in some folders, by file stem."""
 
     roots: tuple[Path, ...]
     videos: Mapping[str, Path]
@@ -31,17 +31,17 @@ class MediaIndex:
 
 
 def index_media(roots: Iterable[Path]) -> MediaIndex:
-    """The video and subtitle files under `roots`; of two with one stem the first root's wins.
+    """List the video and subtitle files under `roots`. Each folder is read once.
 
-    Within a root the folders are taken in the order of `VIDEO_FOLDERS` and `SUBTITLE_FOLDERS`,
-    within a folder `.mp4` before `.mkv`. Suffixes match in any case, stems exactly. Folders that
-    are not there are passed over.
+    Of two files with the same stem, the one in the first root is used; within a root, the first in
+    the order of `VIDEO_FOLDERS` or `SUBTITLE_FOLDERS`; within a folder, `.mp4` before `.mkv`.
+    Suffixes match in any case, stems exactly. Missing folders are ignored.
     """
-    held = tuple(roots)
+    folders = tuple(roots)
     return MediaIndex(
-        roots=held,
-        videos=_files_by_stem(held, VIDEO_FOLDERS, VIDEO_SUFFIXES),
-        subtitles=_files_by_stem(held, SUBTITLE_FOLDERS, SUBTITLE_SUFFIXES),
+        roots=folders,
+        videos=_files_by_stem(folders, VIDEO_FOLDERS, VIDEO_SUFFIXES),
+        subtitles=_files_by_stem(folders, SUBTITLE_FOLDERS, SUBTITLE_SUFFIXES),
     )
 
 
@@ -49,7 +49,7 @@ def locate_video(media: MediaIndex, video: VideoReference) -> Path:
     """The file of `video`.
 
     Raises:
-        VideoMissingError: naming the ids, what was looked for and where.
+        VideoMissingError: if it is missing. The message has the ids and the searched folders.
     """
     found = media.videos.get(video.file_stem)
     if found is None:
@@ -57,14 +57,14 @@ def locate_video(media: MediaIndex, video: VideoReference) -> Path:
         raise VideoMissingError(
             video.video_id,
             f"no file {video.file_stem}.mp4, .MP4 or .mkv under {roots} (looked in "
-            f"{', '.join(VIDEO_FOLDERS[:-1])} and the folder itself, {len(media.videos)} videos "
-            "are there); materialize the `videos` asset, or set `folder` to your copy",
+            f"{', '.join(VIDEO_FOLDERS[:-1])} and the folder itself, found {len(media.videos)} "
+            "videos); materialize the `videos` asset, or set `folder` to your copy",
         )
     return found
 
 
 def locate_subtitle(media: MediaIndex, video: VideoReference) -> Path | None:
-    """The subtitle file of `video`; None when it has none (156 of v1's 900 videos)."""
+    """The subtitle file of `video`, or None if it has none (156 of v1's 900 videos)."""
     return media.subtitles.get(video.file_stem)
 
 
@@ -80,7 +80,7 @@ def _files_by_stem(
 
 
 def _files_in(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Files with one of `suffixes`, in the order of the suffixes, then of the names."""
+    """Files with one of `suffixes`, ordered by suffix, then by name."""
     if not folder.is_dir():
         return []
     with os.scandir(folder) as entries:

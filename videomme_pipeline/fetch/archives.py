@@ -1,7 +1,6 @@
-"""Zip archives: what stands in one, and one member at a time on disk, whole or not at all.
+"""Zip archives: read the directory of one, and extract members atomically.
 
-The archive may be a file on disk or one that is read from the hub by ranges; both are seekable
-binary files here. Which archives and members are wanted is not decided here.
+An archive is any seekable binary file: a file on disk, or one that is read from the hub by ranges.
 """
 
 import io
@@ -21,17 +20,17 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from videomme_pipeline.errors import ArchiveError
 
 MAX_COMPRESSION_RATIO = 200
-"""More than this of a member that matters is a bomb: videos hardly compress, subtitles ~10×."""
+"""A member with a higher ratio is a zip bomb: videos hardly compress, subtitles about 10×."""
 
 BinaryFile = IO[bytes] | io.RawIOBase
 
-# Also the length of a request when the archive is read from the hub.
+# Also the length of a range request if the archive is on the hub.
 _CHUNK_BYTES = 8 << 20
 _SMALL_BYTES = 1 << 20
 _ENCRYPTED = 0x1
 _LEFT_BY_MACOS = "__MACOSX"
 _DAMAGE = (BadZipFile, EOFError, KeyError, RuntimeError, ValueError, struct.error, zlib.error)
-"""What `zipfile` raises on bytes that are not what they should be, found by damaging them."""
+"""Exceptions that `zipfile` raises for damaged bytes (found by damaging archives)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +45,7 @@ class Member:
 
     @property
     def file_name(self) -> str:
-        """Its name without the folders: what it is called on disk."""
+        """Name without folders, which is its name on disk."""
         return PurePosixPath(self.name).name
 
     @property
@@ -56,10 +55,10 @@ class Member:
 
 @contextmanager
 def open_archive(file: BinaryFile, archive: str) -> Iterator[ZipFile]:
-    """`file` as a zip archive called `archive`.
+    """Open `file` as a zip archive called `archive`.
 
     Raises:
-        ArchiveError: when it is none.
+        ArchiveError: if it is not a zip archive.
     """
     try:
         opened = ZipFile(file)
@@ -72,25 +71,25 @@ def open_archive(file: BinaryFile, archive: str) -> Iterator[ZipFile]:
 
 
 def read_directory(file: BinaryFile, archive: str) -> tuple[Member, ...]:
-    """The files in a zip archive. Only its directory is read, at the end of `file`.
+    """List the files in a zip archive. Only its directory is read, at the end of `file`.
 
-    Every member is checked before any is used: one that could leave the folder it is unzipped
-    into, that is not a plain file, that overlaps another or that claims an absurd size makes the
-    whole archive untrusted. Folders, hidden files and what macOS leaves behind are left out.
+    Every member is checked before any is used. The whole archive is rejected if a member could be
+    written outside the target folder, is not a plain file, overlaps another member or declares an
+    absurd size. Folders, hidden files and the files that macOS adds are left out.
 
     Raises:
-        ArchiveError: naming the member and what is wrong with it.
+        ArchiveError: if the archive is rejected. The message names the member and the problem.
     """
     with open_archive(file, archive) as opened:
-        held = opened.infolist()
+        infos = opened.infolist()
     end = file.seek(0, os.SEEK_END)
-    _check_places(held, end, archive)
-    members = tuple(_member(info, archive) for info in held if not _is_left_out(info))
+    _check_places(infos, end, archive)
+    members = tuple(_member(info, archive) for info in infos if not _is_left_out(info))
     counts = Counter(member.file_name.casefold() for member in members)
     repeated = [name for name, count in counts.items() if count > 1]
     if repeated:
         raise ArchiveError(
-            f"{archive}: more than one member is called {repeated[0]}; nothing of it is unzipped"
+            f"{archive}: more than one member is called {repeated[0]}; nothing was unzipped"
         )
     return members
 
@@ -101,14 +100,14 @@ def extract(
     folder: Path,
     on_bytes: Callable[[int], None] = lambda _: None,
 ) -> Path:
-    """Write one member to `folder`, under its own name without folders, and return its path.
+    """Extract one member to `folder`, under its name without folders, and return the path.
 
-    It is written beside its place and renamed once its size and CRC are right, so a file with
-    the final name is complete. `on_bytes` hears how many bytes were written.
+    The file is written under a temporary name and renamed once its size and CRC are correct, so a
+    file with the final name is complete. `on_bytes` gets the number of bytes of each write.
 
     Raises:
-        ArchiveError: when the member is not what the directory declared, or is damaged.
-        OSError: when it cannot be read or written.
+        ArchiveError: if the member is damaged, or not the one in the directory.
+        OSError: if it cannot be read or written.
     """
     target = folder / member.file_name
     partial = folder / f".{member.file_name}.partial"
@@ -119,7 +118,7 @@ def extract(
     except _DAMAGE as error:
         raise ArchiveError(
             f"{member.archive}, member {member.name}: damaged ({error}); run again, and if it "
-            "stays so, delete the archive where it was kept"
+            "is still damaged, delete the stored archive"
         ) from error
     finally:
         partial.unlink(missing_ok=True)
@@ -129,10 +128,10 @@ def extract(
 def _copy(opened: ZipFile, member: Member, partial: Path, on_bytes: Callable[[int], None]) -> None:
     info = opened.getinfo(member.name)
     if (info.file_size, info.CRC) != (member.size_bytes, member.crc32):
-        raise BadZipFile("it is not the member that the archive's directory held before")
+        raise BadZipFile("it is not the member that the archive's directory listed before")
     written = 0
     with opened.open(info) as source, partial.open("wb") as target:
-        # zipfile stops at the declared size and compares the CRC when it gets there.
+        # zipfile stops at the declared size and compares the CRC there.
         while chunk := source.read(_CHUNK_BYTES):
             target.write(chunk)
             written += len(chunk)
@@ -140,7 +139,7 @@ def _copy(opened: ZipFile, member: Member, partial: Path, on_bytes: Callable[[in
         target.flush()
         os.fsync(target.fileno())
     if written != member.size_bytes:
-        raise BadZipFile(f"{written:,} bytes came out, {member.size_bytes:,} were declared")
+        raise BadZipFile(f"{written:,} bytes were extracted, {member.size_bytes:,} were declared")
 
 
 def _is_left_out(info: ZipInfo) -> bool:
@@ -157,8 +156,8 @@ def _member(info: ZipInfo, archive: str) -> Member:
     problem = _problem(info)
     if problem:
         raise ArchiveError(
-            f"{archive}, member {info.orig_filename!r}: {problem}; nothing of it is unzipped. "
-            "Compare the archive's sha256 with the one that the hub states."
+            f"{archive}, member {info.orig_filename!r}: {problem}; nothing was unzipped. "
+            "Compare the archive's sha256 with the one on the hub."
         )
     return Member(
         archive=archive,
@@ -170,14 +169,14 @@ def _member(info: ZipInfo, archive: str) -> Member:
 
 
 def _problem(info: ZipInfo) -> str | None:
-    """Why a member must not be unzipped; None when it may."""
+    """The reason not to extract a member, or None if it is safe."""
     name = info.orig_filename
     path = PurePosixPath(name)
     reasons = {
         "its name leads out of the folder": (
             path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name
         ),
-        "its name holds control characters": any(ord(character) < 32 for character in name),
+        "its name contains control characters": any(ord(character) < 32 for character in name),
         "it is a link or a device, not a file": (
             stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG)
         ),
@@ -185,20 +184,20 @@ def _problem(info: ZipInfo) -> str | None:
         f"it is compressed by method {info.compress_type}, which no published archive is": (
             info.compress_type not in (ZIP_STORED, ZIP_DEFLATED)
         ),
-        f"{info.compress_size:,} bytes claim to unzip to {info.file_size:,}": (
+        f"{info.compress_size:,} bytes are declared to unzip to {info.file_size:,}": (
             info.file_size > max(_SMALL_BYTES, info.compress_size * MAX_COMPRESSION_RATIO)
         ),
     }
-    return next((reason for reason, holds in reasons.items() if holds), None)
+    return next((reason for reason, applies in reasons.items() if applies), None)
 
 
-def _check_places(held: Sequence[ZipInfo], end: int, archive: str) -> None:
-    """Members must not share bytes: overlapping ones unzip to more than was downloaded."""
-    placed = sorted(held, key=lambda info: info.header_offset)
+def _check_places(infos: Sequence[ZipInfo], end: int, archive: str) -> None:
+    """Reject members that share bytes: they would unzip to more than was downloaded."""
+    placed = sorted(infos, key=lambda info: info.header_offset)
     starts = [info.header_offset for info in placed] + [end]
     for info, (start, following) in zip(placed, pairwise(starts), strict=True):
         if start < 0 or start + info.compress_size > following:
             raise ArchiveError(
                 f"{archive}, member {info.orig_filename!r}: shares bytes with another member, "
-                "or lies outside the archive; nothing of it is unzipped"
+                "or is outside the archive; nothing was unzipped"
             )

@@ -1,14 +1,11 @@
-"""Fetching a published benchmark from the Hugging Face Hub: its questions, subtitles and videos.
+"""Fetch a published benchmark from the Hugging Face Hub: annotations, subtitles and videos.
 
-Everything is of one commit, and a file has its name only once it is complete and verified, so an
-interrupted run is repaired by the next. Videos lie in zip archives of about 5 GB (v1) and 2 GB
-(v2). Which archive holds a video stands in the archives' directories, some kilobytes at the end
-of each, which are read by HTTP ranges and kept. An archive of which most is wanted is downloaded
-whole and compared with its sha256; of the others only the wanted members are read, by ranges,
-and compared with their CRC.
-
-How one file comes from the hub belongs to `hub`, how one member comes out of an archive to
-`archives`.
+All files are of one commit. A file gets its final name only when it is complete and verified, so
+the next run repairs an interrupted one. Videos are in zip archives of about 5 GB (v1) and 2 GB
+(v2). The directories of the archives (some kilobytes at the end of each) say which video is where;
+they are read by HTTP ranges and kept. An archive is downloaded whole and compared with its sha256
+if more than half of it is wanted. From the others only the wanted members are read, by ranges, and
+compared with their CRC.
 """
 
 import shutil
@@ -35,12 +32,12 @@ from videomme_pipeline.fetch.mirror import Mirror
 from videomme_pipeline.fetch.release import FetchSpec, Release, VideoReference, require_license
 
 WHOLE_ARCHIVE_SHARE = 0.5
-"""An archive is downloaded whole when more than this share of its bytes is wanted."""
+"""An archive is downloaded whole if more than this share of its bytes is wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchProgress:
-    """How far a fetch is. Bytes are those downloaded in whole archives and those unzipped."""
+    """Progress of a fetch. Bytes are those of whole archives and of unzipped files."""
 
     videos_done: int
     videos_wanted: int
@@ -50,9 +47,9 @@ class FetchProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedFile:
-    """The file of one video, or the reason why there is none.
+    """The file of one video, or the problem with it.
 
-    Neither path nor problem: nothing was published for this video (most often subtitles).
+    Without path and problem, nothing is published for this video (most often subtitles).
     """
 
     video_id: str
@@ -61,12 +58,12 @@ class FetchedFile:
 
 
 def fetch_annotations(release: Release, spec: FetchSpec, folder: Path) -> Path:
-    """The annotation file, downloaded under `folder` unless it is there already.
+    """Path of the annotation file, which is downloaded to `folder` unless it exists.
 
     Raises:
-        LicenseNotAcceptedError: before anything is asked for.
-        DownloadError: when it cannot be fetched or is not what was pinned.
-        StorageError: when `folder` cannot be written.
+        LicenseNotAcceptedError: before any request.
+        DownloadError: if it cannot be fetched or is not the pinned file.
+        StorageError: if `folder` cannot be written.
     """
     require_license(release, spec)
     mirror = Mirror.of(release, spec, folder)
@@ -82,13 +79,13 @@ def fetch_subtitles(
     videos: Iterable[VideoReference],
     folder: Path,
 ) -> tuple[FetchedFile, ...]:
-    """The subtitle files of `videos`, in their order, unzipped to `release.subtitle_folder`.
+    """Unzip the subtitle files of `videos` to `release.subtitle_folder`, and return them in order.
 
     Raises:
-        LicenseNotAcceptedError: before anything is asked for.
-        DownloadError: when the archive cannot be fetched or is not what was pinned.
-        ArchiveError: when the archive cannot be trusted.
-        StorageError: when `folder` cannot be written.
+        LicenseNotAcceptedError: before any request.
+        DownloadError: if the archive cannot be fetched or is not the pinned file.
+        ArchiveError: if the archive is rejected.
+        StorageError: if `folder` cannot be written.
     """
     require_license(release, spec)
     target = folder / release.subtitle_folder
@@ -112,17 +109,17 @@ def fetch_videos(
     folder: Path,
     on_progress: Callable[[FetchProgress], None] = lambda _: None,
 ) -> tuple[FetchedFile, ...]:
-    """The files of `videos`, in their order, unzipped to `release.video_folder` under `folder`.
+    """Unzip `videos` to `release.video_folder` under `folder`, and return their files in order.
 
-    Files that are there already are kept. A video that cannot be had comes back with the reason,
-    and the others go on. Archives that were downloaded whole stay unless `spec.keep_archives`
-    is false.
+    Existing files are kept. A video that cannot be fetched is returned with the problem, and the
+    others continue. Archives that were downloaded whole are kept unless `spec.keep_archives` is
+    false.
 
     Raises:
-        LicenseNotAcceptedError: before anything is asked for.
-        DownloadError: when the repository cannot be read at all (not there, gated, offline).
-        StorageError: before the first download when the disk has no room for all that is wanted,
-            or when it fills up later.
+        LicenseNotAcceptedError: before any request.
+        DownloadError: if the repository cannot be read at all (missing, gated, offline).
+        StorageError: before the first download if the disk is too small for all wanted videos, or
+            later if it is full.
     """
     require_license(release, spec)
     wanted = tuple(videos)
@@ -150,7 +147,7 @@ def fetch_videos(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _UnzipJob:
-    """What is wanted of one archive. `stated` is None when the archive lies on disk, verified."""
+    """The wanted members of one archive. `stated` is None if the archive is on disk, verified."""
 
     archive: Path
     stated: HubFile | None
@@ -167,12 +164,12 @@ class _UnzipJob:
 
     @property
     def download_bytes(self) -> int:
-        """Bytes that will lie on disk beside the unzipped files."""
+        """Bytes on disk in addition to the unzipped files."""
         return self.stated.size_bytes if self.stated and self.is_downloaded_whole else 0
 
 
 class _Meter:
-    """Counts what was done and tells the caller."""
+    """Counts finished work and reports it to the caller."""
 
     def __init__(
         self,
@@ -180,14 +177,14 @@ class _Meter:
         videos_wanted: int,
         jobs: Sequence[_UnzipJob],
     ) -> None:
-        self._tell = on_progress
+        self._report = on_progress
         self._now = FetchProgress(
             videos_done=videos_wanted - sum(len(job.members) for job in jobs),
             videos_wanted=videos_wanted,
             bytes_done=0,
             bytes_wanted=sum(job.download_bytes + job.unzipped_bytes for job in jobs),
         )
-        self._tell(self._now)
+        self._report(self._now)
 
     def add(self, size_bytes: int = 0, videos: int = 0) -> None:
         self._now = replace(
@@ -195,12 +192,12 @@ class _Meter:
             bytes_done=self._now.bytes_done + size_bytes,
             videos_done=self._now.videos_done + videos,
         )
-        self._tell(self._now)
+        self._report(self._now)
 
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Let one process at a time fetch into `folder`; the others wait and find the work done."""
+    """Allow only one process at a time to fetch into `folder`. Others wait, then find the files."""
     lock = FileLock(folder / ".fetch.lock")
     with explained(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
@@ -241,12 +238,12 @@ def _missing(members: Mapping[str, Member], target: Path) -> dict[str, Member]:
 def _find_members(
     mirror: Mirror, wanted: Sequence[VideoReference]
 ) -> tuple[dict[str, Member], dict[str, str]]:
-    """For each video the member that is its file, or why there is none; keys are video ids."""
+    """The archive member of each video, and the problems of the others, by video id."""
     candidates = {video: mirror.release.archives_with(video.video_id) for video in wanted}
     archives = list(dict.fromkeys(chain.from_iterable(candidates.values())))
     directories, unread = mirror.directories(archives)
     by_archive = {
-        archive: {member.stem: member for member in held} for archive, held in directories.items()
+        archive: {member.stem: member for member in found} for archive, found in directories.items()
     }
     members: dict[str, Member] = {}
     problems: dict[str, str] = {}
@@ -263,7 +260,7 @@ def _find_members(
             problems[video.video_id] = "; ".join(
                 [
                     f"video {video.video_id}: no archive of {mirror.hub} that could be read "
-                    f"holds {video.file_stem}.mp4",
+                    f"contains {video.file_stem}.mp4",
                     *reasons,
                 ]
             )
@@ -297,7 +294,7 @@ def _require_space(jobs: Sequence[_UnzipJob], folder: Path, *, keep_archives: bo
 
 
 def _unzip(job: _UnzipJob, mirror: Mirror, target: Path, meter: _Meter) -> dict[str, str]:
-    """Unzip the members of one job; the problems of those that failed, by video id."""
+    """Unzip the members of one job, and return the problems by video id."""
     problems: dict[str, str] = {}
     waiting = dict(job.members)
     try:
@@ -320,7 +317,7 @@ def _unzip(job: _UnzipJob, mirror: Mirror, target: Path, meter: _Meter) -> dict[
 
 @contextmanager
 def _opened(job: _UnzipJob, mirror: Mirror, meter: _Meter) -> Iterator[ZipFile]:
-    """The archive of a job: on disk, fetched whole, or read from the hub by ranges."""
+    """Open the archive of a job: on disk, downloaded whole, or read from the hub by ranges."""
     if job.stated is not None and job.is_downloaded_whole:
         mirror.hub.download(job.stated, job.archive, meter.add)
     if job.archive.is_file():
@@ -328,6 +325,6 @@ def _opened(job: _UnzipJob, mirror: Mirror, meter: _Meter) -> Iterator[ZipFile]:
     elif job.stated is not None:
         file = mirror.hub.open(job.stated)
     else:
-        raise DownloadError(f"{job.archive.name} is not in {mirror.hub} any more")
+        raise DownloadError(f"{job.archive.name} is no longer in {mirror.hub}")
     with file, open_archive(file, job.archive.name) as opened:
         yield opened

@@ -1,9 +1,8 @@
-"""One dataset repository on the Hugging Face Hub at one commit, and files of it that are verified.
+"""Verified files of a dataset repository on the Hugging Face Hub at one commit.
 
-`HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE` mean what they mean to `huggingface_hub`, whose
-requests these are. Its own `hf_hub_download` is not used: since version 2 it starts a file anew
-when the process was killed, and it compares sizes but not checksums. Which files are wanted is
-not decided here.
+`HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE` work as in `huggingface_hub`, which sends the
+requests. Its `hf_hub_download` is not used: since version 2 it restarts a file after the process
+was killed, and it compares sizes but not checksums.
 """
 
 import errno
@@ -45,7 +44,7 @@ _UNWRITABLE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubFile:
-    """A file as the hub states it; the statement is what the bytes are compared with."""
+    """A file as reported by the hub. Downloads are compared with its size and checksum."""
 
     path: str
     size_bytes: int
@@ -54,7 +53,7 @@ class HubFile:
 
 @dataclass(frozen=True, slots=True)
 class HubRepository:
-    """A dataset repository at one commit; `endpoint` None is that of `huggingface_hub`."""
+    """A dataset repository at one commit. `endpoint` None is the default of `huggingface_hub`."""
 
     repository: str
     revision: str
@@ -64,10 +63,10 @@ class HubRepository:
         return f"{self.repository} at {self.revision[:12]}"
 
     def files(self, paths: Iterable[str]) -> dict[str, HubFile]:
-        """Size and sha256 of files, by path, in one request; a path that is not there is left out.
+        """Size and sha256 of files by path, in one request. Missing paths are left out.
 
         Raises:
-            DownloadError: when the repository cannot be read.
+            DownloadError: if the repository cannot be read.
         """
         with explained(str(self)):
             stated = HfApi(endpoint=self.endpoint).get_paths_info(
@@ -82,11 +81,11 @@ class HubRepository:
     def download(
         self, file: HubFile, target: Path, on_bytes: Callable[[int], None] = lambda _: None
     ) -> Path:
-        """Put `file` at `target` once its sha256 is right; go on where an earlier try stopped.
+        """Download `file` to `target`, resuming an earlier attempt, and verify its sha256.
 
         Raises:
-            DownloadError: when it cannot be fetched, or what came is not what the hub states.
-            StorageError: when `target` cannot be written.
+            DownloadError: if it cannot be fetched, or has another sha256 than the hub reports.
+            StorageError: if `target` cannot be written.
         """
         partial = target.with_name(f".{target.name}.partial")
         with explained(f"{file.path} of {self}"):
@@ -102,9 +101,9 @@ class HubRepository:
             if sha256 != file.sha256:
                 partial.unlink()
                 raise DownloadError(
-                    f"{file.path} of {self}: what came has sha256 {sha256}, the hub states "
-                    f"{file.sha256}. It was deleted; run again, and if it stays so, look for a "
-                    "proxy or mirror that changes files (HF_ENDPOINT)."
+                    f"{file.path} of {self}: the downloaded file has sha256 {sha256}, the hub "
+                    f"reports {file.sha256}. The file was deleted; run again, and if that does not "
+                    "help, look for a proxy or mirror that changes files (HF_ENDPOINT)."
                 )
             partial.replace(target)
         return target
@@ -116,21 +115,21 @@ class HubRepository:
     def _append_rest(
         self, file: HubFile, opened: BinaryIO, on_bytes: Callable[[int], None]
     ) -> None:
-        """Fetch what `opened` lacks of `file`, for as long as anything comes."""
+        """Append the missing bytes of `file`, and retry as long as an attempt gets any."""
         while True:
-            held = opened.tell()
+            size = opened.tell()
             try:
                 http_get(
                     self._url(file.path),
                     opened,
-                    resume_size=held,
+                    resume_size=size,
                     headers=_headers(),
                     expected_size=file.size_bytes,
                     tqdm_class=_reporting_to(on_bytes),
                 )
             except httpx2.ReadError:
-                # http_get goes on by itself after other breaks, but not after a reset.
-                if opened.tell() == held:
+                # http_get resumes after other interruptions by itself, but not after a reset.
+                if opened.tell() == size:
                     raise
             else:
                 return
@@ -147,11 +146,11 @@ class HubRepository:
 
 @contextmanager
 def explained(item: str) -> Iterator[None]:
-    """Turn what `huggingface_hub`, the network and the disk raise into errors that say what to do.
+    """Convert errors of `huggingface_hub`, the network and the disk.
 
     Raises:
-        DownloadError: naming `item`, what happened and the next step.
-        StorageError: when the disk is full or read-only.
+        DownloadError: with `item`, the cause and the next step.
+        StorageError: if the disk is full or read-only.
     """
     try:
         yield
@@ -159,8 +158,8 @@ def explained(item: str) -> Iterator[None]:
         raise
     except OfflineModeIsEnabled as error:
         raise DownloadError(
-            f"{item}: HF_HUB_OFFLINE is set and it is not on disk yet; unset it, or use "
-            "`source: folder` with a copy that you have"
+            f"{item}: HF_HUB_OFFLINE is set and the file is not on disk yet; unset it, or use "
+            "`source: folder` with your own copy"
         ) from error
     except GatedRepoError as error:
         raise DownloadError(
@@ -173,8 +172,8 @@ def explained(item: str) -> Iterator[None]:
         ) from error
     except RepositoryNotFoundError as error:
         raise DownloadError(
-            f"{item}: the hub knows no such repository, or not for you; check HF_ENDPOINT and "
-            "HF_TOKEN"
+            f"{item}: the repository does not exist, or your token cannot access it; check "
+            "HF_ENDPOINT and HF_TOKEN"
         ) from error
     except HfHubHTTPError as error:
         raise DownloadError(
@@ -185,37 +184,37 @@ def explained(item: str) -> Iterator[None]:
     except httpx2.HTTPError as error:
         raise DownloadError(
             f"{item}: the connection failed ({type(error).__name__}: {error}); check the network "
-            "and HF_ENDPOINT, then run again: what is complete is kept, and a download goes on "
+            "and HF_ENDPOINT, then run again: complete files are kept, and a download resumes "
             "where it stopped"
         ) from error
     except OSError as error:
         if error.errno in _UNWRITABLE:
             raise StorageError(
                 f"{item}: cannot be written ({error}); free some space or choose another data "
-                "folder, then run again: what is complete is kept"
+                "folder, then run again: complete files are kept"
             ) from error
         raise DownloadError(f"{item}: {error}; run again") from error
 
 
 def _headers() -> dict[str, str]:
-    """The token, where there is one; a content network that compresses would ignore ranges."""
+    """Headers with the token, if any. Compression is off, because it would disable ranges."""
     return {**build_hf_headers(), "Accept-Encoding": "identity"}
 
 
 def _advice(status: int) -> str:
     if status in (401, 403):
-        return "set HF_TOKEN to a token that may read it"
+        return "set HF_TOKEN to a token that can read it"
     if status == 404:
         return "the file is not in this revision; remove `revision` to use the pinned one"
-    return "run again later: what is complete is kept"
+    return "run again later: complete files are kept"
 
 
 class RemoteFile(io.RawIOBase):
-    """A file on the hub, read by HTTP ranges: each as long as asked for, but no shorter than a
-    block, which is kept, so that small reads beside one another are one request.
+    """A file on the hub that is read by HTTP ranges.
 
-    `HfFileSystem` reads by ranges too, but takes a whole file that comes instead of a range for
-    the range, and lists the repository first.
+    A request is as long as the read, but at least one block. The block is kept, so that adjacent
+    small reads need one request. `HfFileSystem` is not used: it lists the repository first, and
+    if a server ignores the range, it takes the whole file for the range.
     """
 
     def __init__(self, url: str, size_bytes: int) -> None:
@@ -242,7 +241,7 @@ class RemoteFile(io.RawIOBase):
         if start >= stop:
             return 0
         if start < self._block_start or stop > self._block_start + len(self._block):
-            # Whoever reads the end of an archive goes on to read its directory just before.
+            # A reader of the end of an archive reads its directory just before the end next.
             self._block_start = min(start, max(self._size - _BLOCK_BYTES, 0))
             block_stop = min(max(stop, self._block_start + _BLOCK_BYTES), self._size)
             self._block = self._fetch(self._block_start, block_stop)
@@ -259,14 +258,14 @@ class RemoteFile(io.RawIOBase):
         if response.status_code != _PARTIAL_CONTENT or len(content) != stop - start:
             raise DownloadError(
                 f"{self._url}: asked for bytes {start:,} to {stop:,}, got {len(content):,} bytes "
-                f"with status {response.status_code}; the server behind HF_ENDPOINT must serve "
+                f"with status {response.status_code}; the server of HF_ENDPOINT must support "
                 "HTTP ranges"
             )
         return content
 
 
 def _reporting_to(on_bytes: Callable[[int], None]) -> type[tqdm]:
-    """The hub's progress bar, without the bar: it passes on how many bytes came."""
+    """A `tqdm` class that shows no bar and passes the number of received bytes on."""
 
     class Reporter(tqdm):
         def __init__(self, *arguments: Any, **options: Any) -> None:

@@ -1,8 +1,6 @@
-"""A local mirror of a part of a release: files as they stand in the hub repository, verified.
+"""A local mirror of the fetched files of a release, and of the directories of its archives.
 
-What is in the mirror under its name is complete and was compared with the pinned checksum, or
-with the one that the hub states. Beside the files it keeps what stands in the archives'
-directories. Unzipping belongs to `archives`, what is wanted to `download`.
+A file in the mirror is complete, and was compared with the pinned checksum or the hub's.
 """
 
 import os
@@ -25,7 +23,7 @@ _DIRECTORIES_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """The files of one commit of a release, on the hub and, as far as fetched, in `folder`."""
+    """Files of one commit of a release: on the hub, and in `folder` once they are fetched."""
 
     release: Release
     hub: HubRepository
@@ -33,23 +31,22 @@ class Mirror:
 
     @classmethod
     def of(cls, release: Release, spec: FetchSpec, folder: Path) -> Self:
-        """The mirror that lies in the media folder `folder`."""
+        """The mirror in the media folder `folder`."""
         # huggingface_hub reads HF_ENDPOINT only once, when it is imported.
         endpoint = os.environ.get("HF_ENDPOINT") or None
         hub = HubRepository(release.repository, hub_revision(release, spec), endpoint)
         return cls(release, hub, hub_folder(release, spec, folder))
 
     def path(self, name: str) -> Path:
-        """Where a file of the repository lies once it is fetched."""
+        """Path of a repository file once it is fetched."""
         return self.folder / name
 
     def file(self, name: str) -> Path:
-        """A file of the repository on disk, fetched unless it is there.
+        """Path of a repository file on disk, fetched unless it exists.
 
         Raises:
-            DownloadError: when it is not in this commit, cannot be fetched or is not what was
-                pinned.
-            StorageError: when it cannot be written.
+            DownloadError: if it is not in this commit, cannot be fetched or is not the pinned one.
+            StorageError: if it cannot be written.
         """
         target = self.path(name)
         if target.is_file():
@@ -63,30 +60,30 @@ class Mirror:
         return self.hub.download(stated[name], target)
 
     def stated(self, names: Iterable[str]) -> dict[str, HubFile]:
-        """What the hub states of files, by name, compared with what the release pins.
+        """Size and checksum that the hub reports for files, compared with the pinned checksums.
 
         Raises:
-            DownloadError: when the repository cannot be read, or is not the published one.
+            DownloadError: if the repository cannot be read, or is not the published one.
         """
         files = self.hub.files(names)
         pinned = self.release.sha256 if self.hub.revision == self.release.revision else {}
         for name in files.keys() & pinned.keys():
             if files[name].sha256 != pinned[name]:
                 raise DownloadError(
-                    f"{name} of {self.hub}: the hub states sha256 {files[name].sha256}, pinned "
-                    f"is {pinned[name]}; what HF_ENDPOINT points to is not the published dataset"
+                    f"{name} of {self.hub}: the hub reports sha256 {files[name].sha256}, but "
+                    f"{pinned[name]} is pinned; HF_ENDPOINT is not the published dataset"
                 )
         return files
 
     def directories(
         self, archives: Sequence[str]
     ) -> tuple[dict[str, tuple[Member, ...]], dict[str, str]]:
-        """The members of each archive; and, of archives that cannot be read, the reason.
+        """The members of each archive, and the problems of archives that cannot be read.
 
-        Read from the hub by ranges the first time, some kilobytes each, and kept.
+        A directory (some kilobytes) is read from the hub by ranges the first time, and kept.
 
         Raises:
-            DownloadError: when the repository itself cannot be read.
+            DownloadError: if the repository itself cannot be read.
         """
         kept = {
             archive: UPath(self.path(f"{archive.replace('/', '-')}.directory.parquet"))
@@ -107,7 +104,7 @@ class Mirror:
         return {archive: tuple(read_rows(kept[archive], Member)) for archive in readable}, problems
 
     def _directory(self, archive: str, stated: dict[str, HubFile]) -> tuple[Member, ...] | str:
-        """The members of one archive, or why they cannot be read."""
+        """The members of one archive, or the reason why they cannot be read."""
         if archive not in stated:
             return f"{archive} is not in {self.hub}"
         try:

@@ -1,9 +1,8 @@
-"""The DuckDB file: the scored tables of a data folder and the views over them.
+"""The DuckDB file: copies of the tables of a data folder, and views over them.
 
-The file is disposable: everything in it comes from the Parquet files of the data folder and from
-`sql/*.sql`, and it is built anew in seconds. Its tables are copies, so that it opens anywhere,
-with any DuckDB client, from any working directory. What a number means stands in the views and
-in `scoring`; this module only loads tables and puts views in order.
+The file is disposable: it is rebuilt in seconds from the Parquet files of the data folder, `sql/`
+and the declarations of the benchmarks. Its tables are copies, so any DuckDB client can open it from
+any working directory. The views and `scoring` define what the numbers mean.
 """
 
 import json
@@ -64,8 +63,8 @@ _LABELS = (
     "reader",
     "judge",
 )
-"""Text columns of `scored_questions` with few values, that views group and join by. The facets that
-are text are such columns too."""
+"""Text columns of `scored_questions` with few values, by which views group and join. Text facets
+are handled in the same way."""
 
 _MACRO_OF = {Measure.ACCURACY: "accuracy_by", Measure.GROUP_SCORE: "group_score_by"}
 """Table macro that computes each measure."""
@@ -77,12 +76,12 @@ _LONGEST_T_TABLE = 4_096
 """Degrees of freedom in `t_quantiles`: more than any benchmark has videos."""
 
 SMALL_CELL_VIDEOS = 10
-"""Below so many videos an accuracy has a Wilson interval; `statistics.accuracy_interval`."""
+"""With fewer videos, an accuracy has a Wilson interval (`statistics.accuracy_interval`)."""
 
 _Z_975 = float(ndtri(0.975))
 
-# The standard error takes the sum `s` and the count `n` of one cluster (video) a row; rows with a
-# null `n` do not count. All agree with `scoring.statistics` (tested).
+# The standard error takes the sum `s` and the count `n` of one cluster (video) per row; rows with a
+# null `n` do not count. Tests compare all macros with `scoring.statistics`.
 _MACROS = f"""
 create macro clustered_standard_error(s, n) as
     sqrt(greatest(0, sum(s * s) - 2 * (sum(s) / sum(n)) * sum(s * n)
@@ -114,14 +113,14 @@ create macro interval_high(s, n, clusters, standard_error, t) as
 def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
     """Build the DuckDB file of `store` at `path` (default: `store.warehouse`).
 
-    The new file replaces the old one in one rename: whoever has the old one open keeps reading
-    it undisturbed and sees the new one on the next open.
+    The new file replaces the old one by a rename. A reader of the old file is not disturbed, and
+    sees the new file when it opens it again.
 
     Returns:
-        The path, and one sentence for each Parquet file that could not be read and is left out.
+        The path, and one sentence for each Parquet file that was left out because it is unreadable.
 
     Raises:
-        StorageError: when the file cannot be written.
+        StorageError: if the file cannot be written.
     """
     path = store.warehouse if path is None else path
     unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
@@ -133,7 +132,7 @@ def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
     except (OSError, duckdb.IOException) as error:
         raise StorageError(
             f"{path}: cannot build the DuckDB file ({error}); free some space or choose another "
-            "place: it can be built anew at any time"
+            "path: it can be rebuilt at any time"
         ) from error
     finally:
         with suppress(OSError):
@@ -142,10 +141,10 @@ def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
 
 
 def connect(store: Store) -> duckdb.DuckDBPyConnection:
-    """A read-only connection to the DuckDB file of `store`, built first where it is out of date.
+    """A read-only connection to the DuckDB file of `store`, which is rebuilt if it is stale.
 
     Raises:
-        StorageError: when the file has to be built and cannot be written.
+        StorageError: if the file has to be built and cannot be written.
     """
     if not is_current(store):
         rebuild(store)
@@ -155,14 +154,14 @@ def connect(store: Store) -> duckdb.DuckDBPyConnection:
 def query(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
 ) -> list[dict[str, Any]]:
-    """The rows that a select gives, by column name."""
+    """Run a select statement, and return its rows by column name."""
     found = connection.execute(sql, list(parameters))
     columns = [column[0] for column in found.description or ()]
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
 
 
 def is_current(store: Store) -> bool:
-    """Whether the DuckDB file was built from the files and views that are there now."""
+    """True if the DuckDB file was built from the current files and views."""
     if not store.warehouse.exists():
         return False
     try:
@@ -174,9 +173,9 @@ def is_current(store: Store) -> bool:
 
 
 def _open(path: Path) -> duckdb.DuckDBPyConnection:
-    """A read-only connection to the file that is at `path` now.
+    """A read-only connection to the current file at `path`.
 
-    Attached, since `duckdb.connect(path)` hands out the replaced file again as long as any
+    The file is attached, because `duckdb.connect(path)` returns the replaced file as long as any
     connection to it is open in this process.
     """
     connection = duckdb.connect()
@@ -185,7 +184,7 @@ def _open(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
-    """All tables and views of `store` in an empty database; see `rebuild` for what comes back."""
+    """Create all tables and views in an empty database, and return the sentences of `rebuild`."""
     left_out: list[str] = []
     _create(connection, "built_from", pa.table({"fingerprint": [_fingerprint(store)]}))
     for name, (row_class, list_files) in TABLES.items():
@@ -201,13 +200,13 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
 
 
 def views() -> Mapping[str, str]:
-    """The SQL of every view by name, each after those it reads."""
+    """The SQL of every view by name, each after the views it reads."""
     macros = _sql_files("macros")
     return {name: sql for name, sql in _definitions().items() if name not in macros}
 
 
 def _definitions() -> Mapping[str, str]:
-    """The SQL of every view and table macro by name, each after those it reads.
+    """The SQL of every view and table macro by name, each after the ones it reads.
 
     A macro takes the facets that it groups by: views of one family differ only in these.
     """
@@ -218,12 +217,12 @@ def _definitions() -> Mapping[str, str]:
 
 @cache
 def _ordered(definitions: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """The definitions by name, each after those it reads."""
-    held = dict(definitions)
+    """The definitions by name, each after the ones it reads."""
+    sql_of = dict(definitions)
     with duckdb.connect() as connection:
-        sources = {name: table_names(connection, sql) & set(held) for name, sql in held.items()}
+        sources = {name: table_names(connection, sql) & set(sql_of) for name, sql in sql_of.items()}
     try:
-        return {name: held[name] for name in TopologicalSorter(sources).static_order()}
+        return {name: sql_of[name] for name in TopologicalSorter(sources).static_order()}
     except CycleError as error:
         raise StorageError(f"views read each other in a circle: {error.args[1]}") from error
 
@@ -278,11 +277,10 @@ def _sql_files(folder: str) -> dict[str, str]:
 
 
 def table_names(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
-    """The names of tables, views and table macros that a select statement reads, without
-    binding it.
+    """Names of the tables, views and table macros that a select statement reads, without binding.
 
     Raises:
-        ValueError: when `sql` is not one select statement.
+        ValueError: if `sql` is not one select statement.
     """
     row = connection.execute("select json_serialize_sql(?)", [sql]).fetchone()
     tree = json.loads(row[0]) if row else {"error": True}
@@ -307,7 +305,7 @@ def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _fingerprint(store: Store) -> str:
-    """What the database is built from: each file by path, size and time, and the code."""
+    """Hash of the path, size and time of each file, and of the code."""
     digest = blake3(Path(__file__).read_bytes())
     for name, sql in _definitions().items():
         digest.update(f"{name}\n{sql}\n".encode())
@@ -327,14 +325,14 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -
 def _load(
     connection: duckdb.DuckDBPyConnection, name: str, row_class: type, paths: Sequence[UPath]
 ) -> list[str]:
-    """Make a table of Parquet files; a sentence for each file that cannot be read."""
+    """Create a table from Parquet files, and return a sentence for each unreadable file."""
     schema = arrow_schema(row_class)
     if not paths:
         _create(connection, name, schema.empty_table())
         return []
     if all(map(is_local, paths)):
         files = ", ".join(_quoted(path.path) for path in paths)
-        with suppress(duckdb.Error):  # one of them is damaged: the rest goes one by one
+        with suppress(duckdb.Error):  # one of them is damaged: load the others one by one
             _fill(connection, name, schema, f"read_parquet([{files}], union_by_name = true)")
             return []
     left_out = _stage(connection, schema, paths)
@@ -344,9 +342,9 @@ def _load(
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, source: str) -> None:
-    """Make a table with the columns of `schema` and the rows of `source`, written once.
+    """Create a table with the columns of `schema` and the rows of `source`.
 
-    The labels of scored questions become enums: clients see text, grouping sees numbers, and
+    Labels of scored questions become enums. Clients see text, but grouping compares numbers, and
     views over millions of rows take half the time.
     """
     connection.execute(f'drop table if exists "{name}"')
@@ -356,14 +354,14 @@ def _fill(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, s
     columns = ", ".join(map(_quoted, schema.names))
     connection.execute(
         f'insert into "{name}" by name '
-        f"select columns(lambda held: held in ({columns})) from {source}"
+        f"select columns(lambda name: name in ({columns})) from {source}"
     )
 
 
 def _stage(
     connection: duckdb.DuckDBPyConnection, schema: pa.Schema, paths: Sequence[UPath]
 ) -> list[str]:
-    """Put the rows of files that can be read in a temporary table, one file after the other."""
+    """Load the readable files into a temporary table, one by one."""
     left_out = []
     connection.register("incoming", schema.empty_table())
     connection.execute("create or replace temp table staged as from incoming")
@@ -373,7 +371,7 @@ def _stage(
             known = [column for column in schema.names if column in table.schema.names]
             connection.register("incoming", table.select(known))
         except (OSError, pa.ArrowInvalid) as error:
-            left_out.append(f"{path}: left out, not readable ({error}); make it again")
+            left_out.append(f"{path}: left out, not readable ({error}); rebuild it")
             continue
         connection.execute("insert into staged by name from incoming")
     connection.unregister("incoming")
@@ -381,15 +379,15 @@ def _stage(
 
 
 def _number_labels(connection: duckdb.DuckDBPyConnection, table: str, source: str) -> None:
-    """Turn the label columns of `table`, which is empty, into enums of the values in `source`."""
+    """Change the label columns of `table` (which is empty) to enums of the values in `source`."""
     labels = [*_LABELS, *(name for name, kind in Facets.declared.items() if kind is str)]
     values = ", ".join(
         f"list_sort(list(distinct {label}) filter ({label} is not null))" for label in labels
     )
     found = connection.execute(f"select {values} from {source}").fetchone() or ()
-    for label, held in zip(labels, found, strict=True):
-        if held:
-            listed = ", ".join(map(_quoted, held))
+    for label, known in zip(labels, found, strict=True):
+        if known:
+            listed = ", ".join(map(_quoted, known))
             connection.execute(f"drop type if exists {label}_label")
             connection.execute(f"create type {label}_label as enum ({listed})")
             connection.execute(f"alter table {table} alter {label} set data type {label}_label")
@@ -405,13 +403,16 @@ def _t_quantiles() -> pa.Table:
 
 
 def _group_outcomes() -> pa.Table:
-    """The score of every possible v2 group, under both rules.
+    """The score of every possible v2 group under both rules.
 
-    `code` writes the four outcomes in question order as digits to base 3, the first question
-    lowest: 0 incorrect, 1 correct, 2 without a letter.
+    `code` contains the four outcomes in question order as base-3 digits, the first question lowest:
+    0 incorrect, 1 correct, 2 without a letter.
     """
     digits = (Outcome.INCORRECT, Outcome.CORRECT, Outcome.UNREADABLE)
-    kinds = [(GroupType.RELEVANCE, None), *((GroupType.LOGIC, held) for held in GroupStructure)]
+    kinds = [
+        (GroupType.RELEVANCE, None),
+        *((GroupType.LOGIC, structure) for structure in GroupStructure),
+    ]
     rows = []
     for (group_type, structure), places in product(kinds, product(range(3), repeat=GROUP_SIZE)):
         outcomes = [digits[digit] for digit in places]

@@ -1,8 +1,8 @@
 -- grain: one row per (benchmark, evaluation)
--- `group_score` is null outside v2. `complete` says whether every question of the benchmark was
--- asked; a score with failures or an incomplete set is not one to publish. `judge_letters` are
--- those that a judge read where `strict` could not; `accuracy` holds them, and beside it stands
--- `accuracy_without_judge`. What judging cost is not in `cost_dollars`.
+-- `group_score` is null outside v2. `complete` is true if every question of the benchmark was asked.
+-- Do not publish a score with failures or of an incomplete set. `judge_letters` counts the letters
+-- that a judge read because `strict` could not. They count in `accuracy`, but not in
+-- `accuracy_without_judge`. `cost_dollars` does not include the cost of the judge.
 with usage as (
     select benchmark, evaluation,
            any_value(evaluation_fingerprint) as fingerprint,

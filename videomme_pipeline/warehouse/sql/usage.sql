@@ -1,6 +1,6 @@
 -- grain: one row per (benchmark, evaluation)
--- What asking took. Sums leave out what an endpoint did not report: null where it reported nothing.
--- Latencies are those of answers; `cached_share` is of the prompt tokens of responses that report both.
+-- Usage of the requests. Sums are over the responses that report a value, and null if none does.
+-- Latencies are those of answers. `cached_share` is over the responses that report both numbers.
 select benchmark, evaluation,
        count(*) as responses,
        count(*) filter (outcome <> 'failed') as answered,

@@ -1,6 +1,6 @@
 -- grain: one row per (benchmark, evaluation, sample, video): one v2 group
--- The score is null where the group is not whole; `group_outcomes` holds the rule. Level and
--- heads are those of the group's last question that has one.
+-- The score is null if the group is not complete. The table `group_outcomes` contains the rule.
+-- A facet has the value of the group's last question that has one.
 with members as (
     select benchmark, evaluation, sample, video_id,
            min(group_type) as group_type,
