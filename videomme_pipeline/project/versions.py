@@ -22,7 +22,7 @@ from videomme_pipeline.frames.cache import (
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.prompts.render import RENDER_VERSION
 from videomme_pipeline.responses.requests import RESPONSE_VERSION
-from videomme_pipeline.scoring.readers.read_answer import READER_VERSIONS
+from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.score import SCORE_VERSION
 from videomme_pipeline.subtitles.align import ALIGN_VERSION
 from videomme_pipeline.videos.packets import INDEX_VERSION
@@ -158,7 +158,7 @@ class Versions:
             "scores",
             *CODE_VERSIONS["scores"],
             evaluation.reader,
-            READER_VERSIONS[evaluation.reader],
+            READERS[evaluation.reader].version,
             evaluation.judge and evaluation.judge.fingerprint,
             {video_id: self._scored(video_id, evaluation) for video_id in self._questions},
         )

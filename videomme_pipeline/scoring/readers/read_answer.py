@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -14,19 +15,8 @@ from videomme_pipeline.scoring.readers.published import (
     read_official_v2,
     read_vlmevalkit,
 )
-from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reader, Reading
+from videomme_pipeline.scoring.readers.reading import Reader, Reading
 from videomme_pipeline.scoring.readers.strict import read_strict
-
-__all__ = [
-    "NO_LETTER",
-    "READERS",
-    "READER_VERSIONS",
-    "Reader",
-    "ReaderName",
-    "Reading",
-    "read_answer",
-    "read_lines",
-]
 
 
 class ReaderName(StrEnum):
@@ -40,25 +30,28 @@ class ReaderName(StrEnum):
     VLMEVALKIT = "vlmevalkit"
 
 
-READERS: Mapping[ReaderName, Reader] = {
-    ReaderName.STRICT: read_strict,
-    ReaderName.OFFICIAL_V1: read_official_v1,
-    ReaderName.OFFICIAL_V1_FIRST_RELEASE: read_official_v1_first_release,
-    ReaderName.OFFICIAL_V2: read_official_v2,
-    ReaderName.LMMS_EVAL: read_lmms_eval,
-    ReaderName.VLMEVALKIT: read_vlmevalkit,
-}
+@dataclass(frozen=True, slots=True)
+class RegisteredReader:
+    """A reader and its version.
 
-READER_VERSIONS: Mapping[ReaderName, str] = {
-    ReaderName.STRICT: "2",
-    ReaderName.OFFICIAL_V1: "1",
-    ReaderName.OFFICIAL_V1_FIRST_RELEASE: "1",
-    ReaderName.OFFICIAL_V2: "1",
-    ReaderName.LMMS_EVAL: "1",
-    ReaderName.VLMEVALKIT: "1",
+    The version is part of the fingerprint of everything that depends on a reading. Raise it
+    whenever the reader may read any response differently, so that earlier scores become stale.
+    """
+
+    read: Reader
+    version: str
+
+
+READERS: Mapping[ReaderName, RegisteredReader] = {
+    ReaderName.STRICT: RegisteredReader(read_strict, version="2"),
+    ReaderName.OFFICIAL_V1: RegisteredReader(read_official_v1, version="1"),
+    ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(
+        read_official_v1_first_release, version="1"
+    ),
+    ReaderName.OFFICIAL_V2: RegisteredReader(read_official_v2, version="1"),
+    ReaderName.LMMS_EVAL: RegisteredReader(read_lmms_eval, version="1"),
+    ReaderName.VLMEVALKIT: RegisteredReader(read_vlmevalkit, version="1"),
 }
-"""Part of the fingerprint of everything that depends on a reading. Raise a reader's version
-whenever it may read any response differently, so that earlier scores become stale."""
 
 
 def read_answer(
@@ -72,7 +65,7 @@ def read_answer(
             ("A. Apples." or "Apples."). `strict` uses them to recognize an option that is
             repeated without its letter; the published readers ignore them.
     """
-    return READERS[reader](response, letters, options)
+    return READERS[reader].read(response, letters, options)
 
 
 def read_lines(
