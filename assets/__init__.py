@@ -1,4 +1,4 @@
-"""The Dagster project: one thin module a stage over the library. No domain code belongs here."""
+"""The Dagster project: a thin layer over the library. Domain code belongs in the library."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""The only assembly: each benchmark that is set up gets its chain, and all share the results."""
+"""Assembly of the graph: the stages of each benchmark, and the results that all of them share."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -44,8 +44,8 @@ CHAIN: tuple[type[BenchmarkStage[Any]], ...] = (
 OWNERS = ("team:evaluation",)
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
-"""The type of every output: data lies in the store, no I/O manager is asked. (Dagster takes the
-marker `Nothing` where its signature names a type.)"""
+"""The type of every output: data is in the store, so there is no I/O manager. (Dagster accepts the
+marker `Nothing`, although its signature asks for a type.)"""
 
 
 def chain(project: Project, benchmark: str) -> list[BenchmarkStage[Any]]:
@@ -102,9 +102,9 @@ def _asset(
     freshness: dg.FreshnessPolicy | None,
     project: Project,
 ) -> dg.AssetsDefinition:
-    """The asset of a stage: `refresh` over the partitions that a run asks for.
+    """The asset of a stage, which calls `refresh` for the partitions of a run.
 
-    Results are also made from the `nights` of tracked evaluations, and are to be fresh.
+    Results also depend on the `nights` of tracked evaluations, and have a freshness policy.
     """
     partitions = stage.partitions_def
     is_result = isinstance(stage, SharedStage)
@@ -158,10 +158,10 @@ def _asset(
 
 
 def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
-    """The event of the only partition of a run as its result, so that assets behind it follow.
+    """The event of the only partition of a run as its result, so that downstream assets follow.
 
-    A result speaks for all partitions of a run, with one data version: where there are several,
-    each has its own event instead, and the output comes without any.
+    A result has one data version for all partitions of a run. A run of several partitions
+    therefore yields one event per partition, and an output without an event.
     """
     tags = event.tags or {}
     return dg.MaterializeResult(
@@ -188,5 +188,5 @@ def _column_schema(stage: AnyStage) -> dg.TableSchema | None:
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """What `workspace.yaml` loads: the project of this working directory."""
+    """The definitions that `workspace.yaml` loads: the project of the working directory."""
     return build_definitions(open_project())

@@ -1,7 +1,7 @@
-"""The Dagster instance: where runs and events are kept, the same for the UI and the command line.
+"""The Dagster instance: storage of runs and events, shared by the UI and the command line.
 
-SQLite in `.dagster/` unless DAGSTER_HOME names another home. PostgreSQL keeps them instead where
-VIDEOMME_POSTGRES_URL says so. A home with a dagster.yaml of its own is ruled by that alone.
+By default SQLite in `.dagster/`; DAGSTER_HOME names another home, and VIDEOMME_POSTGRES_URL a
+PostgreSQL database. If the home has a dagster.yaml that a user wrote, only that file counts.
 """
 
 import os
@@ -21,42 +21,42 @@ POSTGRES_VARIABLE = "VIDEOMME_POSTGRES_URL"
 POSTGRES_SCHEME = "postgresql+psycopg2://"
 _SETTINGS = Path(__file__).with_name("dagster.yaml")
 _OURS = "# The Dagster instance of this project"
-"""How a dagster.yaml begins that was written here, and may be written anew."""
+"""The start of a dagster.yaml that was copied from here and may be updated."""
 
 
 def prepare_home() -> Path:
-    """The instance's home, made ready and set in the environment for this process's children.
+    """Create or update the home of the instance, and set it in the environment for children.
 
     Raises:
-        ConfigurationError: when PostgreSQL is asked for in a way that cannot work.
+        ConfigurationError: if PostgreSQL is configured in a way that cannot work.
     """
     home = Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).resolve()
     settings = home / "dagster.yaml"
     wanted = _SETTINGS.read_text() + _postgres_settings(os.environ.get(POSTGRES_VARIABLE))
-    held = settings.read_text() if settings.exists() else _OURS
-    if held.startswith(_OURS) and held != wanted:
+    found = settings.read_text() if settings.exists() else _OURS
+    if found.startswith(_OURS) and found != wanted:
         publish(UPath(settings), wanted.encode())
     os.environ[HOME_VARIABLE] = str(home)
     return home
 
 
 def open_instance() -> dg.DagsterInstance:
-    """The instance at home; close it after use (`with open_instance() as instance`)."""
+    """Open the instance; close it after use (`with open_instance() as instance`)."""
     return dg.DagsterInstance.from_config(str(prepare_home()))
 
 
 def _postgres_settings(url: str | None) -> str:
-    """The part of dagster.yaml that names the database; its URL stays in the environment."""
+    """The part of dagster.yaml for the database. Its URL stays in the environment."""
     if not url:
         return ""
     if not url.startswith(POSTGRES_SCHEME):
         raise ConfigurationError(
-            f"{POSTGRES_VARIABLE} begins with `{url.partition('//')[0]}//`; "
-            f"write {POSTGRES_SCHEME}user:password@host:5432/database"
+            f"{POSTGRES_VARIABLE} starts with `{url.partition('//')[0]}//`; "
+            f"use {POSTGRES_SCHEME}user:password@host:5432/database"
         )
     if find_spec("dagster_postgres") is None:
         raise ConfigurationError(
-            f"{POSTGRES_VARIABLE} is set, and dagster-postgres is not installed: "
+            f"{POSTGRES_VARIABLE} is set, but dagster-postgres is not installed; run "
             "pip install 'videomme-pipeline[postgres]'"
         )
     return f"\nstorage:\n  postgres:\n    postgres_url:\n      env: {POSTGRES_VARIABLE}\n"

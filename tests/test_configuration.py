@@ -18,12 +18,12 @@ class Outer(Spec):
     decoding: Inner = Inner()
 
 
-def test_a_typo_is_answered_with_the_nearest_key() -> None:
+def test_an_unknown_key_gets_the_nearest_valid_one() -> None:
     with pytest.raises(ConfigurationError, match=r"e\.yaml: unknown key `modle`.*`model`"):
         parse_spec({"modle": "x", "model": "y"}, Outer, "e.yaml")
 
 
-def test_a_typo_inside_a_nested_spec_is_answered_with_its_keys() -> None:
+def test_an_unknown_key_of_a_nested_spec_gets_a_key_of_that_spec() -> None:
     with pytest.raises(ConfigurationError, match=r"`decoding\.temprature`.*`temperature`"):
         parse_spec({"model": "x", "decoding": {"temprature": 1}}, Outer, "e.yaml")
 
@@ -46,7 +46,7 @@ def test_a_wrong_value_is_shown() -> None:
         (b"\xff\xfe\x00", "not readable as YAML"),
     ],
 )
-def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_without_a_mapping_is_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "x.yaml"
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=message):
@@ -60,7 +60,7 @@ def test_an_empty_file_is_an_empty_mapping_and_a_missing_one_is_an_error(tmp_pat
         read_yaml(tmp_path / "gone.yaml")
 
 
-def test_a_word_far_from_all_known_ones_gets_the_whole_list() -> None:
+def test_a_word_unlike_all_known_ones_gets_the_whole_list() -> None:
     assert nearest("zzz", ["alpha", "beta"]) == "known: alpha, beta"
 
 
@@ -69,14 +69,14 @@ def test_a_word_far_from_all_known_ones_gets_the_whole_list() -> None:
     ["sampling: a\nmodel: m\nsampling: b\n", "x:\n- {sampling: a, sampling: b}\n"],
     ids=["at the top", "inside"],
 )
-def test_a_key_that_stands_twice_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_duplicate_key_is_rejected(tmp_path: Path, content: str) -> None:
     path = tmp_path / "e.yaml"
     path.write_text(content)
     with pytest.raises(ConfigurationError, match=r"e\.yaml.*duplicate key `sampling`.*line"):
         read_yaml(path)
 
 
-def test_a_merged_key_may_be_said_again(tmp_path: Path) -> None:
+def test_a_merged_key_may_be_overridden(tmp_path: Path) -> None:
     path = tmp_path / "e.yaml"
     path.write_text("base: &base {a: 1, b: 1}\nother:\n  <<: *base\n  a: 2\n")
     assert read_yaml(path)["other"] == {"a": 2, "b": 1}

@@ -1,4 +1,4 @@
-"""Evaluation files: what they may say, what is said about a wrong one, and what is hashed."""
+"""Evaluation files: valid keys, messages about mistakes, and fingerprints."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,7 +53,7 @@ def read(folder: Path, name: str, value: Mapping[str, Any] | str) -> Evaluation:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"samplng": "uniform_n-4"}, "unknown key `samplng`, did you mean `sampling`?"),
         ({"decoding": {"max_token": 8}}, "`decoding.max_token`, did you mean `max_tokens`?"),
@@ -80,34 +80,34 @@ def read(folder: Path, name: str, value: Mapping[str, Any] | str) -> Evaluation:
         ({"model": None}, "`model` is None"),
     ],
 )
-def test_a_mistake_is_one_paragraph_that_names_the_file(
-    folder: Path, change: Mapping[str, Any], said: str
+def test_a_mistake_is_one_paragraph_with_the_name_of_the_file(
+    folder: Path, change: Mapping[str, Any], message: str
 ) -> None:
     path = write(folder, "mine", dict(GOOD) | dict(change))
     with pytest.raises(ConfigurationError) as caught:
         read_configuration(folder).evaluation("mine")
-    message = str(caught.value)
-    assert message.startswith(f"{path}: ")
-    assert said in message
-    assert "\n" not in message
+    found = str(caught.value)
+    assert found.startswith(f"{path}: ")
+    assert message in found
+    assert "\n" not in found
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("benchmark: [smoke", "not readable as YAML: while parsing a flow sequence"),
         ("- benchmark: smoke\n", "expected `key: value` lines, found a list"),
         ("", "missing key `benchmark`; missing key `model`"),
     ],
 )
-def test_a_file_that_is_no_evaluation_at_all_says_so(folder: Path, text: str, said: str) -> None:
+def test_a_file_without_the_keys_is_rejected(folder: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read(folder, "mine", text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_bad_file_is_left_out_and_the_others_load(folder: Path) -> None:
+def test_a_bad_file_is_skipped_and_the_others_load(folder: Path) -> None:
     write(folder, "good", GOOD)
     write(folder, "bad", dict(GOOD) | {"model": "nobody"})
     configuration = read_configuration(folder)
@@ -117,7 +117,7 @@ def test_a_bad_file_is_left_out_and_the_others_load(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["my evaluation", "-leading", ".hidden-not", "a|b", "größe"])
-def test_a_name_that_is_no_slug_is_refused(folder: Path, name: str) -> None:
+def test_a_name_that_is_not_a_slug_is_rejected(folder: Path, name: str) -> None:
     """It becomes a partition key, a column value and a folder."""
     write(folder, name, GOOD)
     configuration = read_configuration(folder)
@@ -166,7 +166,7 @@ def test_the_samplings_of_a_benchmark_are_those_used_and_those_offered(folder: P
     assert configuration.samplings_of("smoke_v2") == {}
 
 
-def test_a_fingerprint_knows_no_names(folder: Path) -> None:
+def test_a_fingerprint_does_not_depend_on_names(folder: Path) -> None:
     """Neither the file's name nor the order of its keys, nor what cannot change an answer."""
     first = read(folder, "first", GOOD)
     second = read(folder, "second", dict(reversed(list(GOOD.items()))))
@@ -216,13 +216,13 @@ def test_every_changed_setting_is_another_fingerprint(folder: Path) -> None:
 
 
 def test_every_changed_setting_is_in_the_specification(folder: Path) -> None:
-    held = [read(folder, "mine", dict(GOOD) | dict(change)).specification for change in CHANGES]
+    changed = [read(folder, "mine", dict(GOOD) | dict(change)).specification for change in CHANGES]
     original = read(folder, "mine", GOOD).specification
-    assert original not in held
-    assert len({repr(specification) for specification in held}) == len(CHANGES)
+    assert original not in changed
+    assert len({repr(specification) for specification in changed}) == len(CHANGES)
 
 
-def test_a_template_of_ones_own_lies_beside_the_evaluation(folder: Path) -> None:
+def test_an_own_template_is_a_file_beside_the_evaluation(folder: Path) -> None:
     template = folder / "evaluations" / "mine.txt"
     template.write_text("{{ question }}\n{{ options }}\nLetter:")
     value = dict(GOOD) | {"prompt": "mine.txt"}
@@ -245,7 +245,7 @@ def test_the_example_is_an_evaluation(folder: Path, benchmark: str) -> None:
     assert read_configuration(folder).evaluation("mine").decoding.seed == 7
 
 
-def test_an_example_takes_nobodys_place(folder: Path) -> None:
+def test_an_example_does_not_replace_an_evaluation(folder: Path) -> None:
     path = write(folder, "mine", GOOD)
     before = path.read_text()
     with pytest.raises(ConfigurationError, match="an evaluation with this name exists"):

@@ -47,11 +47,11 @@ def test_different_json_has_different_fingerprints(one: object, other: object) -
     assert (fingerprint(one) == fingerprint(other)) == same
 
 
-def test_parts_do_not_run_into_each_other() -> None:
+def test_the_borders_of_parts_are_in_the_fingerprint() -> None:
     assert fingerprint("ab", "c") != fingerprint("a", "bc")
 
 
-def test_a_spec_counts_its_defaults() -> None:
+def test_defaults_of_a_spec_are_in_its_fingerprint() -> None:
     assert Shape().fingerprint == Shape(width=2).fingerprint != Shape(width=3).fingerprint
 
 
@@ -60,11 +60,11 @@ def test_an_unknown_key_in_a_spec_is_an_error() -> None:
         Shape.model_validate({"widht": 3})
 
 
-def test_dataclasses_count_field_by_field() -> None:
+def test_every_field_of_a_dataclass_is_in_its_fingerprint() -> None:
     assert fingerprint(Point(1, 2)) == fingerprint({"x": 1, "y": 2}) != fingerprint(Point(2, 1))
 
 
-def test_what_has_no_canonical_form_is_refused() -> None:
+def test_a_value_without_a_canonical_form_is_rejected() -> None:
     with pytest.raises(TypeError, match="set"):
         fingerprint({1, 2})
     with pytest.raises(ValueError, match="not JSON compliant"):

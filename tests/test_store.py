@@ -1,4 +1,4 @@
-"""The store: every file appears whole or not at all, and says what it was made of."""
+"""The store: every file appears whole or not at all, with its fingerprint."""
 
 import io
 import os
@@ -79,19 +79,19 @@ def test_a_file_is_replaced_whole_or_not_at_all(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_object_store_holds_the_same_rows() -> None:
+def test_an_object_store_has_the_same_rows() -> None:
     path = Store.at("memory://videomme-test").questions("smoke")
     write_rows(path, [Row(name="x")], Row, fingerprint="abc")
     assert read_rows(path, Row) == [Row(name="x")]
 
 
-def test_what_needs_a_local_disk_is_local_also_beside_an_object_store() -> None:
+def test_files_that_need_a_local_disk_are_local_with_an_object_store_too() -> None:
     store = Store.at("memory://videomme-test")
     assert store.journal.is_absolute()
     assert store.journal.name == "journal.sqlite"
 
 
-def test_a_stored_file_is_read_on_the_thread_that_asks(tmp_path: Path) -> None:
+def test_a_stored_file_is_read_on_the_calling_thread(tmp_path: Path) -> None:
     """A thread of Arrow's own that holds a Python file when the process ends would abort it."""
     stored = UPath(tmp_path / "x.parquet")
     write_rows(stored, [Row(name="x")], Row, fingerprint="abc")

@@ -1,4 +1,4 @@
-"""Pictures and texts in the Dagster UI: small, inside the metadata, so that nothing is served."""
+"""Pictures and texts for the Dagster UI, embedded in the metadata of events."""
 
 import base64
 import re
@@ -9,18 +9,18 @@ NO_CHARTS = dg.MetadataValue.md(
     "Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`"
 )
 LARGEST_PICTURE_BYTES = 60_000
-"""The event log holds every picture for ever."""
+"""The event log keeps every picture."""
 
 
 def picture(data: bytes, media_type: str, title: str) -> dg.MarkdownMetadataValue:
-    """`data` as a picture inside Markdown; where it would fill the event log, a word instead."""
+    """`data` as a picture inside Markdown, or a note if it is too large for the event log."""
     if len(data) > LARGEST_PICTURE_BYTES:
-        return dg.MetadataValue.md(f"{title}: {len(data):,} bytes, too much to be shown here")
+        return dg.MetadataValue.md(f"{title}: {len(data):,} bytes, too large to show here")
     encoded = base64.b64encode(data).decode()
     return dg.MetadataValue.md(f"![{title}](data:{media_type};base64,{encoded})")
 
 
 def fenced(text: str) -> dg.MarkdownMetadataValue:
-    """`text` letter by letter, in a fence that is longer than any inside it."""
+    """`text` unchanged, in a Markdown fence that is longer than any fence inside it."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return dg.MetadataValue.md(f"{fence}text\n{text}\n{fence}")

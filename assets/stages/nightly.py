@@ -52,14 +52,14 @@ def night_asset(
     tracked: TrackedEvaluation,
     tell: Callable[[Alert], None] = lambda alert: send(alert, alert_urls(os.environ)),
 ) -> dg.AssetsDefinition:
-    """The asset of a tracked evaluation, with a check for everything that is looked at."""
+    """The asset of a tracked evaluation, with one check per decision rule."""
     key, evaluation = nightly_key(tracked), tracked.evaluation
     scores = dg.AssetKey([tracked.benchmark.name, "scores"])
     severity = tracked.nightly.alarm.severity
 
     @dg.asset(
         key=key,
-        description=f"{evaluation.name} asked again, one partition a night.",
+        description=f"{evaluation.name} asked again, one partition per night.",
         group_name=tracked.benchmark.name,
         kinds={"parquet"},
         partitions_def=nightly_partitions(tracked.nightly),
@@ -126,7 +126,7 @@ def _check_result(
 
 
 def _metadata(rows: Sequence[ObservedQuestion], report: Assessment) -> dict[str, Any]:
-    """The numbers of a night; numbers become plots over the nights in the UI."""
+    """The numbers of a nightly run, which the UI plots over time."""
     outcomes = [row.outcome for row in rows]
     metadata: dict[str, Any] = {
         "questions": len(rows),
@@ -168,7 +168,7 @@ def _over(
 
 
 def ui_address() -> str:
-    """Where the Dagster UI is, for links: VIDEOMME_UI, else this machine."""
+    """URL of the Dagster UI, for links: VIDEOMME_UI, or this machine."""
     return os.environ.get(UI_VARIABLE, _DEFAULT_UI).rstrip("/")
 
 

@@ -92,7 +92,7 @@ def _metadata(rows: Sequence[ScoredQuestion], outcomes: Counter[Outcome]) -> dic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """One cell of one breakdown; score and interval as shares of 1."""
+    """One row of one breakdown. Score and interval are fractions."""
 
     by: str
     value: str
@@ -147,8 +147,8 @@ def _group_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_
             high=None if cell.group_score_high is None else cell.group_score_high / 100,
             n=cell.groups,
         )
-        for name, held in cells.items()
-        for cell in held
+        for name, rows_of_part in cells.items()
+        for cell in rows_of_part
     ]
 
 
@@ -177,5 +177,5 @@ def _judge_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     summary = summarize_judge(rows)
     if summary is None:
         return {}
-    held = asdict(summary)
-    return {key if "judge" in key else f"judge_{key}": value for key, value in held.items()}
+    values = asdict(summary)
+    return {key if "judge" in key else f"judge_{key}": value for key, value in values.items()}

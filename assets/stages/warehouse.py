@@ -1,4 +1,4 @@
-"""`warehouse`: the DuckDB file with every table and view, built anew when scores changed."""
+"""`warehouse`: the DuckDB file with every table and view, rebuilt when scores change."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -64,7 +64,7 @@ def _charted(rows: Sequence[dict[str, object]]) -> list[tuple[str, str]]:
 def _chart(
     connection: "DuckDBPyConnection", benchmark: str, column: str
 ) -> dg.MarkdownMetadataValue:
-    """Scores with their intervals as a picture."""
+    """Picture of scores with their intervals."""
     if not is_installed("charts"):
         return NO_CHARTS
     from videomme_pipeline.reports.charts import breakdown_chart, svg  # noqa: PLC0415 - loads Altair
@@ -74,13 +74,13 @@ def _chart(
 
 
 def table_of(rows: Sequence[dict[str, object]]) -> dg.TableMetadataValue:
-    """Rows of a view as the Dagster UI shows tables: numbers short, nothing as an empty cell."""
+    """Rows of a view as a table of the Dagster UI; numbers are rounded, NULL is empty."""
     return dg.MetadataValue.table(
-        [dg.TableRecord({key: _cell(value) for key, value in row.items()}) for row in rows]
+        [dg.TableRecord({key: _shown(value) for key, value in row.items()}) for row in rows]
     )
 
 
-def _cell(value: object) -> str | int | float:
+def _shown(value: object) -> str | int | float:
     if isinstance(value, float):
         return round(value, 4)
     return value if isinstance(value, int | str) else "" if value is None else str(value)

@@ -1,12 +1,12 @@
-"""The asset graph of this repository's own configuration, held by a snapshot.
+"""The asset graph of this repository's own configuration, compared with a snapshot.
 
 The snapshot is what a person sees in the UI and other tools build on: keys, edges, partitions,
 groups, kinds, checks, jobs, schedules and sensors; code versions and descriptions may change.
-After a change that is meant, write it anew with
+After an intended change, write it again with
 
     python -m tests.assets.test_graph
 
-and read the difference before it is committed.
+and review the difference before the commit.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Refreshing: what is stale is made again, nothing else, and one bad video stops no other."""
+"""A refresh builds what is stale and nothing else, and one bad video stops no other."""
 
 import shutil
 from collections import Counter
@@ -36,25 +36,25 @@ from videomme_pipeline.subtitles.align import AlignedLine
 RESULTS = {"warehouse": 1, "report_page": 1}
 
 
-def made(project: Project, instance: dg.DagsterInstance, *names: str) -> Counter[str]:
-    """What one refresh makes; it must leave nothing behind."""
+def built(project: Project, instance: dg.DagsterInstance, *names: str) -> Counter[str]:
+    """Refresh; return how many partitions were built. Everything must be fresh afterwards."""
     refreshed = refresh_project(project, instance, names or ALL)
     assert [(state.name, state.reason) for state in refreshed.not_fresh] == []
     return refreshed.built
 
 
 def newest_checks(instance: dg.DagsterInstance, asset: str) -> dict[str | None, bool]:
-    """Whether the newest check of each partition, and of the whole asset (None), passed."""
+    """The result of the newest check of each partition, and (None) of the whole asset."""
     key = dg.AssetCheckKey(dg.AssetKey(["videomme", asset]), "complete")
     history = instance.event_log_storage.get_asset_check_execution_history(key, limit=100)
     checks = [record.evaluation for record in reversed(history)]
     return {check.partition: check.passed for check in checks if check}
 
 
-def test_the_first_refresh_makes_everything(
+def test_the_first_refresh_builds_everything(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
-    assert made(write_project(), instance) == EVERYTHING
+    assert built(write_project(), instance) == EVERYTHING
 
 
 def test_a_second_refresh_starts_no_run(project: Project, instance: dg.DagsterInstance) -> None:
@@ -63,14 +63,14 @@ def test_a_second_refresh_starts_no_run(project: Project, instance: dg.DagsterIn
     assert instance.get_runs_count() == runs
 
 
-def test_a_changed_video_makes_exactly_its_partitions_again(
+def test_a_changed_video_rebuilds_exactly_its_partitions(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
-    """Nothing of the evaluation that is asked blind: it holds nothing of the video."""
+    """Not those of the blind evaluation, whose prompts do not depend on the video."""
     write_video(copy.video("003"), frames=44, width=64, height=48)
     stale = [s for s in plan_project(project, instance, ALL) if s.freshness is Freshness.STALE]
     assert {video_of(state.partition) for state in stale} == {"003", None}
-    assert made(project, instance) == RESULTS | {
+    assert built(project, instance) == RESULTS | {
         "videomme/videos": 1,
         "videomme/frames": 2,
         "videomme/subtitles": 1,
@@ -80,27 +80,27 @@ def test_a_changed_video_makes_exactly_its_partitions_again(
     }
 
 
-def test_the_same_bytes_in_another_file_make_nothing(
+def test_the_same_bytes_in_another_file_build_nothing(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
     video = copy.video("003")
     shutil.copy2(video, video.with_suffix(".new"))
     video.with_suffix(".new").replace(video)
-    assert made(project, instance) == {}
+    assert built(project, instance) == {}
 
 
-def test_a_renamed_video_makes_nothing(
+def test_a_renamed_video_builds_nothing(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
     copy.video("003").rename(copy.video("003").with_suffix(".MP4"))
-    assert made(project, instance) == {}
+    assert built(project, instance) == {}
 
 
-def test_new_subtitles_make_their_track_again_and_no_frame(
+def test_new_subtitles_rebuild_their_track_and_no_frame(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
     copy.subtitle("003").write_text("1\n00:00:00,000 --> 00:00:01,000\nother words\n")
-    counted = made(project, instance)
+    counted = built(project, instance)
     assert counted["videomme/frames"] == 0
     assert (counted["videomme/subtitles"], counted["videomme/responses"]) == (1, 1)
 
@@ -122,7 +122,7 @@ def test_new_subtitles_make_their_track_again_and_no_frame(
          {"frames": 3, "prompts": 3, "responses": 3, "scores": 1}),
     ],
 )  # fmt: skip
-def test_a_changed_setting_reaches_what_is_behind_it_and_nothing_else(
+def test_a_changed_setting_rebuilds_everything_downstream_and_nothing_else(
     write_project: WriteProject,
     project: Project,
     instance: dg.DagsterInstance,
@@ -131,21 +131,21 @@ def test_a_changed_setting_reaches_what_is_behind_it_and_nothing_else(
     expected: dict[str, int],
 ) -> None:
     changed = dict(EVALUATIONS) | {name: dict(EVALUATIONS.get(name, {})) | change}
-    counted = made(write_project(changed), instance, *changed)
+    counted = built(write_project(changed), instance, *changed)
     assert counted == RESULTS | {f"videomme/{key}": count for key, count in expected.items()}
 
 
-def test_a_lost_file_is_made_again(project: Project, instance: dg.DagsterInstance) -> None:
+def test_a_lost_file_is_rebuilt(project: Project, instance: dg.DagsterInstance) -> None:
     project.store.prompts("videomme", "few", "002").unlink()
-    assert made(project, instance)["videomme/prompts"] == 1
+    assert built(project, instance)["videomme/prompts"] == 1
 
 
-def test_lost_events_are_reported_again_without_making_anything(
+def test_lost_events_are_reported_again_without_building_anything(
     project: Project,
 ) -> None:
     written = project.store.scores("videomme", "few").stat().st_mtime_ns
     with dg.DagsterInstance.ephemeral() as other:
-        assert made(project, other) == EVERYTHING
+        assert built(project, other) == EVERYTHING
     assert project.store.scores("videomme", "few").stat().st_mtime_ns == written
 
 
@@ -166,12 +166,12 @@ def test_bad_videos_stop_no_other_and_their_questions_count_as_failed(
     assert newest_checks(instance, "videos") == {"003": False, "004": False, None: False}
     write_video(copy.video("003"), frames=30, width=64, height=48)
     write_video(copy.video("004"), frames=30, width=64, height=48)
-    healed = made(project, instance, "few")
+    healed = built(project, instance, "few")
     assert (healed["videomme/videos"], healed["videomme/responses"]) == (2, 2)
     assert newest_checks(instance, "videos") == {"003": True, "004": True, None: True}
 
 
-def test_nothing_of_the_benchmark_is_read_before_its_licence_is_accepted(
+def test_nothing_of_the_benchmark_is_read_before_its_license_is_accepted(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     project = write_project({"blind": EVALUATIONS["blind"]}, accept_license=False)
@@ -228,12 +228,12 @@ def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_ve
             "dagster/asset_partition_range_end": f"few|{VIDEOS[-1]}",
         },
     )
-    made_of = Counter(
+    events = Counter(
         (event.asset_key.path[-1], event.partition)
         for event in result.get_asset_materialization_events()
         if event.asset_key
     )
-    assert made_of == {
+    assert events == {
         (name, f"few|{video}"): 1 for name in ("prompts", "responses") for video in VIDEOS[1:]
     }, "one event each, and none for the video that has no frames"
     checks = {check.asset_key.path[-1]: check for check in result.get_asset_check_evaluations()}
@@ -246,7 +246,7 @@ def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_ve
         assert states[f"videomme/{name} few|{video}"].freshness is Freshness.FRESH
 
 
-def test_prompts_never_take_lines_that_are_missing_or_were_aligned_otherwise(
+def test_prompts_never_use_lines_that_are_missing_or_aligned_with_other_settings(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance
 ) -> None:
     name = "few-subtitles"
@@ -256,7 +256,7 @@ def test_prompts_never_take_lines_that_are_missing_or_were_aligned_otherwise(
     track = edited.benchmarks["videomme"].evaluations[name].track_name
     assert track is not None
     older, missing, ready = (edited.store.subtitles("videomme", track, v) for v in VIDEOS)
-    subtitles, prompts = (dg.AssetKey(["videomme", held]) for held in ("subtitles", "prompts"))
+    subtitles, prompts = (dg.AssetKey(["videomme", name]) for name in ("subtitles", "prompts"))
     job = build_definitions(edited).resolve_implicit_global_asset_job_def()
 
     def materialize(asset: dg.AssetKey, variant: str) -> dg.ExecuteInProcessResult:
@@ -271,15 +271,15 @@ def test_prompts_never_take_lines_that_are_missing_or_were_aligned_otherwise(
         )
 
     assert materialize(subtitles, track).success
-    write_rows(older, [], AlignedLine, fingerprint="that of other settings")
+    write_rows(older, [], AlignedLine, fingerprint="of other settings")
     missing.unlink()
-    made_of = materialize(prompts, name).get_asset_materialization_events()
-    assert [event.partition for event in made_of] == [f"{name}|{ready.stem}"]
+    events = materialize(prompts, name).get_asset_materialization_events()
+    assert [event.partition for event in events] == [f"{name}|{ready.stem}"]
     checks = newest_checks(instance, "prompts")
     assert checks == {f"{name}|{older.stem}": False, f"{name}|{missing.stem}": False, None: False}
 
 
-def test_a_run_that_was_cut_off_leaves_nothing_shown_as_failed(
+def test_after_an_interrupted_run_nothing_stays_shown_as_failed(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut_off(
@@ -305,7 +305,7 @@ def test_a_run_that_was_cut_off_leaves_nothing_shown_as_failed(
     assert not ended.success
     assert failed_attempts(instance, prompts) == {prompts.parse_partition(key) for key in keys}
     written = project.store.prompts("videomme", "few", "002").stat().st_mtime_ns
-    assert made(project, instance) == {"videomme/prompts": 3}
+    assert built(project, instance) == {"videomme/prompts": 3}
     assert failed_attempts(instance, prompts) == set()
     assert project.store.prompts("videomme", "few", "002").stat().st_mtime_ns == written
     assert refresh_project(project, instance, ALL).run_id is None
@@ -315,10 +315,10 @@ def test_new_scoring_code_reads_the_same_answers_again(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(CODE_VERSIONS, "scores", (99,))
-    assert made(project, instance) == RESULTS | {"videomme/scores": 4}
+    assert built(project, instance) == RESULTS | {"videomme/scores": 4}
 
 
-def test_the_job_of_the_ui_is_that_of_the_command_line(
+def test_the_ui_and_the_command_line_run_the_same_job(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     project = write_project({"blind": EVALUATIONS["blind"]})
@@ -333,11 +333,11 @@ def test_the_badges_of_the_ui_agree_that_everything_is_fresh(
     def unsynced() -> set[str]:
         graph = build_definitions(project).resolve_asset_graph()
         with partition_loading_context(dynamic_partitions_store=instance):
-            judge = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+            resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
             return {
                 state.name
                 for state in plan_project(project, instance, ALL)
-                if judge.get_status(
+                if resolver.get_status(
                     state.stage.asset_key, state.stage.key_of_partition(state.partition)
                 )
                 is not StaleStatus.FRESH
@@ -369,12 +369,12 @@ def test_one_partition_runs_through_several_assets_at_once(
         asset_selection=[dg.AssetKey(["videomme", name]) for name in ("prompts", "responses")],
         partition_key="few|003",
     )
-    made_of = {
+    events = {
         (event.asset_key.path[-1], event.partition)
         for event in result.get_asset_materialization_events()
         if event.asset_key
     }
-    assert made_of == {("prompts", "few|003"), ("responses", "few|003")}
+    assert events == {("prompts", "few|003"), ("responses", "few|003")}
     results = job.execute_in_process(
         instance=instance, asset_selection=[dg.AssetKey("warehouse"), dg.AssetKey("report_page")]
     )

@@ -1,4 +1,4 @@
-"""The data folder: what lies there, what may go, and how much decoding may add."""
+"""The data folder: what is stored, what can be removed, and the budget of frames."""
 
 from collections import Counter
 from typing import Any
@@ -17,20 +17,20 @@ from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.storage import DataFolder, Shelf, remove
 
 FEW = {name: EVALUATIONS[name] for name in ("few", "few-subtitles", "blind")}
-"""All that stands without `more`, which alone takes 8 frames."""
+"""All evaluations except `more`, the only one with 8 frames."""
 
 
 def kinds(project: Project, *samplings: str) -> Counter[str]:
-    """How much garbage there is, by the first word of why."""
+    """The number of garbage files by the first word of the reason."""
     return Counter(item.why.split()[0] for item in DataFolder(project).garbage(samplings))
 
 
 def shelf(project: Project, name: str) -> Shelf:
-    (found,) = [held for held in DataFolder(project).shelves() if held.name == name]
+    (found,) = [shelf for shelf in DataFolder(project).shelves() if shelf.name == name]
     return found
 
 
-def test_every_file_lies_on_a_shelf_with_those_who_name_it(project: Project) -> None:
+def test_every_file_is_listed_with_the_evaluations_that_use_it(project: Project) -> None:
     shelves = DataFolder(project).shelves()
     frames = shelf(project, "uniform_n-4")
     assert (frames.kind, frames.videos, frames.files) == ("frames", 3, 3)
@@ -38,16 +38,16 @@ def test_every_file_lies_on_a_shelf_with_those_who_name_it(project: Project) -> 
     assert shelf(project, "uniform_n-4.window-500").named_by == ("few-subtitles",)
     stored = [path for path in project.store.path().rglob("*.parquet") if "copy" not in str(path)]
     annotations = project.store.path("videomme", "questions.parquet")
-    assert sum(held.files for held in shelves) == len(stored) - 1
+    assert sum(shelf.files for shelf in shelves) == len(stored) - 1
     sizes = sum(path.stat().st_size for path in stored) - annotations.stat().st_size
-    assert sum(held.bytes for held in shelves) == sizes
+    assert sum(shelf.bytes for shelf in shelves) == sizes
 
 
-def test_nothing_that_is_named_is_garbage(project: Project) -> None:
+def test_nothing_that_is_used_is_garbage(project: Project) -> None:
     assert kinds(project) == {}
 
 
-def test_what_no_file_names_can_go_and_nothing_goes_stale(
+def test_removing_what_nothing_uses_makes_nothing_stale(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     fewer = write_project(FEW)
@@ -61,7 +61,7 @@ def test_what_no_file_names_can_go_and_nothing_goes_stale(
     assert (again.built["videomme/frames"], again.built["videomme/responses"]) == (3, 0)
 
 
-def test_a_sampling_that_is_only_offered_is_named(
+def test_a_sampling_in_samplings_yaml_is_not_garbage(
     project: Project, write_project: WriteProject
 ) -> None:
     path = project.configuration.folder / "samplings.yaml"
@@ -70,22 +70,22 @@ def test_a_sampling_that_is_only_offered_is_named(
     assert shelf(write_project(FEW), "uniform_n-8").offered
 
 
-def test_frames_of_content_that_is_no_longer_there_can_go(
+def test_frames_of_content_that_no_longer_exists_are_garbage(
     project: Project, copy: Copy, instance: dg.DagsterInstance
 ) -> None:
     write_video(copy.video("003"), frames=44, width=64, height=48)
-    assert kinds(project) == {}, "the row still says what the video was"
+    assert kinds(project) == {}, "the row still has the old content"
     refresh_project(project, instance, ALL)
     assert kinds(project) == {"frames": 2, "packet": 1}
 
 
-def test_what_a_sampling_holds_goes_only_when_it_is_told(project: Project) -> None:
+def test_frames_that_are_used_are_garbage_only_if_their_sampling_is_given(project: Project) -> None:
     assert kinds(project, "uniform_n-4") == {"frames": 3}
     with pytest.raises(ConfigurationError, match="did you mean `uniform_n-4`"):
         DataFolder(project).garbage(["uniform_n4"])
 
 
-def test_nothing_goes_while_a_file_cannot_be_read(
+def test_nothing_is_garbage_while_an_evaluation_file_has_a_mistake(
     project: Project, write_project: WriteProject
 ) -> None:
     broken = write_project(FEW | {"broken": {"benchmark": "videomme", "modle": "random"}})
@@ -99,23 +99,23 @@ def limited(project: Project, **limits: Any) -> Project:
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"),
+    ("limits", "message"),
     [
         ({"max_frames_gigabytes": 1e-6}, "allows `max_frames_gigabytes: 1e-06`"),
         ({"min_free_gigabytes": 1e9}, "keeps `min_free_gigabytes: 1e+09`"),
     ],
 )
-def test_nothing_is_decoded_beyond_the_budget_and_the_reason_is_kept(
+def test_no_frame_is_stored_beyond_the_budget(
     write_project: WriteProject,
     instance: dg.DagsterInstance,
     limits: dict[str, float],
-    said: str,
+    message: str,
 ) -> None:
     few = {"few": EVALUATIONS["few"]}
     stopped = refresh_project(limited(write_project(few), **limits), instance, ["few"])
     reasons = [s.reason for s in stopped.not_fresh if s.name.startswith("videomme/frames")]
     assert len(reasons) == len(VIDEOS) - stopped.built["videomme/frames"] >= 1
-    assert all(said in reason and "videomme cache gc" in reason for reason in reasons)
+    assert all(message in reason and "videomme cache gc" in reason for reason in reasons)
     warned = limited(write_project(few), **limits, when_exceeded="warn")
     assert refresh_project(warned, instance, ["few"]).not_fresh == []
 
@@ -130,14 +130,14 @@ def test_the_cache_on_the_command_line(
     write_project(FEW)
     planned = videomme("cache", "gc", "--dry-run")
     assert "3 files" in planned.err
-    assert "frames of uniform_n-8, which no evaluation or samplings.yaml names" in planned.err
+    assert "frames of uniform_n-8, which no evaluation and not samplings.yaml uses" in planned.err
     assert len(DataFolder(project).frames) == 6
     assert "Freed " in videomme("cache", "gc").err
     assert len(DataFolder(project).frames) == 3
-    told = ("cache", "gc", "--sampling", "uniform_n-4")
-    refused = videomme(*told, stdin="n\n")
+    command = ("cache", "gc", "--sampling", "uniform_n-4")
+    refused = videomme(*command, stdin="n\n")
     assert refused.status == 1
     assert "used by few, few-subtitles" in refused.err
     assert len(DataFolder(project).frames) == 3
-    assert videomme(*told, "--yes").status == 0
+    assert videomme(*command, "--yes").status == 0
     assert DataFolder(project).frames == []

@@ -18,52 +18,59 @@ STORAGE_FILE = "storage.yaml"
 
 
 class WhenExceeded(StrEnum):
+    """What to do when a limit is exceeded."""
+
     STOP = "stop"
     WARN = "warn"
 
 
 class StorageSpec(Spec):
-    """What `storage.yaml` says; without the file only the last free gigabyte is kept."""
+    """The content of `storage.yaml`. Without the file, one gigabyte stays free."""
 
     max_frames_gigabytes: float | None = Field(default=None, gt=0)
-    """What all cached frames together may take, in 10⁹ bytes; None: no limit."""
+    """The size of all cached frames together, in 10⁹ bytes; None means no limit."""
     min_free_gigabytes: float = Field(default=1.0, ge=0)
-    """What decoding leaves free on the disk."""
+    """The free space to leave on the disk, in 10⁹ bytes."""
     when_exceeded: WhenExceeded = WhenExceeded.STOP
 
 
 def read_storage(configuration: Configuration) -> StorageSpec:
-    """The disk budget.
+    """The content of `storage.yaml`.
 
     Raises:
-        ConfigurationError: when the file has mistakes.
+        ConfigurationError: if the file has mistakes.
     """
     path = configuration.folder / STORAGE_FILE
     return parse_spec(read_yaml(path), StorageSpec, str(path)) if path.exists() else StorageSpec()
 
 
 class FrameBudget:
-    """Whether more frames may be stored: the limits of `storage.yaml` beside what is stored."""
+    """The limits of `storage.yaml`, and the size of the frames stored so far."""
 
     def __init__(self, spec: StorageSpec, store: Store) -> None:
         self._spec, self._store = spec, store
-        self._by_recipe: dict[str, list[int]] = defaultdict(list)
+        self._sizes: dict[str, list[int]] = defaultdict(list)
         for path in store.frame_files():
-            self._by_recipe[path.stem].append(path.stat().st_size)
-        self.stored_bytes = sum(map(sum, self._by_recipe.values()))
+            self._sizes[path.stem].append(path.stat().st_size)
+        self.stored_bytes = sum(map(sum, self._sizes.values()))
 
-    def expected_bytes(self, recipes: Iterable[str]) -> float:
-        """What frame sets of these recipes take, by those that are stored; unknown ones count 0."""
-        sizes = (self._by_recipe.get(recipe, [0]) for recipe in recipes)
+    def expected_bytes(self, settings: Iterable[str]) -> float:
+        """Expected size of one frame file per settings fingerprint, from the mean of stored files.
+
+        Settings without a stored file count as 0.
+        """
+        sizes = (self._sizes.get(fingerprint, [0]) for fingerprint in settings)
         return sum(sum(known) / len(known) for known in sizes)
 
     def add(self, stored_bytes: int) -> None:
-        """Count frames that were just stored."""
+        """Count frames that have just been stored."""
         self.stored_bytes += stored_bytes
 
     def objection(self, expected_bytes: float = 0.0) -> str | None:
-        """Why no more may be stored; None when there is room for `expected_bytes`, or the
-        configuration asks for no more than a warning, which is logged."""
+        """The reason why `expected_bytes` more must not be stored, or None if they may.
+
+        With `when_exceeded: warn`, the reason is logged and the result is None.
+        """
         problem = self._problem(expected_bytes)
         if problem is None or self._spec.when_exceeded is WhenExceeded.STOP:
             return problem
@@ -73,7 +80,7 @@ class FrameBudget:
     def _problem(self, expected_bytes: float) -> str | None:
         advice = "free some (videomme cache gc), raise it, or set `when_exceeded: warn`"
         more = decimal(round(expected_bytes))
-        wanted = f" and about {more} more are wanted" if expected_bytes else ""
+        wanted = f" and about {more} more are needed" if expected_bytes else ""
         most = self._spec.max_frames_gigabytes
         if most is not None and self.stored_bytes + expected_bytes > most * 1e9:
             return (

@@ -1,7 +1,7 @@
-"""What lies in the data folder, who still names it, and what may go.
+"""The content of the data folder: what is stored, what uses it, and what can be removed.
 
-Frames, packet indexes, aligned subtitles and prompts can be made again; what nothing names is
-garbage. Responses, scores and nights are results: they are listed and never removed.
+Frames, packet indexes, aligned subtitles and prompts can be rebuilt, so those that nothing uses are
+garbage. Responses, scores and nightly runs are results: they are listed and never removed.
 """
 
 import time
@@ -21,7 +21,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.store import read_table
 
 UNFINISHED_SECONDS = 86_400
-"""A temporary file that is older than this belongs to no run."""
+"""A temporary file older than this belongs to a run that was killed."""
 _VARIANT_STAGES = {
     "subtitles": Dimension.TRACK,
     "prompts": Dimension.EVALUATION,
@@ -30,13 +30,15 @@ _VARIANT_STAGES = {
     "scores": Dimension.EVALUATION,
     "observations": Dimension.EVALUATION,
 }
-_REMADE_FREELY = ("subtitles", "prompts")
+_REBUILT_FOR_FREE = ("subtitles", "prompts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelf:
-    """The stored files of one kind and name: the frames of a sampling, the prompts of an
-    evaluation … `named_by` are the evaluations that use them; `offered` when samplings.yaml does.
+    """The stored files of one kind and name, such as the frames of a sampling.
+
+    `named_by` are the evaluations that use them. `offered` is True if samplings.yaml has the
+    sampling.
     """
 
     kind: str
@@ -50,7 +52,7 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbage:
-    """A file that can go, and why."""
+    """A file that can be removed, and why."""
 
     path: UPath
     bytes: int
@@ -63,7 +65,7 @@ class FrameFile:
 
     path: UPath
     video_hash: str
-    recipe: str
+    settings: str
     bytes: int
 
 
@@ -105,22 +107,22 @@ class DataFolder:
         ]
 
     def garbage(self, samplings: Collection[str] = ()) -> list[Garbage]:
-        """What nothing names any more; and all frames of `samplings`, whoever names them.
+        """The files that nothing uses, and all frames of `samplings`, used or not.
 
         Raises:
-            ConfigurationError: when what is named is not known: an evaluation file has a
-                mistake, or there is no such sampling in the cache.
+            ConfigurationError: if an evaluation file has a mistake, so that its samplings are
+                not known, or if the cache has no frames of one of `samplings`.
         """
         for problem in self._project.configuration.problems.values():
             raise ConfigurationError(
-                f"nothing is removed while a file cannot be read, since what it names is not "
-                f"known: {problem}"
+                "nothing is removed while a configuration file has a mistake, because what it "
+                f"uses is not known: {problem}"
             )
         known = sorted({self.sampling_of(file) for file in self.frames})
         for name in samplings:
             if name not in known:
                 hint = nearest(name, known) if known else "no frames are cached"
-                raise ConfigurationError(f"no frames of a sampling `{name}` are cached: {hint}")
+                raise ConfigurationError(f"no frames of the sampling `{name}` are cached: {hint}")
         return [
             *self._garbage_frames(samplings),
             *(
@@ -142,12 +144,12 @@ class DataFolder:
 
     @cached_property
     def benchmarks(self) -> list[str]:
-        """The benchmarks of which anything is stored, also those no longer set up."""
+        """The benchmarks with stored questions, also those that benchmarks.yaml no longer has."""
         return self._store.benchmarks()
 
     @cached_property
     def video_hashes(self) -> frozenset[str]:
-        """The content of every video that is stored, of all benchmarks."""
+        """The content hashes of the stored videos of all benchmarks."""
         found = (
             read_table(path, ["content_hash"]).column("content_hash").to_pylist()
             for path in self._store.video_files()
@@ -156,7 +158,7 @@ class DataFolder:
 
     @cached_property
     def _named(self) -> dict[str, str]:
-        """The sampling of every recipe that the configuration names."""
+        """The name of each sampling of the configuration, by settings fingerprint."""
         configuration = self._project.configuration
         return {
             frames_fingerprint(sampling, duration): name
@@ -166,41 +168,41 @@ class DataFolder:
         }
 
     def sampling_of(self, file: FrameFile) -> str:
-        """The name of the sampling that a frame file was made with."""
-        if file.recipe not in self._named:
-            self._others.setdefault(file.recipe, stored_sampling(file.path) or "unreadable")
-            return self._others[file.recipe]
-        return self._named[file.recipe]
+        """The name of the sampling of a frame file."""
+        if file.settings not in self._named:
+            self._others.setdefault(file.settings, stored_sampling(file.path) or "unreadable")
+            return self._others[file.settings]
+        return self._named[file.settings]
 
     @cached_property
     def _others(self) -> dict[str, str]:
-        """The samplings of recipes that nothing names, as their files say."""
+        """The names of samplings that are not in the configuration, as their files have them."""
         return {}
 
     def _garbage_frames(self, samplings: Collection[str]) -> Iterator[Garbage]:
         for file in self.frames:
             sampling = self.sampling_of(file)
             if sampling in samplings:
-                why = f"frames of {sampling}, as asked"
-            elif file.recipe not in self._named:
-                why = f"frames of {sampling}, which no evaluation or samplings.yaml names"
+                why = f"frames of {sampling}, as requested"
+            elif file.settings not in self._named:
+                why = f"frames of {sampling}, which no evaluation and not samplings.yaml uses"
             elif file.video_hash not in self.video_hashes:
-                why = "frames of a video that is no longer there"
+                why = "frames of a video that no longer exists"
             else:
                 continue
             yield Garbage(path=file.path, bytes=file.bytes, why=why)
 
     def _garbage_of_benchmarks(self) -> Iterator[Garbage]:
         for benchmark in self.benchmarks:
-            for kind in _REMADE_FREELY:
+            for kind in _REBUILT_FOR_FREE:
                 for name, files in self._by_variant(benchmark, kind).items():
                     if name not in self._users(benchmark, kind):
                         for path in files:
-                            why = f"{kind} of {name}, which no evaluation file names"
+                            why = f"{kind} of {name}, which no evaluation uses"
                             yield Garbage(path=path, bytes=_size(path), why=why)
 
     def _unfinished(self) -> Iterator[Garbage]:
-        """Damaged frames that were set aside, and temporary files that a killed run left."""
+        """Yield damaged frames that were set aside, and temporary files of killed runs."""
         for path in self._store.damaged_frame_files():
             yield Garbage(path=path, bytes=_size(path), why="damaged, set aside")
         for path in self._store.unfinished_frame_files():
@@ -217,7 +219,7 @@ class DataFolder:
                 yield _shelf(kind, name, files, users.get(name, ()))
 
     def _users(self, benchmark: str, kind: str) -> Mapping[str, tuple[str, ...]]:
-        """The evaluations of a benchmark by the track or evaluation that they read."""
+        """The evaluations of a benchmark, by the track or evaluation whose files they use."""
         users: dict[str, tuple[str, ...]] = defaultdict(tuple)
         for evaluation in self._project.configuration.evaluations_of(benchmark):
             variant = variant_in(evaluation, _VARIANT_STAGES[kind])
@@ -237,7 +239,7 @@ class DataFolder:
 
 
 def remove(garbage: Iterable[Garbage]) -> None:
-    """Delete the files, and folders of frames that are empty then."""
+    """Delete the files, and the folders that this leaves empty."""
     for item in garbage:
         item.path.unlink(missing_ok=True)
         folder = item.path.parent

@@ -1,4 +1,4 @@
-"""Why partitions are behind and what a run would take, asked of a project that was really run."""
+"""Reasons why partitions are not fresh, and estimates of a run, in a project that was built."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ Why = Callable[..., list[str]]
 
 @pytest.fixture
 def why(project: Project, instance: dg.DagsterInstance) -> Why:
-    """The reasons of the one partition that some words name, as they are printed."""
+    """The reasons of the one partition that `words` select, as they are printed."""
 
     def ask(words: str, of: Project = project) -> list[str]:
         states = plan_project(of, instance)
@@ -30,13 +30,18 @@ def why(project: Project, instance: dg.DagsterInstance) -> Why:
     return ask
 
 
-def test_new_bytes_are_named_where_they_are_and_in_everything_behind(why: Why, copy: Copy) -> None:
+def test_new_bytes_are_the_reason_of_everything_downstream(why: Why, copy: Copy) -> None:
     write_video(copy.video("003"), frames=44, width=64, height=48)
     (reason,) = why("videomme/videos 003")
     assert reason.startswith("new video bytes: ")
     began = "videomme/videos 003 (new video bytes)"
-    for behind in ("frames uniform_n-4|003", "prompts few|003", "responses few|003", "scores few"):
-        assert why(f"videomme/{behind}") == [f"upstream: {began}"]
+    for partition in (
+        "frames uniform_n-4|003",
+        "prompts few|003",
+        "responses few|003",
+        "scores few",
+    ):
+        assert why(f"videomme/{partition}") == [f"upstream: {began}"]
     assert why("videomme/frames uniform_n-4|002") == []
 
 
@@ -63,14 +68,14 @@ def test_new_bytes_are_named_where_they_are_and_in_everything_behind(why: Why, c
         ({"reader": "official_v1"}, "scores few", "changed setting: reader: strict → official_v1"),
     ],
 )
-def test_a_changed_setting_is_said_with_what_it_was(
+def test_a_changed_setting_is_shown_with_both_values(
     why: Why, write_project: WriteProject, change: dict[str, object], partition: str, reason: str
 ) -> None:
     changed = write_project(dict(EVALUATIONS) | {"few": dict(EVALUATIONS["few"]) | change})
     assert why(f"videomme/{partition}", changed)[0] == reason
 
 
-def test_new_code_is_said_with_both_versions(why: Why, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_code_version_is_shown_with_both(why: Why, monkeypatch: pytest.MonkeyPatch) -> None:
     before = code_version("prompts")
     monkeypatch.setitem(CODE_VERSIONS, "prompts", (99,))
     assert why("videomme/prompts few|003") == [f"code version: {before} → 99"]
@@ -79,7 +84,7 @@ def test_new_code_is_said_with_both_versions(why: Why, monkeypatch: pytest.Monke
     ]
 
 
-def test_a_parent_that_was_made_again_alone_is_named(
+def test_a_parent_that_was_rebuilt_alone_is_the_reason(
     why: Why, project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
     write_video(copy.video("003"), frames=44, width=64, height=48)
@@ -93,7 +98,7 @@ def test_a_parent_that_was_made_again_alone_is_named(
     assert reason.startswith("upstream: videomme/videos changed, ")
 
 
-def test_what_is_gone_and_what_never_was_are_told_apart(
+def test_a_lost_file_and_a_partition_never_built_have_different_reasons(
     why: Why, project: Project, write_project: WriteProject
 ) -> None:
     lost = project.store.prompts("videomme", "few", "002")
@@ -103,7 +108,7 @@ def test_what_is_gone_and_what_never_was_are_told_apart(
     assert why("videomme/prompts new|002", new) == ["never built"]
 
 
-def test_a_failure_is_said_with_its_message_and_counted(
+def test_a_failure_is_shown_with_its_message_and_counted(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
     copy.video("003").write_bytes(b"this is no video")
@@ -122,7 +127,7 @@ def test_a_failure_is_said_with_its_message_and_counted(
     ]
 
 
-def test_partitions_are_found_by_whatever_is_in_their_name(
+def test_partitions_are_found_by_every_part_of_their_name(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     states = plan_project(project, instance)
@@ -136,10 +141,10 @@ def test_partitions_are_found_by_whatever_is_in_their_name(
 
 def estimates(project: Project, instance: dg.DagsterInstance) -> dict[str, RefreshEstimate]:
     states = plan_project(project, instance)
-    return {held.asset: held for held in estimate(states, instance)}
+    return {found.asset: found for found in estimate(states, instance)}
 
 
-def test_an_estimate_is_what_comparable_work_took_and_nothing_else(
+def test_estimates_come_from_comparable_partitions_only(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     assert estimates(project, instance) == {}
@@ -147,7 +152,7 @@ def test_an_estimate_is_what_comparable_work_took_and_nothing_else(
         "same-model": {"model": "constant-A", "sampling": "keyframe-4"},
         "other-model": {"model": "constant-C", "sampling": "keyframe-4"},
     }
-    added = {name: {"benchmark": "videomme"} | held for name, held in new.items()}
+    added = {name: {"benchmark": "videomme"} | value for name, value in new.items()}
     found = estimates(write_project({"few": EVALUATIONS["few"]} | added), instance)
     frames, responses = found["videomme/frames"], found["videomme/responses"]
     assert (frames.partitions, responses.partitions) == (3, 6)
@@ -156,20 +161,20 @@ def test_an_estimate_is_what_comparable_work_took_and_nothing_else(
     assert frames.bytes is not None
     sizes = [path.stat().st_size for path in project.store.path("frames").rglob("*.parquet")]
     assert min(sizes) * 3 <= frames.bytes <= max(sizes) * 3
-    assert responses.seconds is None, "nothing is known of a model that was never asked"
+    assert responses.seconds is None, "no model like this one was ever asked"
     alone = {"few": EVALUATIONS["few"], "same-model": added["same-model"]}
     assert estimates(write_project(alone), instance)["videomme/responses"].seconds is not None
 
 
-def test_what_is_in_the_store_already_costs_nothing(project: Project) -> None:
+def test_a_stored_partition_costs_nothing(project: Project) -> None:
     with dg.DagsterInstance.ephemeral() as other:
         found = estimates(project, other)["videomme/questions"]
         assert (found.partitions, found.already_stored, found.seconds) == (0, 1, 0)
 
 
-def test_where_nothing_was_made_nothing_is_known(
+def test_without_a_built_partition_nothing_is_estimated(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     found = estimates(write_project(), instance)
-    assert {(held.seconds, held.bytes) for held in found.values()} == {(None, None)}
+    assert {(asset.seconds, asset.bytes) for asset in found.values()} == {(None, None)}
     assert found["videomme/frames"].partitions is None

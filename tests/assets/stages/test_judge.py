@@ -1,4 +1,4 @@
-"""A judge in an evaluation file: it makes scores anew and nothing before them."""
+"""A judge in an evaluation file changes the scores and nothing upstream."""
 
 from collections import Counter
 from pathlib import Path
@@ -51,12 +51,12 @@ def test_a_judge_reads_what_is_open_once_and_its_failures_leave_the_scores_open(
         assert asked(server) == {"model": QUESTIONS}
 
         project = write_project({"mine": EVALUATION})
-        (behind,) = (
+        (not_fresh,) = (
             state
             for state in refresh_project(project, instance, ["mine"]).not_fresh
             if state.stage.name == "scores"
         )
-        assert "judge" in behind.reason
+        assert "judge" in not_fresh.reason
         assert asked(server) == {"model": QUESTIONS, "judge": QUESTIONS}
 
         is_down = False

@@ -20,11 +20,11 @@ LARGEST_METADATA_BYTES = 100_000
 def events(instance: dg.DagsterInstance, asset: str) -> dict[str, dg.AssetMaterialization]:
     """The newest materialization of each partition of an asset."""
     records = instance.fetch_materializations(dg.AssetKey(asset.split("/")), limit=100).records
-    held = {}
+    found = {}
     for record in reversed(records):
         assert record.asset_materialization is not None
-        held[record.partition_key or ""] = record.asset_materialization
-    return held
+        found[record.partition_key or ""] = record.asset_materialization
+    return found
 
 
 def table(event: dg.AssetMaterialization, name: str) -> list[dict[str, object]]:
@@ -63,8 +63,8 @@ def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
 def test_subtitles_say_how_much_of_each_duration_they_cover(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
-    held = events(instance, "videomme/subtitles")
-    covered = [e for e in held.values() if "coverage_by_duration" in e.metadata]
+    found = events(instance, "videomme/subtitles")
+    covered = [e for e in found.values() if "coverage_by_duration" in e.metadata]
     assert len(covered) == 1
     rows = table(covered[0], "coverage_by_duration")
     facts = [
@@ -74,7 +74,7 @@ def test_subtitles_say_how_much_of_each_duration_they_cover(
     assert sum(int(str(row["videos"])) for row in rows) == len(facts)
     for name, key in (("with_subtitles", "has_subtitles"), ("frames", "frames")):
         assert sum(int(str(row[name])) for row in rows) == sum(fact[key] for fact in facts)
-    assert {e.metadata["coverage"].value for e in held.values()} <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert {e.metadata["coverage"].value for e in found.values()} <= {0.0, 0.25, 0.5, 0.75, 1.0}
 
 
 def test_prompts_and_frames_have_numbers_that_the_ui_plots(
@@ -105,11 +105,11 @@ def test_no_metadata_fills_the_event_log(project: Project, instance: dg.DagsterI
             assert size <= LARGEST_METADATA_BYTES, (stage_name, event.partition, size)
 
 
-def test_a_picture_that_is_too_large_is_said_to_be() -> None:
+def test_a_picture_that_is_too_large_is_replaced_by_a_note() -> None:
     small = picture(b"<svg/>", "image/svg+xml", "chart")
     assert str(small.value).startswith("![chart](data:image/svg+xml;base64,")
     large = picture(b"x" * (LARGEST_PICTURE_BYTES + 1), "image/jpeg", "frames")
-    assert str(large.value) == "frames: 60,001 bytes, too much to be shown here"
+    assert str(large.value) == "frames: 60,001 bytes, too large to show here"
 
 
 def test_a_prompt_cannot_leave_its_fence() -> None:

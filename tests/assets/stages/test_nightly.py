@@ -1,4 +1,4 @@
-"""Nights: asked anew, kept, judged, shown as checks and told to people, through real runs."""
+"""Nightly runs: asked again, stored, assessed, shown as checks and sent as alerts, for real."""
 
 import json
 import re
@@ -50,12 +50,12 @@ class ModelBehindTheName:
 
 @pytest.fixture
 def sink() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A web hook on the loopback, and what it was told."""
-    told: list[dict[str, Any]] = []
+    """URL of a webhook on the loopback, and the alerts that it received."""
+    alerts: list[dict[str, Any]] = []
 
     class Hook(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            alerts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
 
@@ -65,7 +65,7 @@ def sink() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     server = HTTPServer(("127.0.0.1", 0), Hook)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"json://127.0.0.1:{server.server_port}/", told
+    yield f"json://127.0.0.1:{server.server_port}/", alerts
     server.shutdown()
     thread.join()
     server.server_close()
@@ -113,7 +113,7 @@ def project(
 def run_nightly(
     project: Project, instance: dg.DagsterInstance, night: str
 ) -> dict[str, dg.AssetCheckEvaluation]:
-    """Run the nightly job for one night; its checks by name."""
+    """Run the nightly job for one date; return its checks by name."""
     job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
     result = job.execute_in_process(instance=instance, partition_key=night)
     assert result.success
@@ -129,7 +129,7 @@ def stored(project: Project, night: str) -> list[ObservedQuestion]:
     return read_rows(tracked.path(night), ObservedQuestion)
 
 
-def test_a_regression_fails_the_check_and_is_told_once(
+def test_a_regression_fails_the_check_and_is_sent_once(
     project: Callable[..., Project],
     model: ModelBehindTheName,
     server: ModelServer,
@@ -137,7 +137,7 @@ def test_a_regression_fails_the_check_and_is_told_once(
     sink: tuple[str, list[dict[str, Any]]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    url, told = sink
+    url, alerts = sink
     monkeypatch.setenv(URLS_VARIABLE, url)
     opened = project()
     refresh_project(opened, instance, ["asked"])
@@ -145,27 +145,27 @@ def test_a_regression_fails_the_check_and_is_told_once(
     assert asked_once == 3 * len(TRACKED_VIDEOS)
 
     quiet = [run_nightly(opened, instance, f"2026-11-{day:02d}") for day in (2, 3)]
-    assert server.request_count == 3 * asked_once, "an unchanged evaluation is asked anew"
+    assert server.request_count == 3 * asked_once, "every nightly run asks again"
     assert all(check.passed for checks in quiet for check in checks.values())
-    assert told == []
+    assert alerts == []
 
     model.broken = True
     checks = run_nightly(opened, instance, "2026-11-04")
     assert not checks["accuracy"].passed
     assert checks["accuracy"].severity is dg.AssetCheckSeverity.ERROR
     assert checks["failed"].passed
-    assert len(told) == 1
-    assert told[0]["title"] == "asked, 2026-11-04: accuracy"
-    assert "points against the baseline" in told[0]["message"]
-    assert "This is a real change since 2026-11-04" in told[0]["message"]
-    assert "/assets/videomme/nights/asked?partition=2026-11-04" in told[0]["message"]
+    assert len(alerts) == 1
+    assert alerts[0]["title"] == "asked, 2026-11-04: accuracy"
+    assert "points against the baseline" in alerts[0]["message"]
+    assert "This is a real change since 2026-11-04" in alerts[0]["message"]
+    assert "/assets/videomme/nights/asked?partition=2026-11-04" in alerts[0]["message"]
 
     assert not run_nightly(opened, instance, "2026-11-05")["accuracy"].passed
-    assert len(told) == 1, "it is told once"
+    assert len(alerts) == 1, "one alert per regression"
 
     requests = server.request_count
     run_nightly(opened, instance, "2026-11-03")
-    assert server.request_count == requests, "a night that is stored is not asked again"
+    assert server.request_count == requests, "a stored nightly run is not asked again"
     assert {row.observation for row in stored(opened, "2026-11-03")} == {"2026-11-03"}
 
     model.broken = False
@@ -183,7 +183,7 @@ def test_a_regression_fails_the_check_and_is_told_once(
     assert isinstance(event.asset_materialization.metadata["accuracy"].value, float)
 
 
-def test_an_endpoint_that_is_down_is_not_a_regression_and_can_be_made_up_for(
+def test_an_endpoint_that_is_down_is_not_a_regression_and_can_be_asked_later(
     project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
 ) -> None:
     opened = project()
@@ -215,7 +215,7 @@ def test_without_a_baseline_nothing_is_asked(
     assert not tracked.path("2026-11-02").exists()
 
 
-def test_a_subset_is_fixed_and_a_night_can_be_the_baseline(
+def test_a_subset_is_fixed_and_a_nightly_run_can_be_the_baseline(
     project: Callable[..., Project], instance: dg.DagsterInstance
 ) -> None:
     opened = project(evaluations={"asked": {"videos": 4}})
@@ -236,7 +236,7 @@ def test_a_subset_is_fixed_and_a_night_can_be_the_baseline(
     assert report.detectable_drop is not None
 
 
-def test_mistakes_in_the_file_are_named(project: Callable[..., Project]) -> None:
+def test_mistakes_in_the_file_have_messages(project: Callable[..., Project]) -> None:
     with pytest.raises(ConfigurationError, match="no evaluation `askd`"):
         read_nightly(project(evaluations={"askd": {}}).configuration)
     with pytest.raises(ConfigurationError, match="did you mean `videos`"):
@@ -246,7 +246,7 @@ def test_mistakes_in_the_file_are_named(project: Callable[..., Project]) -> None
 
 
 @pytest.mark.slow
-def test_a_night_is_asked_by_hand(
+def test_a_nightly_run_from_the_command_line(
     project: Callable[..., Project],
     model: ModelBehindTheName,
     instance: dg.DagsterInstance,

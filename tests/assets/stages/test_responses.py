@@ -1,4 +1,4 @@
-"""What a video is asked, and what is known of its frames before any of them is read."""
+"""Requests of a video, and what they contain of its frames before a picture is read."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -74,14 +74,14 @@ def _show_later(project: Project, video_id: str) -> None:
         benchmark.snapshot.questions[video_id][0].duration
     )
     content = benchmark.snapshot.versions.video(video_id)
-    held = read_frames(
+    stored = read_frames(
         project.store, content, benchmark.snapshot.versions.frame_settings(video_id, sampling)
     )
-    frames = [replace(frame, pts_seconds=frame.pts_seconds + 0.5) for frame in held.frames]
+    frames = [replace(frame, pts_seconds=frame.pts_seconds + 0.5) for frame in stored.frames]
     choice = Choice(
         frames=tuple(frame.index for frame in frames),
         requested_seconds=tuple(frame.requested_seconds for frame in frames),
-        asked=held.asked,
-        limit=held.limit,
+        asked=stored.asked,
+        limit=stored.limit,
     )
     write_frames(project.store, content, sampling, choice, frames)
