@@ -1,7 +1,7 @@
-"""Two real engines behind the client: llama.cpp's server, and `transformers serve`.
+"""Two real engines: llama.cpp's server, and `transformers serve`.
 
-Plumbing only: the picture parts of both models are random numbers made on the spot, so what
-they say means nothing; that frames arrive, tokens are counted and answers come back does.
+The vision parts of both models are random, so their answers mean nothing. The tests check that
+frames arrive, tokens are counted and answers come back.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""Models: whatever answers a question about a video, behind one protocol."""
+"""Models that answer questions about videos, all with the protocol `VideoLLM`."""

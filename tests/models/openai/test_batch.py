@@ -29,7 +29,7 @@ from videomme_pipeline.responses.response import Response
 
 @dataclass
 class Batches:
-    """What an endpoint of the Batch API keeps: files, and batches that end after some looks."""
+    """State of an endpoint of the Batch API: files, and batches that end after some polls."""
 
     looks_needed: int = 2
     fails: frozenset[str] = frozenset()

@@ -212,7 +212,7 @@ def test_questions_of_one_video_share_its_encoded_frames() -> None:
     assert recent.part_of(same_video) is part
     bodies = [list(request_body(SPEC, asked, part).chunks()) for asked in (first, same_video)]
     assert all(a is b for a, b in zip(bodies[0][1:-1], bodies[1][1:-1], strict=True))
-    assert recent.part_of(second) is not part, "the same video, loaded anew"
+    assert recent.part_of(second) is not part, "the same video, loaded again"
 
 
 def test_the_size_of_the_stored_frames_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

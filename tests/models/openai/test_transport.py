@@ -169,7 +169,7 @@ async def encrypted_endpoint(folder: Path) -> AsyncIterator[tuple[int, Path]]:
 
 
 async def answer_of(port: int) -> tuple[int, bytes]:
-    """What the encrypted endpoint answers."""
+    """Status and body of a response of the encrypted endpoint."""
 
     async def body() -> AsyncIterator[bytes]:
         yield b"body"

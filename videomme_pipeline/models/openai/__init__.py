@@ -1,1 +1,1 @@
-"""Models behind an OpenAI-compatible endpoint."""
+"""Models of an OpenAI-compatible endpoint."""

@@ -1,4 +1,4 @@
-"""A model behind an endpoint that speaks OpenAI's chat completions.
+"""A model of an endpoint that speaks OpenAI's chat completions.
 
 The `openai` client supplies the address and the credentials. One call is one attempt: retries,
 limits and the journal belong to `responses`.

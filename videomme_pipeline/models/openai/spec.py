@@ -1,4 +1,4 @@
-"""What `models.yaml` says about a model behind an OpenAI-compatible endpoint."""
+"""Settings of a model of an OpenAI-compatible endpoint in `models.yaml`."""
 
 import os
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class ServiceTier(StrEnum):
 
 
 class EndpointSpec(ModelSpec):
-    """A model behind an endpoint that speaks OpenAI's chat completions."""
+    """A model of an endpoint that speaks OpenAI's chat completions."""
 
     kind: Literal["openai_compatible"] = "openai_compatible"
     model: str | None = None
