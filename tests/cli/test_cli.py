@@ -286,7 +286,7 @@ def test_init_writes_a_valid_evaluation(empty: Path) -> None:
     assert ended.err == f"Wrote {path}. Edit it, then: videomme run mine\n"
     assert videomme("status", "mine").status == 0
     again = videomme("init", "mine", "--benchmark", "videomme")
-    assert "there is an evaluation of that name" in again.failed_with
+    assert "an evaluation with this name exists" in again.failed_with
 
 
 LINES = """\

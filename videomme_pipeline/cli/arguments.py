@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound=StrEnum)
 
 EvaluationNames = Annotated[
-    list[str] | None, typer.Argument(metavar="[EVALUATION]...", help="Names of evaluation files.")
+    list[str] | None, typer.Argument(metavar="EVALUATION", help="Names of evaluation files.")
 ]
 BenchmarkNames = Annotated[
     list[str] | None,

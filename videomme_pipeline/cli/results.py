@@ -78,7 +78,8 @@ def compare(
 ) -> None:
     """Compare two evaluations question by question.
 
-    Shows A minus B, whether the difference is significant, and which settings differ.
+    Shows A minus B, whether the difference is significant, and which settings
+    differ.
     """
     from videomme_pipeline.reports.terminal.comparison import show_comparison
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
@@ -105,8 +106,9 @@ def sql(
 ) -> None:
     """Query the tables and views of the DuckDB file.
 
-    `select view_name from duckdb_views() where not internal` lists the views. Any DuckDB client
-    can open the same file, `videomme.duckdb` in the data folder.
+    `select view_name from duckdb_views() where not internal` lists the views.
+    Any DuckDB client can open the same file, `videomme.duckdb` in the data
+    folder.
     """
     import duckdb
 
@@ -131,7 +133,8 @@ def score(
         typer.Argument(help="Results file of the official script, lmms-eval or VLMEvalKit."),
     ],
     benchmark: Annotated[
-        str, typer.Option("--benchmark", "-b", help="videomme or videomme_v2.")
+        str,
+        typer.Option("--benchmark", "-b", help="Benchmark of the file, for example videomme_v2."),
     ] = "videomme",
     report: Annotated[
         str | None,
@@ -178,7 +181,8 @@ def score(
 ) -> None:
     """Score a results file.
 
-    Options with underscores have the names and meanings of the official script's.
+    Options with underscores have the names and meanings of the official
+    script's.
     """
     from videomme_pipeline.benchmarks.registry import find_benchmark
     from videomme_pipeline.formats.score_file import ScoreOptions, parse_durations, score_file
@@ -225,8 +229,9 @@ def read(
 ) -> None:
     """Read the chosen letter from responses.
 
-    Standard input is JSON lines with `response`; standard output is the same lines with `letter`,
-    `rule` and `span`. Exits with status 1 if a line cannot be parsed or the judge fails.
+    Standard input is JSON lines with `response`; standard output is the same
+    lines with `letter`, `rule` and `span`. Exits with status 1 if a line cannot
+    be parsed or the judge fails.
     """
     from videomme_pipeline.benchmarks.question import Letter
     from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines

@@ -49,8 +49,9 @@ def run(
 ) -> None:
     """Bring evaluations up to date and show their scores.
 
-    Builds only what is missing or stale. Without names, runs all evaluations. Exits with status 1
-    if a partition failed; the others are kept, and the next run builds only what is missing.
+    Builds only what is missing or stale. Without names, runs all evaluations.
+    Exits with status 1 if a partition failed; the others are kept, and the next
+    run builds only what is missing.
     """
     from assets.planning.estimate import estimate, pending_requests
     from assets.run import plan_project, refresh_project
@@ -145,8 +146,9 @@ def nightly(
 ) -> None:
     """Run tracked evaluations again and compare them with their baselines.
 
-    Without names, runs every evaluation that nightly.yaml tracks. A nightly run that is already
-    stored is not repeated. Exits with status 1 if a check fails with severity `error`.
+    Without names, runs every evaluation that nightly.yaml tracks. A nightly run
+    that is already stored is not repeated. Exits with status 1 if a check fails
+    with severity `error`.
     """
     from assets.run import run_nightly
     from videomme_pipeline.project.nightly import nightly_date, read_nightly
