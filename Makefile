@@ -35,6 +35,7 @@ lint: .venv/installed-dev ## Ruff, oxlint, mypy, layers, the Dagster definitions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/dagster definitions validate -w workspace.yaml --log-level warning
+	$(BIN)/python -m tests.support.word_list
 
 format: .venv/installed-dev ## Fix and format what ruff and oxfmt can
 	$(BIN)/ruff check --fix .
