@@ -90,7 +90,8 @@ WORDS = {
 """Regular expressions of whole words, and the replacement."""
 
 ALLOWED = re.compile(
-    r"behind (?:an?|the|its|one|another) (?:[\w-]+ )?(?:proxy|endpoint|server|firewall|protocol|url|client)"
+    r"behind (?:an?|the|its|one|another) (?:[\w-]+ )?"
+    r"(?:proxy|endpoint|server|firewall|protocol|url|client)"
     r"|align-items: stretch",
     re.IGNORECASE,
 )
