@@ -174,7 +174,7 @@ def test_another_archive_under_the_same_name_is_noticed(tmp_path: Path) -> None:
     (member,) = members_of(zip_bytes({"data/a.mp4": VIDEO}))
     with (
         open_archive(io.BytesIO(zip_bytes({"data/a.mp4": b"other"})), "some.zip") as opened,
-        pytest.raises(ArchiveError, match="not the member that the archive's directory held"),
+        pytest.raises(ArchiveError, match="not the member that the archive's directory listed"),
     ):
         extract(opened, member, tmp_path)
 

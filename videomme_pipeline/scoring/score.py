@@ -1,4 +1,4 @@
-"""One response to one outcome. Breakdowns, groups and intervals are in their own modules."""
+"""Score one response: read its letter and compare it with the correct one."""
 
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.responses.response import Response
@@ -6,7 +6,8 @@ from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answe
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
 SCORE_VERSION = 1
-"""Part of the fingerprint of every score; raised when the same reading gives another outcome."""
+"""Part of the fingerprint of every score. Increase it when the same letter results in another
+outcome."""
 
 
 def score_question(  # noqa: PLR0913 - four facts of the evaluation go into every row
@@ -19,9 +20,9 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
     track: str,
     track_pair: str | None = None,
 ) -> ScoredQuestion:
-    """`response` to `question` as `reader` reads it.
+    """Score `response` to `question` with the letter that `reader` reads.
 
-    A response without text is `failed`: it is never read, so it has no letter and no rule.
+    A response without text is `failed`: it is not read, so it has no letter and no rule.
     """
     reading = None
     if answered(response):
@@ -62,12 +63,12 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
 
 
 def answered(response: Response) -> bool:
-    """Whether there is any text to read. White space alone is no answer."""
+    """True if the response has text other than white space."""
     return response.raw_output is not None and response.raw_output.strip() != ""
 
 
 def outcome_of(answer: Letter, letter: Letter | None) -> Outcome:
-    """What became of an answered question from which `letter` was read."""
+    """Outcome of an answered question from which `letter` was read."""
     if letter is None:
         return Outcome.UNREADABLE
     return Outcome.CORRECT if letter == answer else Outcome.INCORRECT

@@ -1,4 +1,4 @@
-"""The scored-question row: what was answered, what was read, and whether it is right."""
+"""The scored-question row: a response, the letter read from it, and the outcome."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,31 +10,31 @@ from videomme_pipeline.responses.response import Served
 
 
 class Outcome(StrEnum):
-    """What became of one question. The four are never merged silently."""
+    """Outcome of one question. The four outcomes are always counted separately."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
     UNREADABLE = "unreadable"
-    """Answered, but no letter can be read."""
+    """Answered, but no letter can be read from the answer."""
     FAILED = "failed"
     """Never answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredQuestion:
-    """One row per (evaluation, question, sample): the benchmark contract's output and more.
+    """One row per (evaluation, question, repeat).
 
-    `extracted_answer` was read by `reader`'s rule `rule` from `raw_output[span_start:span_end]`
-    (None where nothing was read). `is_correct` is `outcome == correct`. What the request took
-    (tokens, US dollars, seconds, attempts) stands here too, so that a scores file alone tells
-    accuracy and cost; None where the endpoint or the results file does not tell.
+    `rule` of `reader` read `extracted_answer` from `raw_output[span_start:span_end]`; they are None
+    if no letter was read. `is_correct` is `outcome == correct`. `usage` and `served` (tokens, cost,
+    latency, attempts) are included, so that a scores file contains accuracy and cost. Values that
+    the endpoint or the results file does not report are None.
 
-    `track_pair` is shared by evaluations that differ in their subtitles alone; None for rows that
-    are of no evaluation file.
+    `track_pair` is the same for evaluations that differ only in their subtitles, and None for rows
+    that belong to no evaluation file.
 
-    `judge` is the model that was to read what `strict` could not, None where there is none. It
-    read the rows whose rule is `judge`; where it was asked, `judge_output` is what it said or
-    `judge_error` why it said nothing, and what that cost stands apart.
+    `judge` is the model that reads answers that `strict` cannot, or None. The rows that it read
+    have the rule `judge`. If it was asked, `judge_output` is its reply, or `judge_error` the reason
+    why there is none. `judge_cost_dollars` is not part of the cost of the response.
     """
 
     benchmark: str

@@ -1,9 +1,9 @@
-"""The smoke benchmarks: real data for every stage without a licence to accept.
+"""The questions and videos of the smoke benchmarks.
 
-`smoke` has the schema of Video-MME (three questions a video), `smoke_v2` that of Video-MME-v2
-(groups of four, eight options) on some of the same videos. Most videos are drawn from a script,
-a few are real clips with a free licence out of registry packages. A score on them says that the
-chain carries signal, nothing more.
+`smoke` has the schema of Video-MME (three questions per video), `smoke_v2` that of Video-MME-v2
+(groups of four, eight options) on some of the same videos. Most videos are drawn from a script, a
+few are real clips with a free license from registry packages. A score on them only shows that the
+pipeline works.
 """
 
 import os
@@ -44,26 +44,25 @@ PACKAGE_FOLDER = ".packages"
 
 
 def video_ids(benchmark: str = SMOKE) -> tuple[str, ...]:
-    """The videos of `benchmark`, "001" and on; those of `smoke_v2` are among those of `smoke`."""
+    """Video ids of `benchmark`, from "001". The videos of `smoke_v2` are a subset of `smoke`."""
     return tuple(dict.fromkeys(question.video_id for question in questions(benchmark)))
 
 
 def youtube_id(video_id: str) -> str:
-    """What the files of a video are called; eleven characters, sometimes a hyphen in front."""
+    """Stem of a video's files: eleven characters, sometimes with a leading hyphen."""
     return f"{'-' if video_id.endswith('7') else 'v'}smoke-{int(video_id):04d}"
 
 
 def make_video(video_id: str, folder: Path, *, progress: Progress | None = None) -> Path:
-    """The video in `folder`, drawn or fetched unless it is there; its path.
+    """Draw or fetch a video to `folder` unless it exists, and return its path.
 
-    Files are named as each published benchmark does: `<youtube id>.mp4` and `.srt` for `smoke`;
-    for a video of `smoke_v2` also `<video id>.mp4` (the same bytes) and `.jsonl`. Videos without
-    subtitles have no subtitle file. Every file appears whole or not at all; a damaged one is made
-    again.
+    Files have names as in the published benchmarks: `<youtube id>.mp4` and `.srt` for `smoke`, and
+    also `<video id>.mp4` (the same bytes) and `.jsonl` for a video of `smoke_v2`. A video without
+    subtitles has no subtitle file. Each file is written atomically. A damaged one is built again.
 
     Raises:
-        DownloadError, ArchiveError: when a real clip cannot be fetched.
-        AnnotationError: for an unknown `video_id`.
+        DownloadError, ArchiveError: if a real clip cannot be fetched.
+        AnnotationError: if `video_id` is unknown.
     """
     folder.mkdir(parents=True, exist_ok=True)
     video = folder / f"{youtube_id(video_id)}.mp4"
@@ -85,7 +84,7 @@ def questions(benchmark: str) -> tuple[Question, ...]:
     """The questions of `smoke` or `smoke_v2`, in the order of the videos.
 
     Raises:
-        AnnotationError: for another benchmark.
+        AnnotationError: if `benchmark` is another one.
     """
     if benchmark == SMOKE:
         return _questions_v1()
@@ -95,7 +94,7 @@ def questions(benchmark: str) -> tuple[Question, ...]:
 
 
 def write_annotations(folder: Path) -> tuple[Path, Path]:
-    """Both annotation files under `folder`, in the published layouts; (v1 path, v2 path)."""
+    """Write both annotation files to `folder` in the published layouts, and return (v1, v2)."""
     first = folder / "videomme" / "test-00000-of-00001.parquet"
     second = folder / "test.parquet"
     first.parent.mkdir(parents=True, exist_ok=True)
@@ -140,10 +139,10 @@ def _questions_v1() -> tuple[Question, ...]:
         for task, draft in _drafts(script, tasks[script.video_id])
     ] + [(clip, task, draft) for clip in CLIPS for task, draft in clip.drafts]
     letters = _even_letters(len(drafted), 4)
-    held: list[Question] = []
+    found: list[Question] = []
     for place, (source, task, draft) in enumerate(drafted):
         letter, options = _lettered(draft, letters[place], f"{SMOKE}/{place}")
-        held.append(
+        found.append(
             Question(
                 benchmark=SMOKE,
                 question_id=f"{source.video_id}-{place % 3 + 1}",
@@ -165,11 +164,11 @@ def _questions_v1() -> tuple[Question, ...]:
                 ),
             )
         )
-    return tuple(held)
+    return tuple(found)
 
 
 def _drafts(script: Script, tasks: Sequence[TaskType]) -> list[tuple[TaskType, Draft]]:
-    """One question of each task type, each about another scene."""
+    """One question of each task type, each about a different scene."""
     draw = random.Random(f"{SEED}/v1/{script.video_id}")
     scenes = draw.sample(script.scenes[1:], len(tasks))
     return [
@@ -180,12 +179,12 @@ def _drafts(script: Script, tasks: Sequence[TaskType]) -> list[tuple[TaskType, D
 @cache
 def _questions_v2() -> tuple[Question, ...]:
     letters = _even_letters(4 * len(groups()), 8)
-    held: list[Question] = []
+    found: list[Question] = []
     for group in groups():
         for number, draft in enumerate(group.drafts, start=1):
             question_id = f"{group.video_id}-{number}"
-            letter, options = _lettered(draft, letters[len(held)], f"{SMOKE_V2}/{question_id}")
-            held.append(
+            letter, options = _lettered(draft, letters[len(found)], f"{SMOKE_V2}/{question_id}")
+            found.append(
                 Question(
                     benchmark=SMOKE_V2,
                     question_id=question_id,
@@ -206,18 +205,18 @@ def _questions_v2() -> tuple[Question, ...]:
                     ),
                 )
             )
-    return tuple(held)
+    return tuple(found)
 
 
 def _even_letters(count: int, offered: int) -> list[Letter]:
-    """Letters in a seeded order, each as often as the others (give or take one)."""
+    """Letters in a seeded order. Their frequencies differ by at most one."""
     letters = [tuple(Letter)[place % offered] for place in range(count)]
     random.Random(f"{SEED}/letters/{offered}").shuffle(letters)
     return letters
 
 
 def _lettered(draft: Draft, wanted: Letter, seed: str) -> tuple[Letter, tuple[str, ...]]:
-    """The options as published ("A. Apples."), the right one under `wanted` if that exists."""
+    """The options as published ("A. Apples."). The correct one has `wanted` if it is offered."""
     wrong = list(draft.wrong)
     random.Random(f"{SEED}/{seed}").shuffle(wrong)
     letters = tuple(Letter)[: len(wrong) + 1]
@@ -257,30 +256,30 @@ def _place_clip(clip: Clip, video: Path, progress: Progress | None) -> None:
 
 
 def _remux(source: Path, target: Path, comment: str) -> None:
-    """Copy the coded pictures into an mp4 file, untouched."""
+    """Copy the encoded pictures to an mp4 file without changing them."""
     with (
-        av.open(str(source)) as held,
+        av.open(str(source)) as container,
         av.open(str(target), "w", format="mp4", options={"fflags": "+bitexact"}) as output,
     ):
         output.metadata["comment"] = comment
-        stream = output.add_stream_from_template(held.streams.video[0])
-        for packet in held.demux(video=0):
+        stream = output.add_stream_from_template(container.streams.video[0])
+        for packet in container.demux(video=0):
             if packet.dts is not None:
                 packet.stream = stream
                 output.mux(packet)
 
 
 def _comment(video: Path) -> str | None:
-    """What the file says about its origin; None when it is missing or cannot be opened."""
+    """The comment in the file's metadata, or None if the file is missing or damaged."""
     try:
-        with av.open(str(video)) as held:
-            return held.metadata.get("comment")
+        with av.open(str(video)) as container:
+            return container.metadata.get("comment")
     except (OSError, av.FFmpegError):
         return None
 
 
 def _place_copy(source: Path, target: Path) -> None:
-    """The same bytes under another name, sharing the disk space where the file system can."""
+    """Place the same bytes under another name, as a hard link if the file system allows it."""
     if target.exists() and (target.samefile(source) or target.read_bytes() == source.read_bytes()):
         return
     with replacing(target) as temporary:

@@ -1,7 +1,7 @@
-"""The real clips of the smoke benchmark: where they come from and what can be seen in them.
+"""The real clips of the smoke benchmark: their sources and the questions about them.
 
-They are fetched at run time and never part of this project; NOTICE names their makers. What is
-asked about them was read off the pictures by eye, since no script drew them.
+The clips are fetched at run time and are not part of this project. NOTICE names their authors. The
+questions were written by watching the clips.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from videomme_pipeline.fetch.package_files import PackageFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """One real clip. `remux` says that its container is not mp4 and has to become one."""
+    """One real clip. `remux` is true if its container is not mp4, so that it is converted."""
 
     video_id: str
     source: PackageFile
     url: str
-    licence: str
+    license: str
     domain: str
     sub_category: str
     remux: bool
@@ -35,7 +35,7 @@ CLIPS = (
             member_sha256="f25b31f155970c46300934bda4a76cd2f581acab45c49762832ffdfddbcf9fdd",
         ),
         url="https://peach.blender.org",
-        licence="CC-BY-3.0",
+        license="CC-BY-3.0",
         domain="Film & Television",
         sub_category="Animation",
         remux=False,
@@ -79,7 +79,7 @@ CLIPS = (
             member_sha256="ce0d2ba68822a89ae65ee41b53be9de621771130c2aa1d0ff02d935df75b59ae",
         ),
         url="https://peach.blender.org",
-        licence="CC-BY-3.0",
+        license="CC-BY-3.0",
         domain="Film & Television",
         sub_category="Movie & TV Show",
         remux=False,
@@ -122,7 +122,7 @@ CLIPS = (
             member_sha256="fe129d341e5b1a174336b956bf16d2b215a506c4a07f6fa3351a1e9b58ca0279",
         ),
         url="https://kivy.org",
-        licence="CC0-1.0",
+        license="CC0-1.0",
         domain="Life Record",
         sub_category="Daily Life",
         remux=True,

@@ -1,10 +1,9 @@
-"""Smoke scripts as H.264 video and as subtitles (SRT lines, v2 words).
+"""Draw smoke scripts as H.264 video, and write their subtitles (SRT lines, v2 words).
 
-A scene is drawn once; then only its moving shapes and the clock are patched into the same YUV
-picture, so that an hour of video costs about a minute of CPU. What is drawn follows from the
-script; files and names are the caller's.
+A scene is drawn once. Then only its moving shapes and the clock are updated in the same YUV
+picture, so that an hour of video takes about a minute of CPU.
 """
-# ruff: noqa: PLR0913, PLR0917 - drawing takes a pen, a place, a thing and how it looks
+# ruff: noqa: PLR0913, PLR0917 - drawing functions take a pen, a position, an object and its style
 
 import json
 import math
@@ -22,7 +21,7 @@ from PIL import Image, ImageDraw, ImageFont
 from videomme_pipeline.benchmarks.smoke.scripts import Colour, Corner, Motion, Scene, Script, Shape
 
 DRAWING_VERSION = 1
-"""Raised when the same script gives other pictures."""
+"""Increase it when the same script results in other pictures."""
 
 GOP_FRAMES = 250
 ENCODER = {"preset": "superfast", "crf": "27", "threads": "1"}
@@ -54,9 +53,9 @@ Plane = NDArray[np.uint8]
 
 
 def write_video(script: Script, path: Path, comment: str) -> None:
-    """Draw and encode `script` to `path` (mp4, H.264, yuv420p); `comment` goes into its metadata.
+    """Draw and encode `script` to `path` (mp4, H.264, yuv420p), with `comment` in its metadata.
 
-    One thread and fixed settings: the same machine and libraries give the same bytes.
+    It uses one thread and fixed settings, so the same libraries write the same bytes.
     """
     with av.open(str(path), "w", format="mp4", options={"fflags": "+bitexact"}) as output:
         output.metadata["comment"] = comment
@@ -73,7 +72,7 @@ def write_video(script: Script, path: Path, comment: str) -> None:
 
 
 def subtitle_lines(script: Script) -> Iterator[tuple[float, float, str]]:
-    """(start, end, text) of every cue, in seconds; none for a script that is not narrated."""
+    """(start, end, text) of every cue, in seconds. A script without narration has none."""
     if not script.narrated:
         return
     for scene in script.scenes:
@@ -99,7 +98,7 @@ def srt(script: Script) -> str:
 
 
 def word_lines(script: Script) -> str:
-    """The subtitles as a v2 word file: one JSON object a line."""
+    """The subtitles as a v2 word file: one JSON object per line."""
     lines = []
     for start, end, text in subtitle_lines(script):
         words = text.split()
@@ -113,7 +112,7 @@ def word_lines(script: Script) -> str:
 
 
 def draw_scene(script: Script, scene: Scene) -> Image.Image:
-    """Everything of a scene that does not move, as an RGB picture."""
+    """The parts of a scene that do not move, as an RGB picture."""
     width, height = script.width, script.height
     picture = _backdrop(script, script.scenes.index(scene))
     pen = ImageDraw.Draw(picture)
@@ -151,7 +150,7 @@ def draw_shapes(script: Script, scene: Scene) -> Image.Image:
 
 
 def shape_offset(motion: Motion, seconds: float) -> tuple[float, float]:
-    """Where the shapes are `seconds` into their scene, as shares (0–1) of the way they have."""
+    """Position of the shapes `seconds` after the start of their scene, as shares (0–1)."""
     phase = seconds / MOTION_SECONDS % 1.0
     wave = (1 - math.cos(2 * math.pi * phase)) / 2
     return {
@@ -168,13 +167,13 @@ def shape_offset(motion: Motion, seconds: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Sprite:
-    """A picture to be laid over another: YUV 4:2:0 planes with their opacities (0–1)."""
+    """A picture to draw over another one: YUV 4:2:0 planes with their opacities (0–1)."""
 
     planes: tuple[Plane, ...]
     opacities: tuple[NDArray[np.float32], ...]
 
     def lay(self, target: tuple[Plane, ...], x: int, y: int) -> None:
-        """Blend into `target` at an even place."""
+        """Blend into `target` at an even position."""
         for plane, picture, opacity in zip(target, self.planes, self.opacities, strict=True):
             shrink = 1 if plane is target[0] else 2
             rows, columns = picture.shape
@@ -183,7 +182,7 @@ class _Sprite:
 
 
 def _frames(script: Script) -> Iterator[av.VideoFrame]:
-    """One frame object over and over: it is encoded before it is patched for the next."""
+    """Yield one frame object repeatedly: it is encoded before it is updated for the next frame."""
     canvas = av.VideoFrame(script.width, script.height, "yuv420p")
     target = _planes(canvas)
     rate = script.frames_per_second
@@ -258,7 +257,7 @@ def _clock(height: int, second: int) -> _Sprite:
 
 
 def clock_text(second: int) -> str:
-    """The clock as it is drawn: "01:05" at 65 seconds."""
+    """Text of the clock: "01:05" at 65 seconds."""
     return f"{second // 60:02d}:{second % 60:02d}"
 
 
@@ -287,7 +286,7 @@ def _planes(frame: av.VideoFrame) -> tuple[Plane, ...]:
 
 
 def _backdrop(script: Script, place: int) -> Image.Image:
-    """A soft vertical gradient with a darker floor, another one for each scene."""
+    """A soft vertical gradient with a darker floor, different for each scene."""
     top, bottom = _BACKDROPS[(place + int(script.video_id)) % len(_BACKDROPS)]
     share = np.linspace(0, 1, script.height)[:, None]
     column = (1 - share) * np.array(top) + share * np.array(bottom)
@@ -329,7 +328,7 @@ def _shape(
 
 
 def _round_outline(radii: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
-    """Corners around the centre, the first one on top, at the given distances in turn."""
+    """Corners around the center, beginning at the top, at the given distances in turn."""
     return tuple(
         (
             radius * math.sin(2 * math.pi * place / len(radii)),
@@ -363,7 +362,7 @@ def _label(
     ink: tuple[int, int, int] = _INK,
     paper: tuple[int, int, int] = _PAPER,
 ) -> None:
-    """A word on a small plate; `where` is the plate's left or right middle."""
+    """Draw a word on a small plate. `where` is the middle of its left or right edge."""
     size = script.height * 0.075
     pad = size * 0.4
     inset = where[0] + (pad if anchor[0] == "l" else -pad)
@@ -391,7 +390,7 @@ def _text(
 
 @cache
 def _font(size: float) -> ImageFont.FreeTypeFont:
-    """Pillow's own font, so that no system font changes the pictures."""
+    """Pillow's own font, so that pictures do not depend on system fonts."""
     font = ImageFont.load_default(size=size)
     if not isinstance(font, ImageFont.FreeTypeFont):
         raise TypeError("Pillow was built without FreeType; install its wheel")

@@ -1,10 +1,10 @@
-"""The questions of the smoke benchmarks, worded from the scripts that drew the videos.
+"""The texts of the smoke questions, generated from the scripts of the videos.
 
-A right answer is a value of the script, and wrong ones are values of the same kind. The answers
-of the few real clips were read off by eye and stand in `smoke_clips`. Letters are given to the
-options at the end, evenly. How questions are stored is not decided here.
+A correct answer is a value of the script, and wrong ones are values of the same kind. `clips`
+contains the questions about the real clips, which were written by watching them. Options have no
+letters yet.
 """
-# ruff: noqa: ARG001 - every kind of question is asked with the same arguments
+# ruff: noqa: ARG001 - functions for all kinds of questions have the same arguments
 
 import random
 from collections import Counter
@@ -34,7 +34,7 @@ from videomme_pipeline.benchmarks.smoke.scripts import (
 
 
 class TaskType(StrEnum):
-    """The twelve task types of Video-MME, under the dataset's names."""
+    """The twelve task types of Video-MME, with the dataset's names."""
 
     TEMPORAL_PERCEPTION = "Temporal Perception"
     SPATIAL_PERCEPTION = "Spatial Perception"
@@ -51,12 +51,12 @@ class TaskType(StrEnum):
 
 
 SPOKEN = (TaskType.ACTION_REASONING, TaskType.OBJECT_REASONING)
-"""Answered in the subtitles alone."""
+"""Task types whose answers are only in the subtitles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A question whose options have no letters yet; `wrong` in no particular order."""
+    """A question whose options have no letters yet. `wrong` has no particular order."""
 
     text: str
     right: str
@@ -83,13 +83,13 @@ def ask(task: TaskType, script: Script, scene: Scene, wrong: int, draw: random.R
 
 
 _Asked = tuple[str, str, Iterable[str]]
-"""Text, right answer, and answers of the same kind (the right one may be among them)."""
+"""Text, correct answer, and answers of the same kind, which may include the correct one."""
 
 
 def _when(script: Script, scene: Scene, draw: random.Random) -> _Asked:
     middle = draw.randint(scene.start_seconds + 1, scene.end_seconds - 2)
     text = f"Which heading is on the screen when the clock shows {clock_text(middle)}?"
-    return text, scene.heading, (it.heading for it in script.scenes)
+    return text, scene.heading, (other.heading for other in script.scenes)
 
 
 def _corner(script: Script, scene: Scene, draw: random.Random) -> _Asked:
@@ -111,7 +111,7 @@ def _shape(script: Script, scene: Scene, draw: random.Random) -> _Asked:
 
 
 def _code(script: Script, scene: Scene, draw: random.Random) -> _Asked:
-    shown = [it.code for it in script.scenes]
+    shown = [other.code for other in script.scenes]
     similar = [f"{scene.code[0]}{draw.randint(1000, 9999)}" for _ in range(7)]
     text = f'Which code is shown together with the heading "{scene.heading}"?'
     return text, scene.code, [*shown, *similar][:8]
@@ -127,8 +127,8 @@ def _next(script: Script, scene: Scene, draw: random.Random) -> _Asked:
     before = script.scenes[place - 1].heading
     text = f'Which heading comes directly after the heading "{before}"?'
     right = script.scenes[place].heading
-    seen = [it.heading for it in script.scenes if it.heading != before]
-    return text, right, (*seen, *(it for it in script.headings if it != before))
+    seen = [other.heading for other in script.scenes if other.heading != before]
+    return text, right, (*seen, *(heading for heading in script.headings if heading != before))
 
 
 def _passed_last(script: Script, scene: Scene, draw: random.Random) -> _Asked:
@@ -140,7 +140,7 @@ def _passed_last(script: Script, scene: Scene, draw: random.Random) -> _Asked:
 
 
 def _signs_of_others(script: Script, scene: Scene) -> tuple[str, ...]:
-    return tuple(it.right_sign for it in script.scenes if it is not scene)
+    return tuple(other.right_sign for other in script.scenes if other is not scene)
 
 
 def _why(script: Script, scene: Scene, draw: random.Random) -> _Asked:
@@ -150,12 +150,12 @@ def _why(script: Script, scene: Scene, draw: random.Random) -> _Asked:
 
 def _what_for(script: Script, scene: Scene, draw: random.Random) -> _Asked:
     text = f"Which object does {scene.person} need at the {scene.heading.lower()}?"
-    return text, f"The {scene.item}", (f"The {it}" for it in ITEMS)
+    return text, f"The {scene.item}", (f"The {item}" for item in ITEMS)
 
 
 def _topic(script: Script, scene: Scene, draw: random.Random) -> _Asked:
     text = "What is this video mainly about?"
-    return text, script.topic, (it.topic for it in scripts())
+    return text, script.topic, (other.topic for other in scripts())
 
 
 def _sentence(text: str) -> str:
@@ -179,18 +179,18 @@ _QUESTIONS: Mapping[TaskType, Callable[[Script, Scene, random.Random], _Asked]] 
 
 
 def choose_tasks(taken: Iterable[TaskType], each: int) -> dict[str, tuple[TaskType, ...]]:
-    """Three task types for each script, so that with those `taken` elsewhere each has `each`.
+    """Choose three task types per script, so that each occurs `each` times including `taken`.
 
     Videos without subtitles choose first, among the types that can be seen.
     """
     left = Counter(dict.fromkeys(TaskType, each))
     left.subtract(taken)
     chosen: dict[str, tuple[TaskType, ...]] = {}
-    for script in sorted(scripts(), key=lambda it: it.narrated):
-        possible = [it for it in TaskType if script.narrated or it not in SPOKEN]
+    for script in sorted(scripts(), key=lambda script: script.narrated):
+        possible = [task for task in TaskType if script.narrated or task not in SPOKEN]
         turn = int(script.video_id)
         possible = possible[turn % len(possible) :] + possible[: turn % len(possible)]
-        best = sorted(possible, key=lambda it: -left[it])[:3]
+        best = sorted(possible, key=lambda task: -left[task])[:3]
         left.subtract(best)
         chosen[script.video_id] = tuple(best)
     return chosen
@@ -198,10 +198,10 @@ def choose_tasks(taken: Iterable[TaskType], each: int) -> dict[str, tuple[TaskTy
 
 @cache
 def groups(seed: int = SEED) -> tuple[Group, ...]:
-    """The v2 groups: one each on ten of the drawn videos."""
-    held = {script.video_id: script for script in scripts(seed)}
+    """The v2 groups, one for each of ten drawn videos."""
+    by_id = {script.video_id: script for script in scripts(seed)}
     return tuple(
-        make(held[video_id], random.Random(f"{seed}/v2/{video_id}"))
+        make(by_id[video_id], random.Random(f"{seed}/v2/{video_id}"))
         for video_id, make in _GROUPS.items()
     )
 
@@ -209,7 +209,7 @@ def groups(seed: int = SEED) -> tuple[Group, ...]:
 def _relevance(
     task: TaskType, level: int, second_head: str, third_head: str
 ) -> Callable[[Script, random.Random], Group]:
-    """One ability, asked for four times."""
+    """A relevance group: four questions on one ability."""
 
     def make(script: Script, draw: random.Random) -> Group:
         places = draw.sample(range(1, len(script.scenes)), 4)
@@ -228,10 +228,10 @@ def _relevance(
 
 
 def _chain(script: Script, draw: random.Random) -> Group:
-    """`[1,2,3,4]`: a code leads to its heading, to the next heading, to its colour and count."""
+    """`[1,2,3,4]`: from a code to its heading, the next heading, its color and count."""
     place = draw.randrange(1, len(script.scenes))
     before, scene = script.scenes[place - 1], script.scenes[place]
-    others = (it for it in script.headings if it != before.heading)
+    others = (heading for heading in script.headings if heading != before.heading)
     return _logic(
         script,
         "[1,2,3,4]",
@@ -266,7 +266,7 @@ def _chain(script: Script, draw: random.Random) -> Group:
 
 
 def _converging(script: Script, draw: random.Random) -> Group:
-    """`[1,[2,3],4]`: one moment's heading, then its shapes and their colour, then all of it."""
+    """`[1,[2,3],4]`: the heading of a moment, then its shapes and their color, then all."""
     scene = draw.choice(script.scenes)
     moment = clock_text((scene.start_seconds + scene.end_seconds) // 2)
     described = [
@@ -298,7 +298,7 @@ def _converging(script: Script, draw: random.Random) -> Group:
 
 
 def _two_roots(script: Script, draw: random.Random) -> Group:
-    """`[[1,2],3,4]`: who stops at two places, who comes later, and why."""
+    """`[[1,2],3,4]`: the people at two places, who comes later, and why."""
     earlier = draw.randrange(len(script.scenes) - 1)
     first, second = script.scenes[earlier], script.scenes[earlier + 1]
     return _logic(
@@ -321,7 +321,7 @@ def _two_roots(script: Script, draw: random.Random) -> Group:
             _draft(
                 f"Who is named directly after {first.person}?",
                 second.person,
-                (it for it in (*_people(script), *PEOPLE) if it != first.person),
+                (name for name in (*_people(script), *PEOPLE) if name != first.person),
                 draw,
             ),
             _draft(
@@ -356,7 +356,7 @@ def _logic(
 def _draft(
     text: str, right: str, others: Iterable[str], draw: random.Random, wrong: int = 7
 ) -> Draft:
-    """With `wrong` wrong answers, or as many as there are of that kind."""
+    """A draft with `wrong` wrong answers, or all of that kind if there are fewer."""
     pool = sorted(set(map(str, others)) - {str(right)})
     chosen = draw.sample(pool, min(wrong, len(pool)))
     return Draft(text=text, right=_sentence(right), wrong=tuple(map(_sentence, chosen)))

@@ -1,7 +1,7 @@
-"""The scripts of the smoke videos: what happens in which scene, from a seed.
+"""The scripts of the smoke videos: the content of every scene, generated from a seed.
 
-A script is the one source of truth: `smoke_drawing` draws the pictures and subtitles from it,
-`smoke_questions` asks about it. No picture is drawn and no question is worded here.
+`drawing` draws pictures and subtitles from a script, and `questions` generates questions about it.
+Field names are part of the fingerprint of a drawn video.
 """
 
 import random
@@ -37,7 +37,7 @@ class Colour(StrEnum):
 
 
 class Motion(StrEnum):
-    """How the shapes of a scene move, all of them together."""
+    """The common motion of the shapes of a scene."""
 
     TO_THE_RIGHT = "They drift to the right"
     TO_THE_LEFT = "They drift to the left"
@@ -80,10 +80,10 @@ REASONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One scene, start included, end excluded; what is on screen and what is said.
+    """One scene: what it shows and what the narrator says. Its end is exclusive.
 
-    `code` is a label in `corner`; `left_sign` and `right_sign` stand at the picture's edges.
-    The narrator says that `person` asks for `item`, and stops because of `reason`.
+    `code` is a label in `corner`; `left_sign` and `right_sign` are at the picture's edges. The
+    narrator says that `person` asks for `item`, and stops because of `reason`.
     """
 
     start_seconds: int
@@ -103,7 +103,7 @@ class Scene:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What is said, over and over, while the scene lasts."""
+        """Sentences that the narrator repeats during the scene."""
         return (
             f"At the {self.heading.lower()}, {self.person} asks for the {self.item}.",
             f"{self.person} stops at the {self.heading.lower()} because {self.reason}.",
@@ -112,9 +112,9 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One drawn video. `narrated` says whether it has subtitles.
+    """One drawn video. `narrated` is true if it has subtitles.
 
-    `headings` are all that its scenes could have had; those not used are good wrong answers.
+    `headings` are all candidates for its scenes. Unused ones serve as wrong answers.
     """
 
     video_id: str
@@ -135,8 +135,8 @@ class Script:
         return self.scenes[-1].end_seconds
 
     def scene_at(self, seconds: float) -> Scene:
-        """The scene on screen at `seconds`; the last one from the end on."""
-        return next((it for it in self.scenes if seconds < it.end_seconds), self.scenes[-1])
+        """The scene at `seconds`, or the last one after the end."""
+        return next((s for s in self.scenes if seconds < s.end_seconds), self.scenes[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class _Theme:
     title: str
     topic: str
     headings: str
-    """Blank-separated words, at least as many as any script has scenes."""
+    """Split a text into words. There must be at least as many as scenes in a script."""
     duration: Duration = Duration.SHORT
     narrated: bool = True
 
@@ -203,7 +203,7 @@ _SIZE = {Duration.SHORT: (640, 360), Duration.MEDIUM: (480, 270), Duration.LONG:
 
 @cache
 def scripts(seed: int = SEED) -> tuple[Script, ...]:
-    """The drawn videos, ids "001" and on; another seed gives other scenes, not other themes."""
+    """The scripts of the drawn videos, from id "001". The seed changes scenes, not themes."""
     return tuple(
         _script(theme, f"{number:03d}", random.Random(f"{seed}/{number}"))
         for number, theme in enumerate(_THEMES, start=1)
@@ -229,7 +229,7 @@ def _script(theme: _Theme, video_id: str, draw: random.Random) -> Script:
 
 
 def _scenes(theme: _Theme, draw: random.Random) -> tuple[Scene, ...]:
-    """Scenes in which everything that can be asked for is different from scene to scene."""
+    """Scenes that differ from each other in everything that questions ask about."""
     count = _SCENES[theme.duration]
     headings = draw.sample(theme.headings.split(), count)
     shapes, colours = draw.sample(list(Shape), count), draw.sample(list(Colour), count)
