@@ -449,8 +449,8 @@ def test_a_hostile_response_is_shown_unchanged(visit: Visit, hostile_file: Path)
         show = urlencode({"show": HOSTILE_NAMES[0]})
         visit.turn(f"question?id={number // 3 + 1:03d}-{number % 3 + 1}&{show}")
         assert page.locator(".question-text").text_content() == text
-        said = page.locator("article pre").first
-        assert (said.text_content(), said.get_attribute("dir")) == (text, "auto")
+        shown = page.locator("article pre").first
+        assert (shown.text_content(), shown.get_attribute("dir")) == (text, "auto")
 
 
 def test_every_other_untrusted_text_is_only_text(visit: Visit, hostile_file: Path) -> None:
@@ -511,18 +511,18 @@ def test_history_shows_every_nightly_run_and_what_changed(
     change = float(rows[0][3].replace("−", "-"))
     assert change == pytest.approx(float(rows[0][2]) - float(rows[1][2]), abs=0.11)
     expect(page.get_by_role("img", name="Score by nightly run for model-a")).to_be_visible()
-    tonight, before = (
+    after, before = (
         {row.question_id: row for row in read_rows(folder / f"{date}.parquet", ScoredQuestion)}
         for folder in [store.path("videomme", "observations", "model-a")]
         for date in ("2026-11-20", "2026-11-19")
     )
-    lost = {name for name in tonight if before[name].is_correct > tonight[name].is_correct}
+    lost = {name for name in after if before[name].is_correct > after[name].is_correct}
     page.get_by_role("combobox", name="Show").select_option("lost")
     shown = {row[0]: row for row in table_rows(page, "Questions that differ")}
     assert set(shown) == lost
-    said = {name: tonight[name].raw_output or "" for name in lost}
-    name = next(name for name in lost if len(said[name]) > 2)
-    assert shown[name][-1].endswith(said[name])
+    responses = {name: after[name].raw_output or "" for name in lost}
+    name = next(name for name in lost if len(responses[name]) > 2)
+    assert shown[name][-1].endswith(responses[name])
 
 
 def test_a_nightly_run_with_an_alarm_is_marked(visit: Visit, hostile_file: Path) -> None:
