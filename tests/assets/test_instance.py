@@ -37,5 +37,5 @@ def test_postgres_is_named_by_one_variable(home: Path, monkeypatch: pytest.Monke
     prepare_home()
     assert "postgres" not in (home / "dagster.yaml").read_text()
     monkeypatch.setenv(POSTGRES_VARIABLE, "postgresql://host/dagster")
-    with pytest.raises(ConfigurationError, match=r"write postgresql\+psycopg2://"):
+    with pytest.raises(ConfigurationError, match=r"use postgresql\+psycopg2://"):
         prepare_home()

@@ -53,8 +53,8 @@ def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
     assert next(row for row in shown if row["value"] == "short") == {
         "by": "duration",
         "value": "short",
-        "score": f"{100 * short.accuracy:.1f} %",
-        "interval": f"{100 * short.accuracy_low:.1f} – {100 * short.accuracy_high:.1f}",
+        "score": f"{100 * short.accuracy:.1f}%",
+        "interval": f"{100 * short.accuracy_low:.1f}\u2013{100 * short.accuracy_high:.1f}",
         "n": short.responses,
     }
     assert f"short  (n {short.responses})" in svg(event, "chart").replace("\u00a0", " ")
