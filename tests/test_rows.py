@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from videomme_pipeline.rows import (
     NOT_STORED,
+    ColumnMapping,
     arrow_schema,
     from_table,
     from_values,
@@ -150,3 +151,37 @@ def test_a_table_leaves_out_the_columns_marked_as_not_stored() -> None:
 def test_a_row_is_restored_from_the_values_of_its_columns(picture: Picture) -> None:
     assert from_values(to_values(picture), Picture) == picture
     assert [*to_values(picture)] == arrow_schema(Picture).names
+
+
+def test_a_column_mapping_has_one_nullable_column_per_declared_key() -> None:
+    class Labels(ColumnMapping):
+        __slots__ = ()
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Labelled:
+        name: str
+        labels: Labels
+
+    Labels.declare("colour", str)
+    first = Labelled(name="a", labels=Labels({"colour": "red", "size": 3}))
+    assert arrow_schema(Labelled).names == ["name", "colour"]
+    Labels.declare("size", int)
+    table = to_table([first, Labelled(name="b", labels=Labels())], Labelled)
+    assert table.column("size").to_pylist() == [3, None]
+    assert [row.labels for row in from_table(table, Labelled)] == [first.labels, Labels()]
+    older = table.drop_columns(["size"])
+    assert from_table(older, Labelled)[0].labels == Labels({"colour": "red"})
+
+
+def test_a_column_of_a_mapping_cannot_repeat_another_column() -> None:
+    class Labels(ColumnMapping):
+        __slots__ = ()
+
+    @dataclass(frozen=True)
+    class Labelled:
+        name: str
+        labels: Labels
+
+    Labels.declare("name", str)
+    with pytest.raises(TypeError, match="two columns called name"):
+        arrow_schema(Labelled)

@@ -19,10 +19,14 @@ def register(benchmark: Benchmark) -> Benchmark:
     if _BENCHMARKS.get(benchmark.name, benchmark) != benchmark:
         raise ValueError(f"there is another benchmark called {benchmark.name}; rename one of them")
     for facet in benchmark.facets:
-        try:
-            Facets.declare(facet.column, facet.kind)
-        except TypeError as error:
-            raise ValueError(f"benchmark {benchmark.name}: {error}") from error
+        known = Facets.declared.get(facet.column, facet.kind)
+        if known is not facet.kind:
+            raise ValueError(
+                f"benchmark {benchmark.name}: facet {facet.column} is {facet.kind.__name__}, but "
+                f"{known.__name__} in another benchmark; rename one of them"
+            )
+    for facet in benchmark.facets:
+        Facets.declare(facet.column, facet.kind)
     _BENCHMARKS[benchmark.name] = benchmark
     return benchmark
 
