@@ -90,7 +90,7 @@ def test_half_written_and_unrelated_files_are_passed_over(tmp_path: Path) -> Non
     assert index_media([tmp_path]).videos == {}
 
 
-def test_a_missing_video_names_what_was_looked_for_and_where(tmp_path: Path) -> None:
+def test_a_missing_video_is_reported_with_file_names_and_folders(tmp_path: Path) -> None:
     touch(tmp_path / "data" / "other.mp4")
     with pytest.raises(VideoMissingError) as caught:
         locate_video(index_media([tmp_path, tmp_path / "none"]), V1)
@@ -101,12 +101,12 @@ def test_a_missing_video_names_what_was_looked_for_and_where(tmp_path: Path) -> 
     assert "found 1 videos" in message
 
 
-def test_no_folder_at_all_is_said() -> None:
+def test_the_absence_of_any_folder_is_reported() -> None:
     with pytest.raises(VideoMissingError, match="under no folder at all"):
         locate_video(index_media([]), V1)
 
 
-def test_folders_are_read_once_however_many_videos_are_asked_for(tmp_path: Path) -> None:
+def test_folders_are_read_once_for_any_number_of_videos(tmp_path: Path) -> None:
     paths = [touch(tmp_path / "data" / f"{number:04d}.mp4") for number in range(900)]
     media = index_media([tmp_path])
     for path in paths:

@@ -50,7 +50,7 @@ def test_a_letter_that_is_not_offered_has_no_text() -> None:
         QUESTION.option_text(Letter.E)
 
 
-def test_videos_stand_once_in_order_of_first_appearance() -> None:
+def test_videos_are_listed_once_in_order_of_first_appearance() -> None:
     second = replace(QUESTION, video_id="000", youtube_id=None)
     assert videos_of([QUESTION, second, QUESTION]) == (
         VideoReference("001", "-abcdefghij"),

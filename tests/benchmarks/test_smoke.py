@@ -44,12 +44,14 @@ def short_script() -> Script:
 
 
 def test_smoke_has_every_task_type_domain_and_duration() -> None:
-    held = smoke.questions("smoke")
-    assert len(held) == 72
-    assert Counter(it.facets["task_type"] for it in held) == dict.fromkeys(videomme.TASK_TYPES, 6)
-    assert {it.facets["domain"] for it in held} == set(videomme.DOMAINS)
-    assert {it.facets["sub_category"] for it in held} <= set(videomme.SUB_CATEGORIES)
-    videos = Counter(it.duration for it in held)
+    questions = smoke.questions("smoke")
+    assert len(questions) == 72
+    assert Counter(it.facets["task_type"] for it in questions) == dict.fromkeys(
+        videomme.TASK_TYPES, 6
+    )
+    assert {it.facets["domain"] for it in questions} == set(videomme.DOMAINS)
+    assert {it.facets["sub_category"] for it in questions} <= set(videomme.SUB_CATEGORIES)
+    videos = Counter(it.duration for it in questions)
     assert videos == {Duration.SHORT: 51, Duration.MEDIUM: 15, Duration.LONG: 6}
 
 
@@ -61,18 +63,18 @@ def test_durations_are_those_of_their_class() -> None:
 
 
 def test_smoke_v2_has_relevance_and_every_logic_structure() -> None:
-    held = smoke.questions("smoke_v2")
-    structures = Counter(it.facets["group_structure"] for it in held)
+    questions = smoke.questions("smoke_v2")
+    structures = Counter(it.facets["group_structure"] for it in questions)
     assert structures == {"4": 16, **dict.fromkeys(videomme_v2.LOGIC_STRUCTURES, 8)}
     assert {
         it.facets["group_structure"]
-        for it in held
+        for it in questions
         if it.facets["group_type"] == GroupType.RELEVANCE
     } == {"4"}
     assert len(smoke.video_ids("smoke_v2")) == 10
     assert set(smoke.video_ids("smoke_v2")) <= set(smoke.video_ids("smoke"))
-    assert {len(it.options) for it in held} == {7, 8}
-    assert {it.facets["level"] for it in held} == {1, 2, 3}
+    assert {len(it.options) for it in questions} == {7, 8}
+    assert {it.facets["level"] for it in questions} == {1, 2, 3}
 
 
 @pytest.mark.parametrize(("benchmark", "each"), [("smoke", 18), ("smoke_v2", 5)])
@@ -96,12 +98,13 @@ def test_options_are_distinct_lettered_and_of_one_kind(benchmark: str) -> None:
 
 @pytest.mark.parametrize("benchmark", ["smoke", "smoke_v2"])
 def test_the_longest_option_is_right_about_as_often_as_chance(benchmark: str) -> None:
-    held = smoke.questions(benchmark)
-    chance = sum(1 / len(it.options) for it in held) / len(held)
+    questions = smoke.questions(benchmark)
+    chance = sum(1 / len(it.options) for it in questions) / len(questions)
     right = sum(
-        max(it.letters, key=lambda letter: len(it.option_text(letter))) == it.answer for it in held
+        max(it.letters, key=lambda letter: len(it.option_text(letter))) == it.answer
+        for it in questions
     )
-    assert binomtest(right, len(held), chance).pvalue > 0.1
+    assert binomtest(right, len(questions), chance).pvalue > 0.1
 
 
 def test_counts_colours_and_order_follow_from_the_script() -> None:
@@ -130,7 +133,7 @@ def test_a_clock_question_has_the_heading_of_that_moment() -> None:
         assert question.option_text(question.answer) == f"{scene.heading}."
 
 
-def test_what_is_only_said_is_said_in_the_subtitles() -> None:
+def test_spoken_answers_are_in_the_subtitles() -> None:
     spoken = [it for it in smoke.questions("smoke") if it.facets["task_type"] == "Object Reasoning"]
     assert len(spoken) == 6
     for question in spoken:
@@ -176,10 +179,10 @@ def test_a_video_shows_its_script_and_is_the_same_twice(tmp_path: Path) -> None:
     for name in ("a.mp4", "b.mp4"):
         write_video(script, tmp_path / name, "mark")
     assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
-    with av.open(str(tmp_path / "a.mp4")) as held:
-        stream = held.streams.video[0]
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        stream = container.streams.video[0]
         assert (stream.width, stream.height) == (script.width, script.height)
-        frames = list(held.decode(stream))
+        frames = list(container.decode(stream))
     assert len(frames) == script.length_seconds * script.frames_per_second
     assert {PictureType(frame.pict_type) for frame in frames} == {
         PictureType.I,
@@ -197,7 +200,7 @@ def test_a_video_shows_its_script_and_is_the_same_twice(tmp_path: Path) -> None:
     assert all(abs(found - wanted) < 0.25 * wanted for found in near)
 
 
-def test_shapes_move_as_they_are_said_to() -> None:
+def test_shapes_move_as_in_the_script() -> None:
     quarter = MOTION_SECONDS / 4
     assert shape_offset(Motion.TO_THE_RIGHT, quarter) > shape_offset(Motion.TO_THE_RIGHT, 0)
     assert shape_offset(Motion.TO_THE_LEFT, quarter) < shape_offset(Motion.TO_THE_LEFT, 0)
@@ -209,7 +212,7 @@ def test_shapes_move_as_they_are_said_to() -> None:
             assert all(0 <= share <= 1 for share in shape_offset(motion, 0.3 * step))
 
 
-def test_subtitles_lie_in_their_scenes_and_words_say_the_same() -> None:
+def test_subtitles_are_within_their_scenes_and_equal_the_words() -> None:
     script = SCRIPTS["001"]
     cues = list(subtitle_lines(script))
     for start, end, text in cues:
@@ -261,8 +264,8 @@ def test_files_are_made_whole_kept_and_repaired(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_real_clips_are_fetched_and_decode(tmp_path: Path) -> None:
     for clip in CLIPS:
-        with av.open(str(smoke.make_video(clip.video_id, tmp_path))) as held:
-            assert sum(1 for _ in held.decode(video=0)) > 100
+        with av.open(str(smoke.make_video(clip.video_id, tmp_path))) as container:
+            assert sum(1 for _ in container.decode(video=0)) > 100
 
 
 def questions_of(video_id: str) -> list[Question]:

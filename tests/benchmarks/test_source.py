@@ -179,7 +179,7 @@ def test_annotations_of_the_hub_are_found_once_they_were_fetched(tmp_path: Path)
     assert source.stored_annotations() == path
 
 
-def test_v1_and_v2_in_one_cache_are_told_apart(tmp_path: Path) -> None:
+def test_v1_and_v2_in_one_cache_are_separated(tmp_path: Path) -> None:
     for name in ("lmms-lab--Video-MME", "MME-Benchmarks--Video-MME-v2"):
         write(tmp_path / "hub" / f"datasets--{name}" / "snapshots" / "abc" / "README.md")
     for name in ("videomme", "videomme_v2"):

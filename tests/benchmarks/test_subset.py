@@ -7,14 +7,14 @@ from tests.support.scored_rows import questions_of, v1_evaluation
 from videomme_pipeline.benchmarks.subset import stratified_videos
 
 QUESTIONS = {
-    video_id: tuple(held)
-    for video_id, held in groupby(
+    video_id: tuple(group)
+    for video_id, group in groupby(
         questions_of(v1_evaluation(1, videos=90)), key=lambda question: question.video_id
     )
 }
 
 
-def test_every_stratum_is_held_by_its_share() -> None:
+def test_every_stratum_is_represented_in_proportion() -> None:
     chosen = stratified_videos(QUESTIONS, 30)
     assert len(chosen) == len(set(chosen)) == 30
     durations = Counter(QUESTIONS[video_id][0].duration for video_id in chosen)

@@ -82,7 +82,7 @@ def test_an_id_that_cannot_name_a_file_is_refused(youtube_id: str) -> None:
         ({"question": None}, "`question` must be a text, found None"),
     ],
 )
-def test_a_wrong_cell_is_named_with_its_question(changes: dict[str, Any], found: str) -> None:
+def test_a_wrong_cell_is_reported_with_its_question(changes: dict[str, Any], found: str) -> None:
     with pytest.raises(AnnotationError) as caught:
         videomme.read_questions(one_video(**changes), videos=1)
     assert "question 001-1" in str(caught.value)
@@ -111,7 +111,7 @@ def test_another_number_of_rows_is_refused_with_the_pinned_revision() -> None:
         videomme.read_questions(table(v1_rows()[:-3]))
 
 
-def test_a_question_id_that_stands_twice_is_named() -> None:
+def test_a_repeated_question_id_is_reported() -> None:
     with pytest.raises(AnnotationError, match="repeated question ids: 001-2"):
         videomme.read_questions(one_video(question_id="001-2"), videos=1)
 
@@ -153,7 +153,7 @@ def test_columns_that_other_tools_added_do_not_matter(tmp_path: Path) -> None:
     | st.lists(st.text(max_size=5), max_size=9)
     | st.binary(max_size=5),
 )
-def test_whatever_stands_in_a_column_is_read_or_named(column: str, value: object) -> None:
+def test_any_value_of_a_column_is_read_or_reported(column: str, value: object) -> None:
     changed = table([row | {column: value} for row in v1_rows(1)])
     try:
         questions = videomme.read_questions(changed, videos=1)

@@ -59,7 +59,7 @@ def test_an_answer_beyond_the_options_is_refused() -> None:
         videomme_v2.read_questions(one_group(options="A. yes\nB. no", answer="D"), videos=1)
 
 
-def test_an_option_may_hold_newlines() -> None:
+def test_an_option_may_contain_newlines() -> None:
     assert split_options("A. first\nand more\n\nB. second\nC. third") == (
         "A. first\nand more\n",
         "B. second",
@@ -143,7 +143,7 @@ def test_spaces_in_a_group_structure_do_not_matter(published: str) -> None:
         ({"video_id": "../001"}, "`video_id` cannot name a file"),
     ],
 )
-def test_a_wrong_cell_is_named_with_its_question(changes: dict[str, Any], found: str) -> None:
+def test_a_wrong_cell_is_reported_with_its_question(changes: dict[str, Any], found: str) -> None:
     with pytest.raises(AnnotationError) as caught:
         videomme_v2.read_questions(one_group(**changes), videos=1)
     assert "question 001-1" in str(caught.value)
@@ -166,7 +166,7 @@ def test_a_group_without_four_questions_is_named() -> None:
     | st.lists(st.text(max_size=5), max_size=9)
     | st.binary(max_size=5),
 )
-def test_whatever_stands_in_a_column_is_read_or_named(column: str, value: object) -> None:
+def test_any_value_of_a_column_is_read_or_reported(column: str, value: object) -> None:
     changed = table([row | {column: value} for row in v2_rows(1)])
     try:
         questions = videomme_v2.read_questions(changed, videos=1)

@@ -54,7 +54,7 @@ def zip_with(name: str, mode: int = 0o644, data: bytes = VIDEO) -> bytes:
     ).filter(lambda files: len({name.casefold() for name in files}) == len(files)),
     st.sampled_from([ZIP_STORED, ZIP_DEFLATED]),
 )
-def test_what_was_zipped_comes_out(
+def test_extracted_files_equal_the_zipped_ones(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], compression: int
 ) -> None:
     folder = tmp_path_factory.mktemp("media")
@@ -179,7 +179,7 @@ def test_another_archive_under_the_same_name_is_noticed(tmp_path: Path) -> None:
         extract(opened, member, tmp_path)
 
 
-def test_a_half_written_file_of_an_earlier_run_is_replaced(tmp_path: Path) -> None:
+def test_a_partial_file_of_an_earlier_run_is_replaced(tmp_path: Path) -> None:
     (tmp_path / ".a.mp4.partial").write_bytes(b"half")
     unzip(zip_bytes({"data/a.mp4": VIDEO}), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.mp4"]

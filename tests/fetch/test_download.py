@@ -126,7 +126,7 @@ def test_nothing_is_requested_before_the_license_is_accepted(v1: HubServer, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_there_is_not_asked_for_again(v1: HubServer, tmp_path: Path) -> None:
+def test_existing_files_are_not_requested_again(v1: HubServer, tmp_path: Path) -> None:
     fetch_annotations(V1, ACCEPTED, tmp_path)
     v1.asked.clear()
     fetch_annotations(V1, ACCEPTED, tmp_path)
@@ -142,7 +142,7 @@ def test_revisions_do_not_mix(v1: HubServer, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("resets", [False, True], ids=["closed", "reset"])
-def test_a_download_that_breaks_off_goes_on_where_it_stopped(
+def test_an_interrupted_download_resumes_where_it_stopped(
     resets: bool, v1: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
@@ -152,7 +152,7 @@ def test_a_download_that_breaks_off_goes_on_where_it_stopped(
     assert [asked.range for asked in v1.content_requests(V1.annotations)] == [None, "bytes=5000-"]
 
 
-def test_a_killed_process_goes_on_where_it_stopped(hub: HubServer, tmp_path: Path) -> None:
+def test_a_download_resumes_after_its_process_was_killed(hub: HubServer, tmp_path: Path) -> None:
     data = os.urandom(25_000_000)
     hub.add(V1.repository, REVISION, V1.annotations, data)
     hub.stall_after[V1.annotations] = 22_000_000
@@ -410,7 +410,7 @@ def test_progress_counts_videos_and_bytes_to_the_end(v2: HubServer, tmp_path: Pa
     assert all(a.bytes_done <= b.bytes_done for a, b in pairwise(told))
 
 
-def test_a_range_that_breaks_off_is_asked_for_again(v2: HubServer, tmp_path: Path) -> None:
+def test_an_interrupted_range_request_is_repeated(v2: HubServer, tmp_path: Path) -> None:
     v2.cut_after["videos/001.zip"] = [10]
     (file,) = fetch_videos(V2, ACCEPTED, v2_videos(1), tmp_path)
     assert file.problem is None
@@ -426,7 +426,7 @@ def test_a_missing_archive_costs_only_its_videos(v2: HubServer, tmp_path: Path) 
     assert "videos/002.zip is not in MME-Benchmarks/Video-MME-v2 at 0123456789ab" in second.problem
 
 
-def test_a_video_that_no_archive_holds_is_named(v2: HubServer, tmp_path: Path) -> None:
+def test_a_video_that_is_in_no_archive_is_reported(v2: HubServer, tmp_path: Path) -> None:
     holding(v2, "videos/001.zip", {"001.mp4": b"video"})
     first, second, beyond = fetch_videos(V2, ACCEPTED, v2_videos(1, 2, 801), tmp_path)
     assert first.path is not None
@@ -478,7 +478,7 @@ def test_a_server_without_ranges_is_named(v2: HubServer, tmp_path: Path) -> None
     assert "must support HTTP ranges" in file.problem
 
 
-def test_no_room_is_said_before_anything_is_downloaded(
+def test_a_full_disk_is_reported_before_any_download(
     v2: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A small disk cannot be had without being root, so the count of free bytes is made up.

@@ -181,7 +181,7 @@ def test_a_member_of_an_sdist_is_taken_out_without_a_build(serve: Serve, tmp_pat
     assert fetch(file, tmp_path, index=registry.index).read_bytes() == CONTENT
 
 
-def test_an_interrupted_download_goes_on_where_it_stopped(serve: Serve, tmp_path: Path) -> None:
+def test_an_interrupted_download_resumes_where_it_stopped(serve: Serve, tmp_path: Path) -> None:
     registry = serve(Registry({WHEEL: wheel()}, stop_after=100_000))
     file = pinned(WHEEL, registry.files[WHEEL])
     with pytest.raises(DownloadError, match="received bytes are kept"):

@@ -121,7 +121,7 @@ def test_every_view_says_its_grain_and_names_no_file() -> None:
         assert not re.search(r"from\s+'", sql), name
 
 
-def test_views_stand_after_those_they_read() -> None:
+def test_views_follow_the_views_they_read() -> None:
     order = list(database.views())
     assert order.index("v2_groups") < order.index("v2_overall") < order.index("leaderboard")
 
@@ -177,7 +177,7 @@ def test_usage_sums_what_was_reported_and_says_null_where_nothing_was(tmp_path: 
     assert found["reasoning_tokens"] is None
 
 
-def test_attempts_that_failed_are_told_by_kind(connection: duckdb.DuckDBPyConnection) -> None:
+def test_failed_attempts_are_counted_by_kind(connection: duckdb.DuckDBPyConnection) -> None:
     rows = rows_of(connection, "select * from attempts_by_failure order by status")
     told = [(row["status"], row["failure"], row["attempts"], row["example"]) for row in rows]
     assert told == [(200, None, 1, None), (429, "rate_limited", 1, "slow down")]
@@ -237,7 +237,7 @@ def test_means_of_groups_leave_out_incomplete_ones_and_count_them(
     assert row["standard_error"] == pytest.approx(estimate.standard_error)
     assert row["group_score_low"] == pytest.approx(estimate.low)
     by_level = rows_of(connection, "select * from v2_by_level order by level")
-    assert [held["incomplete_groups"] for held in by_level] == [1, 0, 0]
+    assert [row["incomplete_groups"] for row in by_level] == [1, 0, 0]
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +289,7 @@ def test_tracks_are_paired_as_compare_pairs_them(connection: duckdb.DuckDBPyConn
     assert row["difference_low"] == pytest.approx(found.accuracy.difference.low)
     assert row["failed"] == len(found.failed) > 0
     short = rows_of(connection, "select * from track_against_track where duration = 'short'")[0]
-    marginal = next(held for held in found.marginals if held.value == "short")
+    marginal = next(row for row in found.marginals if row.value == "short")
     assert short["difference"] == pytest.approx(marginal.difference.difference.mean)
 
 
@@ -310,7 +310,7 @@ def test_the_leaderboard_has_score_and_cost_side_by_side(
     assert row["complete"]
     assert row["prompt_tokens"] == 180_000
     assert row["cost_dollars"] == pytest.approx(0.18)
-    latencies = sorted(held.served.latency_seconds or 0 for held in WITHOUT)
+    latencies = sorted(row.served.latency_seconds or 0 for row in WITHOUT)
     assert latencies[88] <= row["latency_p50_seconds"] <= latencies[91]
     assert row["latency_p95_seconds"] > row["latency_p50_seconds"]
     assert row["group_score"] is None
@@ -318,7 +318,7 @@ def test_the_leaderboard_has_score_and_cost_side_by_side(
     assert found["groups"]["groups"] == 40
 
 
-def test_outcomes_stand_beside_their_denominator(connection: duckdb.DuckDBPyConnection) -> None:
+def test_outcomes_have_their_denominator(connection: duckdb.DuckDBPyConnection) -> None:
     found = rows_of(connection, "select * from outcomes where evaluation = 'with'")
     assert {row["outcome"]: row["responses"] for row in found} == {
         outcome.value: count
