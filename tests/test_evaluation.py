@@ -15,6 +15,8 @@ from videomme_pipeline.evaluation import (
     read_configuration,
     write_example,
 )
+from videomme_pipeline.prompts.render import TemplateName
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
 
 GOOD: Mapping[str, Any] = {
     "benchmark": "smoke",
@@ -238,6 +240,7 @@ def test_the_example_is_an_evaluation(folder: Path, benchmark: str) -> None:
     path = write_example(folder / "evaluations", "mine", benchmark)
     evaluation = read_configuration(folder).evaluation("mine")
     assert (evaluation.benchmark, evaluation.sampling_name) == (benchmark, "uniform_n-16")
+    assert all(name in path.read_text() for name in (*TemplateName, *ReaderName))
     uncommented = path.read_text().replace("# decoding:", "decoding:")
     for key in ("temperature", "max_tokens", "seed"):
         uncommented = uncommented.replace(f"#   {key}", f"  {key}")

@@ -293,8 +293,15 @@ def write_example(folder: Path, name: str, benchmark: str) -> Path:
     _check_name(name, path)
     if path.exists():
         raise ConfigurationError(f"{path}: an evaluation with this name exists; choose another")
-    prompt = find_benchmark(benchmark).prompt
-    publish(UPath(path), _EXAMPLE.format(benchmark=benchmark, prompt=prompt).encode())
+    declared = find_benchmark(benchmark)
+    example = _EXAMPLE.format(
+        benchmark=benchmark,
+        alignment=declared.alignment,
+        prompt=declared.prompt,
+        prompts=", ".join(TemplateName),
+        readers=", ".join(ReaderName),
+    )
+    publish(UPath(path), example.encode())
     return path
 
 
@@ -308,13 +315,15 @@ model: embedded
 # uniform_n-16, fps_based-1-max-512, keyframe-32 …, or none to ask without frames.
 sampling: uniform_n-16
 
-# window-500 (subtitles up to 500 ms before a frame), official, full …, or none.
+# {alignment}, full or another alignment policy, or none.
 subtitles: none
 
-# contract_v1, official_v1, official_v2, lmms_eval, vlmevalkit, or the path of your own template.
+# {prompts},
+# or the path of your own template.
 prompt: {prompt}
 
-# How a letter is read from an answer: strict, official_v1, official_v2, lmms_eval, vlmevalkit.
+# How a letter is read from an answer:
+# {readers}.
 reader: strict
 
 # A model of models.yaml that reads what strict cannot. Scores report its letters separately.

@@ -117,6 +117,10 @@ ASKED = [
 ]
 
 
+def test_every_template_has_golden_files() -> None:
+    assert {template for template, _, _ in ASKED} == set(TemplateName)
+
+
 @pytest.mark.parametrize("track", TRACKS)
 @pytest.mark.parametrize(("template", "asked", "file"), ASKED)
 def test_prompts_equal_the_golden_files(

@@ -385,6 +385,13 @@ def test_every_policy_is_documented(policy: Policy) -> None:
     assert f"| `{policy}` |" in DOCUMENTATION.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("policy", Policy)
+def test_every_policy_lists_the_line_on_screen_at_a_frame(policy: Policy) -> None:
+    cues = srt((0.0, 2.0, '<font color="white" size=".72c">Hello.</font>'))
+    (line,) = align(Alignment(policy=policy), cues, at(1.0))
+    assert "Hello." in line.text
+
+
 # Names
 
 

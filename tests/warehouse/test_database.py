@@ -110,8 +110,8 @@ def connection(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def test_the_views_are_those_that_others_build_on() -> None:
-    assert set(database.views()) == VIEWS
+def test_the_views_that_others_build_on_exist() -> None:
+    assert set(database.views()) >= VIEWS
 
 
 def test_every_view_says_its_grain_and_names_no_file() -> None:
@@ -126,7 +126,7 @@ def test_views_follow_the_views_they_read() -> None:
     assert order.index("v2_groups") < order.index("v2_overall") < order.index("leaderboard")
 
 
-@pytest.mark.parametrize("name", sorted(VIEWS))
+@pytest.mark.parametrize("name", sorted(database.views()))
 def test_every_view_has_the_grain_that_it_says(
     connection: duckdb.DuckDBPyConnection, name: str
 ) -> None:

@@ -257,7 +257,7 @@ def read(
 def export(
     evaluation: Annotated[str, typer.Argument(help="Name of an evaluation that has scores.")],
     form: Annotated[
-        str, typer.Option("--format", help="official, lmms_eval or vlmevalkit.")
+        str, typer.Option("--format", help="Format of the file, for example lmms_eval.")
     ] = "official",
 ) -> None:
     """Write the responses of an evaluation as a results file of another evaluator."""
