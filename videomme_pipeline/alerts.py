@@ -1,6 +1,6 @@
 """Alerts: one short text to every URL in `VIDEOMME_ALERT_URLS`, sent with apprise.
 
-When to alert is decided by nightly runs and sensors. The URLs name a service (Slack, e-mail, a
+Nightly runs and sensors decide when to send one. The URLs name a service (Slack, e-mail, a
 webhook …: https://github.com/caronc/apprise/wiki) and contain its token, so they are read from an
 environment variable and never from a file.
 """
@@ -17,7 +17,7 @@ URLS_VARIABLE = "VIDEOMME_ALERT_URLS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A title of one line, and a body of plain text."""
+    """A one-line title and a plain-text body."""
 
     title: str
     body: str

@@ -1,4 +1,4 @@
-"""Read YAML files into specs, with errors that say how to fix them."""
+"""Read YAML files into specs; error messages explain how to fix a file."""
 
 from collections.abc import Hashable, Mapping
 from difflib import get_close_matches

@@ -23,8 +23,8 @@
         ├── VideoMissingError
         └── VideoUnreadableError
 
-Classes marked with * carry values of one module and are defined there. A message names the item,
-what was found and what to do next. No recovery logic belongs in this module.
+Classes marked with * are defined in the module whose values they contain. Each message states what
+failed, what was found and what to do next. This module contains no recovery logic.
 """
 
 
@@ -51,7 +51,7 @@ class LicenseNotAcceptedError(ConfigurationError):
 
 
 class MissingExtraError(ConfigurationError):
-    """A feature needs packages of an extra that is not installed."""
+    """A feature needs a package from an extra that is not installed."""
 
     def __init__(self, extra: str, purpose: str, module: str) -> None:
         self.extra, self.module = extra, module
@@ -86,11 +86,11 @@ class VideoError(VideoMMEError):
 
 
 class VideoMissingError(VideoError):
-    """A video that the annotations name is not on disk."""
+    """A video in the annotations is not on disk."""
 
 
 class VideoUnreadableError(VideoError):
-    """A video file contains no picture that can be decoded."""
+    """No picture in a video file can be decoded."""
 
 
 class FrameCacheError(VideoMMEError):
@@ -110,7 +110,7 @@ class ModelError(VideoMMEError):
 
 
 class EndpointDownError(ModelError):
-    """Many requests in a row failed and none succeeded, so the run stops sending."""
+    """Many requests in a row failed, so the run stops sending requests."""
 
     def __init__(self, model: str, failures: int, last: str) -> None:
         super().__init__(

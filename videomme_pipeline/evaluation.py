@@ -1,8 +1,8 @@
 """An evaluation: benchmark × model × sampling × track × prompt × decoding × reader.
 
-One YAML file is one evaluation; its file name is its name and its partition key. Each stage has
-its own small spec in its own package: this module composes them and reads the files. The cost and
-the state of an evaluation are not known here.
+Each evaluation has one YAML file, whose name is the evaluation's name and partition key. Each stage
+has its own small spec in its own package. This module combines these specs and reads the files.
+The cost and the state of an evaluation are computed in `project` and `assets`.
 """
 
 import re
@@ -45,15 +45,16 @@ class EvaluationFile(Spec):
     model: str
     """A name in models.yaml, or a built-in model (`embedded`, `random`, `constant-A` …)."""
     sampling: str | dict[str, Any] = NONE
-    """`uniform_n-16`, `fps_based-1-max-512`, `keyframe-32` …, the same as a mapping, or `none` for
-    a blind evaluation without frames."""
+    """A name (`uniform_n-16`, `fps_based-1-max-512`, `keyframe-32` …), a mapping of sampling
+    settings, or `none` for a blind evaluation without frames."""
     subtitles: str = NONE
     """An alignment policy (`window-500`, `official`, `full` …), or `none`."""
     prompt: str = "contract_v1"
     """A named template, or the path of your own template beside the evaluation file."""
     reader: ReaderName = ReaderName.STRICT
     judge: JudgeSpec | None = None
-    """A model that reads what `strict` cannot; its letters and cost are reported separately."""
+    """A model that reads the responses that `strict` cannot read. Scores report its letters and
+    cost separately."""
     decoding: Decoding = Decoding()
     repeats: int = Field(default=1, ge=1, le=100)
     """How many times each question is asked, for models that are not deterministic."""
@@ -61,7 +62,7 @@ class EvaluationFile(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """An evaluation in which every name has been replaced by what it names."""
+    """An evaluation file with every name resolved to the object that it refers to."""
 
     name: str
     benchmark: str
@@ -86,7 +87,7 @@ class Evaluation:
 
     @property
     def track_name(self) -> str | None:
-        """The partition of its subtitles, `<sampling>.<alignment>`, or None without subtitles."""
+        """The partition of the subtitles, `<sampling>.<alignment>`, or None without subtitles."""
         return None if self.alignment is None else f"{self.sampling_name}.{self.alignment.name}"
 
     @property
@@ -129,7 +130,11 @@ def _as_json(part: Any) -> Any:
 
 
 def _as_hashed(part: Any) -> Any:
-    """Models and judges have keys that cannot change a score, such as URLs: not in their hash."""
+    """The value that represents `part` in the fingerprint of an evaluation.
+
+    Models and judges have keys that cannot change a score, such as URLs. Their own fingerprints
+    leave these keys out.
+    """
     return part.fingerprint if isinstance(part, ModelSpec | Judge) else part
 
 
@@ -137,8 +142,8 @@ def _as_hashed(part: Any) -> Any:
 class Configuration:
     """The content of the configuration folder.
 
-    `samplings` are those that samplings.yaml offers for a benchmark, used or not. `problems` are
-    evaluation files that cannot be used, by name; they do not affect the others.
+    `samplings` are the entries of samplings.yaml by benchmark. `problems` has an error for each
+    evaluation file that cannot be used, by name. The other evaluations are not affected.
     """
 
     folder: Path
@@ -168,7 +173,7 @@ class Configuration:
         return [e for e in self.evaluations.values() if e.benchmark == benchmark]
 
     def samplings_of(self, benchmark: str) -> dict[str, Sampling]:
-        """The samplings that a benchmark's evaluations use or samplings.yaml offers, by name."""
+        """The samplings in a benchmark's evaluations and in samplings.yaml, by name."""
         used = [e.sampling for e in self.evaluations_of(benchmark) if e.sampling]
         offered = [*self.samplings.get(benchmark, ()), *used]
         return {s.name: s for s in sorted(offered, key=lambda sampling: sampling.name)}
@@ -207,8 +212,8 @@ def read_evaluation(
     """The evaluation in one YAML file.
 
     Raises:
-        ConfigurationError: if the file has a mistake; the message has the file, the key, the
-            value, and what would be valid.
+        ConfigurationError: if the file has a mistake. The message has the file, the key, the wrong
+            value and the valid values.
     """
     file = parse_spec(read_yaml(path), EvaluationFile, str(path))
     _check_name(path.stem, path)
@@ -287,7 +292,7 @@ def write_example(folder: Path, name: str, benchmark: str) -> Path:
     """Write a commented evaluation file to start from, and return its path.
 
     Raises:
-        ConfigurationError: if the file exists, or the name cannot be that of an evaluation.
+        ConfigurationError: if the file exists, or the name is not valid for an evaluation.
     """
     path = folder / f"{name}.yaml"
     _check_name(name, path)
@@ -326,7 +331,8 @@ prompt: {prompt}
 # {readers}.
 reader: strict
 
-# A model of models.yaml that reads what strict cannot. Scores report its letters separately.
+# A model in models.yaml that reads the responses that strict cannot read. Scores report its
+# letters separately.
 # judge:
 #   model: my-model
 

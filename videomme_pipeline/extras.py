@@ -1,6 +1,6 @@
-"""Optional packages: which extra installs them, and the error that names the extra.
+"""Optional packages, the extras that install them, and the error for a missing package.
 
-Modules import these packages where they use them, so that the base installation works without.
+Modules import these packages where they use them, so that the base installation works without them.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def is_installed(extra: str) -> bool:
 
 @contextmanager
 def needs_extra(extra: str, purpose: str) -> Iterator[None]:
-    """Import packages of `extra` within this block.
+    """Raise an error that names `extra` if an import in the block fails.
 
     Raises:
         MissingExtraError: if a module is not installed. `purpose` is the subject of its message.

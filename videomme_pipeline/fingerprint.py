@@ -1,7 +1,7 @@
 """Fingerprints: short hashes of everything that a result depends on.
 
-Two inputs with the same fingerprint give the same result. Nothing that cannot change a result
-(paths, timeouts, concurrency) belongs in a fingerprint.
+Equal fingerprints mean equal results. A fingerprint leaves out everything that cannot change a
+result, such as paths, timeouts and concurrency.
 """
 
 import json
@@ -20,7 +20,7 @@ class Spec(BaseModel):
     """A frozen piece of configuration. Unknown keys are errors."""
 
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Old keys that are rejected with a message that has the new key."""
+    """New key by old key. An old key is rejected with a message that has the new one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Identity of a process, and whether that process has certainly ended.
+"""Identify a process, and detect that it has ended.
 
 A process id alone is ambiguous: several machines or containers may share a file or a database,
 and the operating system reuses ids.
@@ -20,11 +20,11 @@ _MACHINE = Path("/etc/machine-id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """A process, distinct from every other one.
+    """The identity of one process, different from that of every other process.
 
-    `host` identifies the machine across restarts, `boot` the time since its last restart, and
-    `namespace` the scope of its process ids (a container has its own). On systems other than
-    Linux, all three are the host name. Two processes with the same id differ in `started`.
+    `host` identifies the machine, and `boot` its current boot. `namespace` is the scope of process
+    ids; each container has its own. On systems other than Linux, all three are the host name.
+    Processes that reuse an id differ in `started`.
     """
 
     host: str
@@ -52,7 +52,7 @@ class ProcessIdentity:
 
     @property
     def is_dead(self) -> bool:
-        """True if it has certainly ended: it does not exist, or this host has restarted since."""
+        """True if the process has certainly ended: it does not exist, or its host has restarted."""
         here = _place()
         if self.boot != here["boot"]:
             return self.host == here["host"]
@@ -81,7 +81,10 @@ def _place() -> dict[str, str]:
 
 
 def _started(process: psutil.Process) -> float | None:
-    """The start time of a process, by a clock that is never set if there is one; None if ended."""
+    """The start time of a process, or None if it has ended.
+
+    On Linux it is in clock ticks since the boot, so setting the system clock does not change it.
+    """
     if process.status() == psutil.STATUS_ZOMBIE:
         return None
     stat = Path(f"/proc/{process.pid}/stat")

@@ -4,7 +4,7 @@ One row class is one table. Its Arrow schema derives from its annotations, so ea
 declared once. Supported column types: str, int, float, bool, bytes, datetime, string enums,
 `X | None`, and `tuple[X, ...]` of these. A field whose type is itself a dataclass has one column
 per field of that dataclass, without a prefix. A field whose type is a `ColumnMapping` has one
-column per declared key. Where a table is stored belongs to `store`.
+column per declared key. `store` defines where each table is stored.
 """
 
 import types
@@ -149,7 +149,7 @@ def from_values(values: Mapping[str, Any], row_class: type[Row]) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of a row class, and how to get its value from a row."""
+    """A column of a row class, with the function that returns its value in a row."""
 
     name: str
     hint: Any
@@ -176,9 +176,9 @@ def _getter(path: tuple[str, ...], is_key: bool) -> Callable[[Any], Any]:
 
 
 def _paths(row_class: type) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
-    """Path and type of each column, and whether its last name is a key of a `ColumnMapping`.
+    """The path and type of each column, and True if its last name is a key of a `ColumnMapping`.
 
-    The last name of the path is the name of the column.
+    The last name in the path is the name of the column.
     """
     for field, hint in _typed_fields(row_class):
         if _is_mapping(hint):
@@ -208,7 +208,10 @@ def _built(
     read: Callable[[str, Any], list[Any]],
     count: int,
 ) -> Iterator[Row]:
-    """Rows of `row_class` from columns: `names` exist, and `read` returns one by name and type."""
+    """The rows of `row_class`, built from `count` values of each column in `names`.
+
+    `read` returns the values of a column by its name and type.
+    """
     values: dict[str, Iterable[Any]] = {}
     for field, hint in _typed_fields(row_class):  # type: ignore[arg-type]
         if _is_mapping(hint):
@@ -274,7 +277,7 @@ def _plain(value: Any) -> Any:
 
 
 def _restored(values: list[Any], hint: Any) -> list[Any]:
-    """The values of a column as its type requires them."""
+    """The values of an Arrow column, converted to the type of the field."""
     hint, _ = _without_none(hint)
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]

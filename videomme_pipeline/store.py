@@ -1,7 +1,7 @@
 """The data folder: every path in it, every set of files, and how files are written and read.
 
 A file appears whole or not at all. Paths depend on names and content hashes only, so any process
-finds the files of another one. What is stale is not decided here.
+finds the files of another one. This module does not decide which files are stale.
 """
 
 import json
@@ -105,7 +105,7 @@ class Store:
 
     @property
     def turns(self) -> Path:
-        """The folder of the lock files by which runs take turns."""
+        """The folder of the lock files with which runs take turns."""
         return self.local("turns")
 
     @property
@@ -144,7 +144,7 @@ class Store:
         return self._files("frames", "*", "*.corrupt")
 
     def unfinished_frame_files(self) -> list[UPath]:
-        """Temporary files of frames that are being written, or were when their run was killed."""
+        """Temporary files of frames, from a write in progress or from a run that was killed."""
         return self._files("frames", "*", ".*.parquet.*")
 
     def variant_files(self, kind: str, benchmark: str = ANY, variant: str = ANY) -> list[UPath]:
@@ -164,7 +164,7 @@ class Store:
         return self._files("failures", *asset.split("/"), "*.json")
 
     def _files(self, *pattern: str) -> list[UPath]:
-        """Files below the folder that the parts before the first wildcard name."""
+        """The files that match `pattern`, sorted; none if the fixed part of it is not a folder."""
         fixed = next((place for place, part in enumerate(pattern) if "*" in part), len(pattern))
         folder = self.path(*pattern[:fixed])
         if not folder.is_dir():
@@ -186,7 +186,8 @@ def is_local(path: UPath) -> bool:
 def publish(path: UPath, data: bytes) -> None:
     """Write `data` to `path` so that no reader ever sees a part of it.
 
-    On a local disk: a temporary file beside it, fsync, rename. Elsewhere: one put.
+    On a local disk, a temporary file beside `path` is synced and renamed. An object store gets one
+    put request.
 
     Raises:
         StorageError: if the target cannot be written (full, read-only).
@@ -203,7 +204,7 @@ def publish(path: UPath, data: bytes) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield an empty file beside `path` that replaces it, synced to disk, after the block.
 
-    After an error in the block, `path` is unchanged and the other file is removed.
+    After an error in the block, `path` is unchanged and the new file is removed.
 
     Raises:
         StorageError: if the target cannot be written (full, read-only).
@@ -333,8 +334,8 @@ def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
         FileNotFoundError: if there is no file at `path`.
         pa.ArrowInvalid: if it is not Parquet.
     """
-    # On this thread only: if one of Arrow's threads still has a Python file open when the
-    # interpreter ends, the process aborts. For tables of this size it is also faster.
+    # Read on this thread only: if one of Arrow's threads still has a Python file open when the
+    # interpreter ends, the process aborts. One thread is also faster for tables of this size.
     with path.open("rb") as file:
         return pq.ParquetFile(file, pre_buffer=False).read(columns, use_threads=False)
 
@@ -365,6 +366,6 @@ def _metadata(path: UPath) -> dict[bytes, bytes]:
 
 
 def _local_companion(root: str) -> str:
-    """The local folder for those files of a remote store that need a local disk."""
+    """The local folder for the files of a remote store that need a local disk."""
     slug = "".join(c if c.isalnum() else "-" for c in root).strip("-")
     return str(Path.home() / ".cache" / "videomme" / slug)

@@ -1,1 +1,1 @@
-"""Scoring: letters read from responses, outcomes, groups, and what the numbers mean."""
+"""Scoring: answer readers, outcomes, group scores, statistics and nightly checks."""

@@ -15,26 +15,27 @@ class Outcome(StrEnum):
     CORRECT = "correct"
     INCORRECT = "incorrect"
     UNREADABLE = "unreadable"
-    """Answered, but no letter can be read from the answer."""
+    """The question was answered, but no letter can be read from the answer."""
     FAILED = "failed"
-    """Never answered."""
+    """The question was not answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredQuestion:
     """One row per (evaluation, question, repeat).
 
-    `rule` of `reader` read `extracted_answer` from `raw_output[span_start:span_end]`; they are None
-    if no letter was read. `is_correct` is `outcome == correct`. `usage` and `served` (tokens, cost,
-    latency, attempts) are included, so that a scores file contains accuracy and cost. Values that
-    the endpoint or the results file does not report are None.
+    `extracted_answer` is the letter that `reader` read by its rule `rule`, or None. The decisive
+    part of the text is `raw_output[span_start:span_end]`, if there is one. `is_correct` is True if
+    `outcome` is correct. `usage` and `served` (tokens, cost, latency, attempts) are included, so
+    that a scores file contains accuracy and cost. Values that the endpoint or the results file does
+    not report are None.
 
     `track_pair` is the same for evaluations that differ only in their subtitles, and None for rows
     that belong to no evaluation file.
 
-    `judge` is the model that reads answers that `strict` cannot, or None. The rows that it read
-    have the rule `judge`. If it was asked, `judge_output` is its reply, or `judge_error` the reason
-    why there is none. `judge_cost_dollars` is not part of the cost of the response.
+    `judge` is the model that reads the answers that `strict` cannot read, or None. The rows that it
+    read have the rule `judge`. If it was asked, `judge_output` is its reply, or `judge_error` is
+    the reason why there is none. `judge_cost_dollars` is not part of the cost of the response.
     """
 
     benchmark: str

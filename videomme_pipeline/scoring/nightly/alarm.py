@@ -1,24 +1,24 @@
 """A test of every nightly run against the earlier ones, with a budget of false alarms.
 
-Run 0 is the baseline; every later run asks the same evaluation again. As long as nothing changed,
-all runs of a video are exchangeable: every order of them is equally likely. Two steps follow.
+Run 0 is the baseline; every later run repeats the same evaluation. As long as nothing changed, all
+runs of a video are exchangeable: every order of them is equally likely. The test has two steps.
 
 1. The p-value of a run. Given the observations of each video without their order, the total of
    the last run is a sum of independent draws, one per video, each uniform over the observations
-   of that video. Its distribution is computed, not approximated. For the first nightly run this
-   is the sign-flip test against the baseline. The reference then grows with every run, so that a
-   lucky baseline does not cause alarm after alarm. The p-values of different runs are independent
+   of that video. Its distribution is computed exactly. For the first nightly run this is the
+   sign-flip test against the baseline. The reference grows with every run, so that a lucky
+   baseline does not cause repeated alarms. The p-values of different runs are independent
    (conformal p-values: Vovk, Nouretdinov & Gammerman, "Testing exchangeability on-line", 2003).
-2. The alarm. Each p-value is turned into an e-value, a bet against "nothing changed" with mean at
-   most 1 while that is true, and the bets are accumulated in a CUSUM:
-   evidence = bet × max(evidence, 1). A large drop alarms at once, a small one after several runs
-   (Page, "Continuous inspection schemes", 1954; for such p-values Vovk, "Testing randomness",
-   arXiv 1906.09256; Shin, Ramdas & Rinaldo, "E-detectors", NEJSDS). Because the p-values are
-   independent and uniform, the mean number of runs to a false alarm depends on the threshold
-   alone, at any noise level. It is computed (Brook & Evans, "An approach to the probability
-   distribution of CUSUM run length", 1972), and the threshold is chosen to meet the budget.
+2. The alarm. Each p-value is converted to an e-value, a bet against "nothing changed". The mean of
+   a bet is at most 1 if nothing changed. The bets are accumulated in a CUSUM: evidence = bet ×
+   max(evidence, 1). A large drop raises the alarm in the first run, a small one after several runs
+   (Page, "Continuous inspection schemes", 1954; for such p-values Vovk, "Testing randomness", arXiv
+   1906.09256; Shin, Ramdas & Rinaldo, "E-detectors", NEJSDS). Because the p-values are independent
+   and uniform, the mean number of runs to a false alarm depends on the threshold alone, at any
+   noise level. It is computed (Brook & Evans, "An approach to the probability distribution of CUSUM
+   run length", 1972), and the threshold is chosen to meet the budget.
 
-Pure functions on arrays. `history` builds the arrays from scored rows.
+The functions here are pure. `history` builds their arrays from scored rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,9 +55,10 @@ Measure = Callable[[Sequence[int]], Counts]
 class AlarmState:
     """The result of one test for one nightly run.
 
-    `p_value` is how often an unchanged model has a run as bad as this one; `evidence` is the
-    CUSUM. While `in_alarm`, `since` is the first run that seems to be part of the change;
-    `is_new` marks the run that raised the alarm. `reference` are the runs it was compared with.
+    `p_value` is the probability that a run of an unchanged model is at least as bad as this one.
+    `evidence` is the CUSUM. While `in_alarm`, `since` is the first run that seems to be part of the
+    change. `is_new` is True for the run that raised the alarm. `reference` has the earlier runs
+    that this run was compared with.
     """
 
     p_value: float
@@ -69,7 +70,7 @@ class AlarmState:
 
 
 def exchangeability_p_value(values: Counts, valid: Mask) -> float:
-    """How often the last row is as bad as it is, or worse, if rows are exchangeable.
+    """The probability that the last row is at least as bad as it is, if rows are exchangeable.
 
     Larger values are worse. A video counts if its last row is valid; it is compared with its
     earlier valid rows. The result is 1.0 if no video ever differs.
@@ -110,7 +111,7 @@ def distribution_of_sum(chances: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def e_value(p_value: float) -> float:
-    """A bet against "nothing changed": its mean is at most 1 while that is true."""
+    """A bet against "nothing changed" whose mean is at most 1 if nothing changed."""
     return float(_bet(np.array([-scipy.special.ndtri(p_value)]))[0])
 
 
@@ -118,16 +119,16 @@ def runs_to_false_alarm(threshold: float) -> float:
     """The mean number of runs until the evidence reaches `threshold` while nothing changed.
 
     The logarithm of the evidence, in discrete steps, is a Markov chain that is absorbed by the
-    alarm. If few answers ever differ, p-values are larger than uniform ones and the true number
-    is higher, never lower.
+    alarm. If few answers ever differ, p-values are larger than uniform ones, so the true number of
+    runs is higher than the result.
     """
     edges = np.linspace(0.0, np.log(threshold), _STEPS + 1)
     middles = np.concatenate(([0.0], (edges[:-1] + edges[1:]) / 2))
     normals = np.linspace(-9.0, 9.0, 4_001)
     bets = np.log(_bet(normals))
     below = scipy.special.ndtr(np.interp(edges[None, :] - middles[:, None], bets, normals))
-    stays = np.column_stack((below[:, 0], np.diff(below, axis=1)))
-    runs = np.linalg.solve(np.eye(len(middles)) - stays, np.ones(len(middles)))
+    transitions = np.column_stack((below[:, 0], np.diff(below, axis=1)))
+    runs = np.linalg.solve(np.eye(len(middles)) - transitions, np.ones(len(middles)))
     return float(runs[0])
 
 
@@ -146,8 +147,8 @@ def threshold_for(budget: float) -> float:
 def watch(measure: Measure, valid: Mask, threshold: float) -> list[AlarmState]:
     """The state after each nightly run in turn; `valid` has a row per run, the baseline first.
 
-    Runs that belong to an alarm leave the reference, so that a lasting drop is compared with the
-    time before it. After an alarm has ended, evidence starts from nothing.
+    Runs that belong to an alarm are removed from the reference, so that a lasting drop is compared
+    with the runs before it. After an alarm has ended, the evidence starts from zero.
     """
     reference, suspects = [0], list[int]()
     evidence, in_alarm = 0.0, False

@@ -1,4 +1,4 @@
-"""The assessment of a nightly run: every check that applies, with a summary for people.
+"""The assessment of a nightly run: the result of every applicable check, with a summary.
 
 The statistics are in `alarm`, `marginals` and `compare`.
 """
@@ -38,7 +38,8 @@ _NAMED_MARGINALS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightlyFinding:
-    """The result of one check of one run. `is_new` marks the first run that failed it."""
+    """The result of one check of one run. `is_new` is True for a failure that the
+    previous run did not have."""
 
     check: NightlyCheck
     severity: Severity
@@ -66,7 +67,7 @@ class Assessment:
 
     @property
     def new_findings(self) -> list[NightlyFinding]:
-        """The failed checks that had not failed the run before."""
+        """The failed checks that did not fail in the previous run."""
         return [finding for finding in self.findings if finding.is_new]
 
 
@@ -80,9 +81,9 @@ def assess(observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int
     """
     if len(observations) < 2:
         raise ScoringError("a nightly run needs a baseline before it; run the evaluation first")
-    baseline, previous, tonight = observations[0], observations[-2], observations[-1]
+    baseline, previous, current = observations[0], observations[-2], observations[-1]
     history = history_of([observation.rows for observation in observations])
-    against_baseline = _compared(tonight, baseline)
+    against_baseline = _compared(current, baseline)
     budget = runs_per_false_alarm(spec, history, tracked)
     dates = [observation.name for observation in observations]
     accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budget)
@@ -105,12 +106,12 @@ def assess(observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int
         else:
             findings.append(_limit_finding(check, observations, spec))
     return Assessment(
-        evaluation=tonight.rows[0].evaluation if tonight.rows else baseline.rows[0].evaluation,
-        date=tonight.name,
+        evaluation=current.rows[0].evaluation if current.rows else baseline.rows[0].evaluation,
+        date=current.name,
         findings=tuple(findings),
         against_baseline=against_baseline,
-        against_last_night=None if len(observations) == 2 else _compared(tonight, previous),
-        detectable_drop=detectable_drop(tonight.rows, against_baseline),
+        against_last_night=None if len(observations) == 2 else _compared(current, previous),
+        detectable_drop=detectable_drop(current.rows, against_baseline),
     )
 
 
@@ -172,7 +173,7 @@ def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
     state, run = states[-1], len(states)
     measure, valid = _measure(check, history)
     runs = [*state.reference, run]
-    tonight, before = _rates(measure(runs), valid[runs], history, check)
+    current, before = _rates(measure(runs), valid[runs], history, check)
     if state.in_alarm:
         since = dates[run if state.since is None else state.since]
         decision = (
@@ -187,11 +188,11 @@ def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
         passed=not state.in_alarm,
         is_new=state.is_new,
         summary=(
-            f"{_TITLES[check]} {tonight:.1%}, in earlier runs {before:.1%}"
+            f"{_TITLES[check]} {current:.1%}, in earlier runs {before:.1%}"
             f"{_difference_text(check, compared)}. {decision}"
         ),
         measures={
-            "tonight": tonight,
+            "tonight": current,
             "before": before,
             "p_value": state.p_value,
             "evidence": state.evidence,
@@ -218,7 +219,7 @@ def _marginals_finding(
 ) -> NightlyFinding:
     worse, is_new = worse_marginals(history, accuracy_states, len(accuracy_states), budget)
     named = ", ".join(
-        f"{test.column} {test.value} ({test.before:.1%} to {test.tonight:.1%})"
+        f"{test.column} {test.value} ({test.before:.1%} to {test.current:.1%})"
         for test in worse[:_NAMED_MARGINALS]
     )
     more = f" and {len(worse) - _NAMED_MARGINALS} more" if len(worse) > _NAMED_MARGINALS else ""
@@ -246,21 +247,21 @@ def _limit_finding(
         NightlyCheck.COST: spec.max_cost_ratio,
     }
     limit, baseline = limits[check], observations[0].rows
-    tonight, previous = (_limited(check, observations[place].rows, baseline) for place in (-1, -2))
-    passed = tonight is None or tonight <= limit
-    if tonight is None:
+    current, previous = (_limited(check, observations[place].rows, baseline) for place in (-1, -2))
+    passed = current is None or current <= limit
+    if current is None:
         summary = f"{_TITLES[check]} is unknown"
     elif check is NightlyCheck.FAILED:
-        summary = f"{tonight:.1%} of the questions got no answer (limit {limit:.1%})"
+        summary = f"{current:.1%} of the questions got no answer (limit {limit:.1%})"
     else:
-        summary = f"{_TITLES[check]} is {tonight:.2f} times the baseline's (limit {limit:g})"
+        summary = f"{_TITLES[check]} is {current:.2f} times the baseline's (limit {limit:g})"
     return NightlyFinding(
         check=check,
         severity=spec.severity[check],
         passed=passed,
         is_new=not passed and (previous is None or previous <= limit),
         summary=summary,
-        measures={} if tonight is None else {"tonight": tonight, "limit": limit},
+        measures={} if current is None else {"tonight": current, "limit": limit},
     )
 
 
@@ -287,13 +288,13 @@ def _rates(
     """The rates of the last run and of the runs before it, as fractions of 1."""
     per_video = history.answers.shape[1] / history.missed.shape[1]
     most = float(GROUP_UNITS) if check is NightlyCheck.GROUP_SCORE else per_video
-    tonight, before = (
+    current, before = (
         float(counts[part][valid[part]].mean()) / most if valid[part].any() else 0.0
         for part in (slice(-1, None), slice(None, -1))
     )
     if check in (NightlyCheck.ACCURACY, NightlyCheck.GROUP_SCORE):
-        return 1 - tonight, 1 - before
-    return tonight, before
+        return 1 - current, 1 - before
+    return current, before
 
 
 def _difference(check: NightlyCheck, compared: Comparison | None) -> PairedDifference | None:
@@ -304,9 +305,9 @@ def _difference(check: NightlyCheck, compared: Comparison | None) -> PairedDiffe
     return compared.group_score if check is NightlyCheck.GROUP_SCORE else None
 
 
-def _compared(tonight: Observation, other: Observation) -> Comparison | None:
+def _compared(current: Observation, other: Observation) -> Comparison | None:
     try:
-        return compare(tonight.rows, other.rows)
+        return compare(current.rows, other.rows)
     except ScoringError:
         return None
 

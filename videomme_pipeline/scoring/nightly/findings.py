@@ -8,7 +8,7 @@ from videomme_pipeline.store import Store, read_rows, write_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFinding:
-    """One check of one nightly run. `is_new` is true for the run that raised the alarm first."""
+    """The stored result of one check of one nightly run."""
 
     check: str
     severity: str

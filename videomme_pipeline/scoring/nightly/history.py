@@ -24,13 +24,13 @@ _LETTERS = 1 + len(_LETTER_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything observed of one evaluation; rows are runs, the baseline first.
+    """All runs of one evaluation. The arrays have one row per run, the baseline first.
 
-    `answers` has a column per question and repeat ever asked and contains outcome and letter as
-    one number, or -1 if there was no answer. `videos` (video number) and `labels` (values by
-    tested facet, for each measure) describe these columns. `missed` and `whole_groups` have a
-    column per video: the 240ths of the full score that its v2 group lacks, and whether the group
-    was answered completely.
+    `answers` has a column per question and repeat. Each number encodes an outcome and a letter, or
+    is -1 if there was no answer. `videos` (video number) and `labels` (values by tested facet, for
+    each measure) describe these columns. `missed` and `whole_groups` have a column per video.
+    `missed` is the difference of its v2 group to the full score, in 240ths. `whole_groups` is True
+    if the group was answered completely.
     """
 
     answers: Counts
@@ -41,7 +41,7 @@ class History:
 
     @property
     def complete(self) -> Mask:
-        """Videos of which every question was answered, by run."""
+        """The videos with an answer to every question, by run."""
         complete: Mask = self._by_video(self.answers < 0) == 0
         return complete
 
@@ -50,29 +50,28 @@ class History:
         return bool(np.any(self.whole_groups))
 
     def wrong(self, runs: Sequence[int], only: NDArray[np.bool_] | None = None) -> Counts:
-        """Answers per video that are not correct; with `only`, to these questions."""
+        """The number of answers per video that are not correct. `only` selects columns."""
         wrong = self.answers[list(runs)] // _LETTERS != _OUTCOMES.index(Outcome.CORRECT)
         return self._by_video(wrong if only is None else wrong & only)
 
     def unreadable(self, runs: Sequence[int]) -> Counts:
-        """Answers per video without a letter."""
+        """The number of answers per video without a letter."""
         unreadable = _OUTCOMES.index(Outcome.UNREADABLE)
         return self._by_video(self.answers[list(runs)] // _LETTERS == unreadable)
 
     def unusual(self, runs: Sequence[int]) -> Counts:
-        """Answers per video that differ from the most frequent one in `runs`.
+        """The number of answers per video that differ from the most frequent one in `runs`.
 
-        Two runs have no most frequent answer yet: how often an unchanged model flips is learned
-        from the runs themselves.
+        Of two different answers in two runs, neither is more frequent, so none counts.
         """
         answers = self.answers[list(runs)]
         codes = range(len(_OUTCOMES) * _LETTERS)
-        times = np.stack([(answers == code).sum(axis=0) for code in codes])
-        own = np.take_along_axis(times, np.maximum(answers, 0), axis=0)
-        return self._by_video((own < times.max(axis=0)) & (answers >= 0))
+        counts = np.stack([(answers == code).sum(axis=0) for code in codes])
+        frequency = np.take_along_axis(counts, np.maximum(answers, 0), axis=0)
+        return self._by_video((frequency < counts.max(axis=0)) & (answers >= 0))
 
     def missed_points(self, runs: Sequence[int]) -> Counts:
-        """What each group lacks of its full score, in 240ths."""
+        """The difference of each group to its full score, in 240ths."""
         return self.missed[list(runs)]
 
     def _by_video(self, marks: NDArray[np.bool_]) -> Counts:
@@ -92,8 +91,8 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
             "a nightly run needs a baseline to be compared with; run the evaluation first"
         )
     benchmark = find_benchmark(runs[0][0].benchmark)
-    asked = {_key(row): row for rows in runs for row in rows}
-    columns = {key: number for number, key in enumerate(sorted(asked))}
+    row_by_key = {_key(row): row for rows in runs for row in rows}
+    columns = {key: number for number, key in enumerate(sorted(row_by_key))}
     video_ids = sorted({video_id for video_id, _, _ in columns})
     videos = {video_id: number for number, video_id in enumerate(video_ids)}
     answers = np.full((len(runs), len(columns)), -1, dtype=np.int64)
@@ -102,7 +101,7 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
     for number, rows in enumerate(runs):
         for row in rows:
             if row.outcome is not Outcome.FAILED:
-                answers[number, columns[_key(row)]] = _answer(row)
+                answers[number, columns[_key(row)]] = _answer_code(row)
         for group in score_groups(rows)[0]:
             video = videos[group.video_id]
             missed[number, video] += round((100 - group.score) / 100 * GROUP_UNITS)
@@ -113,7 +112,7 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
         videos=np.array([videos[video_id] for video_id, _, _ in columns], dtype=np.int64),
         labels={
             measure: {
-                facet: np.array([str(asked[key].facets.get(facet, "")) for key in columns])
+                facet: np.array([str(row_by_key[key].facets.get(facet, "")) for key in columns])
                 for facet in benchmark.tested_facets(measure)
             }
             for measure in Measure
@@ -127,7 +126,7 @@ def _key(row: ScoredQuestion) -> tuple[str, str, int]:
     return (row.video_id, row.question_id, row.sample)
 
 
-def _answer(row: ScoredQuestion) -> int:
+def _answer_code(row: ScoredQuestion) -> int:
     """Outcome and letter as one number."""
     letter = 0 if row.extracted_answer is None else 1 + _LETTER_NAMES.index(row.extracted_answer)
     return _OUTCOMES.index(row.outcome) * _LETTERS + letter

@@ -1,4 +1,4 @@
-"""The values of the facets that a nightly run scores worse on: a domain, a task type, a level."""
+"""Tests for a worse score on one facet value: a domain, a task type, a level."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from videomme_pipeline.scoring.statistics.estimates import benjamini_hochberg
 class MarginalTest:
     """The test of one value of one facet in one run.
 
-    `tonight` and `before` are scores as fractions of 1. `significant` is the decision after
+    `current` and `before` are scores as fractions of 1. `significant` is the decision after
     Benjamini–Hochberg correction.
     """
 
     column: str
     value: str
-    tonight: float
+    current: float
     before: float
     adjusted_p_value: float
     significant: bool
@@ -37,8 +37,8 @@ def marginal_tests(
 ) -> tuple[MarginalTest, ...]:
     """One test per value of each facet: is `run` worse than the runs of `reference`?
 
-    The Benjamini–Hochberg correction covers all of them: as long as nothing changed, the chance
-    that a run has any significant one is at most `rate`. As in `compare`, questions are compared
+    The Benjamini–Hochberg correction covers all of these tests: if nothing changed, the probability
+    that any of them is significant is at most `rate`. As in `compare`, questions are compared
     for v1 and group scores for v2.
     """
     runs = [*reference, run]
@@ -62,7 +62,7 @@ def marginal_tests(
         MarginalTest(
             column=column,
             value=value,
-            tonight=_score(counts[-1:], valid[-1:], most),
+            current=_score(counts[-1:], valid[-1:], most),
             before=_score(counts[:-1], valid[:-1], most),
             adjusted_p_value=adjusted,
             significant=significant,
@@ -77,9 +77,9 @@ def marginal_tests(
 def worse_marginals(
     history: History, accuracy_states: Sequence[AlarmState], run: int, budget: float
 ) -> tuple[list[MarginalTest], bool]:
-    """The significant tests of `run` by p-value, and True if any was not significant before.
+    """The significant tests of `run` by p-value, and True if one is not in those of the run before.
 
-    "Before" is the run before. Each run is compared with the reference of the accuracy test
+    Each run is compared with the reference of the accuracy test
     (`accuracy_states`). Noise alone causes a significant test once in `budget` runs.
     """
     worse = _significant(history, accuracy_states, run, budget)
@@ -98,5 +98,5 @@ def _significant(
 
 
 def _score(counts: Counts, valid: Mask, most: float) -> float:
-    """The mean score of the valid videos as a fraction of 1; `most` is the worst count."""
+    """The mean score of the valid videos as a fraction of 1. `most` is the largest count."""
     return 1 - float(counts[valid].mean()) / most

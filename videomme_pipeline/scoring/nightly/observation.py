@@ -1,4 +1,4 @@
-"""One run of a tracked evaluation: its rows, and how they are stored."""
+"""The rows of one run of a tracked evaluation, in memory and as they are stored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -24,7 +24,7 @@ class ObservedQuestion(ScoredQuestion):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """All rows of one run: of the baseline or of a nightly run."""
+    """All rows of one run: the baseline or a nightly run."""
 
     name: str
     rows: Sequence[ScoredQuestion]

@@ -1,4 +1,4 @@
-"""What nightly runs are checked for, and how strictly."""
+"""The checks of nightly runs, their severities and their limits."""
 
 from enum import StrEnum
 
@@ -52,7 +52,7 @@ class AlarmSpec(Spec):
     """The mean number of nightly runs between false alarms of all tests of all tracked
     evaluations together, which share this budget evenly."""
     severity: dict[NightlyCheck, Severity] = Field(default_factory=dict, validate_default=True)
-    """Severity by check. A check that is `off` leaves its share of the budget to the others."""
+    """Severity by check. The budget is divided among the checks that are not `off`."""
     max_failed_rate: float = Field(default=0.02, ge=0, le=1)
     max_latency_ratio: float = Field(default=2.0, gt=0)
     """Limit of the median latency of a request, as a multiple of the baseline's."""

@@ -1,7 +1,7 @@
 """Words and patterns that determine the role of a letter, in the languages of model answers.
 
-`strict` applies them. Add a word if a language or a phrase is missing, but never to get one
-particular response right.
+`strict` applies them. Add a word if a language or a phrase is missing, not to fix the reading of
+one response.
 """
 
 import re
@@ -97,7 +97,7 @@ ARTICLE = re.compile(
     |are|best|option|instead|rather|over)\b))[^\W\d_]""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The text after the article A, but never after the letter A."""
+"""Text that follows the article A and never follows the letter A."""
 TERMINAL = re.compile(
     rf"""[ \t]*(?:$|[.,;:!)\]\n?|(}}/…–—<]|-[\s>]|\*|{_WHY}
     |(?:i\s(?:think|guess|believe|suppose)|which|where|with|and|but|from|the|is|in
@@ -111,7 +111,7 @@ STATEMENT_DONE = re.compile(
     |입니다|번|です|だ|选项|選項|項|项|[^\w\s]?[^\w\s,.:;()\[\]-]{{1,3}}\s*$)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The text that follows a letter that is a statement by itself."""
+"""The text that can follow a letter that is a complete statement."""
 LABEL_END = re.compile(r"[ \t]*(?:[.):,(\[{=→–—|]|[-/][ \t>]|[ \t]\")")
 
 NEGATED = re.compile(
@@ -164,7 +164,7 @@ AFFIRMED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選|[를을]\s*(?:선택|고르|택))")
-"""The text after a letter that is chosen, whatever precedes it."""
+"""Text after a letter that makes the letter chosen, independently of the text before it."""
 PICKED_BEFORE = re.compile(r"[✓✔✅☑]\W*$")
 RIGHT = re.compile(r"✓|✔|✅|☑|正确|正確|\b(?:correct|right|yes|true)\b", re.IGNORECASE)
 WRONG = re.compile(
@@ -197,7 +197,7 @@ CORRECTION = re.compile(
     |\bno,|\bsorry,\s""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Only the text after one of these counts. `withdrawn` also takes back the text before it."""
+"""Only the text after one of these counts. `withdrawn` also cancels the text before it."""
 
 ERROR_TEXT = re.compile(
     r"""[\W_]*+(?:

@@ -1,9 +1,9 @@
-"""An optional second reader: a model that reads the responses that `strict` could not.
+"""An optional second reader: a model that reads the responses that `strict` could not read.
 
 The judge is never asked about errors, refusals or responses that `strict` read, and never sees
-the right answer. Its requests go through the journal, so none is sent twice. A request that fails
-is a failure and not a judgment. Letters it read have the rule `judge`, so that every score with
-a judge can be shown together with the score without it.
+the right answer. The journal stores its replies, so no request is sent again after a reply. A
+failed request is reported as a failure of the judge. The letters of a judge have the rule `judge`,
+so that every score with a judge can be shown beside the score without it.
 """
 
 from collections import Counter
@@ -46,10 +46,10 @@ Which option does the reply choose? Do not answer the question yourself. Write t
 that option, or the word NONE when the reply chooses no option, or more than one."""
 
 ASKED_ABOUT = frozenset(("no_letter", "several_letters"))
-"""The rules of `strict` after which a judge is asked."""
+"""The rules of `strict` for the responses that a judge is asked about."""
 JUDGE_VERSION = 1
 """Part of the fingerprint of every judged score. Raise it if the judge is asked about other
-responses, is shown more or less of them, or if its replies are read differently."""
+responses, sees more or less of them, or if its replies are read differently."""
 RULE = "judge"
 """The rule of a letter that a judge read."""
 LONGEST_RESPONSE_SHOWN = 4_000
@@ -73,7 +73,7 @@ class JudgeSpec(Spec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """A model that reads answers. Only scores depend on it, nothing upstream of them."""
+    """A model that reads answers. Scores depend on it; nothing upstream of them does."""
 
     model: ModelSpec
     decoding: Decoding
@@ -84,7 +84,7 @@ class Judge:
 
         Raises:
             ModelError: if there is no such model.
-            ConfigurationError: if it has no endpoint, so that it cannot answer text prompts.
+            ConfigurationError: if the model has no endpoint and so cannot answer text prompts.
         """
         model = catalog.find(spec.model)
         if not model.is_remote:
@@ -127,8 +127,8 @@ class Judgment:
 class JudgeSummary:
     """The effect of a judge on the score of one evaluation.
 
-    `failed` requests gave no judgment and are sent again by the next run. The accuracies are
-    those of the same rows without the judge's letters.
+    `failed` requests returned no judgment; the next run sends them again. The accuracies are those
+    of the same rows without the judge's letters.
     """
 
     judge: str
@@ -145,13 +145,13 @@ AskJudge = Callable[[Sequence[tuple[Question, str]]], Sequence[Judgment]]
 """Judgments of pairs of a question and a response to it, in their order."""
 
 AskModel = Callable[[ModelSpec, Sequence[VideoRequests], Journal, RequestPlan], Iterable[Response]]
-"""All responses of a model to the requests; returns and raises as `collect_now` does."""
+"""All responses of a model to the requests, with the errors of `collect_now`."""
 
 
 def ask_model(
     spec: ModelSpec, requests: Sequence[VideoRequests], journal: Journal, plan: RequestPlan
 ) -> Iterator[Response]:
-    """The model's responses, with no limits but those of `plan`."""
+    """The model's responses to `requests`, within the limits of `plan`."""
     return collect_now(requests, build_model(spec), journal, plan)
 
 
@@ -159,24 +159,24 @@ def ask_judge(
     judge: Judge,
     journal: Path,
     evaluation: str,
-    asked: Sequence[tuple[Question, str]],
+    pairs: Sequence[tuple[Question, str]],
     ask: AskModel = ask_model,
 ) -> list[Judgment]:
-    """A judgment of each response in `asked`. Replies stored in `journal` need no request.
+    """A judgment of each pair of a question and a response. Stored replies need no request.
 
-    Costs are recorded under `<evaluation>@judge`. Requests that fail raise nothing: their
-    judgments contain the error, and a later call sends them again.
+    Costs are recorded under `<evaluation>@judge`. A failed request raises no error: its judgment
+    contains the error, and a later call sends the request again.
 
     Raises:
         ModelError: if the API key of the model is not set.
     """
-    if not asked:
+    if not pairs:
         return []
     spec = judge.model
     plan = RequestPlan(
         evaluation=f"{evaluation}@{RULE}", decoding=judge.decoding, limits=spec.limits
     )
-    requests = judge_requests(judge, asked)
+    requests = judge_requests(judge, pairs)
     replies: dict[str, Response] = {}
     reason = "never asked"
     with Journal(journal, flushes_every_commit=spec.costs_money) as opened:
@@ -188,7 +188,7 @@ def ask_judge(
             reason = f"not asked: {error}"
     return [
         _judgment(replies.get(key), question.letters, reason)
-        for (key, _), (question, _) in zip(requests, asked, strict=True)
+        for (key, _), (question, _) in zip(requests, pairs, strict=True)
     ]
 
 
@@ -198,13 +198,13 @@ def is_left_to_judge(question: Question, response: str) -> bool:
 
 
 def judge_requests(
-    judge: Judge, asked: Sequence[tuple[Question, str]]
+    judge: Judge, pairs: Sequence[tuple[Question, str]]
 ) -> list[tuple[str, VideoRequests]]:
-    """The journal's fingerprint and the request for each response in `asked`.
+    """The journal's fingerprint and the request for each pair of a question and a response.
 
     Equal responses to one question have the same fingerprint.
     """
-    plan = RequestPlan(evaluation="", decoding=judge.decoding)  # the name is in no fingerprint
+    plan = RequestPlan(evaluation="", decoding=judge.decoding)  # fingerprints do not contain it
     requests = [
         VideoRequests(
             video_id=question.video_id,
@@ -212,7 +212,7 @@ def judge_requests(
             frame_digests=(),
             load_frames=lambda: NO_FRAMES,
         )
-        for question, response in asked
+        for question, response in pairs
     ]
     return [
         (planned.fingerprint, request)
@@ -224,44 +224,44 @@ def judge_requests(
 def judge_rows(
     scored: Sequence[tuple[Question, ScoredQuestion]], judge: str, ask: AskJudge
 ) -> list[ScoredQuestion]:
-    """The rows of `scored`, completed by the letters that the model `judge` reads."""
-    is_open = [row.rule in ASKED_ABOUT for _, row in scored]
+    """The rows of `scored`, with the letters that the model `judge` reads."""
+    for_judge = [row.rule in ASKED_ABOUT for _, row in scored]
     judgments = iter(
         ask(
             [
                 (question, row.raw_output or "")
-                for (question, row), unread in zip(scored, is_open, strict=True)
-                if unread
+                for (question, row), needed in zip(scored, for_judge, strict=True)
+                if needed
             ]
         )
     )
     return [
-        _judged(replace(row, judge=judge), next(judgments)) if unread else replace(row, judge=judge)
-        for (_, row), unread in zip(scored, is_open, strict=True)
+        _judged(replace(row, judge=judge), next(judgments)) if needed else replace(row, judge=judge)
+        for (_, row), needed in zip(scored, for_judge, strict=True)
     ]
 
 
 def judge_lines(
     rows: Iterable[Mapping[str, Any]], letters: Sequence[Letter], ask: AskJudge
 ) -> Iterator[dict[str, Any]]:
-    """The lines of `read_lines`, completed by the letters that a judge reads.
+    """The lines of `read_lines`, with the letters that a judge reads.
 
     The judge's reply is in `judge_output`, or the reason for its absence in `judge_error`. A
     line needs `options` for the judge, and should have `question`.
     """
     lines = [dict(row) for row in rows]
-    is_open = [row.get("rule") in ASKED_ABOUT and bool(row.get("options")) for row in lines]
+    for_judge = [row.get("rule") in ASKED_ABOUT and bool(row.get("options")) for row in lines]
     judgments = iter(
         ask(
             [
                 (_question_of(row, letters), row["response"])
-                for row, unread in zip(lines, is_open, strict=True)
-                if unread
+                for row, needed in zip(lines, for_judge, strict=True)
+                if needed
             ]
         )
     )
-    for row, unread in zip(lines, is_open, strict=True):
-        if unread:
+    for row, needed in zip(lines, for_judge, strict=True):
+        if needed:
             judgment = next(judgments)
             if judgment.letter:
                 row |= {"letter": judgment.letter.value, "rule": RULE, "span": None}

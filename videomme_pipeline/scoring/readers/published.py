@@ -56,12 +56,12 @@ def read_official_v1(
     - The first capital A–D *anywhere* counts, inside words too: "Dogs run" reads D, "I think a
       dog. Because" reads B, "N/A" reads A, "Cannot be determined" reads C, and a refusal that
       begins "As an AI" reads A. Errors and refusals become answers.
-    - "Final Answer: H. Chinese" reads C: no word boundary, and letters past D are passed over.
+    - "Final Answer: H. Chinese" reads C: no word boundary, and letters after D are ignored.
     - Two commas are missing in the script's list, so that "The best option is", "The correct
       option is", "Best answer:" and "Best option:" are never cut: "Best answer: D" reads B.
     - "The answer" is cut everywhere; upper case ("THE ANSWER IS C" reads A) and
       "Final answer is" are not.
-    - Lower-case and full-width letters are never read. Such a question leaves the official
+    - Lower-case and full-width letters are never read. Such a question is not in the official
       denominator (accuracy = correct / answered), which raises the score.
     - Reasoning is not removed: the first letter of a <think> block wins over the answer after it.
     - The offered letters are ignored: D is read for a question with three options.
@@ -111,7 +111,7 @@ def read_vlmevalkit(
     a capital A–D. v2 is `official_v2`.
 
     With a judge model, VLMEvalKit sends it the responses that the rule could not read. With
-    exact matching, which is reproduced here, it scores them as the letter Z, so as wrong. This
+    exact matching, which is reproduced here, it reads them as the letter Z, which is wrong. This
     function returns no letter for them.
     """
     if len(letters) > len("ABCD"):
@@ -164,7 +164,7 @@ def _first_capital(response: str, phrases: Sequence[str], capitals: re.Pattern[s
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A text from which phrases were cut, and their positions."""
+    """A text without some phrases, and the positions at which they were cut."""
 
     text: str
     cuts: tuple[tuple[int, tuple[int, ...]], ...] = ()

@@ -35,7 +35,7 @@ class RegisteredReader:
     """A reader and its version.
 
     The version is part of the fingerprint of everything that depends on a reading. Raise it
-    whenever the reader may read any response differently, so that earlier scores become stale.
+    whenever the reader reads any response differently, so that earlier scores become stale.
     """
 
     read: Reader
@@ -74,7 +74,7 @@ def read_lines(
     """Each JSON line `{"response": …, "options": […]?, …}` with `letter`, `rule` and `span` added.
 
     `letter` is "" if none was read; `span` is [start, end] or None. A null response has the rule
-    "no_response" and no letter. For a line that cannot be used the result is
+    "no_response" and no letter. A line that cannot be used becomes
     `{"line": number, "error": …}`. Blank lines are skipped.
     """
     for number, line in enumerate(lines, start=1):

@@ -9,11 +9,10 @@ from videomme_pipeline.benchmarks.question import Letter
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The letter read from one response, if any, and the reason.
+    """The letter read from one response, or None, and the reason.
 
-    `rule` is the name of the rule that decided, even if no letter was read. `span` is the place
-    that it decided on, `response[start:end]` in the original response, or None if there is no
-    such place.
+    `rule` is the name of the rule that decided, even if no letter was read. `span` is the decisive
+    part of the original response, `response[start:end]`, or None if there is no such part.
     """
 
     letter: Letter | None

@@ -93,7 +93,7 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter]) -> Reading | None:
 
 
 _LONGEST_READ = 100_000
-"""Number of characters read, counted from the end: more than any answer without reasoning has."""
+"""Only this many characters, counted from the end, are read. Answers are much shorter."""
 
 
 def _why_none(answer: str) -> Reading:
@@ -133,7 +133,7 @@ _LONGEST_TAGGED = 2_000
 
 
 def _read_answer_tag(text: str, letters: Sequence[Letter]) -> Reading | None:
-    """The reading of the last answer tag; None without one, or if it contains no letter."""
+    """The reading of the last answer tag that is not empty, or None if no letter is in it."""
     if "<" not in text and "\\" not in text:
         return None
     for tag in reversed(list(_ANSWER_TAG.finditer(text))[-3:]):
@@ -168,7 +168,7 @@ def _tag_end(text: str, tag: re.Match[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A letter that may be an answer, at `start`:`end`, with its role."""
+    """A letter that may be an answer, with its role. Its span is `start`:`end`."""
 
     letter: str
     start: int
@@ -393,7 +393,8 @@ def _may_have(role: Role, match: re.Match[str], around: _Around) -> bool:
 def _role_by_words(around: _Around) -> Role:
     """The role of a letter by the words of its sentence.
 
-    Goes back from the letter over words that may separate it from the word that announces it.
+    The search for the word that announces the letter goes backward and skips the words that can be
+    between them.
     """
     words, tail = around.words, around.tail
     terminal = around.several or words_of.TERMINAL.match(tail) is not None
@@ -403,7 +404,7 @@ def _role_by_words(around: _Around) -> Role:
     if words[-1] in (",", ";") and len(words[-2:][0]) > 1 and done and not around.several:
         return Role.ALONE  # "Based on the frames, C."
     reached = len(words)
-    while reached > 0 and _may_stand_between(words[reached - 1]):
+    while reached > 0 and _may_be_between(words[reached - 1]):
         reached -= 1
     named = any(map(_means_option, words[reached:]))
     if reached == 0:
@@ -439,7 +440,7 @@ def _role_after_word(word: str, *, bracketed: bool, terminal: bool, done: bool) 
     return Role.NAMED if bracketed and done else Role.MENTION
 
 
-def _may_stand_between(word: str) -> bool:
+def _may_be_between(word: str) -> bool:
     if word in words_of.COPULAS or word in words_of.CHOICE_VERBS or _means_answer(word):
         return False
     return (
@@ -541,11 +542,11 @@ def _without_lists(text: str, found: Sequence[_Found]) -> list[_Found]:
     A list is two or more labels in alphabetical order ("A. … B. …"). If exactly one of its items
     is marked as right, that one is chosen.
     """
-    spoken = [one for one in found if one.role > Role.MENTION]
+    candidates = [one for one in found if one.role > Role.MENTION]
     shapes = list(_LABEL_SHAPE.finditer(text)) if found else []
     listed = _in_sequence(text, shapes)
     if not listed:
-        return spoken
+        return candidates
     starts = {shapes[index].start(shapes[index].lastindex or 1) for index in listed}
     ends = [shape.start() for shape in shapes[1:]] + [len(text)]
     items = {
@@ -555,7 +556,7 @@ def _without_lists(text: str, found: Sequence[_Found]) -> list[_Found]:
     if len(items) == 2 and all(map(_YES_OR_NO.fullmatch, items.values())):
         items = {}  # the options themselves: "A. Yes", "B. No"
     right = [shapes[index] for index, item in items.items() if _is_marked_right(item)]
-    kept = [one for one in spoken if one.start not in starts or one.role > Role.ALONE]
+    kept = [one for one in candidates if one.start not in starts or one.role > Role.ALONE]
     if len(right) == 1:
         group = right[0].lastindex or 1
         marked = _Found(right[0][group].upper(), *right[0].span(group), Role.CHOSEN)
@@ -590,7 +591,7 @@ def _is_marked_right(item: str) -> bool:
 
 
 def _decide(text: str, found: Sequence[_Found], letters: Sequence[Letter]) -> Reading:
-    """The decision over all letters in `found`, which are in the order of the text."""
+    """The reading of a text with the letters `found`, which are in the order of the text."""
     if not found:
         return Reading(letter=None, rule="no_letter", span=None)
     corrections = list(words_of.CORRECTION.finditer(text, found[0].end))
@@ -638,8 +639,8 @@ def _read_option_text(
 ) -> Reading | None:
     """The option whose text the answer repeats, if it is exactly one.
 
-    Either the answer, or the part that it declares, is only that text; or it is one short
-    statement without a word of doubt that contains the text of one option.
+    There are two cases. The answer, or its part after "the answer is", consists only of the text.
+    Or the answer is one short statement without words of doubt and contains the text of one option.
     """
     statement = set_markup_aside(answer).rstrip()
     if len(statement.lstrip()) > _LONGEST_WITH_TEXT:

@@ -30,11 +30,11 @@ Values = tuple[FacetValue, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccuracyRow:
-    """The accuracy for one combination of facet values, with all counts that it consists of.
+    """The accuracy for one combination of facet values, with the counts of all outcomes.
 
     `accuracy` is over all responses. `accuracy_of_answered` (the official v1 denominator) is over
     those that a letter was read from, or None if there are none. Failed requests count in the
-    first denominator, so `accuracy` is a lower bound if there are any.
+    first denominator, so `accuracy` is a lower bound if any request failed.
     """
 
     values: tuple[str, ...]
@@ -55,7 +55,7 @@ class AccuracyRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupScoreRow:
-    """The mean group score (0 to 100) for one combination of facet values, over complete groups.
+    """The mean score (0 to 100) of the complete groups with one combination of facet values.
 
     The interval is that of `group_score_interval`, as in the SQL views.
     """
@@ -124,7 +124,7 @@ def breakdowns(
 def group_breakdowns(
     benchmark: Benchmark, rows: Sequence[ScoredQuestion], rule: GroupRule = GroupRule.CORRECTED
 ) -> tuple[dict[str, list[GroupScoreRow]], list[GroupScore], list[UnscoredGroup]]:
-    """All group breakdowns of the rows of one evaluation, its scored groups, and the others.
+    """All group breakdowns of one evaluation by name, its scored groups and its unscored groups.
 
     Only the overall row counts `incomplete_groups`, because the facets of an incomplete group may
     be unknown.

@@ -1,8 +1,8 @@
 """The comparison of two evaluations on the same questions: changes, errors and tests.
 
 v1 is compared by question and v2 by group, both clustered by video. Only questions that both
-sides answered are compared: an endpoint that was down did not become worse. Failed questions are
-listed separately.
+sides answered are compared, so that failed requests do not look like wrong answers. Failed
+questions are listed separately.
 """
 
 from collections import Counter, defaultdict
@@ -58,13 +58,13 @@ class ChangedSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All differences are `a` minus `b`.
+    """The comparison of evaluation `a` with evaluation `b`. All differences are `a` minus `b`.
 
     `accuracy` compares questions. `mean_over` compares the headline metric if it is a mean over
     the values of a facet. `group_score` (v2 only, in points of 100) compares groups, and
     then the marginals compare groups too. The other fields contain question ids: `won` are right
-    only in `a`, `lost` only in `b`, and `different` have another letter or outcome. `failed` lack
-    an answer on one side or both and are in no difference; `only_a` and `only_b` have no
+    only in `a`, `lost` only in `b`, and `different` have another letter or outcome. `failed`
+    have no answer on one side or both and count in no difference. `only_a` and `only_b` have no
     counterpart. `p_value_mcnemar` treats questions as independent and is for reference only; it
     is None if questions were asked repeatedly.
     """
@@ -110,8 +110,8 @@ def compare(
     Repeats of a question are compared with each other one by one.
 
     Raises:
-        ScoringError: if no question was answered in both, or one side has a row twice or rows of
-            several evaluations.
+        ScoringError: if no question was answered in both, or if one side has duplicate rows or rows
+            of several evaluations.
     """
     by_key_a, by_key_b = _by_question(rows_a), _by_question(rows_b)
     shared = [key for key in by_key_a if key in by_key_b]
@@ -195,7 +195,7 @@ def _mean_over(
 ) -> PairedDifference | None:
     """The difference of the means over the values of `facet`, or None if it is not declared.
 
-    Each question has the weight that makes the sum of its value's questions count once.
+    The questions are weighted so that all values of the facet have the same total weight.
     """
     labelled = [pair for pair in pairs if facet in pair[0].facets]
     if facet is None or not labelled:

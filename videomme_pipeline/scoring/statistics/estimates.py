@@ -21,10 +21,10 @@ CONFIDENCE = 0.95
 SMALL_CELL_CLUSTERS = 10
 """With fewer clusters, Student's t with a clustered error is too imprecise for an accuracy."""
 LEAST_GROUP_SCORE_ERROR = 1e-6
-"""A smaller standard error of a group score (in points of 100) is rounding of an error of 0."""
+"""A standard error of a group score (0 to 100) below this is a rounding error of 0."""
 
 _MOST_ENUMERATED = 16
-"""Up to this many clusters, all sign patterns are enumerated if values share no unit."""
+"""The number of clusters up to which all sign patterns are enumerated if values share no unit."""
 
 
 class IntervalKind(StrEnum):
@@ -132,7 +132,7 @@ def paired_difference(
 def sign_flip_test(
     cluster_sums: ArrayLike, *, unit: float = 1.0, draws: int = 99_999, seed: int = 0
 ) -> SignFlip:
-    """How often random signs of the clusters' differences give a sum as far from 0.
+    """The share of sign patterns of `cluster_sums` with a total at least as far from 0.
 
     If all sums are whole multiples of `unit`, the distribution over all 2^n sign patterns is
     computed exactly for any n. Otherwise the patterns are enumerated for up to 16 nonzero
@@ -184,9 +184,8 @@ def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple
 def accuracy_interval(estimate: Estimate) -> ScoreInterval:
     """The interval of an accuracy, a fraction of 1.
 
-    Student's t with the clustered error. For fewer than 10 videos it is a Wilson interval, and
-    also if the clustered error is 0, because all videos have the same accuracy: the t interval
-    would claim certainty.
+    It is Student's t with the clustered error. For fewer than 10 videos, or if all videos have the
+    same accuracy, it is a Wilson interval: a clustered error of 0 would claim certainty.
     """
     low, high = estimate.low, estimate.high
     small = estimate.clusters < SMALL_CELL_CLUSTERS or not estimate.standard_error
@@ -199,8 +198,8 @@ def accuracy_interval(estimate: Estimate) -> ScoreInterval:
 def group_score_interval(estimate: Estimate) -> ScoreInterval | None:
     """The interval of a mean v2 group score, 0 to 100: Student's t with the clustered error.
 
-    None for a single video, and if all videos have the same score: an error of 0 would claim
-    certainty. The macro `group_score_by` computes the same interval in SQL.
+    The result is None for a single video, and if all videos have the same score: an error of 0
+    would claim certainty. The macro `group_score_by` computes the same interval in SQL.
     """
     error = estimate.standard_error
     if estimate.low is None or estimate.high is None or error is None:
@@ -257,7 +256,7 @@ def flip_rate(
 ) -> Estimate:
     """The share of questions with a different answer in a second run, clustered by video.
 
-    Between two runs of the same evaluation (A/A) it is the noise floor of every comparison.
+    The flip rate of two runs of the same evaluation (A/A) is the noise floor of every comparison.
 
     Raises:
         ValueError: if there are no values, or the three do not have the same length.
@@ -274,7 +273,7 @@ def _cluster_sums(
     """Sum and number of values of each cluster, in order of first appearance."""
     weights = np.asarray(values, dtype=float)
     if weights.size == 0 or weights.size != len(clusters):
-        raise ValueError(f"{weights.size} values with {len(clusters)} clusters: need one each")
+        raise ValueError(f"{weights.size} values with {len(clusters)} clusters: pass one per value")
     number: dict[Hashable, int] = {}
     codes = np.fromiter((number.setdefault(label, len(number)) for label in clusters), dtype=int)
     sums = np.bincount(codes, weights=weights, minlength=len(number))

@@ -3,7 +3,7 @@
 Rules: the official script (MME-Benchmarks/Video-MME-v2, `evaluation/test_video_mme_v2.py`),
 with which VLMEvalKit and lmms-eval agree on all 64 right/wrong outcomes. Groups are built by
 video id and ordered by question number, never by row position. An incomplete group is reported
-and has no score.
+without a score.
 """
 
 import re
@@ -31,13 +31,13 @@ _QUESTION_NUMBER = re.compile(r"(\d+)\D*$")
 
 
 class GroupRule(StrEnum):
-    """The value of an answer without a letter in a group score."""
+    """The rule for answers without a letter in a group score."""
 
     CORRECTED = "corrected"
-    """Wrong, as in VLMEvalKit and lmms-eval."""
+    """They are wrong, as in VLMEvalKit and lmms-eval."""
     OFFICIAL = "official"
-    """-1, as in the official script: it counts as right in a logic group and cancels one right
-    answer in a relevance group. This defect is reproduced for comparison only."""
+    """They are -1, as in the official script. In a logic group, -1 counts as right. In a relevance
+    group, it cancels one right answer. This defect is reproduced for comparison only."""
 
 
 class GroupStructure(StrEnum):
@@ -97,9 +97,10 @@ class Rating:
 def score_groups(
     rows: Iterable[ScoredQuestion], rule: GroupRule = GroupRule.CORRECTED
 ) -> tuple[list[GroupScore], list[UnscoredGroup]]:
-    """All groups in `rows` (any order, any number of evaluations and repeats).
+    """The scored and the unscored groups in `rows`.
 
-    Rows without a group type (v1) are left out. Groups are in order of first appearance.
+    Rows may be in any order and from any number of evaluations and repeats. Rows without a group
+    type (v1) are left out. Groups are in order of first appearance.
     """
     members: dict[tuple[str, int, str], list[ScoredQuestion]] = defaultdict(list)
     for row in rows:
@@ -109,7 +110,7 @@ def score_groups(
     unscored: list[UnscoredGroup] = []
     for (evaluation, sample, video_id), group in members.items():
         group.sort(key=lambda row: question_order(row.question_id))
-        reason = _why_not_whole(group)
+        reason = _why_unscored(group)
         if reason is None:
             scored.append(_score_group(group, rule))
         else:
@@ -214,7 +215,7 @@ def _score_group(group: Sequence[ScoredQuestion], rule: GroupRule) -> GroupScore
     )
 
 
-def _why_not_whole(group: Sequence[ScoredQuestion]) -> str | None:
+def _why_unscored(group: Sequence[ScoredQuestion]) -> str | None:
     if len(group) != GROUP_SIZE:
         return f"{len(group)} questions where a group has {GROUP_SIZE}"
     if len({row.question_id for row in group}) != GROUP_SIZE:
