@@ -1,4 +1,4 @@
-"""Options that several commands have, and the checks of their values."""
+"""Options of several commands, and checks of their values."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -35,7 +35,7 @@ def chosen_evaluations(
     evaluations: Sequence[str] | None,
     benchmarks: Sequence[str] | None,
 ) -> list[str]:
-    """Names of the evaluations that were asked for, or of all if neither option was given.
+    """Names of the selected evaluations, or of all evaluations if nothing is selected.
 
     Raises:
         ConfigurationError: if an evaluation or a benchmark does not exist.

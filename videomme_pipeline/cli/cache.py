@@ -40,8 +40,8 @@ def cache_gc(
 ) -> None:
     """Remove frames, packet indexes, subtitles and prompts that nothing uses.
 
-    Keeps what evaluation files and samplings.yaml need, and all responses,
-    scores and nightly runs.
+    Keeps everything that evaluation files and samplings.yaml need, and all
+    responses, scores and nightly runs.
     """
     from rich.filesize import decimal
 

@@ -1,4 +1,4 @@
-"""What the commands share: the two consoles, JSON output, and the project they work on."""
+"""Functions for all commands: the two consoles, JSON output, and the project."""
 
 import json
 import sys
@@ -32,7 +32,7 @@ def print_json(value: Any) -> None:
 
 
 def open_project(on_progress: "Callable[[Progress], None] | None" = None) -> "Project":
-    """Open the project of the current folder, and report evaluation files that have mistakes."""
+    """Open the project in the current folder, and print the evaluation files that have mistakes."""
     from videomme_pipeline.project.progress import no_progress
     from videomme_pipeline.project.project import open_project
 

@@ -181,8 +181,8 @@ def score(
 ) -> None:
     """Score a results file.
 
-    Options with underscores have the names and meanings of the official
-    script's.
+    Options with underscores have the same names and meanings as in the official
+    script.
     """
     from videomme_pipeline.benchmarks.registry import find_benchmark
     from videomme_pipeline.formats.score_file import ScoreOptions, parse_durations, score_file
@@ -272,8 +272,10 @@ def export(
     sys.stdout.write(write_results(questions, rows, written))
 
 
-def _judge(model: str, reader: "ReaderName", asked_for: str) -> "AskJudge":
-    """A function that asks `model` which option a response chooses. The journal keeps its answers.
+def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
+    """A function that asks `model` which option a response chooses.
+
+    The journal stores the replies under `<evaluation>@judge`.
 
     Raises:
         ConfigurationError: if `reader` is not strict, or models.yaml has no such model.
@@ -288,7 +290,7 @@ def _judge(model: str, reader: "ReaderName", asked_for: str) -> "AskJudge":
         )
     project = open_project()
     judge = Judge.of(JudgeSpec(model=model), project.configuration.catalog)
-    return partial(ask_judge, judge, project.store.journal, asked_for)
+    return partial(ask_judge, judge, project.store.journal, evaluation)
 
 
 def _scores(store: "Store", evaluation: str) -> "tuple[str, Sequence[ScoredQuestion]]":

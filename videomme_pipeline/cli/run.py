@@ -156,8 +156,8 @@ def nightly(
 
     with open_for_run() as (project, instance):
         timezone = read_nightly(project.configuration).timezone
-        night = date or nightly_date(datetime.now(UTC), timezone)
-        reports = run_nightly(project, instance, evaluations or [], night)
+        run_date = date or nightly_date(datetime.now(UTC), timezone)
+        reports = run_nightly(project, instance, evaluations or [], run_date)
     if as_json:
         print_json([asdict(report) for report in reports])
     else:

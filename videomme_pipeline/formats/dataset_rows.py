@@ -19,7 +19,7 @@ from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _CLOSED: Mapping[str, type[StrEnum]] = {"duration": Duration, "group_type": GroupType}
-"""Facets that decide how a question is scored, so that a row with another value is not used."""
+"""Facets that change how a question is scored. A row with an unknown value is rejected."""
 
 _BLANK = {"", "none", "nan", "null"}
 _TEXT_COLUMNS = ("prediction", "response", "raw_output")
@@ -118,7 +118,7 @@ def listed(names: Sequence[str], most: int = 5) -> str:
 
 
 def _facets(row: Row) -> Facets:
-    """All declared facets that `row` has, whatever its benchmark is."""
+    """The declared facets of any benchmark that `row` has."""
     return Facets({name: _facet(row, name, kind) for name, kind in Facets.declared.items()})
 
 

@@ -1,4 +1,4 @@
-"""Rows of a results file as JSON, JSON lines, Parquet, TSV or CSV, whatever its format."""
+"""Read the rows of a results file from JSON, JSON lines, Parquet, TSV or CSV."""
 
 import csv
 import json
@@ -21,10 +21,10 @@ _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 
 
 def read_rows_of(path: Path) -> Sequence[Row]:
-    """The objects in the file at `path`; the file ending selects the parser, JSON is the default.
+    """The objects in the file at `path`. The file ending selects the parser; the default is JSON.
 
-    TSV and CSV texts that pandas reads as missing ("NA", "nan", "" …) are missing here too,
-    as in the official v2 script, which writes and reads a CSV file before it scores.
+    TSV and CSV texts that pandas reads as missing ("NA", "nan", "" …) are missing here too. The
+    official v2 script does the same, because it writes and reads a CSV file before it scores.
 
     Raises:
         ScoringError: if the file is missing, unreadable or not a list of objects.
@@ -41,10 +41,12 @@ def read_rows_of(path: Path) -> Sequence[Row]:
 
 
 def parse_json(text: str) -> Any:
-    """JSON that may have a comma before a closing bracket, as in the official template.
+    """The value of JSON text, which may have a comma before a closing bracket.
+
+    The official template has such commas.
 
     Raises:
-        json.JSONDecodeError: if it is not JSON without these commas either.
+        json.JSONDecodeError: if `text` without these commas is not JSON.
     """
     try:
         return json.loads(text)

@@ -48,12 +48,12 @@ def _sample(question: Question, row: ScoredQuestion) -> dict[str, Any]:
     } | _metric(question, row)
 
 
-_OWN_NAMES = {"domain": "category", "task_type": "task_category"}
-"""Facets of v1 that lmms-eval calls by another name."""
+_LMMS_EVAL_NAMES = {"domain": "category", "task_type": "task_category"}
+"""The lmms-eval names of v1 facets that have another name there."""
 
 
 def _metric(question: Question, row: ScoredQuestion) -> dict[str, Any]:
-    """The metric entry of one question, with lmms-eval's own names for the breakdowns."""
+    """The metric entry of one question, with lmms-eval's names for the facets."""
     scored = {
         "question_id": question.question_id,
         "pred_answer": row.extracted_answer or "",
@@ -66,7 +66,7 @@ def _metric(question: Question, row: ScoredQuestion) -> dict[str, Any]:
     }
     if question.is_grouped:
         return {"videomme_v2_overall_score": scored | {"video_id": question.video_id} | facets}
-    labels = {_OWN_NAMES.get(column, column): value for column, value in facets.items()}
+    labels = {_LMMS_EVAL_NAMES.get(column, column): value for column, value in facets.items()}
     return {"videomme_perception_score": scored | {"videoID": question.youtube_id} | labels}
 
 

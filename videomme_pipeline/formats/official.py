@@ -2,7 +2,8 @@
 
 v1: the published template, a list of videos with their questions. Its report is that of
 `eval_your_results.py` (thanku-all/parse_answer at afd52cf), byte for byte: accuracy is
-correct / answered, where a response without a letter is not answered; an empty cell prints 0.0.
+correct / answered, where a response without a letter is not answered. A label without answers has
+0.0.
 v2: the dataset's rows with `prediction`. Its report is that of `evaluation/test_video_mme_v2.py`
 (MME-Benchmarks/Video-MME-v2 at b24176a), without the two lines that name the files it saved.
 """
@@ -50,7 +51,7 @@ def _read(rows: Sequence[Row], skip_missing: bool) -> DatasetRows:
 
 
 def _dataset_rows_of(video: Row, questions: Sequence[Any]) -> list[Row]:
-    """One row per question; an entry that is not an object gives a row that cannot be used."""
+    """One row per question. An entry that is not an object becomes a row without its columns."""
     shared = {key: value for key, value in video.items() if key != "questions"}
     return [
         {**shared, **(question if isinstance(question, Mapping) else {})} for question in questions
@@ -66,7 +67,7 @@ def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion])
 def _template(
     questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]
 ) -> list[dict[str, Any]]:
-    """The v1 template; a video without any answer is marked missing."""
+    """The v1 template. A video without any answer is marked missing."""
     facets = find_benchmark(questions[0].benchmark).facets
     of_a_video = [facet.column for facet in facets if facet.is_of_video]
     of_a_question = [facet.column for facet in facets if not facet.is_of_video]
@@ -97,7 +98,7 @@ def _template(
 def _rows(
     questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]
 ) -> list[dict[str, Any]]:
-    """The v2 dataset's rows with their predictions, those without an answer left out."""
+    """The v2 dataset's rows with predictions. Questions without an answer are left out."""
     return [
         dataset_row(question) | {"prediction": raw_text(answers[question.question_id])}
         for question in questions
@@ -120,8 +121,8 @@ def official_report(
 ) -> str:
     """The text that the official script prints for `rows`; the flags have its names.
 
-    There is one section per entry of `durations`, in their order and with repetitions. The last
-    section covers all of them.
+    There is one section per entry of `durations`, in their order, also for repeated entries. The
+    last section covers all of them.
     """
     rows = list(rows)
     by_duration = [

@@ -1,4 +1,4 @@
-"""All results-file formats by name, and reading and writing files in any of them."""
+"""All results-file formats by name, and functions that read and write files in any of them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,9 @@ class ImportedResults:
 
 
 def read_results(path: Path, benchmark: str, *, skip_missing: bool = True) -> ImportedResults:
-    """The results in `path`, in whichever registered format they are. Nothing is scored.
+    """The results in `path`, which may be in any registered format. Nothing is scored.
 
-    A row that cannot be used is left out and named in the notes. Videos that the official
+    A row that cannot be used is left out and reported in the notes. Videos that the official
     template marks as `"missing": true` are left out, as in the official script with
     `--skip_missing`, unless `skip_missing` is False.
 
@@ -74,8 +74,8 @@ def write_results(
 ) -> str:
     """The text of a results file with the answers of one evaluation.
 
-    Of a question that was asked several times, the first answer is written. A question without
-    a response gets an empty text, because the official script fails on null.
+    If a question was asked several times, its first answer is written. A failed question has an
+    empty text, because the official script fails on null.
 
     Raises:
         ScoringError: if no row answers any of `questions`.

@@ -36,9 +36,9 @@ from videomme_pipeline.scoring.statistics.groups import GroupRule, Rating, Unsco
 class ScoreOptions:
     """The settings for scoring a results file.
 
-    `judge` is the name of the model that reads what `strict` cannot. Only the `durations` given
-    are scored, in this order (v1 only). `skip_missing` leaves out videos that the official
-    template marks as missing, as the official script does with the flag of that name.
+    `judge` is the name of the model that reads the responses that `strict` cannot read. Only these
+    `durations` are scored, in this order (v1 only). `skip_missing` leaves out videos that the
+    official template marks as missing, as the official script does with the flag of that name.
     """
 
     benchmark: str = "videomme"

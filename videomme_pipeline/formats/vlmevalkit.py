@@ -25,21 +25,21 @@ def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
 
 
 def _renamed(row: Row) -> Row:
-    """`row` with the dataset's column names; a value already under such a name wins."""
+    """`row` with the dataset's column names. Values that already have such a name are kept."""
     return {_DATASET_COLUMNS.get(column, column): value for column, value in row.items()} | {
         column: row[column] for column in _DATASET_COLUMNS.values() if text_of(row, column)
     }
 
 
 def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> str:
-    asked = [question for question in questions if question.question_id in answers]
+    answered = [question for question in questions if question.question_id in answers]
     table = [
         {
             "index": index,
-            **_own_names(question),
+            **_renamed_dataset_row(question),
             "prediction": raw_text(answers[question.question_id]),
         }
-        for index, question in enumerate(asked)
+        for index, question in enumerate(answered)
     ]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(table[0]), delimiter="\t", lineterminator="\n")
@@ -48,7 +48,7 @@ def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion])
     return text.getvalue()
 
 
-def _own_names(question: Question) -> Row:
+def _renamed_dataset_row(question: Question) -> Row:
     row = dict(dataset_row(question))
     row = {"video": row.pop("video_id")} | row
     if not question.is_grouped:

@@ -1,1 +1,1 @@
-"""Reports: pages and files for people, made from the warehouse."""
+"""Reports: the results page, charts, score reports and terminal output."""

@@ -46,7 +46,7 @@ def breakdown_chart(
 ) -> AltairChart:
     """Score by `column` as dots with 95% intervals, one lane per evaluation, n in the label.
 
-    The benchmark's declaration says whether it is the group score or the accuracy in percent.
+    The benchmark declares which score is shown: the group score or the accuracy in percent.
     """
     rows = breakdown_rows(connection, benchmark, column, evaluations)
     facet = find_benchmark(benchmark).facet(column)

@@ -1,7 +1,7 @@
 """One HTML document from the template, the style, the script and the packed data.
 
-`page` collects the numbers and texts as JSON values; this module knows nothing of stores, tables
-or scores. The document needs no network: its Content-Security-Policy allows only its style and
+`page` collects the numbers and texts as JSON values. This module does not use stores, tables or
+scores. The document needs no network: its Content-Security-Policy allows only its style and
 script, by hash, and images in its folder.
 """
 
@@ -19,12 +19,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 SIZE_LIMIT_BYTES = 2_500_000
-"""Size limit of a page in one file: a mail attachment that opens quickly."""
+"""Size limit of a page in one file, so that it can be sent by mail and opens quickly."""
 
 TEXT_LIMITS: tuple[int | None, ...] = (None, 16_000, 6_000, 2_500, 1_000, 400, 150)
 """Characters kept of one text, tried in order until the file is small enough."""
 
-_SCRIPTS = (  # constants are defined before another script uses them
+_SCRIPTS = (  # in this order, each constant is defined before another script uses it
     "dom.js",
     "format.js",
     "data.js",
@@ -77,8 +77,8 @@ def render_within(
 ) -> str:
     """The document with the longest texts that is not larger than `limit_bytes`.
 
-    `render_at` renders it with a limit of characters per text. If the document is too large even
-    with the shortest texts, return that one: only texts are shortened.
+    `render_at` renders it with a limit of characters per text. If the document with the shortest
+    texts is still too large, it is returned anyway, because nothing else can be shortened.
     """
     document = ""
     for limit in limits:

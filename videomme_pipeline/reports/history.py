@@ -1,7 +1,6 @@
 """Nightly runs on the page: their scores, findings and changed answers.
 
-Accuracies come from the view `accuracy_by_night`, and findings are stored by `scoring.nightly`;
-nothing is assessed here.
+Accuracies come from the view `accuracy_by_night`. Findings are those that `scoring.nightly` stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +53,10 @@ def history(
 
 
 class LastRuns:
-    """The last nightly run of each evaluation, compared with the run before or with its scores."""
+    """The last nightly run of each evaluation, compared with the previous run.
+
+    A first nightly run is compared with the scores of the evaluation.
+    """
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class LastRuns:
         ]
 
     def texts(self, limit: int | None) -> list[dict[str, list[Any]]]:
-        """In the same order: the two responses of each question whose outcome changed."""
+        """The two responses to each changed question, by evaluation, in the order of `numbers`."""
         return [_changed_texts(pair, limit) for pair in self._pairs]
 
 
@@ -148,8 +150,8 @@ def _group_score(store: Store, benchmark: str, evaluation: ScoredEvaluation, dat
     if not evaluation.rows[0].is_grouped:
         return {}
     path = store.observation(benchmark, evaluation.name, date)
-    cells, _, _ = group_breakdowns(find_benchmark(benchmark), read_rows(path, ScoredQuestion))
-    (group,) = cells["v2_overall"]
+    breakdowns, _, _ = group_breakdowns(find_benchmark(benchmark), read_rows(path, ScoredQuestion))
+    (group,) = breakdowns["v2_overall"]
     return {
         "n": group.groups,
         "value": rounded(group.group_score, 100),

@@ -1,4 +1,4 @@
-"""Numbers as the page carries them."""
+"""Numbers in the JSON data of the page."""
 
 from typing import Any
 

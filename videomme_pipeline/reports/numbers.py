@@ -54,15 +54,15 @@ class Numbers:
         entries = []
         for place, evaluation in enumerate(self._evaluations):
             row = board[evaluation.name]
-            own_parts: Json = {}
+            part_scores: Json = {}
             for found in parts:
-                own_parts |= found.get(evaluation.name, {})
+                part_scores |= found.get(evaluation.name, {})
             if row["group_score"] is not None:
-                own_parts["accuracy"] = row["accuracy"]
+                part_scores["accuracy"] = row["accuracy"]
             entries.append(
                 _about(place, evaluation)
                 | _scores(row)
-                | {"parts": own_parts, "mean": means.get(evaluation.name)}
+                | {"parts": part_scores, "mean": means.get(evaluation.name)}
             )
         return entries
 

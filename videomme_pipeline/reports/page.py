@@ -1,7 +1,7 @@
 """The results page: one HTML file that works offline, or a folder that also has frames and tables.
 
 This module chooses benchmarks and evaluations and combines `numbers` and `texts`. `document`
-renders the HTML, and `templates` contains its look.
+renders the HTML from the files in `templates`.
 """
 
 import io
@@ -59,7 +59,7 @@ def build_page(
     Shows all scored evaluations of all benchmarks in `store`, or only those named. `share`
     leaves out everything of the dataset that must not be published: question text, options,
     prompts, responses, subtitles and frames. If the document would be too large, long texts are
-    shortened in the middle, with a note. The same data give the same document, byte by byte.
+    shortened in the middle, with a note. The document depends only on the data.
 
     Raises:
         StorageError: if the DuckDB file has to be built and cannot be written.
@@ -144,7 +144,7 @@ class _BenchmarkPage:
 def _collect(
     store: Store, benchmark: str | None, names: Sequence[str] | None
 ) -> list[_BenchmarkPage]:
-    """The benchmarks to show, which are those with scored evaluations."""
+    """The chosen benchmarks that have scored evaluations."""
     wanted = store.benchmarks() if benchmark is None else [benchmark]
     found = [(name, evaluations_of(store, name, names)) for name in wanted]
     scored = [(name, evaluations) for name, evaluations in found if evaluations]
@@ -153,8 +153,8 @@ def _collect(
     with connect(store) as connection:
         pages = []
         for name, evaluations in scored:
-            asked = {row.question_id for evaluation in evaluations for row in evaluation.rows}
-            questions = [q for q in questions_of(store, name) if q.question_id in asked]
+            ids = {row.question_id for evaluation in evaluations for row in evaluation.rows}
+            questions = [q for q in questions_of(store, name) if q.question_id in ids]
             numbers = Numbers(connection, find_benchmark(name), questions, evaluations)
             pages.append(_benchmark_page(store, name, questions, evaluations, numbers))
         return pages

@@ -1,7 +1,7 @@
 """Published results of the benchmarks, which the page shows as reference rows.
 
-`published_results/*.json` has them with their sources; scores are percentages as published. They
-are used in no computation.
+They are in `published_results/*.json`, with their sources and with percentages as published. No
+computation uses them.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Texts of the page: questions, prompts, subtitle lines, frame times and responses.
 
-A shared page has none of them. Texts are not escaped here; the page shows them as text, never as
-markup.
+A shared page has none of them. This module does not escape texts, because the page never parses
+them as markup.
 """
 
 from collections import defaultdict
@@ -56,8 +56,8 @@ class Texts:
     def shortened(self, limit: int | None) -> dict[str, Any]:
         """Inputs of each video, and text and answers of each of its questions.
 
-        No text is longer than about `limit` characters. The texts of a video are together because
-        they repeat each other and so compress well.
+        No text is longer than about `limit` characters. The texts of a video are stored together,
+        because they repeat each other and compress well.
         """
         videos: dict[str, Any] = {}
         for question in self._questions:
@@ -81,7 +81,7 @@ class Texts:
             _without_none(
                 _answer(row, limit)
                 | _served(self._responses[number].get((question_id, row.sample)), limit)
-                | _asked(prompt, limit)
+                | _prompt_texts(prompt, limit)
             )
             for row in self._rows[number].get(question_id, ())
         ]
@@ -117,7 +117,7 @@ def _served(response: _Served | None, limit: int | None) -> dict[str, Any]:
     }
 
 
-def _asked(prompt: Prompt | None, limit: int | None) -> dict[str, Any]:
+def _prompt_texts(prompt: Prompt | None, limit: int | None) -> dict[str, Any]:
     if prompt is None:
         return {}
     return {

@@ -1,1 +1,1 @@
-"""What the command line prints: tables and lines, from values that were computed elsewhere."""
+"""Terminal output: tables and lines of values that other modules computed."""

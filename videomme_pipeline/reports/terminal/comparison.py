@@ -1,4 +1,4 @@
-"""What `compare` prints."""
+"""Output of `videomme compare`."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What `run`, `status`, `nightly` and `doctor` print."""
+"""Output of `videomme run`, `status`, `nightly` and `doctor`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -69,7 +69,7 @@ def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
 
 
 def show_estimates(console: Console, estimates: Sequence[Row]) -> None:
-    """Print what a run would build of each asset, with the time and disk space it would need."""
+    """Print the partitions of each asset that a run would build, with time and disk space."""
     show_rows(console, estimate_rows(estimates), ESTIMATE_COLUMNS)
 
 
@@ -172,7 +172,7 @@ def show_doctor(console: Console, findings: Sequence["Finding"]) -> None:
 
 
 def time_span(seconds: float) -> str:
-    """A duration in the largest unit of which it has at least two: "40 s", "12.5 min"."""
+    """A duration in the largest unit in which it is at least 2: "40 s", "12.5 min"."""
     for unit, length in (("days", 86_400), ("hours", 3_600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""What `cache ls` prints."""
+"""Output of `videomme cache ls`."""
 
 from collections.abc import Sequence
 

@@ -289,7 +289,7 @@ export function flipSections(benchmark, details, sides, wanted, onchange) {
   ];
 }
 
-/** How a question changed, or null if both outcome and letter are the same. */
+/** The kind of change of a question, or null if both outcome and letter are the same. */
 function flipOf(before, after) {
   if (!before.length || !after.length) return null;
   const failed = (answers) => answers.some((answer) => answer.name === "failed");

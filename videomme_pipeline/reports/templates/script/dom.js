@@ -1,5 +1,5 @@
-// Elements. Strings become text nodes and are never parsed as markup, so the text of a model is
-// shown and never run.
+// Create elements. Strings become text nodes and are never parsed as markup, so text of a model
+// cannot run as script.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "g", "line", "circle", "path", "polyline", "text", "rect"]);

@@ -1,4 +1,4 @@
-// Nightly runs of the same evaluation, and what changed in the last one.
+// Nightly runs of the same evaluation, and the changes in the last one.
 
 import { go, link } from "./address.js";
 import { isSignificant, pointsInterval, seriesPicker, shownEvaluations } from "./breakdowns.js";
@@ -161,7 +161,7 @@ function alarmOf(run) {
   return severities.includes("error") ? "error" : severities.includes("warn") ? "warn" : null;
 }
 
-/** How the last nightly run of an evaluation compares with the one before it. */
+/** Sentence that compares the last nightly run of an evaluation with the previous one. */
 function lastRunSentence(benchmark, item) {
   const run = benchmark.last_runs.find((one) => one.evaluation === item.index);
   const before = run.before_date ? day(run.before_date) : "the scores of the evaluation";

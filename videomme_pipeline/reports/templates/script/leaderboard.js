@@ -1,5 +1,4 @@
-// The first view: which evaluation is best, is that real, and how it compares with published
-// results.
+// The leaderboard: the best evaluation, the significance of its lead, and published results.
 
 import { amend, link } from "./address.js";
 import { isSignificant, pointsInterval } from "./breakdowns.js";
@@ -160,13 +159,13 @@ function leadSentence(benchmark, { overall, a, b }, second) {
   ];
 }
 
-/** How many published results of the same track are better, by the published measure. */
+/** Sentence with the number of published results of the same track that are better. */
 function amongPublished(benchmark, best) {
   if (!benchmark.published || !best.complete || best.failed) return null;
-  const own = known(best.group_score) ? best.group_score : best.accuracy_of_answered;
+  const score = known(best.group_score) ? best.group_score : best.accuracy_of_answered;
   const rivals = publishedRows(benchmark).filter((row) => row.with_subtitles === best.subtitles);
   const track = best.subtitles ? "with subtitles" : "without subtitles";
-  const above = rivals.filter((row) => row.main > own).length;
+  const above = rivals.filter((row) => row.main > score).length;
   return `Of ${count(rivals.length)} published results ${track}, ${count(above)} ${above === 1 ? "is" : "are"} better.`;
 }
 
@@ -392,11 +391,11 @@ function leaderboardTable(benchmark, params) {
     const selected = filtered(rows, criteria, evaluationWords, (row) =>
       row.published ? row.with_subtitles : row.subtitles,
     );
-    const own = selected.filter((row) => !row.published).length;
-    const published = selected.length - own;
+    const evaluations = selected.filter((row) => !row.published).length;
+    const published = selected.length - evaluations;
     table.replace(
       selected,
-      `${plural(own, "evaluation")} of ${plural(benchmark.question_count, "question")} ` +
+      `${plural(evaluations, "evaluation")} of ${plural(benchmark.question_count, "question")} ` +
         `on ${plural(benchmark.video_count, "video")}, with 95% CIs clustered by video` +
         (published ? `; ${plural(published, "published result")}` : ""),
     );

@@ -1,4 +1,4 @@
-// One question: its text and options, what each model saw and answered, and how it was read.
+// One question: its text and options, the inputs and answers of each model, and the letters read.
 
 import { go, link } from "./address.js";
 import { seriesPicker, shownEvaluations } from "./breakdowns.js";

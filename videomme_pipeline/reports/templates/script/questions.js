@@ -145,7 +145,7 @@ export function searchWords(text) {
     .filter(Boolean);
 }
 
-/** Do the shown evaluations have different outcomes for this question? */
+/** True if the shown evaluations have different outcomes for this question. */
 function isDifferent(row, shown) {
   const outcomes = shown.map((item) =>
     row.answers[item.index].map((answer) => answer.name).join(" "),
@@ -194,7 +194,7 @@ function questionControls(benchmark, shown, criteria, refresh) {
   );
 }
 
-/** Arrow up and down move through the links of the first column. */
+/** Move through the links of the first column with the arrow keys. */
 export function walkRows(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const row = event.target.closest("tbody tr");
