@@ -193,7 +193,7 @@ class HttpxModel(OpenAICompatibleModel):
         body = request_body(self.spec, request, self._recent.part_of(request))
         response = await self._client.post(
             f"{self.spec.endpoint}/chat/completions",
-            content=body.sent(self._uploads),
+            content=body.stream(self._uploads),
             headers={**self._headers, "Content-Length": str(body.size)},
         )
         return Answer(response.status_code, response.headers, response.content)

@@ -1,4 +1,4 @@
-"""Baselines answer from the form of a question alone."""
+"""Baselines use only the question and its options."""
 
 from collections import Counter
 
@@ -37,8 +37,8 @@ def request(question: Question, sample: int = 0) -> Request:
 
 
 async def answers(model: VideoLLM, benchmark: str, sample: int = 0) -> list[str]:
-    asked = smoke.questions(benchmark)
-    return [(await model.respond(request(question, sample))).text for question in asked]
+    questions = smoke.questions(benchmark)
+    return [(await model.respond(request(question, sample))).text for question in questions]
 
 
 async def test_random_draws_the_same_letters_in_every_process() -> None:
@@ -54,21 +54,21 @@ async def test_random_draws_other_letters_for_another_seed_or_repeat() -> None:
     assert first != await answers(RandomBaseline(seed=0), "smoke_v2", sample=1)
 
 
-async def test_random_offers_only_letters_that_the_question_has() -> None:
+async def test_random_chooses_only_letters_that_the_question_offers() -> None:
     for question in smoke.questions("smoke_v2"):
         for sample in range(20):
             reply = await RandomBaseline().respond(request(question, sample))
             assert reply.text in question.letters
 
 
-async def test_constant_is_right_as_often_as_its_letter() -> None:
+async def test_constant_is_correct_as_often_as_its_letter() -> None:
     right = Counter(question.answer for question in smoke.questions("smoke"))
     for letter in "ABCD":
         assert set(await answers(ConstantBaseline(Letter(letter)), "smoke")) == {letter}
         assert right[Letter(letter)] == 18
 
 
-async def test_longest_option_takes_the_first_of_equals() -> None:
+async def test_longest_option_chooses_the_first_of_equally_long_options() -> None:
     question = Question(
         benchmark="smoke",
         question_id="001-1",
@@ -85,7 +85,7 @@ async def test_longest_option_takes_the_first_of_equals() -> None:
 @pytest.mark.parametrize(
     "model", [RandomBaseline(3), ConstantBaseline(Letter.C), LongestOptionBaseline()]
 )
-async def test_no_baseline_needs_frames_and_each_has_an_identity(model: VideoLLM) -> None:
+async def test_a_baseline_needs_no_frames_and_has_an_identity(model: VideoLLM) -> None:
     assert not model.needs_frames
     assert str(model.identity["model"]) in model.name
     await model.close()

@@ -1,4 +1,4 @@
-"""Models by name: `models.yaml`, built-in models, and what makes two models equal."""
+"""Models by name: `models.yaml`, built-in models, and the identity of a model."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_models_yaml_of_the_project_loads() -> None:
+def test_the_models_yaml_of_the_repository_is_valid() -> None:
     catalog = Catalog.read(ROOT / "assets" / "models.yaml")
     endpoints = [spec for spec in catalog.models if isinstance(spec, EndpointSpec)]
     assert len(endpoints) == len(catalog.models)
@@ -72,7 +72,7 @@ def test_the_error_for_a_wrong_entry_names_the_right_key_or_value(
         Catalog.read(written(tmp_path, text))
 
 
-def test_an_unknown_model_names_the_nearest() -> None:
+def test_the_error_for_an_unknown_model_names_the_nearest_one() -> None:
     catalog = Catalog(models=(EndpointSpec(name="qwen-vl"),))
     with pytest.raises(ModelError, match="did you mean `qwen-vl`"):
         catalog.find("qwen_vl")
@@ -89,7 +89,7 @@ def test_built_in_models_need_no_entry() -> None:
     assert not any(catalog.find(name).costs_money for name in catalog.names)
 
 
-def test_a_missing_key_names_its_variable() -> None:
+def test_the_error_for_a_missing_key_names_its_variable() -> None:
     with pytest.raises(ModelError, match="MY_KEY is not set"):
         build_model(EndpointSpec(name="m", base_url="http://x/v1", api_key_env="MY_KEY"), {})
     with pytest.raises(ModelError, match="OPENAI_API_KEY"):

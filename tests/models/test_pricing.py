@@ -1,4 +1,4 @@
-"""What tokens cost, by the user's prices, by list prices, and when nobody knows."""
+"""The cost of tokens, with the user's prices, list prices and unknown prices."""
 
 import pytest
 
@@ -18,13 +18,15 @@ def test_the_default_of_the_cached_price_is_the_input_price() -> None:
     assert cost == pytest.approx(0.1)
 
 
-def test_list_prices_include_cached_tokens_and_flex() -> None:
+def test_list_prices_are_lower_for_cached_tokens_and_flex() -> None:
     listed = Tariff(model="gpt-5").dollars(USAGE)
-    whole = Tariff(model="gpt-5").dollars(TokenUsage(prompt_tokens=100_000, completion_tokens=100))
+    uncached = Tariff(model="gpt-5").dollars(
+        TokenUsage(prompt_tokens=100_000, completion_tokens=100)
+    )
     flex = Tariff(model="gpt-5", service_tier="flex").dollars(USAGE)
     assert listed is not None
-    assert whole is not None
-    assert listed < whole
+    assert uncached is not None
+    assert listed < uncached
     assert flex == pytest.approx(listed / 2)
 
 
@@ -48,7 +50,7 @@ def test_an_estimate_counts_the_frames_of_each_question() -> None:
     assert found.dollars_if_cached == pytest.approx((13_000 + 10_000 + 300) / 1e6, rel=1e-3)
 
 
-def test_an_estimate_of_nothing_costs_nothing() -> None:
+def test_an_estimate_without_questions_costs_nothing() -> None:
     found = Tariff(model="m").estimate(
         [], text_tokens_per_question=1, completion_tokens_per_question=1
     )

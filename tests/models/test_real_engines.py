@@ -1,7 +1,7 @@
 """Two real engines: llama.cpp's server, and `transformers serve`.
 
-The vision parts of both models are random, so their answers mean nothing. The tests check that
-frames arrive, tokens are counted and answers come back.
+The vision parts of both models are random, so their answers are meaningless. The tests check that
+frames arrive, tokens are counted and answers are returned.
 """
 
 import os
@@ -28,7 +28,7 @@ from videomme_pipeline.models.video_llm import Reply, Request
 pytestmark = pytest.mark.slow
 
 LANGUAGE_WIDTH = 576
-"""Width of SmolLM2-135M, which the projector has to reach."""
+"""Width of the embeddings of SmolLM2-135M. The projector must have the same."""
 PICTURE_PIXELS, PATCH_PIXELS, VISION_WIDTH = 56, 14, 32
 TOKENS_PER_PICTURE = (PICTURE_PIXELS // PATCH_PIXELS) ** 2
 
@@ -63,9 +63,9 @@ def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def write_random_projector(path: Path) -> None:
-    """A LLaVA-style CLIP tower of one layer, all random, in the form that llama.cpp reads."""
+    """Write a LLaVA-style CLIP tower of one layer with random weights, as llama.cpp reads it."""
     gguf = pytest.importorskip("gguf")
-    chance = np.random.default_rng(1)
+    generator = np.random.default_rng(1)
     writer = gguf.GGUFWriter(path, "clip")
     writer.add_bool("clip.has_vision_encoder", True)
     writer.add_string("clip.projector_type", "mlp")
@@ -104,26 +104,26 @@ def write_random_projector(path: Path) -> None:
     for part in ("ln1", "ln2"):
         shapes |= {f"v.blk.0.{part}.weight": (width,), f"v.blk.0.{part}.bias": (width,)}
     for name, shape in shapes.items():
-        writer.add_tensor(name, chance.normal(0, 0.02, shape).astype(np.float32))
+        writer.add_tensor(name, generator.normal(0, 0.02, shape).astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
-def with_real_pictures(asked: Request) -> Request:
-    """`asked` with pictures that a decoder accepts."""
+def with_real_pictures(example: Request) -> Request:
+    """`example` with pictures that a decoder accepts."""
     import simplejpeg  # noqa: PLC0415
 
     frames = tuple(
         replace(frame, picture=simplejpeg.encode_jpeg(np.ascontiguousarray(draw_frame(number))))
-        for number, frame in enumerate(asked.frames.frames)
+        for number, frame in enumerate(example.frames.frames)
     )
-    return replace(asked, frames=replace(asked.frames, frames=frames))
+    return replace(example, frames=replace(example.frames, frames=frames))
 
 
-async def ask(model: OpenAICompatibleModel, *asked: Request) -> list[Reply]:
-    replies = [await model.respond(item) for item in asked]
+async def ask(model: OpenAICompatibleModel, *requests: Request) -> list[Reply]:
+    replies = [await model.respond(item) for item in requests]
     await model.close()
     return replies
 
@@ -134,8 +134,8 @@ async def test_llama_cpp_sees_the_frames_and_answers(llama_cpp: str) -> None:
             {"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp", "limits": {}}
         )
     )
-    one, four = (with_real_pictures(request(frames=n, max_tokens=8)) for n in (1, 4))
-    replies = await ask(model, one, four)
+    with_one, with_four = (with_real_pictures(request(frames=n, max_tokens=8)) for n in (1, 4))
+    replies = await ask(model, with_one, with_four)
     assert all(reply.text for reply in replies)
     tokens = [reply.usage.prompt_tokens or 0 for reply in replies]
     assert tokens[1] - tokens[0] >= 3 * TOKENS_PER_PICTURE
@@ -148,8 +148,8 @@ async def test_llama_cpp_answers_with_a_letter_when_constrained(llama_cpp: str) 
             {"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp"}
         )
     )
-    asked = with_real_pictures(request(frames=1, max_tokens=8, constrain_answer=True))
-    (reply,) = await ask(model, asked)
+    example = with_real_pictures(request(frames=1, max_tokens=8, constrain_answer=True))
+    (reply,) = await ask(model, example)
     assert reply.text in "ABCD"
 
 
@@ -161,8 +161,8 @@ async def test_llama_cpp_finds_the_frames_of_the_first_question_in_its_cache(
             {"name": "smollm2", "base_url": llama_cpp, "profile": "llama_cpp"}
         )
     )
-    asked = [with_real_pictures(request(1, number, frames=2, max_tokens=4)) for number in (1, 2)]
-    _, second = await ask(model, *asked)
+    requests = [with_real_pictures(request(1, number, frames=2, max_tokens=4)) for number in (1, 2)]
+    _, second = await ask(model, *requests)
     assert (second.usage.cached_tokens or 0) >= 2 * TOKENS_PER_PICTURE
 
 
@@ -170,13 +170,13 @@ async def test_llama_cpp_finds_the_frames_of_the_first_question_in_its_cache(
 def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """The base URL and model of `transformers serve` with a tiny random Idefics3.
 
-    torch is no dependency of this project: VIDEOMME_TRANSFORMERS names the folder of a virtual
-    environment that holds `transformers[serving]`, `torch` and `pillow`.
+    torch is not a dependency of this project. VIDEOMME_TRANSFORMERS is the folder of a virtual
+    environment with `transformers[serving]`, `torch` and `pillow`.
     """
     environment = os.environ.get("VIDEOMME_TRANSFORMERS")
     program = shutil.which("transformers", path=f"{environment}/bin") if environment else None
     if program is None:
-        pytest.skip("VIDEOMME_TRANSFORMERS names no environment with transformers in it")
+        pytest.skip("VIDEOMME_TRANSFORMERS does not name an environment with transformers")
     model = tmp_path_factory.mktemp("tiny-idefics3")
     maker = ROOT / "tests" / "support" / "tiny_idefics3.py"
     subprocess.run([f"{environment}/bin/python", maker, model], check=True)

@@ -25,7 +25,7 @@ def delay(
 
 
 @given(
-    st.sampled_from([kind for kind in FailureKind if kind.may_pass]),
+    st.sampled_from([kind for kind in FailureKind if kind.is_transient]),
     st.integers(1, 20),
     st.floats(0, 1000),
     st.floats(0, 1, exclude_max=True),
@@ -50,7 +50,7 @@ def test_the_delay_doubles() -> None:
     assert delays == [0.25, 0.5, 1.0, 2.0]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FailureKind if not kind.may_pass])
+@pytest.mark.parametrize("kind", [kind for kind in FailureKind if not kind.is_transient])
 def test_a_lasting_failure_is_not_retried(kind: FailureKind) -> None:
     assert delay(kind) is None
 

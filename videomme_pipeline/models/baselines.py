@@ -1,7 +1,7 @@
 """Baselines: models that ignore the video, as a reference for scores.
 
-Each answers from the form of the question alone. A model asked without frames (`blind`) is an
-option of an evaluation, not a baseline.
+Each uses only the question and its options. `blind` is not a baseline: it is an option of an
+evaluation, with which any model is asked without frames.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class LongestOptionSpec(ModelSpec):
 
 @dataclass(frozen=True, slots=True)
 class RandomBaseline:
-    """A letter drawn uniformly from those offered, by a hash of seed, question and repeat.
+    """Draws one of the offered letters, by a hash of seed, question and repeat.
 
     The same seed gives the same letters in every process, on every machine and in any order.
     """
@@ -80,7 +80,7 @@ class RandomBaseline:
 
 @dataclass(frozen=True, slots=True)
 class ConstantBaseline:
-    """Always the same letter, even if a question does not offer it (the answer is then wrong)."""
+    """Answers with the same letter, even if a question does not offer it (then it is wrong)."""
 
     letter: Letter
 
@@ -105,7 +105,7 @@ class ConstantBaseline:
 
 @dataclass(frozen=True, slots=True)
 class LongestOptionBaseline:
-    """The option with the most characters, which is often right; the first of several equals."""
+    """Answers with the longest option, which is often right. Among equals, the first."""
 
     @property
     def name(self) -> str:

@@ -70,8 +70,7 @@ BUILT_IN: Mapping[str, ModelSpec] = {
         *(ConstantSpec(name=f"constant-{letter}", letter=letter) for letter in Letter),
     )
 }
-"""Models that need neither an entry nor a key. (`blind` is not a model but an option of the
-evaluation: any model, asked without frames.)"""
+"""Models that need neither an entry nor a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

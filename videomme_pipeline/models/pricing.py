@@ -1,7 +1,7 @@
 """The price of tokens, and an estimate of an evaluation's cost. All money is US dollars.
 
-A price comes from the user's `models.yaml`, else from `genai-prices`, else it is unknown (None,
-never zero). How many tokens a frame takes belongs to `openai.endpoints`.
+A price is read from the user's `models.yaml`, else from `genai-prices`. Without either it is
+unknown: None, never zero. `openai.endpoints` has the number of tokens per frame.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoTokens:
-    """The number of questions of one video, and the tokens of its frames in each of them."""
+    """The number of questions of one video, and the tokens of its frames in each request."""
 
     questions: int
     frame_tokens: int
@@ -44,10 +44,10 @@ class VideoTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenEstimate:
-    """Tokens and dollars of an evaluation. `dollars` is None if no price is known.
+    """Tokens and dollars of an evaluation. Dollars are None if no price is known.
 
-    `dollars_if_cached` assumes that the endpoint's prefix cache has the frames for every
-    question of a video but the first. `dollars` assumes that it never has them.
+    `dollars_if_cached` assumes that the endpoint's prefix cache contains the frames of a video
+    for every question except the first. `dollars` assumes that nothing is cached.
     """
 
     requests: int
@@ -60,7 +60,7 @@ class TokenEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """What one model at one endpoint charges.
+    """Prices of one model at one endpoint.
 
     `prices` override the list prices of `genai-prices`. `service_tier` may be `flex` or
     `batch`. A model without a list price for that tier is charged at the standard price, which
@@ -85,12 +85,12 @@ class Tariff:
         text_tokens_per_question: int,
         completion_tokens_per_question: int,
     ) -> TokenEstimate:
-        """Tokens and dollars that an evaluation of `videos` would take."""
-        asked = [video for video in videos if video.questions]
-        requests = sum(video.questions for video in asked)
-        prompt_tokens = sum(video.questions * video.frame_tokens for video in asked)
+        """Tokens and dollars of an evaluation of `videos`."""
+        pending = [video for video in videos if video.questions]
+        requests = sum(video.questions for video in pending)
+        prompt_tokens = sum(video.questions * video.frame_tokens for video in pending)
         prompt_tokens += requests * text_tokens_per_question
-        cacheable = sum((video.questions - 1) * video.frame_tokens for video in asked)
+        cacheable = sum((video.questions - 1) * video.frame_tokens for video in pending)
         completion_tokens = requests * completion_tokens_per_question
 
         def dollars(cached_tokens: int) -> float | None:

@@ -1,7 +1,7 @@
-"""What every kind of model has in common: the base class of an entry in `models.yaml`.
+"""The base class of all entries in `models.yaml`, and the provider of a kind of model.
 
-Each kind is one subclass of `ModelSpec` and one `Provider`, which `catalog` finds by the `kind`
-of an entry. Callers use only the properties defined here and never ask for the kind.
+Each kind has one subclass of `ModelSpec` and one `Provider`, which `catalog` finds by the `kind`
+of an entry. Callers use only the properties defined here and never check the kind.
 """
 
 import os
@@ -22,13 +22,13 @@ class Schedule(StrEnum):
     """The order in which the questions of one video are asked."""
 
     TOGETHER = "together"
-    """All at once: the engine shares the prefix of concurrent requests."""
+    """All at the same time: the engine shares the prefix of concurrent requests."""
     LEADER_FOLLOWER = "leader_follower"
-    """The first alone, to fill the prefix cache; the rest once it is answered."""
+    """The first question alone, to fill the prefix cache, and the others after its answer."""
 
 
 class Limits(Spec):
-    """How fast a model may be asked, and how much it may cost. No answer depends on them."""
+    """Limits of the speed and the cost of requests. No answer depends on them."""
 
     concurrency: int | None = Field(default=None, ge=1)
     """Fixed number of requests in flight. None adapts it to what the endpoint accepts."""
@@ -43,7 +43,7 @@ class Limits(Spec):
     request_timeout_seconds: float = Field(default=600.0, gt=0)
     max_attempts: int = Field(default=12, ge=1)
     max_attempts_generated: int = Field(default=3, ge=1)
-    """For empty and truncated completions, which cost money."""
+    """Limit for empty and truncated completions, which cost money."""
     max_cost_dollars: float | None = Field(default=None, gt=0)
     """Budget of the whole evaluation, earlier runs included. Asking stops before it is exceeded."""
 
@@ -107,7 +107,7 @@ class ModelSpec(Spec, ABC):
 
     @property
     def tariff(self) -> Tariff:
-        """What the model charges."""
+        """Prices of the model."""
         return Tariff(model=self.served_name)
 
     def frame_tokens(self, size: tuple[int, int]) -> int | None:  # noqa: ARG002 - for subclasses
@@ -118,7 +118,7 @@ class ModelSpec(Spec, ABC):
         self,
         environment: Mapping[str, str] = os.environ,  # noqa: ARG002 - for subclasses
     ) -> list[str] | None:
-        """Sorted names of the models that the endpoint serves now, or None if it has no list.
+        """Sorted names of the models that the endpoint serves, or None if it has no list.
 
         Raises:
             ModelError: if the key is not in `environment` or the endpoint does not answer.
@@ -133,9 +133,9 @@ AnyModelSpec = TypeVar("AnyModelSpec", bound=ModelSpec)
 class Provider(Generic[AnyModelSpec]):
     """One kind of model: the class of its entries and a function that builds the model.
 
-    `build` gets the spec and the environment variables, and loads and connects nothing yet. It
-    imports what only this kind needs, so that reading `models.yaml` stays cheap. It raises
-    ModelError if a key is not set or an optional package is not installed.
+    `build` gets the spec and the environment variables. It neither loads weights nor connects.
+    It imports the modules that only this kind needs, so that reading `models.yaml` is fast. It
+    raises ModelError if a key is not set or an optional package is not installed.
     """
 
     spec: type[AnyModelSpec]

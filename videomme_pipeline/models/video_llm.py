@@ -1,6 +1,6 @@
 """The protocol of a model that answers questions about videos, with its requests and replies.
 
-How requests are scheduled, retried and recorded belongs to `responses`.
+Scheduling, retries and the journal belong to `responses`.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from videomme_pipeline.prompts.render import Prompt
 
 
 class Decoding(Spec):
-    """How the model generates. None keeps the endpoint's default."""
+    """Settings of the generation. None keeps the endpoint's default."""
 
     temperature: float | None = 0.0
     top_p: float | None = None
@@ -30,7 +30,7 @@ class Decoding(Spec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One question to one model, once. `sample` counts repeats of the same question from 0.
+    """One question to one model. `sample` is the number of the repeat, from 0.
 
     `fingerprint` identifies the request in the journal. It is "" if there is no journal.
     """
@@ -54,11 +54,11 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Prompt and completion tokens, as far as they are known."""
+        """Sum of prompt and completion tokens. An unknown count is 0 here."""
         return (self.prompt_tokens or 0) + (self.completion_tokens or 0)
 
     def __add__(self, other: "Usage") -> "Usage":
-        """The sum of each count that at least one of the two has."""
+        """The sum of each count. A count is None only if both are None."""
         return Usage(
             prompt_tokens=_sum_known(self.prompt_tokens, other.prompt_tokens),
             completion_tokens=_sum_known(self.completion_tokens, other.completion_tokens),
@@ -71,7 +71,7 @@ class Usage:
 class Reply:
     """What a model returned. `collect` records an empty `text` as a failure.
 
-    `usage_json` is the endpoint's own account of the tokens, unchanged; `usage` is read from it.
+    `usage_json` is the `usage` of the response, unchanged; `usage` is read from it.
     `cost_dollars` (US dollars) is None if no price is known. `body` is the body of the HTTP
     response. `warning` describes a suspicious answer, for example one with fewer prompt tokens
     than the frames should cost.
@@ -90,7 +90,7 @@ class Reply:
 
 
 class FailureKind(StrEnum):
-    """Why a request was not answered."""
+    """Reason why a request has no answer."""
 
     RATE_LIMITED = "rate_limited"
     SERVER_ERROR = "server_error"
@@ -104,7 +104,7 @@ class FailureKind(StrEnum):
     REFUSED = "refused"
     CONTENT_FILTER = "content_filter"
     TOO_LARGE = "too_large"
-    """More frames or bytes than the endpoint accepts. Never sent."""
+    """More frames or bytes than the endpoint accepts. The request was not sent."""
     REJECTED = "rejected"
     """The endpoint reports the request as invalid."""
     DEADLINE = "deadline"
@@ -114,22 +114,22 @@ class FailureKind(StrEnum):
     """Not sent in this run, for example because the budget was used up."""
 
     @property
-    def may_pass(self) -> bool:
+    def is_transient(self) -> bool:
         """True if a retry within the same run can help."""
-        return self in _PASSING
+        return self in _TRANSIENT
 
     @property
     def is_final(self) -> bool:
-        """True if the model refused: recorded as settled, and never asked again."""
+        """True if the model refused. The question counts as settled and is never asked again."""
         return self in (FailureKind.REFUSED, FailureKind.CONTENT_FILTER)
 
     @property
     def was_generated(self) -> bool:
-        """True if tokens were generated (and paid for), which allows only a few attempts."""
+        """True if tokens were generated and paid for. Only a few attempts are then made."""
         return self in (FailureKind.EMPTY, FailureKind.TRUNCATED)
 
 
-_PASSING = frozenset(
+_TRANSIENT = frozenset(
     {
         FailureKind.RATE_LIMITED,
         FailureKind.SERVER_ERROR,
@@ -143,10 +143,10 @@ _PASSING = frozenset(
 
 
 class ResponseFailure(VideoMMEError):  # noqa: N818 - a result of one request, not a fault of this program
-    """One request was not answered. The others continue.
+    """One request has no answer. Other requests continue.
 
-    `reply` is what the endpoint sent and charged for, if anything: an empty or truncated
-    completion, or a refusal. `retry_after_seconds` is the value of its Retry-After header.
+    `reply` is an empty or truncated completion or a refusal, which the endpoint charges for, or
+    None. `retry_after_seconds` is the value of the Retry-After header.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class VideoLLM(Protocol):
         """Return the answer to one request.
 
         Raises:
-            ResponseFailure: if there is no answer. Its kind says whether a retry can help.
+            ResponseFailure: if there is no answer.
             ModelError: if no question can be answered (wrong key, unknown model). This stops
                 the evaluation.
         """

@@ -23,7 +23,7 @@ def retry_delay_seconds(
     questions that failed together are not retried together.
     """
     most = limits.max_attempts_generated if failure.kind.was_generated else limits.max_attempts
-    if not failure.kind.may_pass or attempts >= most:
+    if not failure.kind.is_transient or attempts >= most:
         return None
     if failure.retry_after_seconds is not None:
         delay = failure.retry_after_seconds + 0.25 * chance

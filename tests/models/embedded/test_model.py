@@ -1,4 +1,4 @@
-"""The embedded model: what it reads, what it uses as evidence, and that it beats chance."""
+"""The embedded model: reading frames, choosing evidence, and beating chance."""
 
 import io
 from pathlib import Path
@@ -29,7 +29,7 @@ from videomme_pipeline.prompts.render import Prompt
 
 
 def picture_of(script: Script, scene: Scene) -> Image.Image:
-    """The scene with its shapes in the middle, as the video shows it."""
+    """The picture of a scene, with its shapes in the middle as in the video."""
     picture, shapes = draw_scene(script, scene), draw_shapes(script, scene)
     picture.paste(shapes, ((script.width - shapes.width) // 2, int(script.height * 0.55)), shapes)
     return picture
@@ -52,8 +52,8 @@ def frame_of(picture: Image.Image, seconds: float = 0.0) -> Frame:
 def frames_of(script: Script) -> FrameSet:
     return frame_set(
         *(
-            frame_of(picture_of(script, it), (it.start_seconds + it.end_seconds) / 2)
-            for it in script.scenes
+            frame_of(picture_of(script, scene), (scene.start_seconds + scene.end_seconds) / 2)
+            for scene in script.scenes
         )
     )
 
@@ -91,7 +91,9 @@ def question(text: str, *options: str) -> Question:
         youtube_id="v",
         url=None,
         question=text,
-        options=tuple(f"{letter}. {it}." for letter, it in zip(Letter, options, strict=False)),
+        options=tuple(
+            f"{letter}. {option}." for letter, option in zip(Letter, options, strict=False)
+        ),
         answer=Letter.A,
     )
 
@@ -99,31 +101,31 @@ def question(text: str, *options: str) -> Question:
 def facts(seconds: float, *texts: str, shapes: str = "") -> PictureFacts:
     return PictureFacts(
         seconds=seconds,
-        texts=tuple(PictureText(text=it, x=0.5, y=0.5) for it in texts),
+        texts=tuple(PictureText(text=text, x=0.5, y=0.5) for text in texts),
         shapes=shapes,
     )
 
 
 def test_equal_frames_are_read_once_and_different_frames_in_time_order() -> None:
     script = scripts()[1]
-    first, second = (frame_of(picture_of(script, it)) for it in script.scenes[:2])
+    first, second = (frame_of(picture_of(script, scene)) for scene in script.scenes[:2])
     assert distinct([first, first, second, second]) == [first, second]
-    scenes = [frame_of(picture_of(it, scene)) for it in scripts()[:3] for scene in it.scenes]
+    scenes = [frame_of(picture_of(item, scene)) for item in scripts()[:3] for scene in item.scenes]
     assert len(distinct(scenes)) == MAX_PICTURES
 
 
-@pytest.mark.parametrize("script", scripts()[:6], ids=lambda it: it.title)
+@pytest.mark.parametrize("script", scripts()[:6], ids=lambda script: script.title)
 def test_shapes_of_one_color_are_counted(script: Script) -> None:
     for scene in script.scenes:
         shapes = draw_shapes(script, scene)
         plain = Image.new("RGB", (script.width, script.height), (140, 160, 170))
         plain.paste(shapes, (0, script.height // 2), shapes)
-        if scene.colour is not Colour.WHITE:  # outlines are dark, plates of words are light
+        if scene.colour is not Colour.WHITE:  # outlines are dark, text boxes are light
             assert equal_shapes(np.asarray(plain), []) == f"{scene.count} {scene.colour} shapes"
 
 
 def test_text_in_a_picture_is_read_with_its_position() -> None:
-    script = next(it for it in scripts() if it.duration is Duration.SHORT)
+    script = next(item for item in scripts() if item.duration is Duration.SHORT)
     scene = script.scenes[0]
     found = PictureReader().read(frame_of(picture_of(script, scene), 65.0))
     described = found.describe()
@@ -135,34 +137,34 @@ def test_text_in_a_picture_is_read_with_its_position() -> None:
     assert f"{scene.code} {corner}" in described
 
 
-def test_subtitle_lines_are_found_before_the_question_without_duplicates() -> None:
-    asked = question("Who is it?", "Anna", "Bruno")
+def test_subtitle_lines_of_a_prompt_are_the_distinct_lines_before_the_question() -> None:
+    example = question("Who is it?", "Anna", "Bruno")
     spoken = ("Anna is here.", "Bruno left.", "Anna is here.")
-    prompt = request(asked, frame_set(), spoken).prompt
-    assert spoken_lines(prompt, asked) == ("Anna is here.", "Bruno left.", "Question:")
-    assert spoken_lines(request(asked, frame_set()).prompt, asked) == ()
+    prompt = request(example, frame_set(), spoken).prompt
+    assert spoken_lines(prompt, example) == ("Anna is here.", "Bruno left.", "Question:")
+    assert spoken_lines(request(example, frame_set()).prompt, example) == ()
 
 
 def test_evidence_shares_rare_words_with_the_question() -> None:
     seen = [facts(1, "TOWER", "Old Town"), facts(5, "MINT", "Old Town"), facts(9, "Old Town")]
-    asked = question('What follows the heading "TOWER"?', "Mint", "Castle")
-    assert choose_evidence(asked, seen, ()) == (seen[0].describe(), seen[1].describe())
-    said = ("Anna stops at the mint.", "Bruno asks for a rope.")
-    asked = question("What does Bruno ask for?", "A rope", "A map")
-    assert choose_evidence(asked, seen, said) == (said[1],)
+    example = question('What follows the heading "TOWER"?', "Mint", "Castle")
+    assert choose_evidence(example, seen, ()) == (seen[0].describe(), seen[1].describe())
+    spoken = ("Anna stops at the mint.", "Bruno asks for a rope.")
+    example = question("What does Bruno ask for?", "A rope", "A map")
+    assert choose_evidence(example, seen, spoken) == (spoken[1],)
 
 
 def test_a_clock_time_selects_the_nearest_picture() -> None:
     seen = [facts(10, "ONE"), facts(70, "TWO"), facts(130, "THREE")]
-    asked = question("What is shown when the clock shows 01:08?", "One", "Two")
-    assert seen[1].describe() in choose_evidence(asked, seen, ())
+    example = question("What is shown when the clock shows 01:08?", "One", "Two")
+    assert seen[1].describe() in choose_evidence(example, seen, ())
 
 
-def test_the_evidence_without_shared_words_is_the_title_if_there_is_one() -> None:
+def test_without_shared_words_the_evidence_is_the_title() -> None:
     seen = [facts(10, "Old Town", "ONE"), facts(70, "Old Town", "TWO")]
-    asked = question("What is this video about?", "Bread", "Music")
-    assert choose_evidence(asked, seen, ()) == ("The title is Old Town.",)
-    assert choose_evidence(asked, (), ()) == ()
+    example = question("What is this video about?", "Bread", "Music")
+    assert choose_evidence(example, seen, ()) == ("The title is Old Town.",)
+    assert choose_evidence(example, (), ()) == ()
 
 
 @pytest.fixture(scope="module")
@@ -173,44 +175,46 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 async def test_the_same_request_gets_the_same_answer_and_evidence(folder: Path) -> None:
     script = scripts()[1]
-    asked = next(it for it in smoke.questions("smoke") if it.facets["task_type"] == "OCR Problems")
+    example = next(
+        item for item in smoke.questions("smoke") if item.facets["task_type"] == "OCR Problems"
+    )
     replies = []
     for _ in range(2):
         model = EmbeddedModel(folder)
-        replies.append(await model.respond(request(asked, frames_of(script))))
+        replies.append(await model.respond(request(example, frames_of(script))))
         await model.close()
     assert replies[0] == replies[1]
-    assert replies[0].text == asked.answer
+    assert replies[0].text == example.answer
     assert "At 00:" in (replies[0].reasoning or "")
 
 
 @pytest.mark.slow
-async def test_without_frames_it_answers_from_the_question_alone(folder: Path) -> None:
+async def test_the_model_answers_a_question_without_frames(folder: Path) -> None:
     model = EmbeddedModel(folder)
-    asked = smoke.questions("smoke")[0]
-    reply = await model.respond(request(asked, frame_set()))
+    example = smoke.questions("smoke")[0]
+    reply = await model.respond(request(example, frame_set()))
     await model.close()
-    assert reply.text in asked.letters
+    assert reply.text in example.letters
     assert "- nothing" in (reply.reasoning or "")
 
 
 @pytest.mark.slow
-async def test_it_beats_chance_on_the_short_drawn_videos(folder: Path) -> None:
+async def test_the_model_beats_chance_on_the_short_smoke_videos(folder: Path) -> None:
     short = {script.video_id: script for script in scripts() if script.duration is Duration.SHORT}
     model = EmbeddedModel(folder)
     right = [
         (
             await model.respond(
                 request(
-                    asked,
+                    example,
                     frames_of(script),
                     tuple(text for scene in script.scenes for text in scene.sentences),
                 )
             )
         ).text
-        == asked.answer
-        for asked in smoke.questions("smoke")
-        if (script := short.get(asked.video_id)) is not None
+        == example.answer
+        for example in smoke.questions("smoke")
+        if (script := short.get(example.video_id)) is not None
     ]
     await model.close()
     assert binomtest(sum(right), len(right), 0.25, alternative="greater").pvalue < 0.01

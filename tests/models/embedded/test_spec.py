@@ -1,4 +1,4 @@
-"""The identity of the embedded model, which is known without loading it."""
+"""The identity of the embedded model, available without loading it."""
 
 import subprocess
 import sys
@@ -18,15 +18,15 @@ SetVersions = Callable[[dict[str, str]], None]
 
 @pytest.fixture
 def set_versions(monkeypatch: pytest.MonkeyPatch) -> SetVersions:
-    """Return a function that pretends other versions of installed packages."""
+    """Return a function that simulates other versions of installed packages."""
     real = embedded.package_version
 
-    def pretend(versions: dict[str, str]) -> None:
+    def simulate(versions: dict[str, str]) -> None:
         monkeypatch.setattr(
             embedded, "package_version", lambda package: versions.get(package) or real(package)
         )
 
-    return pretend
+    return simulate
 
 
 def test_the_spec_contains_the_identity_of_the_model() -> None:
@@ -40,19 +40,19 @@ def test_the_spec_contains_the_identity_of_the_model() -> None:
 def test_another_version_of_a_package_is_another_model(
     set_versions: SetVersions, package: str
 ) -> None:
-    before, asked_before = SPEC.fingerprint, EmbeddedModel().identity
+    fingerprint_before, identity_before = SPEC.fingerprint, EmbeddedModel().identity
     set_versions({package: "0.0.1"})
-    assert SPEC.fingerprint != before
-    assert EmbeddedModel().identity != asked_before
+    assert SPEC.fingerprint != fingerprint_before
+    assert EmbeddedModel().identity != identity_before
 
 
-def test_another_version_of_our_code_is_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = SPEC.fingerprint
+def test_another_version_of_the_code_is_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    fingerprint_before = SPEC.fingerprint
     monkeypatch.setattr(embedded, "EMBEDDED_VERSION", 999)
-    assert SPEC.fingerprint != before
+    assert SPEC.fingerprint != fingerprint_before
 
 
-def test_the_fingerprint_of_stored_requests_is_kept(set_versions: SetVersions) -> None:
+def test_the_identity_equals_that_of_stored_requests(set_versions: SetVersions) -> None:
     set_versions({"xllamacpp": "2026.10.11549", "rapidocr": "3.10.0", "onnxruntime": "1.31.1"})
     assert embedded.embedded_identity() == {
         "model": "embedded",
@@ -63,7 +63,7 @@ def test_the_fingerprint_of_stored_requests_is_kept(set_versions: SetVersions) -
     }
 
 
-def test_without_its_packages_the_model_has_an_identity_but_cannot_be_built(
+def test_a_model_with_missing_packages_has_an_identity_but_cannot_be_built(
     set_versions: SetVersions,
 ) -> None:
     set_versions({"xllamacpp": "not installed"})
@@ -74,7 +74,7 @@ def test_without_its_packages_the_model_has_an_identity_but_cannot_be_built(
         build_model(SPEC, {})
 
 
-def test_the_identity_loads_no_engine() -> None:
+def test_reading_the_identity_imports_no_engine() -> None:
     code = (
         "import sys; from videomme_pipeline.models.catalog import BUILT_IN; "
         "BUILT_IN['embedded'].identity; "

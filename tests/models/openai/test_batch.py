@@ -1,4 +1,4 @@
-"""Batch prices: files of questions, answers out of order, and nothing paid for twice."""
+"""The Batch API: files of questions, answers in any order, and no request paid for twice."""
 
 import json
 import threading
@@ -31,14 +31,14 @@ from videomme_pipeline.responses.response import Response
 class Batches:
     """State of an endpoint of the Batch API: files, and batches that end after some polls."""
 
-    looks_needed: int = 2
+    polls_needed: int = 2
     fails: frozenset[str] = frozenset()
     """Question texts whose line in the output is an error."""
     ends_as: str = "completed"
     rejects_keys: bool = False
     files: dict[str, bytes] = field(default_factory=dict)
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
-    looks: dict[str, int] = field(default_factory=dict)
+    polls: dict[str, int] = field(default_factory=dict)
     url: str = ""
 
     def upload(self, content_type: str, body: bytes) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Batches:
         self.files[name] = data
         return {"id": name, "object": "file", "bytes": len(data), "purpose": "batch"}
 
-    def create(self, wanted: dict[str, Any]) -> dict[str, Any]:
+    def create(self, fields: dict[str, Any]) -> dict[str, Any]:
         name = f"batch_{len(self.batches)}"
         self.batches[name] = {
             "id": name,
@@ -64,19 +64,19 @@ class Batches:
             "created_at": int(time.time()),
             "output_file_id": None,
             "error_file_id": None,
-            **wanted,
+            **fields,
         }
         return self.batches[name]
 
-    def look(self, name: str) -> dict[str, Any]:
-        self.looks[name] = self.looks.get(name, 0) + 1
+    def poll(self, name: str) -> dict[str, Any]:
+        self.polls[name] = self.polls.get(name, 0) + 1
         batch = self.batches[name]
-        if self.looks[name] >= self.looks_needed and batch["status"] == "in_progress":
+        if self.polls[name] >= self.polls_needed and batch["status"] == "in_progress":
             batch["status"] = self.ends_as
             if self.ends_as == "completed":
                 lines = [self._answer(line) for line in self._lines(batch)]
                 batch["output_file_id"] = f"{name}-output"
-                # The order of the answers is not that of the questions.
+                # The answers are in another order than the questions.
                 self.files[f"{name}-output"] = b"\n".join(reversed(lines))
         return batch
 
@@ -101,7 +101,7 @@ class Batches:
 
 @pytest.fixture
 def batches() -> Iterator[Batches]:
-    kept = Batches()
+    endpoint = Batches()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -109,23 +109,23 @@ def batches() -> Iterator[Batches]:
         def do_GET(self) -> None:
             match self.path.split("?")[0].split("/")[2:]:
                 case ["batches"]:
-                    newest_first = list(reversed(list(kept.batches.values())))
+                    newest_first = list(reversed(list(endpoint.batches.values())))
                     self.reply({"object": "list", "data": newest_first, "has_more": False})
                 case ["batches", name]:
-                    self.reply(kept.look(name))
+                    self.reply(endpoint.poll(name))
                 case ["files", name, "content"]:
-                    self.reply(kept.files[name])
+                    self.reply(endpoint.files[name])
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             if self.path.endswith("/files"):
-                self.reply(kept.upload(self.headers["content-type"], body))
+                self.reply(endpoint.upload(self.headers["content-type"], body))
             else:
-                self.reply(kept.create(json.loads(body)))
+                self.reply(endpoint.create(json.loads(body)))
 
         def reply(self, value: object) -> None:
             data = value if isinstance(value, bytes) else json.dumps(value).encode()
-            status = 401 if kept.rejects_keys else 200
+            status = 401 if endpoint.rejects_keys else 200
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
@@ -136,9 +136,9 @@ def batches() -> Iterator[Batches]:
             return
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    kept.url = f"http://127.0.0.1:{server.server_port}/v1"
+    endpoint.url = f"http://127.0.0.1:{server.server_port}/v1"
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield kept
+    yield endpoint
     server.shutdown()
     server.server_close()
 
@@ -160,19 +160,19 @@ def test_all_questions_in_flight_share_one_batch(tmp_path: Path, batches: Batche
     responses = ask(tmp_path / "journal", model_at(batches))
     assert len(batches.batches) == 1
     assert len(letters(responses)) == 12
-    expected = {fingerprint: letter_of(text) for fingerprint, text in _asked(batches)}
+    expected = {fingerprint: letter_of(text) for fingerprint, text in _uploaded_questions(batches)}
     assert {item.request_fingerprint: item.raw_output for item in responses} == expected
     assert {item.usage.prompt_tokens for item in responses} == {100}
 
 
 def test_a_run_finds_the_batches_of_a_killed_run(tmp_path: Path, batches: Batches) -> None:
-    batches.looks_needed = 1_000_000
+    batches.polls_needed = 1_000_000
     model = model_at(batches)
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=300, deadline_seconds=1.0))
     with Journal(tmp_path / "journal") as journal:
         unanswered = list(collect_now(videos(4), model, journal, plan))
     assert {item.failure for item in unanswered} == {FailureKind.DEADLINE}
-    batches.looks_needed = 0
+    batches.polls_needed = 0
     responses = ask(tmp_path / "journal", model_at(batches))
     assert all(item.raw_output for item in responses)
     assert len(batches.batches) == 1
@@ -180,7 +180,7 @@ def test_a_run_finds_the_batches_of_a_killed_run(tmp_path: Path, batches: Batche
 
 def test_a_failed_line_is_asked_again_in_another_batch(tmp_path: Path, batches: Batches) -> None:
     ask(tmp_path / "first", model_at(batches), count=1)
-    (_, text), *_ = _asked(batches)
+    (_, text), *_ = _uploaded_questions(batches)
     batches.batches.clear()
     batches.fails = frozenset({text})
     responses = ask(tmp_path / "second", model_at(batches), count=1)
@@ -195,8 +195,8 @@ def test_an_expired_batch_is_a_failure_that_is_retried(tmp_path: Path, batches: 
     responses = ask(tmp_path / "journal", model_at(batches), count=1)
     assert {item.failure for item in responses} == {FailureKind.SERVER_ERROR}
     batches.ends_as = "completed"
-    again = ask(tmp_path / "journal", model_at(batches), count=1)
-    assert all(item.raw_output for item in again)
+    responses = ask(tmp_path / "journal", model_at(batches), count=1)
+    assert all(item.raw_output for item in responses)
 
 
 def test_a_rejected_key_stops_the_evaluation(tmp_path: Path, batches: Batches) -> None:
@@ -210,7 +210,7 @@ def test_the_service_tier_selects_the_batch_model() -> None:
     assert isinstance(build_model(spec, {"OPENAI_API_KEY": "key"}), OpenAIBatchModel)
 
 
-def _asked(batches: Batches) -> list[tuple[str, str]]:
+def _uploaded_questions(batches: Batches) -> list[tuple[str, str]]:
     """Fingerprint and text of every question in every file that was uploaded."""
     inputs = [batch["input_file_id"] for batch in batches.batches.values()]
     lines = [json.loads(line) for name in inputs for line in batches.files[name].splitlines()]

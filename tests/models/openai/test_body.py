@@ -1,4 +1,4 @@
-"""The body of a request: frames first, the question last, and limits checked."""
+"""The body of a request: order of its parts, encodings and limits."""
 
 import asyncio
 import base64
@@ -33,9 +33,9 @@ def spec(**values: object) -> EndpointSpec:
     return EndpointSpec.model_validate({"name": "served", **values})
 
 
-def sent(model: EndpointSpec, asked: Request) -> dict[str, Any]:
-    """The body as the endpoint parses it."""
-    body = b"".join(request_body(model, asked).chunks())
+def sent(model: EndpointSpec, example: Request) -> dict[str, Any]:
+    """The parsed body of the request."""
+    body = b"".join(request_body(model, example).chunks())
     return dict(json.loads(body))
 
 
@@ -45,11 +45,11 @@ def completion(message: dict[str, Any], **others: object) -> bytes:
 
 
 def test_frames_are_sent_first_as_images_and_the_question_last() -> None:
-    asked = request(frames=3)
-    content = sent(SPEC, asked)["messages"][0]["content"]
+    example = request(frames=3)
+    content = sent(SPEC, example)["messages"][0]["content"]
     assert [part["type"] for part in content] == ["image_url"] * 3 + ["text"]
-    assert content[-1]["text"] == asked.prompt.text
-    for part, frame in zip(content, asked.frames.frames, strict=False):
+    assert content[-1]["text"] == example.prompt.text
+    for part, frame in zip(content, example.frames.frames, strict=False):
         kind, data = part["image_url"]["url"].split(",", 1)
         assert kind == "data:image/jpeg;base64"
         assert base64.b64decode(data) == frame.picture
@@ -72,17 +72,17 @@ def test_questions_of_one_video_share_their_prefix_byte_for_byte() -> None:
 def test_a_body_is_valid_json_of_the_announced_length(
     pictures: list[bytes], text: str, system: str | None
 ) -> None:
-    asked = request(frames=len(pictures))
+    example = request(frames=len(pictures))
     frames = tuple(
         replace(frame, picture=picture)
-        for frame, picture in zip(asked.frames.frames, pictures, strict=True)
+        for frame, picture in zip(example.frames.frames, pictures, strict=True)
     )
-    asked = replace(
-        asked,
-        frames=replace(asked.frames, frames=frames),
-        prompt=replace(asked.prompt, text=text, system=system),
+    example = replace(
+        example,
+        frames=replace(example.frames, frames=frames),
+        prompt=replace(example.prompt, text=text, system=system),
     )
-    body = request_body(SPEC, asked)
+    body = request_body(SPEC, example)
     chunks = list(body.chunks())
     assert sum(map(len, chunks)) == body.size
     assert all(len(chunk) < CHUNK_BYTES + 1_000_000 for chunk in chunks)
@@ -98,35 +98,35 @@ async def test_a_body_can_be_sent_twice() -> None:
         return b"".join([chunk async for chunk in chunks])
 
     uploads = asyncio.Semaphore(1)
-    assert await read(body.sent(uploads)) == await read(body.sent(uploads))
+    assert await read(body.stream(uploads)) == await read(body.stream(uploads))
 
 
 def test_text_after_a_frame_follows_that_frame() -> None:
-    asked = request(frames=2)
-    asked = replace(asked, prompt=replace(asked.prompt, after_frame=("hello", "")))
-    content = sent(SPEC, asked)["messages"][0]["content"]
+    example = request(frames=2)
+    example = replace(example, prompt=replace(example.prompt, after_frame=("hello", "")))
+    content = sent(SPEC, example)["messages"][0]["content"]
     kinds = [part.get("text", part["type"]) for part in content]
-    assert kinds == ["image_url", "hello", "image_url", asked.prompt.text]
+    assert kinds == ["image_url", "hello", "image_url", example.prompt.text]
 
 
-def test_vllm_video_gets_every_frame_with_its_real_time() -> None:
-    asked = request(frames=40)
-    body = sent(spec(profile="vllm", frames_as="video"), asked)
+def test_a_vllm_video_has_every_frame_with_its_real_time() -> None:
+    example = request(frames=40)
+    body = sent(spec(profile="vllm", frames_as="video"), example)
     content = body["messages"][0]["content"]
     assert [part["type"] for part in content] == ["video_url", "text"]
     frames = content[0]["video_url"]["url"].removeprefix("data:video/jpeg;base64,").split(",")
-    assert [base64.b64decode(f) for f in frames] == [f.picture for f in asked.frames.frames]
+    assert [base64.b64decode(f) for f in frames] == [f.picture for f in example.frames.frames]
     options = body["media_io_kwargs"]["video"]
     assert options["num_frames"] == -1
     times = [index / options["fps"] for index in options["frames_indices"]]
-    assert times == pytest.approx([frame.pts_seconds for frame in asked.frames.frames])
+    assert times == pytest.approx([frame.pts_seconds for frame in example.frames.frames])
 
 
-def test_text_between_frames_is_refused_for_frames_sent_as_video() -> None:
-    asked = request(frames=2)
-    asked = replace(asked, prompt=replace(asked.prompt, after_frame=("hello", "")))
+def test_text_between_frames_that_are_sent_as_video_is_an_error() -> None:
+    example = request(frames=2)
+    example = replace(example, prompt=replace(example.prompt, after_frame=("hello", "")))
     with pytest.raises(ModelError, match="frames_as: images"):
-        request_body(spec(profile="vllm", frames_as="video"), asked)
+        request_body(spec(profile="vllm", frames_as="video"), example)
 
 
 @pytest.mark.parametrize(
@@ -146,15 +146,15 @@ def test_each_profile_constrains_answers_with_its_own_field(
 
 
 def test_an_answer_constrained_by_a_schema_is_read_as_its_letter() -> None:
-    asked = request(constrain_answer=True)
+    example = request(constrain_answer=True)
     model = spec(profile="openai")
-    schema = sent(model, asked)["response_format"]["json_schema"]["schema"]
+    schema = sent(model, example)["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["answer"]["enum"] == ["A", "B", "C", "D"]
-    reply = read_reply(completion({"content": '{"answer":"C"}'}), model, asked)
+    reply = read_reply(completion({"content": '{"answer":"C"}'}), model, example)
     assert reply.text == "C"
 
 
-def test_a_profile_without_constraints_is_an_error_that_says_so() -> None:
+def test_constraining_answers_needs_a_profile_that_supports_it() -> None:
     with pytest.raises(ModelError, match="constrain_answer: false"):
         request_body(spec(profile="generic"), request(constrain_answer=True))
 
@@ -189,17 +189,17 @@ def test_too_many_frames_or_bytes_are_never_sent() -> None:
     with pytest.raises(ResponseFailure, match="bytes and served accepts 1,000") as size:
         request_body(spec(max_body_bytes=1000), request(frames=3))
     assert {images.value.kind, size.value.kind} == {FailureKind.TOO_LARGE}
-    assert not FailureKind.TOO_LARGE.may_pass
+    assert not FailureKind.TOO_LARGE.is_transient
 
 
 def test_a_question_without_frames_is_only_text() -> None:
-    asked = request(frames=0)
-    assert frame_set(1, 0) == asked.frames
-    content = sent(spec(profile="vllm", frames_as="video"), asked)["messages"][0]["content"]
+    example = request(frames=0)
+    assert frame_set(1, 0) == example.frames
+    content = sent(spec(profile="vllm", frames_as="video"), example)["messages"][0]["content"]
     assert [part["type"] for part in content] == ["text"]
 
 
-def test_questions_of_one_video_share_its_encoded_frames() -> None:
+def test_questions_of_one_video_share_the_encoded_frames() -> None:
     first, second = request(1, 1, frames=8), request(1, 2, frames=8)
     recent = RecentFrames(SPEC)
     same_video = type(second)(
@@ -210,17 +210,17 @@ def test_questions_of_one_video_share_its_encoded_frames() -> None:
     )
     part = recent.part_of(first)
     assert recent.part_of(same_video) is part
-    bodies = [list(request_body(SPEC, asked, part).chunks()) for asked in (first, same_video)]
+    bodies = [list(request_body(SPEC, example, part).chunks()) for example in (first, same_video)]
     assert all(a is b for a, b in zip(bodies[0][1:-1], bodies[1][1:-1], strict=True))
-    assert recent.part_of(second) is not part, "the same video, loaded again"
+    assert recent.part_of(second) is not part, "the frames of the same video, read a second time"
 
 
-def test_the_size_of_the_stored_frames_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_the_kept_frames_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("videomme_pipeline.models.openai.body.ENCODED_BYTES_KEPT", 10_000)
     assert ENCODED_BYTES_KEPT > 10_000
     recent = RecentFrames(SPEC)
-    asked = [request(video, frames=4) for video in range(10)]
-    parts = [recent.part_of(item) for item in asked]
+    requests = [request(video, frames=4) for video in range(10)]
+    parts = [recent.part_of(item) for item in requests]
     assert recent.bytes <= 10_000
-    assert recent.part_of(asked[-1]) is parts[-1]
-    assert recent.part_of(asked[0]) is not parts[0]
+    assert recent.part_of(requests[-1]) is parts[-1]
+    assert recent.part_of(requests[0]) is not parts[0]

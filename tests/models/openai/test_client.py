@@ -35,23 +35,23 @@ async def test_errors_that_end_the_evaluation_say_what_to_do(fault: Fault, words
     assert server.request_count == 1
 
 
-async def test_a_rejected_request_is_not_repeated_and_gives_the_reason() -> None:
+async def test_a_rejected_request_is_not_retried_and_its_error_has_the_reason() -> None:
     with ModelServer(faults=always(Fault.BAD_REQUEST)) as server:
         model = OpenAICompatibleModel(spec(base_url=server.base_url))
         with pytest.raises(ResponseFailure, match="unknown parameter") as raised:
             await model.respond(request())
         await model.close()
     assert raised.value.kind is FailureKind.REJECTED
-    assert not raised.value.kind.may_pass
+    assert not raised.value.kind.is_transient
 
 
 async def test_frames_that_the_endpoint_dropped_are_detected() -> None:
     with ModelServer(image_limit=32, tokens_per_image=258) as server:
         model = OpenAICompatibleModel(spec(base_url=server.base_url, tokens_per_frame=258))
-        whole = await model.respond(request(frames=32))
+        complete = await model.respond(request(frames=32))
         dropped = await model.respond(request(frames=64))
         await model.close()
-    assert whole.warning is None
+    assert complete.warning is None
     assert dropped.warning is not None
     assert "64 frames" in dropped.warning
 
@@ -64,7 +64,7 @@ async def test_a_model_without_a_rule_must_report_a_token_per_frame() -> None:
     assert reply.warning is not None
 
 
-async def test_the_key_and_the_length_are_sent() -> None:
+async def test_the_headers_contain_the_key_and_the_length() -> None:
     with ModelServer() as server:
         model = OpenAICompatibleModel(spec(base_url=server.base_url), api_key="secret")
         await model.respond(request())
@@ -76,7 +76,7 @@ async def test_the_key_and_the_length_are_sent() -> None:
 
 
 async def test_frames_on_a_shared_disk_are_sent_as_paths(tmp_path: Path) -> None:
-    asked = request(frames=2)
+    example = request(frames=2)
     with ModelServer() as server:
         model = OpenAICompatibleModel(
             spec(
@@ -86,8 +86,8 @@ async def test_frames_on_a_shared_disk_are_sent_as_paths(tmp_path: Path) -> None
                 base_url=server.base_url,
             )
         )
-        await model.respond(asked)
+        await model.respond(example)
         await model.close()
     parts = server.requests[0].body["messages"][0]["content"][:-1]
     paths = [Path(part["image_url"]["url"].removeprefix("file://")) for part in parts]
-    assert [path.read_bytes() for path in paths] == [f.picture for f in asked.frames.frames]
+    assert [path.read_bytes() for path in paths] == [f.picture for f in example.frames.frames]

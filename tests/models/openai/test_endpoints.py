@@ -1,4 +1,4 @@
-"""Facts about endpoints: the tokens of a frame, and what each family accepts."""
+"""Facts about endpoints: the tokens of a frame, and the parameters of videos."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ def test_openai_frames_cost_the_documented_tokens(
     assert frame_tokens(Profile.OPENAI, model, size, image_detail=detail) == tokens
 
 
-def test_gemini_and_qwen_frames() -> None:
+def test_gemini_and_qwen_frames_cost_the_documented_tokens() -> None:
     assert frame_tokens(Profile.GEMINI, "gemini-2.5-flash", (384, 216)) == 258
     assert frame_tokens(Profile.GEMINI, "gemini-2.5-flash", (960, 540)) == 258 * 6
     assert frame_tokens(Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280)) == 160
@@ -53,7 +53,7 @@ def test_an_unknown_family_has_no_rule() -> None:
     st.lists(st.integers(0, 100_000), min_size=1, max_size=80, unique=True),
     st.sampled_from([23.976, 25.0, 29.97, 60.0]),
 )
-def test_frames_of_a_video_keep_their_real_times(numbers: list[int], fps: float) -> None:
+def test_frames_sent_as_video_have_their_real_times(numbers: list[int], fps: float) -> None:
     indices = sorted(numbers)
     start = indices[0] / fps
     options = video_sampling([index / fps for index in indices], indices)["media_io_kwargs"]

@@ -1,4 +1,4 @@
-"""What is read from a response: answers, reasoning, usage and failures."""
+"""Reading a response: answers, reasoning, usage and failures."""
 
 import json
 from datetime import UTC, datetime
@@ -100,7 +100,7 @@ def test_a_missing_answer_is_a_failure_with_a_kind(content: bytes, kind: Failure
 
 
 @given(st.binary(max_size=200))
-def test_every_body_gives_a_reply_or_a_failure(content: bytes) -> None:
+def test_every_body_is_read_as_a_reply_or_a_failure(content: bytes) -> None:
     try:
         reply = read_reply(content, SPEC, request())
     except ResponseFailure:

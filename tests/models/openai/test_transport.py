@@ -39,7 +39,7 @@ async def test_consecutive_requests_share_a_connection() -> None:
         await model.close()
 
 
-async def test_concurrent_requests_have_a_connection_each() -> None:
+async def test_each_concurrent_request_has_its_own_connection() -> None:
     with ModelServer(delay_seconds=0.1) as server:
         model = OpenAICompatibleModel(spec(server.base_url))
         await asyncio.gather(*(model.respond(request(number=number)) for number in range(20)))
@@ -53,11 +53,11 @@ async def test_a_connection_that_the_server_closed_is_replaced() -> None:
     with ModelServer() as server:
         model = OpenAICompatibleModel(spec(server.base_url))
         await model.respond(request())
-    with ModelServer(port=server.port) as again:
+    with ModelServer(port=server.port) as restarted:
         reply = await model.respond(request())
         await model.close()
     assert reply.text
-    assert again.request_count == 1
+    assert restarted.request_count == 1
 
 
 async def test_a_response_that_arrives_before_the_body_is_sent_is_read() -> None:
@@ -77,11 +77,11 @@ async def test_a_response_that_arrives_before_the_body_is_sent_is_read() -> None
     server.close()
 
 
-async def test_an_endpoint_that_is_down_is_a_failed_connection_with_its_address() -> None:
-    with ModelServer() as gone:
+async def test_the_error_for_an_endpoint_that_is_down_has_its_address() -> None:
+    with ModelServer() as stopped:
         pass
-    model = OpenAICompatibleModel(spec(gone.base_url))
-    with pytest.raises(ResponseFailure, match=f"{gone.port}.*is the server up") as raised:
+    model = OpenAICompatibleModel(spec(stopped.base_url))
+    with pytest.raises(ResponseFailure, match=f"{stopped.port}.*is the server up") as raised:
         await model.respond(request())
     assert raised.value.kind is FailureKind.CONNECTION
 
@@ -101,7 +101,7 @@ async def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPa
     assert proxy.request_count == 1
 
 
-async def test_an_encrypted_endpoint_is_trusted_only_with_its_certificate(
+async def test_an_encrypted_endpoint_needs_a_trusted_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with encrypted_endpoint(tmp_path) as (port, certificate):
@@ -115,7 +115,7 @@ async def test_an_encrypted_endpoint_is_trusted_only_with_its_certificate(
 async def test_an_encrypted_endpoint_is_reached_through_a_proxy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[bytes] = []
+    tunnels: list[bytes] = []
     piping: list[asyncio.Task[None]] = []
 
     async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -125,11 +125,13 @@ async def test_an_encrypted_endpoint_is_reached_through_a_proxy(
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        asked.append(head.partition(b"\r\n")[0])
+        tunnels.append(head.partition(b"\r\n")[0])
         host, port = head.split()[1].decode().split(":")
-        there, back = await asyncio.open_connection(host, int(port))
+        from_server, to_server = await asyncio.open_connection(host, int(port))
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        piping.extend(map(asyncio.create_task, (pipe(reader, back), pipe(there, writer))))
+        piping.extend(
+            map(asyncio.create_task, (pipe(reader, to_server), pipe(from_server, writer)))
+        )
 
     async with encrypted_endpoint(tmp_path) as (port, certificate):
         proxy = await asyncio.start_server(forward, "localhost", 0)
@@ -138,7 +140,7 @@ async def test_an_encrypted_endpoint_is_reached_through_a_proxy(
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         assert await answer_of(port) == (200, b"{}")
         proxy.close()
-    assert asked == [f"CONNECT localhost:{port} HTTP/1.1".encode()]
+    assert tunnels == [f"CONNECT localhost:{port} HTTP/1.1".encode()]
     await asyncio.gather(*piping, return_exceptions=True)
 
 

@@ -1,9 +1,9 @@
 """The embedded model: a weak but real reference that needs no key, no GPU and no service.
 
-It reads the text in a few of the frames, counts shapes of one color, and keeps the lines of text
-and subtitles that share words with the question. SmolLM2-135M then computes how much more likely
-each option becomes with these lines. The model sees only frames, prompt, question and options.
-Better models belong behind an endpoint, not here.
+It reads the text in a few of the frames, counts shapes of one color, and selects the lines of
+text and subtitles that share words with the question. SmolLM2-135M then computes how much more
+likely each option becomes with these lines. The model sees only frames, prompt, question and
+options. Better models need an endpoint and do not belong here.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ MIN_PICTURE_DIFFERENCE = 1.5
 MAX_EVIDENCE_LINES = 2
 CONTEXT_TOKENS = 2048
 CANDIDATE_TOKENS = 500
-"""Next tokens that the language model lists. Every other token counts like the last of them."""
+"""Number of next tokens whose probability is known. All others get the lowest of them."""
 
 _WORD = re.compile(r"[^\W_]+(?::\d\d)?")
 _CLOCK = re.compile(r"\b(\d{1,2}):([0-5]\d)\b")
@@ -141,7 +141,7 @@ class EmbeddedModel:
         table = ", ".join(f"{letter} {score:+.2f}" for letter, score in scores.items())
         return Reply(
             text=best,
-            reasoning=f"Evidence:\n{lines}\nGain in log-likelihood by it: {table}",
+            reasoning=f"Evidence:\n{lines}\nGain in log-likelihood: {table}",
             finish_reason="stop",
             reported_model="SmolLM2-135M-Instruct.Q4_1",
         )
@@ -237,15 +237,15 @@ class LanguageModel:
         parameters.cpuparams.n_threads = 1
         parameters.cpuparams_batch.n_threads = 1
         self._server = xllamacpp.Server(parameters)
-        # The server is in this process, so no proxy of the environment applies.
+        # The server is in this process, so the environment's proxy must not be used.
         self._http = httpx2.Client(trust_env=False, timeout=60)
         self._tokens: dict[str, tuple[int, ...]] = {}
 
     def score(self, question: Question, evidence: Sequence[str]) -> dict[Letter, float]:
-        """The gain in each option's log-likelihood through evidence and question.
+        """Increase of each option's log-likelihood due to the evidence and the question.
 
-        Only tokens that distinguish an option from the others count, so that long options have
-        no disadvantage.
+        Only the tokens that distinguish an option from the others count, so that long options
+        have no disadvantage.
         """
         options = {
             letter: self.tokens(" " + question.option_text(letter)) for letter in question.letters
@@ -269,7 +269,7 @@ class LanguageModel:
     def _walk(
         self, context: tuple[int, ...], options: Mapping[Letter, tuple[int, ...]]
     ) -> dict[Letter, float]:
-        """log p of each option's tokens, as long as another option has the same beginning."""
+        """Log-probability of each option, of only the tokens at which options start to differ."""
         totals = dict.fromkeys(options, 0.0)
         beginnings = {tokens[:size] for tokens in options.values() for size in range(len(tokens))}
         for beginning in sorted(beginnings, key=lambda tokens: (len(tokens), tokens)):
@@ -285,16 +285,16 @@ class LanguageModel:
             }
             if len(following) < 2:
                 continue
-            chances = self._next(context + beginning)
-            floor = min(chances.values())
+            candidates = self._next(context + beginning)
+            floor = min(candidates.values())
             for letter, tokens in sharing.items():
                 if len(tokens) > len(beginning):
-                    totals[letter] += chances.get(tokens[len(beginning)], floor)
+                    totals[letter] += candidates.get(tokens[len(beginning)], floor)
         return totals
 
     def _next(self, context: tuple[int, ...]) -> dict[int, float]:
-        """log p of the most likely next tokens."""
-        answer: dict[str, Any] = self._server.handle_completions(
+        """Log-probabilities of the most likely next tokens."""
+        completion: dict[str, Any] = self._server.handle_completions(
             {
                 "prompt": list(context[-(CONTEXT_TOKENS - 8) :]),
                 "n_predict": 1,
@@ -303,7 +303,7 @@ class LanguageModel:
                 "cache_prompt": True,
             }
         )
-        candidates = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        candidates = completion["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         return {candidate["id"]: candidate["logprob"] for candidate in candidates}
 
 
@@ -326,7 +326,7 @@ def distinct(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def spoken_lines(prompt: Prompt, question: Question) -> tuple[str, ...]:
-    """The distinct subtitle lines of a prompt: after frames and before the question."""
+    """The distinct lines of a prompt after its frames and before its question."""
     if not prompt.subtitle_lines:
         return ()
     before = prompt.text.partition(question.question)[0]
@@ -337,11 +337,12 @@ def spoken_lines(prompt: Prompt, question: Question) -> tuple[str, ...]:
 def choose_evidence(
     question: Question, facts: Sequence[PictureFacts], spoken: Sequence[str]
 ) -> tuple[str, ...]:
-    """The lines that share the rarest words with question and options, in their order.
+    """The lines that share the rarest words with the question and its options.
 
-    If the best line is a picture, the next picture is added, for questions about what follows.
-    A clock time in the question selects the picture nearest to it. If no line shares a word,
-    the text that most pictures contain is the evidence.
+    Pictures come before subtitles. A clock time in the question selects the picture nearest to
+    that time. Without a clock time, a best line that describes a picture is followed by the next
+    picture and nothing else, since the question may be about what happens next. If no line
+    shares a word, the evidence is the text that most pictures contain.
     """
     described = [fact.describe() for fact in facts]
     lines = [*described, *spoken]
@@ -349,16 +350,16 @@ def choose_evidence(
         return ()
     words = [_words(line) for line in lines]
     frequency = Counter(word for found in words for word in found)
-    asked = _words(question.question)
-    offered = {
+    question_words = _words(question.question)
+    option_words = {
         word for letter in question.letters for word in _words(question.option_text(letter))
-    } - asked
+    } - question_words
     nearest = _nearest(question.question, facts)
 
     def weight(place: int) -> float:
-        shared = _rarity(words[place] & asked, frequency, len(lines))
-        hinted = _rarity(words[place] & offered, frequency, len(lines))
-        return shared + 0.2 * hinted + (10.0 if place == nearest else 0.0)
+        in_question = _rarity(words[place] & question_words, frequency, len(lines))
+        in_options = _rarity(words[place] & option_words, frequency, len(lines))
+        return in_question + 0.2 * in_options + (10.0 if place == nearest else 0.0)
 
     ranked = sorted(range(len(lines)), key=lambda place: (-weight(place), place))
     best = [place for place in ranked[:MAX_EVIDENCE_LINES] if weight(place) > 0]
@@ -371,7 +372,7 @@ def choose_evidence(
 
 
 def equal_shapes(picture: NDArray[np.uint8], text_boxes: Iterable[NDArray[np.floating]]) -> str:
-    """The number of equal patches of one saturated color outside the text, as words."""
+    """The largest group of equal patches of one color outside the text, as "3 red shapes"."""
     from scipy import ndimage  # noqa: PLC0415 - only here
 
     height, width = picture.shape[:2]
@@ -440,9 +441,9 @@ def _color_number(red: int, green: int, blue: int) -> int:
 
 
 def _is_text(text: str) -> bool:
-    """True if `text` is more than one repeated sign, such as a row of crosses."""
-    letters = [sign for sign in text if sign.isalnum()]
-    return any(sign.isascii() for sign in letters) or len(set(letters)) > 1
+    """True if `text` is more than one repeated character, such as a row of crosses."""
+    letters = [character for character in text if character.isalnum()]
+    return any(letter.isascii() for letter in letters) or len(set(letters)) > 1
 
 
 def _seen_throughout(facts: Sequence[PictureFacts]) -> tuple[str, ...]:

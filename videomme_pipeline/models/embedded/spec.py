@@ -1,7 +1,7 @@
-"""What the embedded model is, without loading it: its settings, versions and weights.
+"""Settings, versions and weights of the embedded model, without loading it.
 
-The packages that it runs on are the optional extra `demo`. This module works without them, so
-that partitions of the embedded model can be listed and checked for staleness anywhere.
+The model needs the packages of the optional extra `demo`. This module does not, so that
+partitions of the embedded model can be listed and checked for staleness everywhere.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Literal
 from videomme_pipeline.models.spec import Limits, ModelSpec
 
 EMBEDDED_VERSION = 1
-"""Raised when our code gives another answer to the same request."""
+"""Increase this when a change of the code can change an answer."""
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 """Digest of the language model's weights file (SmolLM2-135M-Instruct, Q4_1)."""
 
@@ -40,7 +40,7 @@ class EmbeddedSpec(ModelSpec):
 def embedded_identity(weights_sha256: str = WEIGHTS_SHA256) -> dict[str, object]:
     """Every version that an answer of the embedded model depends on.
 
-    Loads none of the packages; one that is not installed has the version "not installed".
+    No package is loaded. The version of a missing package is "not installed".
     """
     return {
         "model": "embedded",
@@ -52,9 +52,9 @@ def embedded_identity(weights_sha256: str = WEIGHTS_SHA256) -> dict[str, object]
 
 
 def ocr_version() -> str:
-    """Version of rapidocr and, unless it is the reference version, of the runtime under it.
+    """Version of rapidocr, and that of onnxruntime unless it is the reference version.
 
-    The fingerprints of stored answers do not name the reference version.
+    The reference version is left out, so that the fingerprints of stored answers stay the same.
     """
     runtime = package_version("onnxruntime")
     suffix = "" if runtime == _REFERENCE_RUNTIME else f", onnxruntime {runtime}"

@@ -1,8 +1,8 @@
-"""The same model at batch prices: questions are collected in files.
+"""Models at batch prices: questions are sent in files to OpenAI's Batch API.
 
-OpenAI's Batch API answers within a day for half the price. `respond` returns when the batch that
-contains the question is done. The metadata of a batch contains the fingerprints of its requests,
-so a run finds the batches of a killed run at the endpoint and pays for nothing twice.
+The Batch API answers within a day for half the price. `respond` returns when the batch that
+contains the question has ended. The metadata of a batch contains the fingerprints of its
+requests. With them a run finds the batches of a killed run and pays for no request twice.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ MAX_FILE_BYTES = 190_000_000
 MAX_REQUESTS = 300
 """The number of fingerprints that fit into the 16 × 512 characters of a batch's metadata."""
 RECALL_SECONDS = 48 * 3600
-"""Older batches of earlier runs are ignored."""
+"""Age up to which the batches of earlier runs are used."""
 
 _PER_KEY = 20
 _ENDED_BADLY = frozenset({"failed", "expired", "cancelled"})
@@ -81,7 +81,7 @@ class OpenAIBatchModel:
         return self.spec.identity
 
     async def respond(self, request: Request) -> Reply:
-        """Return the answer, within a day.
+        """Return the answer, which can take a day.
 
         Raises:
             ResponseFailure: if the batch ends without an answer to the question.
@@ -145,7 +145,7 @@ class OpenAIBatchModel:
         loop = asyncio.get_running_loop()
         for fingerprint in fingerprints:
             future: asyncio.Future[dict[str, Any]] = loop.create_future()
-            # An answer of an earlier run may never be requested.
+            # Nothing may ever wait for this answer. Retrieve its error, or asyncio logs it.
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._answers[fingerprint] = future
 
@@ -223,7 +223,8 @@ class OpenAIBatchModel:
             if answer is not None and not answer.done():
                 answer.set_exception(
                     ResponseFailure(
-                        FailureKind.SERVER_ERROR, f"batch {batch.id} is {batch.status} without it"
+                        FailureKind.SERVER_ERROR,
+                        f"batch {batch.id} ended ({batch.status}) without this answer",
                     )
                 )
 

@@ -1,8 +1,8 @@
 """The JSON body of a chat completion: parameters, frames, question.
 
-A request of 64 frames is megabytes of JSON, and only its last few hundred bytes differ between
-the questions of one video. So the body is built here as chunks of bytes, and the encoded frames
-are shared between questions.
+A request of 64 frames has megabytes of JSON, and only its last few hundred bytes differ between
+the questions of one video. So the body is built as chunks of bytes, and the questions of a video
+share its encoded frames.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFai
 from videomme_pipeline.store import publish
 
 CHUNK_BYTES = 512 * 1024
-"""Bytes handed to the socket at once. Smaller chunks cost more calls, larger ones more memory."""
+"""Bytes per write to the socket. Smaller chunks need more calls, larger ones more memory."""
 
 ENCODED_BYTES_KEPT = 64 * MEBIBYTE
-"""Encoded frames that are kept for the next question of their video."""
+"""Limit of the encoded frames that are kept in memory for further questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Picture:
 
 
 class FramePart:
-    """The frames of a video in the form that all bodies about this video contain."""
+    """The frames of a video as JSON, which the bodies of all questions about it contain."""
 
     def __init__(
         self, frames: FrameSet, after_frame: Sequence[str], pieces: Iterable[bytes | Picture]
@@ -92,8 +92,8 @@ class RequestBody:
         yield from self.frames.chunks
         yield self.tail
 
-    async def sent(self, uploads: asyncio.Semaphore) -> AsyncIterator[bytes]:
-        """The chunks of the body, with one slot of `uploads` held until the last is taken."""
+    async def stream(self, uploads: asyncio.Semaphore) -> AsyncIterator[bytes]:
+        """The chunks of the body. They use one slot of `uploads` until the last is sent."""
         async with uploads:
             for chunk in self.chunks():
                 yield chunk
@@ -102,7 +102,7 @@ class RequestBody:
 class RecentFrames:
     """The encoded frames of the latest videos, up to `ENCODED_BYTES_KEPT`.
 
-    Questions of one video are asked at about the same time, so its frames are encoded once.
+    The questions of one video are sent at about the same time, so its frames are encoded once.
     """
 
     def __init__(self, spec: EndpointSpec) -> None:
@@ -123,7 +123,7 @@ class RecentFrames:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all stored frames."""
+        """Size of all encoded frames in memory."""
         return sum(part.size for part in self._parts.values())
 
 
@@ -138,7 +138,8 @@ def request_body(
 
     Raises:
         ResponseFailure: if the body exceeds a limit of the endpoint.
-        ModelError: if the prompt does not fit the way in which the model gets its frames.
+        ModelError: if the prompt has text after frames that are sent as one video, or if the
+            endpoint cannot constrain answers.
     """
     profile = spec.endpoint_profile
     head = orjson.dumps(_parameters(spec, profile, request))[:-1] + b',"messages":['
@@ -219,33 +220,33 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Pict
         yield from _video_pieces(request.frames, spec.cache_breakpoint)
         return
     detail = f',"detail":"{spec.image_detail.value}"' if spec.image_detail else ""
-    begins = b'{"type":"image_url","image_url":{"url":"'
-    ends = f'"{detail}}}'.encode()
+    prefix = b'{"type":"image_url","image_url":{"url":"'
+    suffix = f'"{detail}}}'.encode()
     data_url = f"data:{request.frames.media_type};base64,".encode()
     for number, frame in enumerate(frames):
         if spec.sends_frames_as is FramesAs.FILES and spec.shared_folder is not None:
             path = _shared_path(request.frames, UPath(spec.shared_folder), number)
-            yield begins + orjson.dumps(f"file://{path}")[1:-1]
+            yield prefix + orjson.dumps(f"file://{path}")[1:-1]
         else:
-            yield begins + data_url
+            yield prefix + data_url
             yield Picture(frame.picture)
         is_last = number == len(frames) - 1
-        yield ends + _breakpoint(is_last and spec.cache_breakpoint) + b"},"
+        yield suffix + _breakpoint(is_last and spec.cache_breakpoint) + b"},"
         if after_frame and after_frame[number]:
             yield _text_part(after_frame[number]) + b","
 
 
-def _video_pieces(frames: FrameSet, breaks: bool) -> Iterator[bytes | Picture]:
+def _video_pieces(frames: FrameSet, has_breakpoint: bool) -> Iterator[bytes | Picture]:
     yield b'{"type":"video_url","video_url":{"url":"data:video/jpeg;base64,'
     for number, frame in enumerate(frames.frames):
         if number:
             yield b","
         yield Picture(frame.picture)
-    yield b'"}' + _breakpoint(breaks) + b"},"
+    yield b'"}' + _breakpoint(has_breakpoint) + b"},"
 
 
-def _breakpoint(is_here: bool) -> bytes:
-    return b',"prompt_cache_breakpoint":{"mode":"explicit"}' if is_here else b""
+def _breakpoint(is_wanted: bool) -> bytes:
+    return b',"prompt_cache_breakpoint":{"mode":"explicit"}' if is_wanted else b""
 
 
 def _text_part(text: str) -> bytes:

@@ -23,12 +23,12 @@ from videomme_pipeline.models.openai.transport import Answer, Connections, conne
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 
 UPLOADS_AT_ONCE = 32
-"""Bodies being sent at the same time. They share one network link, so more would only take
-memory. Requests that wait for their answer do not count."""
+"""Limit of bodies that are sent at the same time. They share one network link, so more would
+only take memory. Requests that wait for their answer do not count."""
 
 
 class OpenAICompatibleModel:
-    """A model that is asked over HTTP."""
+    """A model of an endpoint, with one HTTP request per question."""
 
     needs_frames = True
 
@@ -51,7 +51,7 @@ class OpenAICompatibleModel:
         """Return the answer of one attempt.
 
         Raises:
-            ResponseFailure: if the attempt gives no answer.
+            ResponseFailure: if the attempt fails.
             ModelError: if the key is rejected, the credit is used up, or the model or endpoint
                 does not exist.
         """
@@ -72,7 +72,7 @@ class OpenAICompatibleModel:
 
     async def _post(self, request: Request) -> Answer:
         body = request_body(self.spec, request, self._recent.part_of(request))
-        content, size = body.sent(self._uploads), body.size
+        content, size = body.stream(self._uploads), body.size
         # Free the multi-megabyte body while waiting for the response.
         del body
         seconds = self.spec.limits.request_timeout_seconds

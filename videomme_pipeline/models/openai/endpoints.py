@@ -1,8 +1,7 @@
-"""What each family of OpenAI-compatible endpoints accepts, and where it reports what.
+"""Profiles of the families of OpenAI-compatible endpoints, as plain data.
 
-One `EndpointProfile` per family, as plain data: how frames are sent, limits, how an answer is
-constrained, which fields contain reasoning and cached tokens. Building a request from it belongs
-to `body`, prices belong to `pricing`.
+A profile has the ways to send frames, the limits, the field that constrains an answer, and the
+fields that contain reasoning and cached tokens. `body` builds requests; `pricing` has prices.
 
 Sources: the endpoints' own API references and, for vLLM and SGLang, their request schemas. A
 limit that an endpoint does not publish is None here and can be set in `models.yaml`.

@@ -1,4 +1,4 @@
-"""What an endpoint's HTTP response means: an answer, a failed attempt, or a wrong setup."""
+"""Reading an endpoint's HTTP response: an answer, a failed attempt or a wrong configuration."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -66,10 +66,10 @@ def split_reasoning(text: str, finish_reason: str | None) -> tuple[str, str | No
 
 
 def dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
-    """A warning if the endpoint reports fewer prompt tokens than the frames should cost.
+    """A warning if the endpoint reports fewer prompt tokens than the frames should need, or None.
 
-    The expected cost follows the model's published rule. A model without a rule is expected to
-    take at least one token per frame.
+    The expected number follows from the model's published rule. A model without a rule should
+    use at least one token per frame.
     """
     frames = request.frames.frames
     reported = reply.usage.prompt_tokens
@@ -82,9 +82,9 @@ def dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -
         return None
     rule = f"at {per_frame} tokens each" if per_frame else "at one token each, the minimum"
     return (
-        f"model {spec.name}: {len(frames)} frames were sent, which cost {expected:,} tokens "
-        f"{rule}, but the endpoint reports {reported:,} prompt tokens in all. It has "
-        "dropped frames or shrunk them: check its limits on images per prompt (vLLM: "
+        f"model {spec.name}: {len(frames)} frames were sent, which need {expected:,} tokens "
+        f"{rule}, but the endpoint reports only {reported:,} prompt tokens. It dropped or "
+        "shrank frames. Check its limits on images per prompt (vLLM: "
         "--limit-mm-per-prompt, and `profile: vllm` for video), or set `tokens_per_frame`."
     )
 
@@ -133,7 +133,7 @@ def kind_of_status(status: int, code: str | None) -> FailureKind:
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds to wait by `retry-after-ms` or `Retry-After` (seconds or a date), else None."""
+    """Seconds to wait according to `retry-after-ms` or `Retry-After` (seconds or a date)."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             return max(float(headers.get(name, "")) * scale, 0.0)
@@ -173,7 +173,7 @@ def _text_of(content: object) -> str:
 
 
 def _constrained_letter(text: str) -> str:
-    """The letter in `{"answer": "B"}`, or the unchanged text if it is something else."""
+    """The letter in `{"answer": "B"}`, or `text` itself if it has another form."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""The list of models that an endpoint serves now."""
+"""The list of models that an endpoint serves."""
 
 from videomme_pipeline.errors import ModelError
 
@@ -11,7 +11,7 @@ def served_models(base_url: str, api_key: str | None) -> list[str]:
     Raises:
         ModelError: if the endpoint does not answer with a list within `TIMEOUT_SECONDS`.
     """
-    import httpx2  # noqa: PLC0415 - takes 0.3 s, and only few commands ask a server
+    import httpx2  # noqa: PLC0415 - takes 0.3 s, and only few commands need it
 
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     url = f"{base_url.rstrip('/')}/models"

@@ -31,7 +31,7 @@ class ImageDetail(StrEnum):
 
 
 class ServiceTier(StrEnum):
-    """Cheaper ways to be served: `flex` answers more slowly, `batch` within a day."""
+    """OpenAI's cheaper service tiers: `flex` answers more slowly, `batch` within a day."""
 
     FLEX = "flex"
     BATCH = "batch"
@@ -49,7 +49,7 @@ class EndpointSpec(ModelSpec):
     api_key_env: str | None = None
     """Environment variable that contains the key. Keys are never written in a file."""
     revision: str | None = None
-    """Your own label for weights or quantization, so that a changed server is a new model."""
+    """Your own label for weights or quantization. Another revision counts as another model."""
     frames_as: FramesAs | None = None
     """How frames are sent. Default: the first way that the profile lists."""
     image_detail: ImageDetail | None = None
@@ -113,7 +113,7 @@ class EndpointSpec(ModelSpec):
 
     @property
     def endpoint_profile(self) -> EndpointProfile:
-        """What the endpoint's family accepts and reports."""
+        """The profile of the endpoint's family."""
         return PROFILES[self.profile]
 
     @property

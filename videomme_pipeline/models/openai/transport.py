@@ -1,15 +1,15 @@
 """HTTP connections to one endpoint that use as little CPU per request as possible.
 
-Requests are megabytes, and one Python thread sends them all. At 64 requests in flight and
+A request has megabytes, and one Python thread sends all requests. With 64 requests in flight and
 answers after 200 ms, a core has 3.1 ms per request. Sending a request of 64 frames takes 1.3 to
 2.2 ms of CPU here and 2.6 to 4.4 ms with `httpx2.AsyncClient` and the same streamed body. With
 that client, a whole evaluation takes 1.1 to 1.8 times as long and cannot reach 95% of the ideal
-throughput (`perf/requests.py` and `perf/responses.py` measure both). The difference is spent in
-the layers of the client, in its connection pool, which looks at every connection for every
+throughput (`perf/requests.py` and `perf/responses.py` measure both). The additional time is spent
+in the layers of the client, in its connection pool, which checks every connection for every
 request, and in the network backend of `httpcore2`, which also supports other event loops.
 
-So a request goes directly to a connection of `httpcore2`, the layer below `httpx2`, over a
-stream of asyncio's own. The `openai` client supplies the address, the headers and the key.
+So requests use the connections of `httpcore2`, the layer below `httpx2`, directly, with `Stream`
+as the network backend. The `openai` client supplies the address, the headers and the key.
 """
 
 import asyncio
@@ -58,8 +58,8 @@ def connect(spec: EndpointSpec, api_key: str | None) -> openai.AsyncOpenAI:
 class Connections:
     """Connections to the endpoint of `client`, as many as there are concurrent requests.
 
-    A request uses the connection that was used last, so connections that are no longer needed
-    expire and are closed. Proxies come from the environment (`HTTPS_PROXY`, `NO_PROXY` …).
+    A request uses the connection that was used last, so surplus connections expire and are
+    closed. Proxies are read from the environment (`HTTPS_PROXY`, `NO_PROXY` …).
     """
 
     def __init__(self, client: openai.AsyncOpenAI, path: str, *, timeout_seconds: float) -> None:
@@ -85,7 +85,7 @@ class Connections:
         """Send a body of `size` bytes and return the response.
 
         Raises:
-            TimeoutError: if all of it takes longer than `timeout_seconds`.
+            TimeoutError: if request and response together take longer than `timeout_seconds`.
             httpcore2.ConnectTimeout, httpcore2.NetworkError, httpcore2.ProtocolError,
             httpcore2.ProxyError: if the endpoint cannot be reached or closes the connection.
         """
@@ -186,7 +186,7 @@ class Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
     # Methods that httpcore2 calls.
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
-        """Everything received since the last call, at least one byte; empty at the end.
+        """The data received since the last call, or b"" at the end of the stream.
 
         Raises:
             httpcore2.ReadError: if the connection broke.
@@ -199,7 +199,7 @@ class Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
-        """Send `buffer`, and return when there is room for more.
+        """Send `buffer`. Return when asyncio accepts more data.
 
         Raises:
             httpcore2.WriteError: if the connection broke.
@@ -217,7 +217,7 @@ class Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> "Stream":
-        """This stream, encrypted from now on.
+        """Encrypt this stream and return it.
 
         Raises:
             httpcore2.ConnectTimeout: after `timeout` seconds.
@@ -271,7 +271,7 @@ class Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
     def _is_readable(self) -> bool:
         """True if the socket has data or was closed, even if asyncio has not noticed it yet.
 
-        httpcore2 asks this before it uses an idle connection again.
+        httpcore2 checks this before it reuses an idle connection.
         """
         poll = select.poll()
         poll.register(self._transport.get_extra_info("socket"), select.POLLIN)
