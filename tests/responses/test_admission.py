@@ -1,4 +1,4 @@
-"""When a request may be sent: how many at once, how many per minute, at what cost."""
+"""Limits of requests: in flight, per minute, and in US dollars."""
 
 import asyncio
 import time
@@ -35,12 +35,12 @@ async def test_a_fixed_concurrency_never_changes() -> None:
     assert permits.allowed == 2
 
 
-async def test_adaptive_concurrency_doubles_then_halves_then_grows_slowly() -> None:
+async def test_adaptive_concurrency_doubles_until_an_overload_and_then_grows_slowly() -> None:
     clock = Clock()
     permits = Permits(Limits(max_concurrency=64), clock)
 
     async def round_trip() -> None:
-        """As many answers as are allowed, with all permits in use."""
+        """Record one answer per allowed request, with all permits in use."""
         allowed = permits.allowed
         for _ in range(allowed - permits.in_flight):
             await permits.acquire(Priority.LEADER)
@@ -108,10 +108,10 @@ async def test_a_retry_after_delays_every_request() -> None:
     assert time.monotonic() - began >= 0.2
 
 
-async def test_tokens_per_minute_count_what_requests_really_took() -> None:
+async def test_tokens_per_minute_count_the_reported_tokens() -> None:
     pace = Pace(Limits(tokens_per_minute=6000))
     await pace.wait(expected_tokens=1)
-    pace.took(5000)
+    pace.record(5000)
     await pace.wait(expected_tokens=1)
     waiting = asyncio.create_task(pace.wait(expected_tokens=1))
     done, _ = await asyncio.wait([waiting], timeout=0.3)
@@ -136,7 +136,7 @@ async def test_the_first_request_is_sent_alone_to_learn_its_cost() -> None:
     assert budget.spent_dollars == pytest.approx(1.0)
 
 
-async def test_earlier_costs_count() -> None:
+async def test_costs_of_earlier_runs_count_against_the_budget() -> None:
     with pytest.raises(CostLimitError, match="stopped at"):
         await Budget(1.0, spent_dollars=1.0).reserve()
 
@@ -150,11 +150,11 @@ async def test_a_request_of_unknown_cost_counts_as_the_most_expensive_one() -> N
     assert budget.spent_dollars == pytest.approx(0.8)
 
 
-def admission(clock: Clock, most_dollars: float | None = None) -> Admission:
-    return Admission(Limits(), most_dollars=most_dollars, spent_dollars=0.0, clock=clock)
+def admission(clock: Clock, max_dollars: float | None = None) -> Admission:
+    return Admission(Limits(), max_dollars=max_dollars, spent_dollars=0.0, clock=clock)
 
 
-async def test_a_slot_ends_with_its_request() -> None:
+async def test_a_slot_is_free_again_after_its_request() -> None:
     admitted = admission(Clock())
     async with admitted.slot(Priority.LEADER, expected_tokens=1) as slot:
         assert admitted.in_flight == 1
@@ -162,12 +162,12 @@ async def test_a_slot_ends_with_its_request() -> None:
     assert admitted.in_flight == 0
 
 
-async def test_a_slot_charges_a_failure_that_the_endpoint_charged_for() -> None:
-    admitted = admission(Clock(), most_dollars=1.0)
+async def test_the_cost_of_a_failure_counts_against_the_budget() -> None:
+    admitted = admission(Clock(), max_dollars=1.0)
     async with admitted.slot(Priority.LEADER, expected_tokens=1) as slot:
         refusal = Reply(text="", cost_dollars=0.7)
         slot.result = ResponseFailure(FailureKind.REFUSED, "no", reply=refusal)
     with pytest.raises(CostLimitError):
         async with admitted.slot(Priority.LEADER, expected_tokens=1):
-            raise AssertionError("the second request does not fit")
+            raise AssertionError("a request above the budget was admitted")
     assert admitted.in_flight == 0

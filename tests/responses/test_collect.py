@@ -33,7 +33,7 @@ from videomme_pipeline.models.video_llm import (
     ResponseFailure,
 )
 from videomme_pipeline.responses.collect import (
-    VIDEOS_AHEAD,
+    PREFETCHED_VIDEOS,
     AskingProgress,
     collect,
     collect_now,
@@ -46,7 +46,7 @@ FAST = Limits(concurrency=16, deadline_seconds=60)
 
 
 class LocalModel:
-    """A model in this process. Its answer is always the second letter, B."""
+    """A model in this process that always answers B."""
 
     name = "local"
     identity: Mapping[str, object] = {"name": "local"}
@@ -66,13 +66,15 @@ def model_at(server: ModelServer, **changes: object) -> OpenAICompatibleModel:
 
 def ask(
     journal_path: Path,
-    asked: list[VideoRequests],
+    requests: list[VideoRequests],
     model: OpenAICompatibleModel,
     plan: RequestPlan | None = None,
 ) -> list[Response]:
     with Journal(journal_path) as journal:
         return list(
-            collect_now(asked, model, journal, plan or RequestPlan(evaluation="test", limits=FAST))
+            collect_now(
+                requests, model, journal, plan or RequestPlan(evaluation="test", limits=FAST)
+            )
         )
 
 
@@ -95,13 +97,13 @@ def test_every_question_is_answered_once(tmp_path: Path) -> None:
     assert first.error is None
 
 
-def test_what_was_answered_is_never_asked_again(tmp_path: Path) -> None:
+def test_an_answered_question_is_not_asked_again(tmp_path: Path) -> None:
     with ModelServer() as server:
-        before = ask(tmp_path / "journal", videos(4), model_at(server))
-        asked = server.request_count
+        first_responses = ask(tmp_path / "journal", videos(4), model_at(server))
+        first_requests = server.request_count
         seen: list[AskingProgress] = []
         with Journal(tmp_path / "journal") as journal:
-            after = list(
+            second_responses = list(
                 collect_now(
                     videos(4, load=_no_frames),
                     model_at(server),
@@ -110,8 +112,8 @@ def test_what_was_answered_is_never_asked_again(tmp_path: Path) -> None:
                     on_progress=seen.append,
                 )
             )
-    assert server.request_count == asked
-    assert sorted(after, key=_id) == sorted(before, key=_id)
+    assert server.request_count == first_requests
+    assert sorted(second_responses, key=_id) == sorted(first_responses, key=_id)
     assert seen[-1] == AskingProgress(answered=12, from_journal=12)
 
 
@@ -148,7 +150,7 @@ def test_a_transient_fault_is_retried(tmp_path: Path, fault: Fault) -> None:
 
 
 @pytest.mark.parametrize("fault", ANSWERED)
-def test_an_odd_answer_is_an_answer(tmp_path: Path, fault: Fault) -> None:
+def test_an_unusual_answer_is_an_answer(tmp_path: Path, fault: Fault) -> None:
     with ModelServer(faults=always(fault)) as server:
         responses = ask(tmp_path / "journal", videos(1, 1), model_at(server))
     assert responses[0].raw_output is not None
@@ -166,9 +168,9 @@ def test_an_odd_answer_is_an_answer(tmp_path: Path, fault: Fault) -> None:
 def test_a_refusal_is_recorded_and_final(tmp_path: Path, fault: Fault, kind: FailureKind) -> None:
     with ModelServer(faults=always(fault)) as server:
         first = ask(tmp_path / "journal", videos(1, 1), model_at(server))
-        again = ask(tmp_path / "journal", videos(1, 1), model_at(server))
+        second = ask(tmp_path / "journal", videos(1, 1), model_at(server))
     assert server.request_count == 1
-    assert first == again
+    assert first == second
     assert first[0].raw_output is None
     assert first[0].failure is kind
     assert first[0].error is not None
@@ -186,7 +188,7 @@ def test_a_failed_question_is_asked_again_by_the_next_run(tmp_path: Path) -> Non
     assert answered[0].raw_output is not None
 
 
-def test_retry_after_is_waited_for(tmp_path: Path) -> None:
+def test_the_next_attempt_waits_for_retry_after(tmp_path: Path) -> None:
     faults = first_time(Fault.RATE_LIMITED)
     with ModelServer(faults=faults, retry_after_seconds=1.0) as server:
         ask(tmp_path / "journal", videos(1, 1), model_at(server))
@@ -194,7 +196,7 @@ def test_retry_after_is_waited_for(tmp_path: Path) -> None:
     assert second - first >= 1.0
 
 
-def test_a_retry_after_the_deadline_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_retry_after_beyond_the_deadline_fails_the_question(tmp_path: Path) -> None:
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4, deadline_seconds=60.0))
     with ModelServer(faults=first_time(Fault.RATE_LIMITED), retry_after_seconds=61) as server:
         (response,) = ask(tmp_path / "journal", videos(1, 1), model_at(server), plan)
@@ -202,7 +204,7 @@ def test_a_retry_after_the_deadline_is_not_waited_for(tmp_path: Path) -> None:
     assert server.request_count == response.served.attempts == 1
 
 
-def test_an_answer_after_the_deadline_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_question_without_an_answer_at_the_deadline_fails(tmp_path: Path) -> None:
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4, deadline_seconds=1.0))
     with ModelServer(delay_seconds=30) as server:
         (response,) = ask(tmp_path / "journal", videos(1, 1), model_at(server), plan)
@@ -211,7 +213,7 @@ def test_an_answer_after_the_deadline_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault.UNAUTHORIZED, Fault.UNKNOWN_MODEL, Fault.NO_CREDIT])
-def test_a_fault_of_every_question_stops_the_evaluation_at_once(
+def test_a_fault_that_affects_every_question_stops_the_evaluation(
     tmp_path: Path, fault: Fault
 ) -> None:
     def plan(text: str, asked_before: int) -> Fault | None:
@@ -227,8 +229,8 @@ def test_a_fault_of_every_question_stops_the_evaluation_at_once(
             responses.extend(collected)
         assert server.request_count <= 5 * 3 + 4
         assert len(responses) == server.answered.total() >= 13
-        kept = journal.settled(item.request_fingerprint for item in responses)
-    assert len(kept) == len(responses)
+        stored = journal.settled(item.request_fingerprint for item in responses)
+    assert len(stored) == len(responses)
     assert len(str(raised.value).splitlines()) == 1
 
 
@@ -255,27 +257,27 @@ def test_one_unreadable_video_does_not_stop_the_others(tmp_path: Path) -> None:
     assert server.request_count == 6
 
 
-def test_a_used_up_budget_stops_the_evaluation_and_a_higher_one_resumes_it(tmp_path: Path) -> None:
+def test_an_evaluation_stops_at_its_budget_and_resumes_with_a_higher_one(tmp_path: Path) -> None:
     prices = Prices(input=1000.0, output=0.0)
     with ModelServer() as server:
-        one = ask(tmp_path / "price", videos(1, 1), model_at(server, prices=prices))[0]
-        assert one.served.cost_dollars is not None
-        most = one.served.cost_dollars * 7.5
+        response = ask(tmp_path / "price", videos(1, 1), model_at(server, prices=prices))[0]
+        assert response.served.cost_dollars is not None
+        max_dollars = response.served.cost_dollars * 7.5
 
         def plan(dollars: float) -> RequestPlan:
             limits = Limits(concurrency=8, max_cost_dollars=dollars)
             return RequestPlan(evaluation="test", limits=limits)
 
         with pytest.raises(CostLimitError, match="raise the limit"):
-            ask(tmp_path / "journal", videos(4), model_at(server, prices=prices), plan(most))
+            ask(tmp_path / "journal", videos(4), model_at(server, prices=prices), plan(max_dollars))
         with Journal(tmp_path / "journal") as journal:
-            assert 0.8 * most <= journal.spent_dollars("test") <= most
-        asked = server.request_count
-        rest = ask(
-            tmp_path / "journal", videos(4), model_at(server, prices=prices), plan(most * 10)
+            assert 0.8 * max_dollars <= journal.spent_dollars("test") <= max_dollars
+        earlier_requests = server.request_count
+        remaining = ask(
+            tmp_path / "journal", videos(4), model_at(server, prices=prices), plan(max_dollars * 10)
         )
-    assert len(rest) == 12
-    assert server.request_count - asked == 12 - 7
+    assert len(remaining) == 12
+    assert server.request_count - earlier_requests == 12 - 7
 
 
 def test_a_cost_limit_without_a_known_price_is_an_error(tmp_path: Path) -> None:
@@ -285,9 +287,9 @@ def test_a_cost_limit_without_a_known_price_is_an_error(tmp_path: Path) -> None:
     assert server.request_count == 1
 
 
-def test_frames_of_few_videos_are_in_memory_at_once(tmp_path: Path) -> None:
+def test_only_the_frames_of_a_few_videos_are_in_memory(tmp_path: Path) -> None:
     loaded: list[int] = []
-    most_in_memory = 0
+    max_in_memory = 0
 
     class Counting(LocalModel):
         def __init__(self) -> None:
@@ -300,20 +302,20 @@ def test_frames_of_few_videos_are_in_memory_at_once(tmp_path: Path) -> None:
     model = Counting()
 
     def load(video: int) -> FrameSet:
-        nonlocal most_in_memory
+        nonlocal max_in_memory
         loaded.append(video)
-        done = sum(answers == 3 for answers in model.answers.values())
-        most_in_memory = max(most_in_memory, len(loaded) - done)
+        finished = sum(answers == 3 for answers in model.answers.values())
+        max_in_memory = max(max_in_memory, len(loaded) - finished)
         return frame_set(video)
 
     with Journal(tmp_path / "journal") as journal:
         plan = RequestPlan(evaluation="test", limits=Limits(concurrency=3))
         list(collect_now(videos(30, load=load), model, journal, plan))
     assert sorted(loaded) == list(range(30))
-    assert most_in_memory <= 3 + VIDEOS_AHEAD
+    assert max_in_memory <= 3 + PREFETCHED_VIDEOS
 
 
-def test_a_model_that_needs_no_frames_gets_none(tmp_path: Path) -> None:
+def test_no_frames_are_read_for_a_model_that_needs_none(tmp_path: Path) -> None:
     class Blind(LocalModel):
         needs_frames = False
 
@@ -336,9 +338,9 @@ def test_a_leader_fills_the_cache_for_its_followers(tmp_path: Path) -> None:
     assert cached == 6 * 2 * 2 * server.tokens_per_image
 
 
-def test_adaptive_concurrency_finds_what_the_endpoint_accepts(tmp_path: Path) -> None:
+def test_adaptive_concurrency_finds_the_limit_of_the_endpoint(tmp_path: Path) -> None:
     class Limited(LocalModel):
-        """Accepts 20 requests at once."""
+        """Accepts 20 concurrent requests."""
 
         in_flight = most_in_flight = 0
 
@@ -369,9 +371,9 @@ def test_requests_per_minute_are_spread_evenly(tmp_path: Path) -> None:
     assert times[-1] - times[0] >= 0.9
 
 
-def test_two_collections_at_once_ask_every_question_once(tmp_path: Path) -> None:
-    async def both(server: ModelServer) -> list[list[Response]]:
-        async def one() -> list[Response]:
+def test_two_concurrent_collections_ask_every_question_once(tmp_path: Path) -> None:
+    async def two_collections(server: ModelServer) -> list[list[Response]]:
+        async def collection() -> list[Response]:
             plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4))
             model = model_at(server)
             with Journal(tmp_path / "journal") as journal:
@@ -379,10 +381,10 @@ def test_two_collections_at_once_ask_every_question_once(tmp_path: Path) -> None
                 await model.close()
             return responses
 
-        return list(await asyncio.gather(one(), one()))
+        return list(await asyncio.gather(collection(), collection()))
 
     with ModelServer(delay_seconds=0.02) as server:
-        first, second = asyncio.run(both(server))
+        first, second = asyncio.run(two_collections(server))
     assert letters(first) == letters(second)
     assert len(first) == 30
     assert set(server.asked.values()) == {1}
@@ -392,17 +394,17 @@ def test_stopping_early_loses_no_answer(tmp_path: Path) -> None:
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4))
     with ModelServer(delay_seconds=0.01) as server, Journal(tmp_path / "journal") as journal:
         collecting = collect_now(videos(20), model_at(server), journal, plan)
-        left_with = [next(collecting) for _ in range(10)]
+        received = [next(collecting) for _ in range(10)]
         collecting.close()
-        kept = journal.settled(item.request_fingerprint for item in left_with)
-        assert len(kept) == 10
-        rest = list(collect_now(videos(20), model_at(server), journal, plan))
-    assert len(letters(rest)) == 60
+        stored = journal.settled(item.request_fingerprint for item in received)
+        assert len(stored) == 10
+        remaining = list(collect_now(videos(20), model_at(server), journal, plan))
+    assert len(letters(remaining)) == 60
     assert server.request_count <= 60 + 4
 
 
 @pytest.mark.slow
-def test_random_faults_lose_and_repeat_nothing(tmp_path: Path) -> None:
+def test_random_faults_neither_lose_nor_repeat_answers(tmp_path: Path) -> None:
     faults = sometimes(0.2, (*PASSING, *ANSWERED), seed=3)
     plan = RequestPlan(
         evaluation="test", limits=Limits(max_concurrency=32), schedule=Schedule.LEADER_FOLLOWER

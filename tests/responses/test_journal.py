@@ -1,4 +1,4 @@
-"""The journal: what it stores, claims, and a disk that cannot be written."""
+"""The journal: stored answers, claims, and errors of the disk."""
 
 import sqlite3
 import subprocess
@@ -51,20 +51,20 @@ def answer(fingerprint: str, text: str = "B") -> Response:
     return not_asked(fingerprint).with_reply(Reply(text=text), SERVED)
 
 
-def committed(done: "Future[None]") -> None:
-    done.result(timeout=10)
+def committed(future: "Future[None]") -> None:
+    future.result(timeout=10)
 
 
-def test_an_answer_is_stored_as_it_arrived(tmp_path: Path) -> None:
+def test_a_stored_answer_equals_the_received_one(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         committed(journal.record(attempt("a"), answer("a")))
     with Journal(tmp_path / "journal") as journal:
-        asked = [not_asked("a"), not_asked("b")]
-        assert journal.stored_responses(asked) == {"a": answer("a")}
+        unanswered = [not_asked("a"), not_asked("b")]
+        assert journal.stored_responses(unanswered) == {"a": answer("a")}
         assert journal.attempts(["a"]) == [attempt("a")]
 
 
-def test_a_failure_is_an_attempt_and_settles_nothing(tmp_path: Path) -> None:
+def test_a_failure_is_stored_as_an_attempt_and_does_not_settle_the_request(tmp_path: Path) -> None:
     failed = attempt("a", status=500, failure=FailureKind.SERVER_ERROR, error="HTTP 500")
     with Journal(tmp_path / "journal") as journal:
         committed(journal.record(failed, None))
@@ -102,7 +102,7 @@ def test_a_body_is_stored_once(tmp_path: Path) -> None:
         assert connection.execute("select body from responses").fetchall() == [("B, I think",)]
 
 
-# The tables as version 0.1 (e9eb079) created them, with one row each as it wrote them.
+# The tables of version 0.1 (e9eb079), with one row each.
 OLD_JOURNAL = """
 create table responses (
     request_fingerprint text primary key, raw_output text, reasoning text, finish_reason text,
@@ -174,32 +174,32 @@ def test_costs_are_counted_per_attempt_under_the_name_of_the_evaluation(tmp_path
 
 
 def test_a_claim_excludes_others_until_it_expires(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as one, Journal(tmp_path / "journal") as two:
-        assert one.claim(["a", "b"], NOW, 60) == {"a", "b"}
-        assert two.claim(["a", "b", "c"], NOW, 60) == {"c"}
-        one.release(["b"])
-        assert two.claim(["b"], NOW, 60) == {"b"}
+    with Journal(tmp_path / "journal") as first, Journal(tmp_path / "journal") as second:
+        assert first.claim(["a", "b"], NOW, 60) == {"a", "b"}
+        assert second.claim(["a", "b", "c"], NOW, 60) == {"c"}
+        first.release(["b"])
+        assert second.claim(["b"], NOW, 60) == {"b"}
         later = NOW + timedelta(seconds=61)
-        one.renew_claims(NOW + timedelta(seconds=30), 60)
-        assert two.claim(["a"], later, 60) == set()
-        assert two.claim(["a"], later + timedelta(seconds=60), 60) == {"a"}
+        first.renew_claims(NOW + timedelta(seconds=30), 60)
+        assert second.claim(["a"], later, 60) == set()
+        assert second.claim(["a"], later + timedelta(seconds=60), 60) == {"a"}
 
 
 def test_an_answered_request_cannot_be_claimed(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as one, Journal(tmp_path / "journal") as two:
-        one.claim(["a"], NOW, 60)
-        committed(one.record(attempt("a"), answer("a")))
-        assert two.claim(["a"], NOW, 60) == set()
+    with Journal(tmp_path / "journal") as first, Journal(tmp_path / "journal") as second:
+        first.claim(["a"], NOW, 60)
+        committed(first.record(attempt("a"), answer("a")))
+        assert second.claim(["a"], NOW, 60) == set()
 
 
 def test_closing_releases_claims(tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as one:
-        one.claim(["a"], NOW, 60)
-    with Journal(tmp_path / "journal") as two:
-        assert two.claim(["a"], NOW, 60) == {"a"}
+    with Journal(tmp_path / "journal") as first:
+        first.claim(["a"], NOW, 60)
+    with Journal(tmp_path / "journal") as second:
+        assert second.claim(["a"], NOW, 60) == {"a"}
 
 
-def test_the_claims_of_a_dead_process_end_with_it(tmp_path: Path) -> None:
+def test_the_claims_of_a_dead_process_are_free(tmp_path: Path) -> None:
     code = (
         "import os, sys; from datetime import datetime, UTC; from pathlib import Path\n"
         "from videomme_pipeline.responses.journal import Journal\n"
@@ -223,18 +223,18 @@ def test_queued_records_share_a_commit(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         blocker = sqlite3.connect(tmp_path / "journal", isolation_level=None)
         blocker.execute("begin immediate")
-        done = [journal.record(attempt(str(n)), answer(str(n))) for n in range(100)]
+        futures = [journal.record(attempt(str(n)), answer(str(n))) for n in range(100)]
         blocker.execute("commit")
-        for item in done:
+        for item in futures:
             committed(item)
-        before = (tmp_path / "journal-wal").stat().st_size
+        size_before = (tmp_path / "journal-wal").stat().st_size
         committed(journal.record(attempt("one"), answer("one")))
-        one_commit = (tmp_path / "journal-wal").stat().st_size - before
+        one_commit = (tmp_path / "journal-wal").stat().st_size - size_before
         blocker.close()
-    assert before < 20 * one_commit
+    assert size_before < 20 * one_commit
 
 
-def test_a_record_that_cannot_be_written_is_an_error_and_not_acknowledged(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_written_raises_an_error(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         committed(journal.record(attempt("a"), answer("a")))
         other = sqlite3.connect(tmp_path / "journal")

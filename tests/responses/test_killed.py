@@ -1,4 +1,4 @@
-"""`kill -9` at any moment, and two processes at once, on one evaluation."""
+"""`kill -9` during an evaluation, and two processes that share one."""
 
 import random
 import re
@@ -26,7 +26,7 @@ def start(server: ModelServer, journal: Path, videos: int) -> subprocess.Popen[s
 
 
 def answers(output: str) -> dict[str, str]:
-    """The answers by question, from the lines that are complete."""
+    """The answers by question, from the complete lines of `output`."""
     lines = (
         line.split(maxsplit=1) for line in output.splitlines(keepends=True) if line.endswith("\n")
     )
@@ -51,7 +51,7 @@ def question_id_of(text: str) -> str:
 
 
 @pytest.mark.slow
-def test_twenty_kills_lose_nothing_and_repeat_only_what_was_in_flight(tmp_path: Path) -> None:
+def test_after_a_kill_only_requests_in_flight_are_repeated(tmp_path: Path) -> None:
     videos, kills = 100, 20
     journal = tmp_path / "journal"
     with ModelServer(delay_seconds=0.1) as server:
@@ -71,13 +71,13 @@ def test_twenty_kills_lose_nothing_and_repeat_only_what_was_in_flight(tmp_path: 
             while server.connections:
                 time.sleep(0.01)
             acknowledged |= answers(output)
-            asked = {question_id_of(text) for text in server.asked - asked_before}
-            assert (server.asked - asked_before).total() == len(asked), (
+            asked_in_run = {question_id_of(text) for text in server.asked - asked_before}
+            assert (server.asked - asked_before).total() == len(asked_in_run), (
                 "one run asks each question once"
             )
-            assert asked.isdisjoint(stored_before), "what is stored is never asked again"
+            assert asked_in_run.isdisjoint(stored_before), "a stored question is not asked again"
             assert acknowledged.keys() <= stored_questions(journal)
-            in_flight_at_kills += len(asked - stored_questions(journal))
+            in_flight_at_kills += len(asked_in_run - stored_questions(journal))
         assert in_flight_at_kills > 0
         final, _ = start(server, journal, videos).communicate()
     table = answers(final)
@@ -93,26 +93,26 @@ def test_acknowledged_answers_survive_a_kill(tmp_path: Path) -> None:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(5)]
         process.kill()
-        rest, _ = process.communicate()
+        remaining, _ = process.communicate()
         while server.connections:
             time.sleep(0.01)
-        asked, stored = dict(server.asked), stored_questions(tmp_path / "journal")
-        again = start(server, tmp_path / "journal", 10)
-        final, _ = again.communicate()
-    acknowledged = answers("".join([*lines, rest]))
+        asked_before_kill, stored = dict(server.asked), stored_questions(tmp_path / "journal")
+        process = start(server, tmp_path / "journal", 10)
+        final, _ = process.communicate()
+    acknowledged = answers("".join([*lines, remaining]))
     table = answers(final)
     assert {key: table.get(key, value) for key, value in acknowledged.items()} == acknowledged
     assert len(table) == 30
     repeated = {question_id_of(text) for text, times in server.asked.items() if times > 1}
-    assert repeated == {question_id_of(text) for text in asked} & table.keys() - stored
+    assert repeated == {question_id_of(text) for text in asked_before_kill} & table.keys() - stored
     assert acknowledged.keys() <= stored
 
 
 @pytest.mark.slow
 def test_two_processes_share_an_evaluation_without_asking_twice(tmp_path: Path) -> None:
     with ModelServer(delay_seconds=0.05) as server:
-        both = [start(server, tmp_path / "journal", 20) for _ in range(2)]
-        tables = [answers(process.communicate()[0]) for process in both]
+        processes = [start(server, tmp_path / "journal", 20) for _ in range(2)]
+        tables = [answers(process.communicate()[0]) for process in processes]
     assert tables[0] == tables[1]
     assert len(tables[0]) == 60
     assert set(server.asked.values()) == {1}

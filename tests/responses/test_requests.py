@@ -1,4 +1,4 @@
-"""What a request is, and the fingerprint that the journal knows it by."""
+"""Requests, and the fingerprints that identify them in the journal."""
 
 from collections.abc import Sequence
 
@@ -35,15 +35,15 @@ def test_each_question_is_planned_once_per_repeat() -> None:
 
 def test_a_model_that_needs_no_frames_has_none_in_its_fingerprints() -> None:
     short, long = (videos(1, 1, frames=frames)[0] for frames in (2, 4))
-    one, other = (
+    first, second = (
         planned_requests(video, IDENTITY, PLAN, needs_frames=False) for video in (short, long)
     )
-    assert one[0].num_frames == 0
-    assert one[0].fingerprint == other[0].fingerprint
+    assert first[0].num_frames == 0
+    assert first[0].fingerprint == second[0].fingerprint
 
 
-def test_fingerprints_are_those_of_journals_that_exist() -> None:
-    """A change here would ask every stored question again."""
+def test_fingerprints_equal_those_in_existing_journals() -> None:
+    """With other fingerprints, every stored question would be asked again."""
     (planned,) = planned_requests(videos(1, 1)[0], IDENTITY, PLAN)
     assert planned.fingerprint == "2dfa234442837278b544061c"
 
@@ -51,29 +51,32 @@ def test_fingerprints_are_those_of_journals_that_exist() -> None:
 def test_everything_that_can_change_an_answer_changes_the_fingerprint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = question(1, 1)
+    target = question(1, 1)
     plan = RequestPlan(evaluation="test")
 
-    def found(
+    def fingerprint_of(
         name: str = "served",
         plan: RequestPlan = plan,
         frames: Sequence[str] = ("a", "b"),
-        asked: Question = asked,
+        target: Question = target,
         sample: int = 0,
     ) -> str:
-        of_video = video_fingerprint({"name": name}, plan, frames)
-        return request_fingerprint(of_video, asked, prompt(question(1, 1)), sample)
+        video_part = video_fingerprint({"name": name}, plan, frames)
+        return request_fingerprint(video_part, target, prompt(question(1, 1)), sample)
 
     changed = [
-        found(name="other"),
-        found(plan=RequestPlan(evaluation="test", observation="2026-11-21")),
-        found(plan=RequestPlan(evaluation="test", decoding=Decoding(seed=1))),
-        found(frames=["b", "a"]),
-        found(sample=1),
-        found(asked=question(1, 2)),
+        fingerprint_of(name="other"),
+        fingerprint_of(plan=RequestPlan(evaluation="test", observation="2026-11-21")),
+        fingerprint_of(plan=RequestPlan(evaluation="test", decoding=Decoding(seed=1))),
+        fingerprint_of(frames=["b", "a"]),
+        fingerprint_of(sample=1),
+        fingerprint_of(target=question(1, 2)),
     ]
-    assert len({found(), *changed}) == 7
-    before = found()
-    assert found(plan=RequestPlan(evaluation="renamed", limits=Limits(concurrency=1))) == before
+    assert len({fingerprint_of(), *changed}) == 7
+    original = fingerprint_of()
+    assert (
+        fingerprint_of(plan=RequestPlan(evaluation="renamed", limits=Limits(concurrency=1)))
+        == original
+    )
     monkeypatch.setattr("videomme_pipeline.responses.requests.RESPONSE_VERSION", 99)
-    assert found() != before
+    assert fingerprint_of() != original

@@ -1,4 +1,4 @@
-"""Whether and when a failed question is retried."""
+"""Retries of a failed question."""
 
 import pytest
 from hypothesis import given
@@ -32,35 +32,35 @@ def delay(
     st.none() | st.floats(0, 500),
 )
 def test_no_delay_is_shorter_than_requested_or_ends_after_the_deadline(
-    kind: FailureKind, attempts: int, elapsed: float, chance: float, asked: float | None
+    kind: FailureKind, attempts: int, elapsed: float, chance: float, retry_after: float | None
 ) -> None:
-    seconds = delay(kind, attempts, elapsed, chance, asked)
+    seconds = delay(kind, attempts, elapsed, chance, retry_after)
     if seconds is None:
         return
     assert elapsed + seconds < LIMITS.deadline_seconds
     assert attempts < LIMITS.max_attempts
-    if asked is None:
+    if retry_after is None:
         assert 0 < seconds <= LONGEST_BACKOFF_SECONDS
     else:
-        assert asked <= seconds <= asked + 0.25
+        assert retry_after <= seconds <= retry_after + 0.25
 
 
-def test_the_delay_doubles() -> None:
+def test_the_delay_doubles_with_each_attempt() -> None:
     delays = [delay(FailureKind.SERVER_ERROR, attempts) for attempts in (1, 2, 3, 4)]
     assert delays == [0.25, 0.5, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FailureKind if not kind.is_transient])
-def test_a_lasting_failure_is_not_retried(kind: FailureKind) -> None:
+def test_a_permanent_failure_is_not_retried(kind: FailureKind) -> None:
     assert delay(kind) is None
 
 
 @pytest.mark.parametrize("kind", [FailureKind.EMPTY, FailureKind.TRUNCATED])
-def test_a_failure_that_was_paid_for_gets_few_attempts(kind: FailureKind) -> None:
+def test_a_completion_without_an_answer_is_retried_only_a_few_times(kind: FailureKind) -> None:
     assert delay(kind, attempts=2) is not None
     assert delay(kind, attempts=3) is None
 
 
-def test_a_retry_after_beyond_the_deadline_gives_up_at_once() -> None:
+def test_a_retry_after_that_exceeds_the_deadline_is_not_retried() -> None:
     assert delay(FailureKind.RATE_LIMITED, retry_after=300) == 300
     assert delay(FailureKind.RATE_LIMITED, retry_after=901) is None

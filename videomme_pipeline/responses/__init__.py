@@ -1,1 +1,1 @@
-"""Responses: ask every question of an evaluation once, and store each answer at once."""
+"""Responses: ask every question of an evaluation once, and store each answer immediately."""

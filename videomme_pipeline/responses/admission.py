@@ -1,7 +1,7 @@
-"""When the next request may be sent: how many at once, how many per minute, at what cost.
+"""Limits of the requests of one evaluation: in flight, per minute, and in US dollars.
 
-Requests wait in the event loop of one evaluation. What to ask next belongs to `collect`. Limits
-across processes belong to the code that starts the processes.
+Requests wait here in the event loop of the evaluation. `collect` decides which question is next.
+The code that starts processes is responsible for limits across processes.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ _SECONDS_BETWEEN_DECREASES = 1.0
 
 
 class Priority(IntEnum):
-    """The order in which waiting requests are admitted; lower is sooner."""
+    """The order in which waiting requests are admitted. Lower numbers are first."""
 
     FOLLOWER = 0
-    """Its video is in the endpoint's prefix cache now, perhaps not for long."""
+    """The endpoint's prefix cache contains the video now, perhaps only for a short time."""
     LEADER = 1
 
 
@@ -40,19 +40,19 @@ class Slot:
 
     @property
     def reply(self) -> Reply | None:
-        """What the endpoint sent and charged for, if anything."""
+        """The completion that the endpoint charges for, or None. A failure can have one too."""
         return self.result.reply if isinstance(self.result, ResponseFailure) else self.result
 
 
 class Admission:
-    """All limits of one evaluation together. Every request passes through one `slot`."""
+    """All limits of one evaluation. Every request needs one `slot`."""
 
     def __init__(
-        self, limits: Limits, *, most_dollars: float | None, spent_dollars: float, clock: Clock
+        self, limits: Limits, *, max_dollars: float | None, spent_dollars: float, clock: Clock
     ) -> None:
         self._permits = Permits(limits, clock)
         self._pace = Pace(limits)
-        self._budget = Budget(most_dollars, spent_dollars)
+        self._budget = Budget(max_dollars, spent_dollars)
 
     @property
     def in_flight(self) -> int:
@@ -60,9 +60,9 @@ class Admission:
         return self._permits.in_flight
 
     @property
-    def most_in_flight(self) -> int:
-        """The most requests that can ever be in flight."""
-        return self._permits.most
+    def max_in_flight(self) -> int:
+        """Upper bound of the number of requests in flight."""
+        return self._permits.max_in_flight
 
     @asynccontextmanager
     async def slot(self, priority: Priority, expected_tokens: int) -> AsyncIterator[Slot]:
@@ -70,7 +70,7 @@ class Admission:
 
         Raises:
             CostLimitError: if no further request fits into the budget.
-            ModelError: if there is a budget and no way to know what an answer costs.
+            ModelError: if there is a budget but the cost of an answer is unknown.
         """
         slot = Slot()
         await self._permits.acquire(priority)
@@ -93,8 +93,8 @@ class Admission:
         elif result is not None and result.kind is FailureKind.SERVER_ERROR:
             self._permits.overloaded(None)
         if result is not None:
-            self._pace.took(0 if reply is None else reply.usage.total_tokens)
-        # A request without a reply has no cost that we know of.
+            self._pace.record(0 if reply is None else reply.usage.total_tokens)
+        # The cost of a request without a reply is unknown.
         await self._budget.charge(
             None if reply is None else reply.cost_dollars, was_sent=reply is not None
         )
@@ -103,15 +103,15 @@ class Admission:
 class Permits:
     """Number of requests in flight: `limits.concurrency` if it is set, otherwise adaptive.
 
-    The adaptive number starts small and doubles with each round trip (one more per answer) until
-    the endpoint first objects. Then it halves, at most once a second, and grows by one per round
-    trip. It grows only while every permit is in use.
+    The adaptive number starts at 8 and increases by one per answer, which doubles it with each
+    round trip. Each overload of the endpoint halves it, at most once a second. After the first
+    overload it increases by one per round trip. It increases only while every permit is in use.
     """
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self._fixed = limits.concurrency is not None
-        self._most = limits.concurrency or limits.max_concurrency
-        self._allowed = float(self._most if self._fixed else min(FIRST_CONCURRENCY, self._most))
+        self._max = limits.concurrency or limits.max_concurrency
+        self._allowed = float(self._max if self._fixed else min(FIRST_CONCURRENCY, self._max))
         self._clock = clock
         self._starting = True
         self._decreased_at = float("-inf")
@@ -121,13 +121,13 @@ class Permits:
         self.in_flight = 0
 
     @property
-    def most(self) -> int:
-        """The most requests that can ever be in flight."""
-        return self._most
+    def max_in_flight(self) -> int:
+        """Upper bound of the number of requests in flight."""
+        return self._max
 
     @property
     def allowed(self) -> int:
-        """The most requests that may be in flight now."""
+        """Current limit of the number of requests in flight."""
         return int(self._allowed)
 
     async def acquire(self, priority: Priority) -> None:
@@ -148,14 +148,14 @@ class Permits:
         self._admit()
 
     def answered(self) -> None:
-        """Take note of an answer: the endpoint may accept more requests at once."""
+        """Record an answer: the endpoint may accept more concurrent requests."""
         if self._fixed or self.in_flight < self.allowed:
             return
         step = 1.0 if self._starting else 1.0 / self._allowed
-        self._allowed = min(self._allowed + step, float(self._most))
+        self._allowed = min(self._allowed + step, float(self._max))
 
     def overloaded(self, retry_after_seconds: float | None) -> None:
-        """Send fewer requests at once, and none for `retry_after_seconds`."""
+        """Allow fewer concurrent requests, and none for `retry_after_seconds`."""
         now = self._clock()
         if retry_after_seconds is not None:
             self._pause(now + retry_after_seconds)
@@ -189,33 +189,35 @@ class Pace:
         self._requests = None if requests is None else AsyncLimiter(1, 60 / requests)
         tokens = limits.tokens_per_minute
         self._tokens = None if tokens is None else AsyncLimiter(tokens, 60)
-        self._tokens_each: float | None = None
+        self._mean_tokens: float | None = None
 
     async def wait(self, expected_tokens: int) -> None:
         """Wait until one more request is within the limits.
 
-        Its size is the running mean of what requests took, or `expected_tokens` at first.
+        Its size is the running mean of the tokens of earlier requests. The first request has
+        the size `expected_tokens`.
         """
         if self._requests is not None:
             await self._requests.acquire()
         if self._tokens is not None:
-            tokens = self._tokens_each or expected_tokens
+            tokens = self._mean_tokens or expected_tokens
             await self._tokens.acquire(min(max(tokens, 1.0), self._tokens.max_rate))
 
-    def took(self, tokens: int) -> None:
-        """Take note of the tokens that a request took."""
-        before = self._tokens_each
-        self._tokens_each = tokens if before is None else 0.9 * before + 0.1 * tokens
+    def record(self, tokens: int) -> None:
+        """Record the tokens that a request used."""
+        mean = self._mean_tokens
+        self._mean_tokens = tokens if mean is None else 0.9 * mean + 0.1 * tokens
 
 
 class Budget:
-    """Money: a request is sent only if the most expensive one so far would still fit.
+    """Budget in US dollars: a request is sent only if the highest cost so far still fits.
 
-    The first request is sent alone, to learn its cost. Requests in flight count as spent.
+    The first request is sent alone, to learn its cost. Each request in flight is expected to
+    have the highest cost so far.
     """
 
-    def __init__(self, most_dollars: float | None, spent_dollars: float) -> None:
-        self._most = most_dollars
+    def __init__(self, max_dollars: float | None, spent_dollars: float) -> None:
+        self._max = max_dollars
         self.spent_dollars = spent_dollars
         self._highest_cost: float | None = None
         self._in_flight = 0
@@ -225,24 +227,24 @@ class Budget:
         """Wait until one more request fits. Every `reserve` needs one `charge`.
 
         Raises:
-            CostLimitError: if none fits, whatever those in flight will cost.
+            CostLimitError: if no request fits even after all requests in flight have ended.
         """
-        if self._most is None:
+        if self._max is None:
             return
         async with self._changed:
             await self._changed.wait_for(lambda: self._in_flight == 0 or self._fits())
             if not self._fits():
-                raise CostLimitError(self._most, self.spent_dollars)
+                raise CostLimitError(self._max, self.spent_dollars)
             self._in_flight += 1
 
     async def charge(self, dollars: float | None, *, was_sent: bool) -> None:
-        """Charge `dollars` for a request that ended; None if its cost is unknown.
+        """Charge `dollars` for a request that ended. None means that its cost is unknown.
 
         Raises:
-            ModelError: if there is a limit and no way to know what an answer costs.
+            ModelError: if there is a limit but the cost of an answer is unknown.
         """
         self.spent_dollars += dollars or 0.0
-        if self._most is None:
+        if self._max is None:
             return
         async with self._changed:
             self._in_flight -= 1
@@ -251,16 +253,16 @@ class Budget:
                 self._highest_cost = max(self._highest_cost or 0.0, dollars)
             elif was_sent and self._highest_cost is None:
                 raise ModelError(
-                    "`max_cost_dollars` is set, but what an answer costs is not known: the "
+                    "`max_cost_dollars` is set, but the cost of an answer is unknown: the "
                     "endpoint reports no usage, or the model has no list price. Set `prices` "
-                    "for it in models.yaml."
+                    "of the model in models.yaml."
                 )
             elif was_sent:
                 self.spent_dollars += self._highest_cost or 0.0
 
     def _fits(self) -> bool:
-        if self._most is None:
+        if self._max is None:
             return True
         if self._highest_cost is None:
-            return self._in_flight == 0 and self.spent_dollars < self._most
-        return self.spent_dollars + (self._in_flight + 1) * self._highest_cost <= self._most
+            return self._in_flight == 0 and self.spent_dollars < self._max
+        return self.spent_dollars + (self._in_flight + 1) * self._highest_cost <= self._max

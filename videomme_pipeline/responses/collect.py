@@ -1,9 +1,9 @@
 """Ask a model every question of an evaluation, once.
 
-The unit of work is the video: its frames are loaded when its turn comes, shared by its questions
-and dropped after the last one. Responses that the journal has are served from it. One failed
-question, or one unreadable video, never stops the others. How a single request is sent belongs to
-the model; how many are sent at once belongs to `admission`.
+The unit of work is the video. Its frames are loaded shortly before its questions are asked, and
+freed after the last question. Responses in the journal are not requested again. A failed question
+or an unreadable video does not stop the others. The model sends a single request; `admission`
+limits how many are in flight.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ from videomme_pipeline.responses.response import Attempt, Response, Served
 from videomme_pipeline.responses.retry import retry_delay_seconds
 
 LEASE_SECONDS = 60.0
-VIDEOS_AHEAD = 4
+PREFETCHED_VIDEOS = 4
 """Videos whose frames are loaded before their first question may be sent."""
 
 _POLL_SECONDS = 0.25
-_FAILED_IN_A_ROW = 20
+_MAX_FAILURES_IN_A_ROW = 20
 _TOKENS_PER_FRAME = 256
 
 _log = getLogger(__name__)
@@ -49,7 +49,7 @@ _log = getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingProgress:
-    """How far a collection is. `usage` and `cost_dollars` are those of this run's requests."""
+    """Counts of one collection. `usage` and `cost_dollars` are those of this run's requests."""
 
     answered: int = 0
     failed: int = 0
@@ -72,7 +72,7 @@ async def collect(
     """Yield one response per question and repeat of `videos`, in the order of arrival.
 
     A question without an answer has a response with an `error`, and the next run asks it again.
-    The caller may stop early: every answer is in the journal.
+    The caller may stop early, since the journal contains every answer.
 
     Raises:
         ModelError: after the last response, if no further question can be answered: the
@@ -93,15 +93,15 @@ def collect_now(
     *,
     on_progress: Callable[[AskingProgress], None] | None = None,
 ) -> Generator[Response, None, None]:
-    """`collect` for callers without an event loop, such as a step of a pipeline.
+    """Yield the responses of `collect` in code without an event loop, such as a Dagster step.
 
-    Requests continue while the caller waits for the next response. The model's connections are
-    closed at the end, since they belong to the event loop that ends here.
+    Requests continue only while the caller waits for the next response. At the end the model is
+    closed, since its connections belong to the event loop of this function.
     """
     with asyncio.Runner() as runner:
         groups = _collect_groups(videos, model, journal, plan, on_progress)
 
-        async def following() -> list[Response]:
+        async def next_group() -> list[Response]:
             return await anext(groups, [])
 
         async def finish() -> None:
@@ -109,7 +109,7 @@ def collect_now(
             await model.close()
 
         try:
-            while group := runner.run(following()):
+            while group := runner.run(next_group()):
                 yield from group
         finally:
             runner.run(finish())
@@ -122,7 +122,7 @@ async def _collect_groups(
     plan: RequestPlan,
     on_progress: Callable[[AskingProgress], None] | None,
 ) -> AsyncGenerator[list[Response], None]:
-    """As `collect`, but all responses since the last group together. No group is empty."""
+    """Yield the responses of `collect` in groups: all since the last group, at least one."""
     collection = _Collection(model, journal, plan, on_progress)
     worker = asyncio.create_task(collection.run(videos))
     try:
@@ -140,8 +140,8 @@ async def _collect_groups(
 class _Pending:
     """A request that is not settled, with the attempts of this run.
 
-    `response` is its response before it is sent. `first_sent` is the time of the first attempt by
-    the clock of the event loop.
+    `response` is the response until the request is sent. `first_sent` is the time of the first
+    attempt by the clock of the event loop.
     """
 
     planned: PlannedRequest
@@ -156,7 +156,7 @@ class _Pending:
     def response_to(
         self, result: Reply | ResponseFailure, answered_at: datetime | None
     ) -> Response:
-        """The response to the request if `result` ends it."""
+        """The final response if the last result of the request is `result`."""
         costs = [a.cost_dollars for a in self.attempts if a.cost_dollars is not None]
         served = Served(
             cost_dollars=sum(costs) if costs else None,
@@ -181,7 +181,7 @@ class _Collection:
     ) -> None:
         self.stopped_by: VideoMMEError | None = None
         self._responses: list[Response] = []
-        self._has_news = asyncio.Event()
+        self._has_responses = asyncio.Event()
         self._has_ended = False
         self._model = model
         self._journal = journal
@@ -189,25 +189,25 @@ class _Collection:
         self._on_progress = on_progress
         self._progress = AskingProgress()
         self._clock = asyncio.get_running_loop().time
-        spent = journal.spent_dollars(self._spent_under)
+        spent = journal.spent_dollars(self._cost_name)
         self._admission = Admission(
             plan.limits,
-            most_dollars=_most_dollars(plan, spent),
+            max_dollars=_max_dollars(plan, spent),
             spent_dollars=spent,
             clock=self._clock,
         )
-        self._ahead = asyncio.Semaphore(VIDEOS_AHEAD)
-        self._in_memory = asyncio.Semaphore(self._admission.most_in_flight + VIDEOS_AHEAD)
+        self._prefetch = asyncio.Semaphore(PREFETCHED_VIDEOS)
+        self._in_memory = asyncio.Semaphore(self._admission.max_in_flight + PREFETCHED_VIDEOS)
         self._failed_in_a_row = 0
 
     @property
-    def _spent_under(self) -> str:
-        """The name that costs are counted under. Each observation has the whole budget."""
+    def _cost_name(self) -> str:
+        """The name under which costs are counted. Each observation has the full budget."""
         name, observation = self._plan.evaluation, self._plan.observation
         return name if observation is None else f"{name}@{observation}"
 
     async def run(self, videos: Iterable[VideoRequests]) -> None:
-        """Ask everything; `next_group` returns the responses."""
+        """Ask all questions. `next_group` returns the responses."""
         try:
             async with asyncio.TaskGroup() as background:
                 renewal = background.create_task(self._renew_claims())
@@ -218,18 +218,18 @@ class _Collection:
                         pending = self._serve_stored(self._pending(video))
                         if pending:
                             await self._in_memory.acquire()
-                            await self._ahead.acquire()
+                            await self._prefetch.acquire()
                             asking.create_task(self._ask_video(video, pending))
                 renewal.cancel()
         finally:
             self._has_ended = True
-            self._has_news.set()
+            self._has_responses.set()
 
     async def next_group(self) -> list[Response]:
-        """The responses since the last call; an empty list only at the end."""
+        """The responses since the last call, or an empty list at the end."""
         while not self._responses and not self._has_ended:
-            self._has_news.clear()
-            await self._has_news.wait()
+            self._has_responses.clear()
+            await self._has_responses.wait()
         group, self._responses = self._responses, []
         return group
 
@@ -252,20 +252,20 @@ class _Collection:
         ]
 
     def _serve_stored(self, pending: Sequence[_Pending]) -> list[_Pending]:
-        """Hand out the responses that the journal has; return the requests without one."""
+        """Deliver the responses that are in the journal, and return the other requests."""
         stored = self._journal.stored_responses(request.response for request in pending)
         unsettled = []
         for request in pending:
             if request.fingerprint in stored:
-                self._hand_out(stored[request.fingerprint], from_journal=True)
+                self._deliver(stored[request.fingerprint], from_journal=True)
             else:
                 unsettled.append(request)
         return unsettled
 
     async def _ask_video(self, video: VideoRequests, pending: list[_Pending]) -> None:
-        """Ask the questions that this process can claim, until all are settled or given up."""
-        place_ahead = ExitStack()
-        place_ahead.callback(self._ahead.release)
+        """Ask the questions that this process can claim, until all are settled or have failed."""
+        prefetch_slot = ExitStack()
+        prefetch_slot.callback(self._prefetch.release)
         frames: FrameSet | None = None
         try:
             while pending and self.stopped_by is None:
@@ -281,16 +281,16 @@ class _Collection:
                     frames = frames or await self._frames_of(video, [*mine, *others])
                     if frames is None:
                         return
-                    await self._ask_in_order(frames, mine, place_ahead)
-                # Other processes have answered the others by now, or are asking them.
+                    await self._ask_in_order(frames, mine, prefetch_slot)
+                # Another process has answered the others or is asking them.
                 pending = self._serve_stored(others)
                 if pending:
-                    place_ahead.close()
+                    prefetch_slot.close()
                     await asyncio.sleep(_POLL_SECONDS)
         except StorageError as error:
             self._stop(error)
         finally:
-            place_ahead.close()
+            prefetch_slot.close()
             self._in_memory.release()
 
     async def _frames_of(
@@ -306,25 +306,25 @@ class _Collection:
             await asyncio.to_thread(self._journal.release, fingerprints)
             failure = ResponseFailure(FailureKind.FRAMES, f"video {video.video_id}: {error}")
             for request in pending:
-                self._hand_out(request.response_to(failure, answered_at=None))
+                self._deliver(request.response_to(failure, answered_at=None))
             return None
 
     async def _ask_in_order(
-        self, frames: FrameSet, pending: Sequence[_Pending], place_ahead: ExitStack
+        self, frames: FrameSet, pending: Sequence[_Pending], prefetch_slot: ExitStack
     ) -> None:
-        """Ask all of `pending` together, or all others after the first one."""
-        leads = self._plan.schedule is Schedule.LEADER_FOLLOWER
-        if leads:
-            await self._ask(pending[0], frames, Priority.LEADER, place_ahead)
-        priority = Priority.FOLLOWER if leads else Priority.LEADER
+        """Ask all of `pending` concurrently. A leader is asked alone, before its followers."""
+        has_leader = self._plan.schedule is Schedule.LEADER_FOLLOWER
+        if has_leader:
+            await self._ask(pending[0], frames, Priority.LEADER, prefetch_slot)
+        priority = Priority.FOLLOWER if has_leader else Priority.LEADER
         async with asyncio.TaskGroup() as group:
-            for request in pending[1:] if leads else pending:
-                group.create_task(self._ask(request, frames, priority, place_ahead))
+            for request in pending[1:] if has_leader else pending:
+                group.create_task(self._ask(request, frames, priority, prefetch_slot))
 
     async def _ask(
-        self, pending: _Pending, frames: FrameSet, priority: Priority, place_ahead: ExitStack
+        self, pending: _Pending, frames: FrameSet, priority: Priority, prefetch_slot: ExitStack
     ) -> None:
-        """Ask one question until it is settled or given up."""
+        """Ask one question until it is settled or no retry is left."""
         planned = pending.planned
         request = Request(
             question=planned.question,
@@ -335,14 +335,14 @@ class _Collection:
             fingerprint=planned.fingerprint,
         )
         while self.stopped_by is None:
-            result = await self._attempt(pending, request, priority, place_ahead)
+            result = await self._attempt(pending, request, priority, prefetch_slot)
             if result is None:
                 break
             if isinstance(result, Reply) or result.kind.is_final:
                 response = pending.response_to(result, answered_at=datetime.now(UTC))
                 if await self._record(pending.attempts[-1], response):
                     self._failed_in_a_row = 0
-                    self._hand_out(response)
+                    self._deliver(response)
                 return
             if not await self._record(pending.attempts[-1], None):
                 return
@@ -354,20 +354,20 @@ class _Collection:
                 chance=random.random(),
             )
             if delay is None:
-                self._hand_out(pending.response_to(result, answered_at=None))
-                self._count_given_up(result)
+                self._deliver(pending.response_to(result, answered_at=None))
+                self._count_failure(result)
                 break
             await asyncio.sleep(delay)
         await asyncio.to_thread(self._journal.release, [pending.fingerprint])
 
     async def _attempt(
-        self, pending: _Pending, request: Request, priority: Priority, place_ahead: ExitStack
+        self, pending: _Pending, request: Request, priority: Priority, prefetch_slot: ExitStack
     ) -> Reply | ResponseFailure | None:
-        """Send one request when it is admitted; None if the collection stopped before that."""
+        """Send one request when it is admitted. None if the collection stopped before."""
         result: Reply | ResponseFailure | None = None
         try:
             async with self._admission.slot(priority, _expected_tokens(request)) as slot:
-                place_ahead.close()
+                prefetch_slot.close()
                 if self.stopped_by is None:
                     result = slot.result = await self._send(pending, request)
         except VideoMMEError as error:
@@ -393,7 +393,7 @@ class _Collection:
         pending.attempts.append(
             Attempt(
                 request_fingerprint=pending.fingerprint,
-                evaluation=self._spent_under,
+                evaluation=self._cost_name,
                 model=self._model.name,
                 question_id=pending.planned.question.question_id,
                 sample=pending.planned.sample,
@@ -419,7 +419,7 @@ class _Collection:
         return result
 
     async def _record(self, attempt: Attempt, response: Response | None) -> bool:
-        """Record in the journal; return whether it is committed, and so acknowledged."""
+        """Record in the journal. Return True once it is committed, and False if that fails."""
         try:
             await asyncio.wrap_future(self._journal.record(attempt, response))
         except StorageError as error:
@@ -428,19 +428,19 @@ class _Collection:
         return True
 
     def _stop(self, error: VideoMMEError) -> None:
-        """Send no further request. Those in flight end and are recorded."""
+        """Send no further request. Requests in flight end and are recorded."""
         if self.stopped_by is None:
             self.stopped_by = error
             _log.error("%s", error)
 
-    def _count_given_up(self, failure: ResponseFailure) -> None:
-        """Stop after many failures in a row, so that not every question waits for its retries."""
+    def _count_failure(self, failure: ResponseFailure) -> None:
+        """Stop after many failures in a row, instead of retrying every other question."""
         self._failed_in_a_row += 1
-        if self._failed_in_a_row >= _FAILED_IN_A_ROW:
+        if self._failed_in_a_row >= _MAX_FAILURES_IN_A_ROW:
             self._stop(EndpointDownError(self._model.name, self._failed_in_a_row, str(failure)))
 
-    def _hand_out(self, response: Response, *, from_journal: bool = False) -> None:
-        """Return a response to the caller and count it. Only the first warning is shown."""
+    def _deliver(self, response: Response, *, from_journal: bool = False) -> None:
+        """Deliver a response to the caller and count it. Log only the first warning."""
         progress = self._progress
         if response.warning is not None and progress.warning is None:
             _log.warning("%s", response.warning)
@@ -455,7 +455,7 @@ class _Collection:
             )
         )
         self._responses.append(response)
-        self._has_news.set()
+        self._has_responses.set()
 
     def _show(self, progress: AskingProgress) -> None:
         self._progress = progress
@@ -464,7 +464,7 @@ class _Collection:
 
 
 async def _respond(model: VideoLLM, request: Request) -> Reply | ResponseFailure:
-    """The model's reply, or why it is not an answer."""
+    """The model's reply, or the failure if it is not an answer."""
     try:
         reply = await model.respond(request)
     except ResponseFailure as failure:
@@ -491,8 +491,8 @@ def _not_asked(planned: PlannedRequest, plan: RequestPlan, model: str) -> Respon
     )
 
 
-def _most_dollars(plan: RequestPlan, spent_dollars: float) -> float | None:
-    """Where the evaluation stops: its own limit, or that of this collection if it is lower."""
+def _max_dollars(plan: RequestPlan, spent_dollars: float) -> float | None:
+    """Total cost at which to stop: the lower of the limits of evaluation and collection."""
     limits = [] if plan.limits.max_cost_dollars is None else [plan.limits.max_cost_dollars]
     if plan.max_cost_dollars is not None:
         limits.append(spent_dollars + plan.max_cost_dollars)
@@ -500,5 +500,5 @@ def _most_dollars(plan: RequestPlan, spent_dollars: float) -> float | None:
 
 
 def _expected_tokens(request: Request) -> int:
-    """A rough size of a request, until the endpoint has reported real ones."""
+    """Rough estimate of a request's tokens, until the endpoint has reported some."""
     return len(request.prompt.text) // 4 + _TOKENS_PER_FRAME * len(request.frames.frames)

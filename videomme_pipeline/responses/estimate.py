@@ -1,6 +1,6 @@
-"""Requests, tokens and US dollars that an evaluation will take, before anything is asked.
+"""Estimates of the requests, tokens and US dollars of an evaluation before it runs.
 
-Nothing is sent and no frame is read. What requests took in the end belongs to `summary`.
+No request is sent and no frame is read. `summary` has the totals of requests that were sent.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,17 +11,17 @@ from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 
 CHARACTERS_PER_TOKEN = 4
-"""Of English text, by OpenAI's rule of thumb for its tokenizers."""
+"""Characters of English text per token, by OpenAI's rule of thumb for its tokenizers."""
 SHORTEST_ANSWER_TOKENS = 5
 LONGEST_ANSWER_TOKENS = 1024
-"""For evaluations that set no `max_tokens`."""
+"""Used if an evaluation sets no `max_tokens`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingVideo:
-    """The requests about one video that are still to be sent.
+    """The requests about one video that are not answered yet.
 
-    `text_characters` and `frames` are those of one request. `frame_size` is (width, height), or
+    `text_characters` and `frames` are counted per request. `frame_size` is (width, height), or
     None if the video is not available yet.
     """
 
@@ -33,15 +33,15 @@ class PendingVideo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEstimate:
-    """What an evaluation would take.
+    """Estimated requests, tokens and US dollars of an evaluation.
 
-    `requests` are those of `questions` (repeats included) that the journal cannot answer.
-    `requests_low` is lower if their number is not known yet. `prompt_tokens` is None if the
-    frames, or the tokens they take, are not known.
+    `questions` includes repeats. `requests` is the number of questions that the journal cannot
+    answer. `requests_low` is a lower bound of it, and equal to it if it is known exactly.
+    `prompt_tokens` is None if the frames or their tokens are unknown.
 
-    `dollars_low` assumes the shortest answers, and an endpoint whose prefix cache has the frames
-    for every question of a video but its first. `dollars_high` assumes answers of `max_tokens`
-    and no cache. Both are None if no price is known or the endpoint does not cost money.
+    `dollars_low` assumes the shortest answers, and a prefix cache that contains the frames of a
+    video for every question except its first. `dollars_high` assumes answers of `max_tokens` and
+    no cache. Both are None if no price is known or the endpoint does not cost money.
     """
 
     evaluation: str
@@ -65,7 +65,7 @@ def estimate_cost(
     *,
     questions: int,
 ) -> CostEstimate:
-    """Return what the requests about `videos` would take."""
+    """Return the estimate for the requests about `videos`."""
     pending = [video for video in videos if video.requests]
     requests = sum(video.requests for video in pending)
     completion_low = requests * SHORTEST_ANSWER_TOKENS
@@ -103,7 +103,7 @@ def estimate_cost(
 
 
 def estimate_between(low: CostEstimate, high: CostEstimate) -> CostEstimate:
-    """Return the estimate whose lower bounds are those of `low`."""
+    """Return `high` with the lower bounds of `low`."""
     return replace(
         high,
         requests_low=low.requests,
@@ -113,7 +113,7 @@ def estimate_between(low: CostEstimate, high: CostEstimate) -> CostEstimate:
 
 
 def _video_tokens(model: ModelSpec, videos: Sequence[PendingVideo]) -> list[VideoTokens] | None:
-    """Tokens of the frames of each video; None if those of any video are not known."""
+    """Tokens of the frames of each video, or None if those of any video are unknown."""
     found = []
     for video in videos:
         tokens = _frame_tokens(model, video)

@@ -1,9 +1,9 @@
-"""The journal: every response the moment it arrives, in one SQLite file (WAL).
+"""The journal: one SQLite file (WAL) that stores every response as soon as it arrives.
 
-What is acknowledged here survives `kill -9` and is never requested again. Answers and final
+An acknowledged response survives `kill -9` and is never requested again. Answers and final
 failures (a refusal, a content filter) settle a request and are stored once per request
-fingerprint. Every attempt, failed or not, is stored for audit. Claims keep two processes from
-sending the same request twice. What to ask, and when, belongs to `collect`.
+fingerprint. Every attempt, failed or not, is stored for audit. Claims prevent two processes from
+sending the same request. `collect` decides which requests are sent.
 
 Write-ahead logging needs a local disk: all processes that share a journal run on one machine.
 """
@@ -28,7 +28,7 @@ from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import Row, arrow_schema, from_values, to_values
 
 BUSY_TIMEOUT_SECONDS = 60.0
-_MOST_IN_A_COMMIT = 256
+_MAX_RECORDS_PER_COMMIT = 256
 
 _SCHEMA = """
 create table if not exists responses (
@@ -52,7 +52,7 @@ create table if not exists claims (
 ) without rowid;
 """
 
-_OF_THE_EVALUATION = (
+_NOT_IN_JOURNAL = (
     "benchmark",
     "evaluation",
     "video_id",
@@ -62,10 +62,10 @@ _OF_THE_EVALUATION = (
     "num_frames",
     "observation",
 )
-"""Columns of a response that are not in the journal: one request can serve two evaluations."""
-_RESPONSE_COLUMNS = [n for n in arrow_schema(Response).names if n not in _OF_THE_EVALUATION]
+"""Columns of a response that are not in the journal, since evaluations can share a request."""
+_RESPONSE_COLUMNS = [n for n in arrow_schema(Response).names if n not in _NOT_IN_JOURNAL]
 _ATTEMPT_COLUMNS = arrow_schema(Attempt).names
-_AMONG = "request_fingerprint in (select value from json_each(?))"
+_LISTED = "request_fingerprint in (select value from json_each(?))"
 
 
 def _insert(table: str, columns: Sequence[str], *, if_new: bool = False) -> str:
@@ -81,7 +81,7 @@ _ADD_ATTEMPT = _insert("attempts", _ATTEMPT_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One attempt, with the response if it settled the request, waiting for the next commit."""
+    """An attempt that waits for the next commit, with the response if it settled the request."""
 
     attempt: Attempt
     response: Response | None
@@ -91,12 +91,11 @@ class _Entry:
 class Journal:
     """One process's connection to the journal file. Any number of processes may open it.
 
-    Reads and claims run at once on the caller's thread. Records go through one writer thread
-    that commits whatever has queued up since its last commit, so that all requests that ended in
-    the meantime share one flush to disk.
+    Reads and claims run in the caller's thread. Records are queued for one writer thread. It
+    commits all that are in the queue together, so that they share one flush to disk.
 
-    With `flushes_every_commit` a commit waits for the disk and survives a power failure too.
-    Without it, a commit survives only the death of the process, which is enough for free models.
+    With `flushes_every_commit` a commit waits for the disk and survives a power failure.
+    Without it, a commit survives only a crash of the process, which is enough for free models.
     """
 
     def __init__(self, path: Path, *, flushes_every_commit: bool = True) -> None:
@@ -104,7 +103,7 @@ class Journal:
         self.owner = _Owner.here(journal=uuid4().hex[:8]).as_json()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
-        # Claims may be lost in a power failure; only responses are worth waiting for the disk.
+        # Claims may be lost in a power failure, so they do not wait for the disk.
         self._connection = self._open("normal")
         self._synchronous = "full" if flushes_every_commit else "normal"
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
@@ -123,7 +122,7 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Commit what is queued, release this process's claims and close the file."""
+        """Commit the queue, release this process's claims and close the file."""
         self._queue.put(None)
         self._writer.join()
         with self._transaction() as connection:
@@ -132,13 +131,13 @@ class Journal:
 
     def settled(self, fingerprints: Iterable[str]) -> set[str]:
         """Those of `fingerprints` that have an answer or a final failure."""
-        sql = f"select request_fingerprint from responses where {_AMONG}"
+        sql = f"select request_fingerprint from responses where {_LISTED}"
         return {fingerprint for (fingerprint,) in self._rows(sql, fingerprints)}
 
-    def stored_responses(self, asked: Iterable[Response]) -> dict[str, Response]:
-        """Those of `asked` that are settled, with the stored result, by request fingerprint."""
-        by_fingerprint = {response.request_fingerprint: response for response in asked}
-        sql = f"select {', '.join(_RESPONSE_COLUMNS)} from responses where {_AMONG}"
+    def stored_responses(self, unanswered: Iterable[Response]) -> dict[str, Response]:
+        """Those of `unanswered` that are settled, with the stored result, by fingerprint."""
+        by_fingerprint = {response.request_fingerprint: response for response in unanswered}
+        sql = f"select {', '.join(_RESPONSE_COLUMNS)} from responses where {_LISTED}"
         found = {}
         for row in self._rows(sql, by_fingerprint):
             stored = dict(zip(_RESPONSE_COLUMNS, row, strict=True))
@@ -148,7 +147,7 @@ class Journal:
 
     def attempts(self, fingerprints: Iterable[str]) -> list[Attempt]:
         """Every attempt at `fingerprints`, in the order in which they were recorded."""
-        sql = f"select {', '.join(_ATTEMPT_COLUMNS)} from attempts where {_AMONG} order by rowid"
+        sql = f"select {', '.join(_ATTEMPT_COLUMNS)} from attempts where {_LISTED} order by rowid"
         return [
             _from_sql(dict(zip(_ATTEMPT_COLUMNS, row, strict=True)), Attempt)
             for row in self._rows(sql, fingerprints)
@@ -173,26 +172,26 @@ class Journal:
         return entry.done
 
     def claim(self, fingerprints: Sequence[str], now: datetime, lease_seconds: float) -> set[str]:
-        """Those of `fingerprints` that this process may request now, for `lease_seconds`.
+        """Claim `fingerprints` for `lease_seconds`, and return those that were free.
 
         A claim ends when its response is recorded, when it is released, when its lease expires,
-        or at once if its owner was a process of this machine that no longer runs.
+        or when its owner was a process on this machine that has ended.
         """
         wanted = json.dumps(list(fingerprints))
         with self._transaction() as connection:
             rows = connection.execute(
-                f"select request_fingerprint, owner, expires_at from claims where {_AMONG}",
+                f"select request_fingerprint, owner, expires_at from claims where {_LISTED}",
                 (wanted,),
             ).fetchall()
-            taken = {
+            claimed_by_others = {
                 fingerprint
                 for fingerprint, owner, expires_at in rows
                 if owner != self.owner and expires_at > now.timestamp() and not _is_dead(owner)
             }
             settled = connection.execute(
-                f"select request_fingerprint from responses where {_AMONG}", (wanted,)
+                f"select request_fingerprint from responses where {_LISTED}", (wanted,)
             ).fetchall()
-            free = set(fingerprints) - taken - {fingerprint for (fingerprint,) in settled}
+            free = set(fingerprints) - claimed_by_others - {name for (name,) in settled}
             expires_at = now.timestamp() + lease_seconds
             connection.executemany(
                 "insert or replace into claims values (?, ?, ?)",
@@ -212,7 +211,7 @@ class Journal:
         """Release claims, so that another process may send these requests."""
         with self._transaction() as connection:
             connection.execute(
-                f"delete from claims where owner = ? and {_AMONG}",
+                f"delete from claims where owner = ? and {_LISTED}",
                 (self.owner, json.dumps(list(fingerprints))),
             )
 
@@ -245,7 +244,7 @@ class Journal:
         is_closing = False
         while not is_closing:
             group = [self._queue.get()]
-            while not self._queue.empty() and len(group) < _MOST_IN_A_COMMIT:
+            while not self._queue.empty() and len(group) < _MAX_RECORDS_PER_COMMIT:
                 group.append(self._queue.get())
             is_closing = None in group
             entries = [entry for entry in group if entry is not None]
@@ -279,13 +278,13 @@ class Journal:
     def _not_written(self, error: sqlite3.Error) -> StorageError:
         return StorageError(
             f"{self.path}: the journal cannot be written ({error}); free some space or check the "
-            "disk, then run again: what is already stored is kept"
+            "disk, then run again. All stored responses are kept."
         )
 
 
 @contextmanager
 def _immediate(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """One write transaction, which waits for its turn at its start and not half-way."""
+    """Run a write transaction that waits for the lock at its start, not at its first write."""
     connection.execute("begin immediate")
     try:
         yield connection
@@ -325,14 +324,14 @@ def _from_sql(values: dict[str, Any], row_class: type[Row]) -> Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Owner(ProcessIdentity):
-    """The owner of a claim: a process, and one of its journals."""
+    """The owner of a claim: one journal of one process."""
 
     journal: str
 
 
 def _is_dead(owner: str) -> bool:
-    """True if `owner` was a process that certainly no longer runs."""
+    """True if `owner` is a process that has certainly ended."""
     try:
         return _Owner.from_json(owner).is_dead
     except (TypeError, ValueError):
-        return False  # written by another version: its lease expires
+        return False  # written by another version, so only its lease ends it

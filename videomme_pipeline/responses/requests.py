@@ -1,7 +1,6 @@
-"""What a model is asked about one video, and the fingerprints that the journal knows it by.
+"""The requests about one video, and the fingerprints that identify them in the journal.
 
-Nothing is sent here. Cost estimates and judges use these types without the scheduler, which is
-`collect`.
+No request is sent here. `collect`, cost estimates and judges use these types.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,16 +14,16 @@ from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Prompt
 
 RESPONSE_VERSION = 1
-"""Part of the fingerprint of every response. Raise it when the same request is sent differently."""
+"""Part of every request's fingerprint. Increase it when the same request is sent differently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoRequests:
     """All questions about one video.
 
-    `frame_digests` identify the frames in the order sent, so the journal can be checked without
-    reading images. `load_frames` reads the frames. It is called at most once, in a thread, when a
-    question has to be asked.
+    `frame_digests` identify the frames in the order in which they are sent, so the journal can be
+    checked without reading images. `load_frames` reads the frames. It is called at most once, in
+    a thread, and only if a question is not answered yet.
     """
 
     video_id: str
@@ -35,11 +34,11 @@ class VideoRequests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPlan:
-    """How one evaluation asks: all its settings except the questions and the model.
+    """Settings of the requests of one evaluation, except the questions and the model.
 
-    Responses carry the name `evaluation`, and costs are counted under it. Each question is asked
-    `repeats` times. A new `observation` (a date, for example) asks an unchanged evaluation again.
-    `max_cost_dollars` limits one collection; `limits` limit the whole evaluation.
+    Responses contain the name `evaluation`, and costs are counted under it. Each question is
+    asked `repeats` times. With a new `observation` (for example a date), an unchanged evaluation
+    is asked again. `max_cost_dollars` limits one collection. `limits` limit the whole evaluation.
     """
 
     evaluation: str
@@ -53,7 +52,7 @@ class RequestPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRequest:
-    """One question to be asked once. `sample` counts repeats of the same question from 0."""
+    """One repeat of one question. `sample` is the number of the repeat, from 0."""
 
     question: Question
     prompt: Prompt
@@ -71,13 +70,13 @@ def planned_requests(
 ) -> list[PlannedRequest]:
     """Return one request per repeat and question of `video`, for the model with `identity`."""
     digests = video.frame_digests if needs_frames else ()
-    of_video = video_fingerprint(identity, plan, digests)
+    video_part = video_fingerprint(identity, plan, digests)
     return [
         PlannedRequest(
             question=question,
             prompt=prompt,
             sample=sample,
-            fingerprint=request_fingerprint(of_video, question, prompt, sample),
+            fingerprint=request_fingerprint(video_part, question, prompt, sample),
             num_frames=len(digests),
         )
         for sample in range(plan.repeats)
@@ -88,7 +87,7 @@ def planned_requests(
 def video_fingerprint(
     identity: Mapping[str, object], plan: RequestPlan, frame_digests: Sequence[str]
 ) -> str:
-    """Fingerprint of everything the answers about one video share: model, decoding, frames."""
+    """Fingerprint of the model, decoding and frames, shared by all requests about one video."""
     return fingerprint(
         version=RESPONSE_VERSION,
         model=identity,
@@ -98,10 +97,10 @@ def video_fingerprint(
     )
 
 
-def request_fingerprint(of_video: str, question: Question, prompt: Prompt, sample: int) -> str:
-    """Fingerprint of one request: the `video_fingerprint`, the question, the prompt, the repeat."""
+def request_fingerprint(video_part: str, question: Question, prompt: Prompt, sample: int) -> str:
+    """Fingerprint of one request. `video_part` is the `video_fingerprint` of its video."""
     return fingerprint(
-        of_video,
+        video_part,
         question.benchmark,
         question.question_id,
         question.options,

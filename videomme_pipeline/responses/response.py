@@ -1,4 +1,4 @@
-"""The rows of responses and attempts: one model answering one question once, or failing to."""
+"""The rows of responses and attempts: the answer or failure of one model for one question."""
 
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -10,7 +10,7 @@ from videomme_pipeline.rows import NOT_STORED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What it took to get a response. Values are None if they are unknown.
+    """Cost, latency and attempts of a response. Values are None if they are unknown.
 
     `cost_dollars` (US dollars) and `attempts` count every attempt at the question.
     `latency_seconds` is that of the last attempt.
@@ -26,12 +26,11 @@ class Served:
 class Response:
     """One row per (evaluation, question, sample).
 
-    `raw_output` is None exactly if the request failed. `error` then says why, and `failure` is
-    its kind if it has one. `usage` has the tokens of the last attempt, and `usage_json` is the
-    endpoint's own account of them, unchanged. `warning` describes a suspicious answer, for
-    example one for which the endpoint seems to have dropped frames. `observation` separates the
-    answers of an unchanged evaluation that was asked again on purpose (it is a date, for
-    example). It is None otherwise.
+    `raw_output` is None if and only if the request failed. `error` is then the reason, and
+    `failure` its kind if there is one. `usage` has the tokens of the last attempt. `usage_json`
+    is the `usage` that the endpoint sent, unchanged. `warning` describes a suspicious answer, for
+    example if the endpoint seems to have dropped frames. `observation` (for example a date) is
+    set if an unchanged evaluation was asked again on purpose.
     """
 
     benchmark: str
@@ -59,7 +58,7 @@ class Response:
     def not_asked(
         cls, question: Question, *, evaluation: str, model: str, sample: int, error: str
     ) -> "Response":
-        """The response to a question that was never sent, so that it counts as failed."""
+        """A failed response for a question that was not sent."""
         return cls(
             benchmark=question.benchmark,
             evaluation=evaluation,
@@ -75,7 +74,7 @@ class Response:
         )
 
     def with_reply(self, reply: Reply, served: Served) -> "Response":
-        """This response, answered by `reply`."""
+        """This response with the answer `reply`."""
         return replace(
             self,
             raw_output=reply.text,
@@ -92,14 +91,14 @@ class Response:
         )
 
     def with_failure(self, failure: ResponseFailure, served: Served) -> "Response":
-        """This response, failed by `failure`, with what the endpoint sent, if anything."""
+        """This response with the error and, if there is one, the completion of `failure`."""
         response = self.with_reply(failure.reply or Reply(text=""), served)
         return replace(response, raw_output=None, failure=failure.kind, error=str(failure))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempted:
-    """One request that was sent (or could not be sent) for a response, and its result.
+    """One attempt to get a response, and its result.
 
     `failure` is None if it was answered. `status` is None if no HTTP response was received.
     """
@@ -119,7 +118,7 @@ class Attempted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow(Attempted):
-    """One row per attempt, for audit. Bodies are stored in the journal only."""
+    """One row per attempt, for audit. Only the journal stores bodies."""
 
     benchmark: str
     video_id: str
@@ -127,14 +126,14 @@ class AttemptRow(Attempted):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt(Attempted):
-    """An attempt as the journal stores it: with its request and the body of the reply."""
+    """An attempt in the journal, with its request fingerprint and the body of the reply."""
 
     request_fingerprint: str
     usage_json: str | None = None
     body: str | None = None
 
     def row(self, response: Response) -> AttemptRow:
-        """This attempt as a row of the table of attempts, for the response it led to."""
+        """The row of this attempt in the table of attempts. `response` is its response."""
         shared = {item.name: getattr(self, item.name) for item in fields(Attempted)}
         of_response = ("benchmark", "evaluation", "video_id", "question_id", "sample")
         return AttemptRow(**shared | {name: getattr(response, name) for name in of_response})

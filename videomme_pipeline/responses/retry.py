@@ -1,4 +1,4 @@
-"""Whether and when to retry a failed question. Pure functions: time and chance are arguments."""
+"""Rules for retries of a failed question. Time and random numbers are arguments."""
 
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import ResponseFailure
@@ -17,13 +17,14 @@ def retry_delay_seconds(
 ) -> float | None:
     """Return the seconds to wait before the next attempt, or None to give up.
 
-    There have been `attempts` over `elapsed_seconds`; `chance` is in [0, 1). A Retry-After is
-    waited for in full, however long it is, if it ends within the question's deadline. Otherwise
-    the delay doubles with each attempt and is drawn from the upper half of that range, so that
-    questions that failed together are not retried together.
+    `attempts` have been made within `elapsed_seconds`. `chance` is a random number in [0, 1).
+    The delay is at least the Retry-After, if the endpoint sent one. Otherwise it is between half
+    and all of a maximum that doubles with each attempt, so that questions that failed together
+    are not retried together. A retry that would start after the deadline is not made.
     """
-    most = limits.max_attempts_generated if failure.kind.was_generated else limits.max_attempts
-    if not failure.kind.is_transient or attempts >= most:
+    kind = failure.kind
+    max_attempts = limits.max_attempts_generated if kind.was_generated else limits.max_attempts
+    if not kind.is_transient or attempts >= max_attempts:
         return None
     if failure.retry_after_seconds is not None:
         delay = failure.retry_after_seconds + 0.25 * chance

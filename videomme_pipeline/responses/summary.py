@@ -1,6 +1,6 @@
-"""Totals over many responses: answered and failed, tokens, money, speed.
+"""Totals over many responses: answers and failures, tokens, cost and latency.
 
-For the metadata of a run, tables and reports. Whether an answer is right belongs to `scoring`.
+Run metadata, tables and reports show them. `scoring` decides which answers are correct.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from videomme_pipeline.responses.response import Response
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyBin:
-    """Number of answers that took less than `below_seconds` but not less than the bin before."""
+    """Number of answers with a latency below `below_seconds` that are in no lower bin."""
 
     below_seconds: float
     responses: int
@@ -24,9 +24,9 @@ class LatencyBin:
 class ResponseSummary:
     """Totals over a set of responses.
 
-    Sums leave out what was not reported. A sum of no reported value is None, which separates no
-    tokens from unknown tokens. `cached_share` is cached tokens over prompt tokens (0–1) of the
-    responses that report both. Latencies are those of the attempts that were answered.
+    Sums exclude unreported values. A sum is None if no value was reported. `cached_share` is
+    cached tokens divided by prompt tokens (0–1), over the responses that report both. Latencies
+    are those of the attempts that were answered.
     """
 
     responses: int
@@ -97,7 +97,7 @@ def _distinct(values: Iterable[str | None]) -> tuple[str, ...]:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    """The smallest value that at least `share` of all values do not exceed (nearest rank)."""
+    """Quantile by nearest rank: the smallest value with at least `share` of all values ≤ it."""
     if not ordered:
         return None
     rank = max(ceil(len(ordered) * share), 1)
