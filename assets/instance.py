@@ -5,14 +5,20 @@ PostgreSQL database. If the home has a dagster.yaml that a user wrote, only that
 """
 
 import os
+import shlex
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 import dagster as dg
+from alembic.util import CommandError
+from filelock import FileLock
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.store import publish
+from videomme_pipeline.store import publish, writing
 from videomme_pipeline.videos.integrity import Finding, Verdict
 
 DEFAULT_HOME = ".dagster"
@@ -22,6 +28,10 @@ POSTGRES_SCHEME = "postgresql+psycopg2://"
 _SETTINGS = Path(__file__).with_name("dagster.yaml")
 _OURS = "# The Dagster instance of this project"
 """The start of a dagster.yaml that was copied from here and may be updated."""
+_DATABASES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
+"""The SQLite files that Dagster creates in a home when it opens it for the first time."""
+_SURPLUS_VERSION = "5771160a95ad"
+"""The schema version that Dagster records for tables that another process is still creating."""
 
 
 def prepare_home() -> Path:
@@ -30,10 +40,12 @@ def prepare_home() -> Path:
     Raises:
         ConfigurationError: if PostgreSQL is configured in a way that cannot work.
     """
-    home = Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).resolve()
+    home = _home_folder()
     settings = home / "dagster.yaml"
-    wanted = _SETTINGS.read_text() + _postgres_settings(os.environ.get(POSTGRES_VARIABLE))
-    found = settings.read_text() if settings.exists() else _OURS
+    wanted = _SETTINGS.read_text(encoding="utf-8") + _postgres_settings(
+        os.environ.get(POSTGRES_VARIABLE)
+    )
+    found = settings.read_text(encoding="utf-8") if settings.exists() else _OURS
     if found.startswith(_OURS) and found != wanted:
         publish(UPath(settings), wanted.encode())
     os.environ[HOME_VARIABLE] = str(home)
@@ -41,8 +53,66 @@ def prepare_home() -> Path:
 
 
 def open_instance() -> dg.DagsterInstance:
-    """Open the instance; close it after use (`with open_instance() as instance`)."""
-    return dg.DagsterInstance.from_config(str(prepare_home()))
+    """Open the instance; close it after use (`with open_instance() as instance`).
+
+    Processes open a home one after the other: two that create its databases at the same time
+    would leave a schema version that Dagster refuses forever. The UI and its daemon open a home
+    only after `videomme ui` has opened it here.
+
+    Raises:
+        ConfigurationError: if the home cannot be used; the message says what to do.
+    """
+    home = _home_folder()
+    with _opening(home):
+        prepare_home()
+        try:
+            return dg.DagsterInstance.from_config(str(home))
+        except CommandError as error:
+            raise ConfigurationError(_repair(home, error)) from error
+
+
+def _home_folder() -> Path:
+    """The home that the environment names."""
+    return Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).resolve()
+
+
+@contextmanager
+def _opening(home: Path) -> Iterator[None]:
+    """Let no other process open `home` during the block."""
+    lock = FileLock(home / "opening.lock")
+    with writing(home):
+        home.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _repair(home: Path, error: CommandError) -> str:
+    """What to do about a home whose databases have schema versions that Dagster refuses."""
+    commands = [
+        f"sqlite3 {shlex.quote(str(database))} "
+        f"\"delete from alembic_version where version_num = '{_SURPLUS_VERSION}'\""
+        for name in _DATABASES
+        if (database := home / name).exists() and len(_schema_versions(database)) > 1
+    ]
+    start = f"{home}: Dagster cannot open this home ({error})"
+    last_resort = (
+        "move this folder away and run again; only the history of runs is lost, because data and "
+        "answers are stored elsewhere"
+    )
+    if not commands:
+        return f"{start}; {last_resort}"
+    return (
+        f"{start}; two commands created it at the same time. Run: {' && '.join(commands)} "
+        f"(nothing is lost). Without sqlite3, {last_resort}"
+    )
+
+
+def _schema_versions(database: Path) -> list[tuple[str]]:
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute("select version_num from alembic_version").fetchall()
 
 
 def _postgres_settings(url: str | None) -> str:

@@ -1,10 +1,16 @@
-"""The instance: whose dagster.yaml rules."""
+"""The instance: which dagster.yaml applies, and the first opening of a home."""
 
+import re
+import sqlite3
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from multiprocessing import get_context
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
-from assets.instance import POSTGRES_VARIABLE, prepare_home
+from assets.instance import POSTGRES_VARIABLE, open_instance, prepare_home
 from videomme_pipeline.errors import ConfigurationError
 
 
@@ -39,3 +45,35 @@ def test_postgres_is_named_by_one_variable(home: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv(POSTGRES_VARIABLE, "postgresql://host/dagster")
     with pytest.raises(ConfigurationError, match=r"use postgresql\+psycopg2://"):
         prepare_home()
+
+
+def _count_runs(together: Barrier) -> int:
+    together.wait()
+    with open_instance() as instance:
+        return instance.get_runs_count()
+
+
+def test_processes_that_open_a_new_home_at_the_same_time_do_not_break_it(home: Path) -> None:
+    processes = get_context("forkserver")
+    processes.set_forkserver_preload(["assets.instance"])
+    with processes.Manager() as manager, ProcessPoolExecutor(4, processes) as pool:
+        together = manager.Barrier(4)
+        assert list(pool.map(_count_runs, [together] * 4)) == [0, 0, 0, 0]
+
+
+def test_a_home_that_two_commands_broke_is_repaired_by_the_command_in_the_message(
+    home: Path,
+) -> None:
+    with open_instance():
+        pass
+    with closing(sqlite3.connect(home / "history" / "runs.db")) as runs:
+        runs.execute("insert into alembic_version values ('5771160a95ad')")
+        runs.commit()
+        with pytest.raises(ConfigurationError, match="two commands created it") as raised:
+            open_instance()
+        statement = re.search(r"runs\.db \"(.*)\" ", str(raised.value))
+        assert statement
+        runs.execute(statement[1])
+        runs.commit()
+    with open_instance() as instance:
+        assert instance.get_runs_count() == 0
