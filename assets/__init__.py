@@ -1,4 +1,4 @@
-"""The Dagster project: a thin layer over the library. Domain code belongs in the library."""
+"""The Dagster project, a thin layer over the library. Code without Dagster is in the library."""
 
 import warnings
 

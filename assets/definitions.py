@@ -10,7 +10,7 @@ from assets.planning.freshness import newest_event, recorded_versions
 from assets.stages.base import DATA_VERSION_TAG, AnyStage, BenchmarkStage, SharedStage, refresh
 from assets.stages.checks import completeness_check, is_complete, partition_checks
 from assets.stages.frames import Frames
-from assets.stages.nightly import night_asset, nightly_key
+from assets.stages.nightly import nightly_asset, nightly_key
 from assets.stages.prompts import Prompts
 from assets.stages.questions import Questions
 from assets.stages.reports import ReportPage
@@ -44,8 +44,8 @@ CHAIN: tuple[type[BenchmarkStage[Any]], ...] = (
 OWNERS = ("team:evaluation",)
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
-"""The type of every output: data is in the store, so there is no I/O manager. (Dagster accepts the
-marker `Nothing`, although its signature asks for a type.)"""
+"""The type of every output. Data is in the store, so outputs have no value and no I/O manager.
+Dagster accepts the marker `Nothing`, although its signature requires a type."""
 
 
 def chain(project: Project, benchmark: str) -> list[BenchmarkStage[Any]]:
@@ -74,15 +74,15 @@ def build_definitions(project: Project) -> dg.Definitions:
     stages = [stage for members in by_step.values() for stage in members]
     keys = {stage.asset_key for stage in stages}
     nightly, tracked = read_nightly(project.configuration), tracked_evaluations(project)
-    nights = [nightly_key(evaluation) for evaluation in tracked]
+    nightly_keys = [nightly_key(evaluation) for evaluation in tracked]
     refresh_stale, nightly_jobs = refresh_job(by_step, project), nightly_job(tracked)
     return dg.Definitions(
         assets=[
             *(
-                _asset(stage, keys, nights, leaderboard_freshness(nightly), project)
+                _asset(stage, keys, nightly_keys, leaderboard_freshness(nightly), project)
                 for stage in stages
             ),
-            *(night_asset(evaluation) for evaluation in tracked),
+            *(nightly_asset(evaluation) for evaluation in tracked),
         ],
         jobs=[refresh_stale, retention_job, *nightly_jobs],
         schedules=schedules(nightly, nightly_jobs),
@@ -98,18 +98,19 @@ def build_definitions(project: Project) -> dg.Definitions:
 def _asset(
     stage: AnyStage,
     known: set[dg.AssetKey],
-    nights: Sequence[dg.AssetKey],
+    nightly_keys: Sequence[dg.AssetKey],
     freshness: dg.FreshnessPolicy | None,
     project: Project,
 ) -> dg.AssetsDefinition:
     """The asset of a stage, which calls `refresh` for the partitions of a run.
 
-    Results also depend on the `nights` of tracked evaluations, and have a freshness policy.
+    The shared results also depend on `nightly_keys`, the assets of nightly runs, and have a
+    freshness policy.
     """
     partitions = stage.partitions_def
     is_result = isinstance(stage, SharedStage)
     deps = [dep for dep in stage.deps() if dep.asset_key in known]
-    deps += [dg.AssetDep(key) for key in nights if is_result]
+    deps += [dg.AssetDep(key) for key in nightly_keys if is_result]
     schema = _column_schema(stage)
 
     @dg.asset(
@@ -140,14 +141,14 @@ def _asset(
             else [WHOLE]
         )
         several = len(requested) > 1
-        with within_step(project, context, takes_machine=stage.takes_machine):
+        with within_step(project, context, needs_machine=stage.needs_machine):
             stage.invalidate()
             recorded = recorded_versions(context.instance, stage)
             newest = newest_event(context.instance)
             failed_before = stage.failures.read()
             for event in refresh(stage, requested, recorded, newest, report_fresh=True):
                 yield event if several else _result(event)
-        stage.announce(context.instance)
+        stage.update_partition_keys(context.instance)
         for evaluation in partition_checks(stage, requested, failed_before):
             context.log_event(evaluation)
         yield is_complete(stage)
@@ -158,9 +159,9 @@ def _asset(
 
 
 def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
-    """The event of the only partition of a run as its result, so that downstream assets follow.
+    """The event of a run with a single partition, as the result of its asset.
 
-    A result has one data version for all partitions of a run. A run of several partitions
+    A result has one data version for all partitions of a run. A run with several partitions
     therefore yields one event per partition, and an output without an event.
     """
     tags = event.tags or {}

@@ -1,7 +1,7 @@
 """The Dagster instance: storage of runs and events, shared by the UI and the command line.
 
-By default SQLite in `.dagster/`; DAGSTER_HOME names another home, and VIDEOMME_POSTGRES_URL a
-PostgreSQL database. If the home has a dagster.yaml that a user wrote, only that file counts.
+The default is SQLite in `.dagster/`. DAGSTER_HOME sets another home, and VIDEOMME_POSTGRES_URL a
+PostgreSQL database. A dagster.yaml that a user wrote in the home is used unchanged.
 """
 
 import os
@@ -27,7 +27,7 @@ POSTGRES_VARIABLE = "VIDEOMME_POSTGRES_URL"
 POSTGRES_SCHEME = "postgresql+psycopg2://"
 _SETTINGS = Path(__file__).with_name("dagster.yaml")
 _OURS = "# The Dagster instance of this project"
-"""The start of a dagster.yaml that was copied from here and may be updated."""
+"""The start of a dagster.yaml that this module wrote and may overwrite."""
 _DATABASES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
 """The SQLite files that Dagster creates in a home when it opens it for the first time."""
 _SURPLUS_VERSION = "5771160a95ad"
@@ -35,7 +35,7 @@ _SURPLUS_VERSION = "5771160a95ad"
 
 
 def prepare_home() -> Path:
-    """Create or update the home of the instance, and set it in the environment for children.
+    """Create or update the home of the instance, and set DAGSTER_HOME for child processes.
 
     Raises:
         ConfigurationError: if PostgreSQL is configured in a way that cannot work.
@@ -53,10 +53,10 @@ def prepare_home() -> Path:
 
 
 def open_instance() -> dg.DagsterInstance:
-    """Open the instance; close it after use (`with open_instance() as instance`).
+    """Open the instance. Use it in a `with` block, which closes it.
 
-    Processes open a home one after the other: two that create its databases at the same time
-    would leave a schema version that Dagster refuses forever. The UI and its daemon open a home
+    Only one process at a time opens a home: two processes that create its databases at the same
+    time would leave a schema version that Dagster always rejects. The UI and its daemon open a home
     only after `videomme ui` has opened it here.
 
     Raises:
@@ -72,13 +72,13 @@ def open_instance() -> dg.DagsterInstance:
 
 
 def _home_folder() -> Path:
-    """The home that the environment names."""
+    """The home that DAGSTER_HOME sets, or the default."""
     return Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).resolve()
 
 
 @contextmanager
 def _opening(home: Path) -> Iterator[None]:
-    """Let no other process open `home` during the block."""
+    """Prevent other processes from opening `home` during the block."""
     lock = FileLock(home / "opening.lock")
     with writing(home):
         home.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def _opening(home: Path) -> Iterator[None]:
 
 
 def _repair(home: Path, error: CommandError) -> str:
-    """What to do about a home whose databases have schema versions that Dagster refuses."""
+    """The error message for a home whose databases Dagster rejects, with the commands to run."""
     commands = [
         f"sqlite3 {shlex.quote(str(database))} "
         f"\"delete from alembic_version where version_num = '{_SURPLUS_VERSION}'\""
@@ -116,7 +116,7 @@ def _schema_versions(database: Path) -> list[tuple[str]]:
 
 
 def _postgres_settings(url: str | None) -> str:
-    """The part of dagster.yaml for the database. Its URL stays in the environment."""
+    """The part of dagster.yaml about the database. The URL itself stays in the environment."""
     if not url:
         return ""
     if not url.startswith(POSTGRES_SCHEME):
@@ -137,7 +137,7 @@ def check_instance() -> Finding:
     try:
         with open_instance() as instance:
             runs = instance.get_runs_count()
-    except Exception as error:  # noqa: BLE001 - whatever the storage raises is the finding
+    except Exception as error:  # noqa: BLE001 - any error of the storage is reported
         return Finding(check="dagster", verdict=Verdict.FAILED, message=f"no instance: {error}")
     return Finding(
         check="dagster", verdict=Verdict.OK, message=f"{runs} runs in {os.environ[HOME_VARIABLE]}"

@@ -1,9 +1,9 @@
 """Dagster's partitions of a benchmark's stages, and the parents of each partition.
 
-Videos are a dynamic dimension, since they come with the annotations. Samplings, tracks and
-evaluations are static, since they come from the configuration files and only static dimensions
-can be mapped onto each other exactly. An evaluation without frames or subtitles has no parent
-there.
+Videos are a dynamic dimension, because the annotations list them. Samplings, tracks and
+evaluations are static dimensions, because the configuration files list them. Only static dimensions
+can be mapped onto each other exactly. A partition of an evaluation that uses no frames or no
+subtitles has no parent in that stage.
 """
 
 from collections import defaultdict
@@ -63,25 +63,25 @@ class Partitions:
         return next(iter(parts.values()), None)
 
     def parent(
-        self, variant: str | None, dimension: Dimension | None, above: Dimension
+        self, variant: str | None, dimension: Dimension | None, upstream: Dimension
     ) -> str | None:
-        """The variant of `above` that a variant of `dimension` is built from, or None."""
+        """The variant of `upstream` that a variant of `dimension` is built from, or None."""
         if dimension is None or variant is None:
             return None
-        return self._parents[dimension, above].get(variant)
+        return self._parents[dimension, upstream].get(variant)
 
     @cached_property
     def _parents(self) -> Mapping[tuple[Dimension, Dimension], Mapping[str, str | None]]:
-        """The parent of every variant, by both dimensions."""
+        """The parent of every variant, by downstream and upstream dimension."""
         variants = [dimension for dimension in Dimension if dimension is not Dimension.VIDEO]
         return {
-            (below, above): {
-                child: variant_in(evaluation, above)
+            (downstream, upstream): {
+                child: variant_in(evaluation, upstream)
                 for evaluation in reversed(self.evaluations)
-                if (child := variant_in(evaluation, below))
+                if (child := variant_in(evaluation, downstream))
             }
-            for below in variants
-            for above in variants
+            for downstream in variants
+            for upstream in variants
         }
 
     def mapping(
@@ -96,13 +96,13 @@ class Partitions:
         if upstream < downstream or downstream < upstream:
             shared = next(iter(upstream & downstream))
             return dg.MultiToSingleDimensionPartitionMapping(shared.value)
-        (above,) = upstream - {Dimension.VIDEO}
-        (below,) = downstream - {Dimension.VIDEO}
+        (parents,) = upstream - {Dimension.VIDEO}
+        (children,) = downstream - {Dimension.VIDEO}
         return dg.MultiPartitionMapping(
             {
                 "video": dg.DimensionPartitionMapping("video", dg.IdentityPartitionMapping()),
-                above.value: dg.DimensionPartitionMapping(
-                    below.value, dg.StaticPartitionMapping(self._children(above, below))
+                parents.value: dg.DimensionPartitionMapping(
+                    children.value, dg.StaticPartitionMapping(self._children(parents, children))
                 ),
             },
         )
@@ -112,10 +112,11 @@ class Partitions:
             return dg.DynamicPartitionsDefinition(name=self.videos_name)
         return dg.StaticPartitionsDefinition(list(self.variants(dimension)))
 
-    def _children(self, above: Dimension, below: Dimension) -> dict[str, set[str]]:
+    def _children(self, upstream: Dimension, downstream: Dimension) -> dict[str, set[str]]:
+        """The variants of `downstream` that are built from each variant of `upstream`."""
         children: dict[str, set[str]] = defaultdict(set)
         for evaluation in self.evaluations:
-            parent, child = variant_in(evaluation, above), variant_in(evaluation, below)
+            parent, child = variant_in(evaluation, upstream), variant_in(evaluation, downstream)
             if parent and child:
                 children[parent].add(child)
         return dict(children)
@@ -135,5 +136,5 @@ def parse_key(key: str, variant_dimension: Dimension | None, *, per_video: bool)
         return partition_of(variant=key)
     if variant_dimension is None:
         return partition_of(video=key)
-    variant, _, video = key.partition("|")  # Dagster sorts dimensions by name; "video" is last
+    variant, _, video = key.partition("|")  # Dagster sorts dimensions by name: "video" is last
     return partition_of(video=video, variant=variant)

@@ -1,8 +1,8 @@
-"""Which process works on a run, and the end of runs whose process is gone.
+"""The process that works on a run. A run whose process died is marked as failed.
 
-Dagster records at most a process id, which means nothing once several machines share an instance.
-So each step records the full identity of its process on the run. Only a process that this machine
-can see is ever considered dead.
+Dagster records at most a process id, which is ambiguous if several machines share an instance. Each
+step therefore records the full identity of its process on the run. A process that is not visible
+from this machine never counts as dead.
 """
 
 from dataclasses import dataclass
@@ -24,25 +24,26 @@ class RunProcess(ProcessIdentity):
     def of(cls, run: dg.DagsterRun) -> "RunProcess | None":
         """The process recorded on a run, or None.
 
-        A run that repeats another one starts with the tags of that run; those are not its own.
+        A re-executed run has a copy of the original run's tags, so the process of another run id is
+        ignored.
         """
         recorded = run.tags.get(PROCESS_TAG)
         process = cls.from_json(recorded) if recorded else None
         return process if process and process.run_id == run.run_id else None
 
 
-def note_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
-    """Record on a run that this process works on it."""
+def record_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Record this process on a run as the one that works on it."""
     process = RunProcess.here(run_id=run.run_id)
     if RunProcess.of(run) != process:
         instance.add_run_tags(run.run_id, {PROCESS_TAG: process.as_json()})
 
 
 def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Mark runs as failed whose process is gone, as after a kill or a power cut; return their ids.
+    """Mark runs whose process died as failed, and return their ids.
 
-    Dagster itself would show them as running forever, and they would count against the limit of
-    concurrent runs.
+    Dagster would show a run as running forever after a kill or a power cut, and count it against
+    the limit of concurrent runs.
     """
     started = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
     dead = [run for run in started if (process := RunProcess.of(run)) and process.is_dead]

@@ -1,4 +1,4 @@
-"""Runs started from the command line: the same job, events and instance as from the UI."""
+"""Runs from the command line. They use the same job, events and instance as runs from the UI."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -26,8 +26,8 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 class Refreshed:
     """The result of a refresh: how many partitions of each asset were built, and what is not fresh.
 
-    `run_id` is None if there was nothing to do. `stopped_by` says how to continue if the money
-    for models was used up.
+    `run_id` is None if everything was fresh. `stopped_by` is a message that says how to continue if
+    the run reached its cost limit, else None.
     """
 
     run_id: str | None
@@ -39,10 +39,7 @@ class Refreshed:
 def plan_project(
     project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str] | None = None
 ) -> list[PartitionState]:
-    """The state of every partition, upstream first.
-
-    With `evaluations`, only of the partitions that these need.
-    """
+    """The state of every partition that `evaluations` need (None: of all), upstream first."""
     for benchmark in project.benchmarks.values():
         benchmark.invalidate()
     stages = [stage for members in steps(project).values() for stage in members]
@@ -55,10 +52,10 @@ def refresh_project(
     evaluations: Sequence[str],
     max_cost_dollars: float | None = None,
 ) -> Refreshed:
-    """Bring these evaluations, and the results over all, up to date in one run.
+    """Bring these evaluations and the shared results up to date in one run.
 
-    Starts no run if nothing is stale. With `max_cost_dollars`, the run stops sending requests
-    once it has spent this much; answers are kept, and the next run resumes.
+    Starts no run if nothing is stale. With `max_cost_dollars`, the run stops sending requests once
+    it has spent this much. Its answers are kept, and the next run resumes.
     """
     end_dead_runs(instance)
     states = plan_project(project, instance, evaluations)
@@ -90,14 +87,16 @@ def built_by(instance: dg.DagsterInstance, run_id: str) -> Counter[str]:
 def run_nightly(
     project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str], date: str
 ) -> list[Assessment]:
-    """Run these tracked evaluations (without names: all) for a date, and update the results.
+    """Run tracked evaluations for a date, update the results, and return the assessments.
+
+    An empty `evaluations` means all tracked ones. If an error is raised, no request was sent.
 
     Raises:
-        ConfigurationError: if one is not tracked, or the date is before the first nightly run or
-            in the future.
-        NotReadyError: if one has no baseline; nothing is asked then.
+        ConfigurationError: if an evaluation is not tracked, or the date is before the first nightly
+            run or in the future.
+        NotReadyError: if an evaluation has no baseline.
     """
-    tracked = {tracked.evaluation.name: tracked for tracked in tracked_evaluations(project)}
+    tracked = {each.evaluation.name: each for each in tracked_evaluations(project)}
     file = project.configuration.folder / NIGHTLY_FILE
     if not tracked:
         raise ConfigurationError(f"{file}: no evaluation is tracked; name one under `evaluations`")
@@ -113,22 +112,22 @@ def run_nightly(
             f"no nightly run on {date}: choose a date from {nightly.since} (`since` in {file}) "
             "to today"
         )
-    for evaluation in chosen:
-        evaluation.baseline()
+    for each in chosen:
+        each.baseline()
     job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
     job.execute_in_process(
         instance=instance,
         partition_key=date,
-        asset_selection=[nightly_key(evaluation) for evaluation in chosen],
+        asset_selection=[nightly_key(each) for each in chosen],
         run_config=QUIET,
     )
-    reports = [evaluation.assess(date) for evaluation in chosen]
-    refresh_project(project, instance, [chosen_one.evaluation.name for chosen_one in chosen])
-    return reports
+    assessments = [each.assess(date) for each in chosen]
+    refresh_project(project, instance, [each.evaluation.name for each in chosen])
+    return assessments
 
 
 def _shown_as_failed(states: Sequence[PartitionState], instance: dg.DagsterInstance) -> bool:
-    """Return True if Dagster still shows a fresh partition as failed."""
+    """Return True if Dagster still shows one of these partitions as failed."""
     partitions: dict[AnyStage, set[Partition]] = defaultdict(set)
     for state in states:
         partitions[state.stage].add(state.partition)

@@ -1,11 +1,11 @@
-"""What every step of a run does around its work."""
+"""The context in which every step of a run works."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import dagster as dg
 
-from assets.processes import note_process
+from assets.processes import record_process
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.turns import LockFileTurns, this_machine
 
@@ -17,27 +17,27 @@ def within_step(
     project: Project,
     context: StepContext,
     *,
-    takes_machine: bool,
+    needs_machine: bool,
     most_dollars: float | None = None,
 ) -> Iterator[None]:
     """Run the block as the work of one step of a run.
 
-    Records the process on the run, and limits what the run may spend on models over all of its
-    steps. A step that `takes_machine` waits until no other such step works on this machine. The
-    log of the step says whom it waits for.
+    Records the process on the run, and limits what the run spends on models over all of its steps.
+    A step that `needs_machine` waits until no other such step works on this machine. The log of the
+    step names the run that it waits for.
     """
 
     def show(message: str) -> None:
         context.log.info(message)
         project.on_message(message)
 
-    note_process(context.instance, context.run)
+    record_process(context.instance, context.run)
     project.spending.begin(context.run.run_id, most_dollars)
     run = f"run {context.run.run_id.partition('-')[0]}"
     turns = LockFileTurns(project.store.turns, run=run, on_wait=show)
     with ExitStack() as stack:
         stack.callback(turns.release_all)
         stack.enter_context(project.taking(turns))
-        if takes_machine:
+        if needs_machine:
             stack.enter_context(turns.take(this_machine()))
         yield

@@ -1,7 +1,7 @@
 """Materialization events of one step, stored in batches, one event per partition.
 
-Dagster commits every event on its own. `store_event_batch`, which it does not document, stores a
-batch in three statements on PostgreSQL (SQLite stores one by one in any case). Where it is missing
+Dagster commits every event separately. Its undocumented method `store_event_batch` stores a batch
+in three statements on PostgreSQL; on SQLite it stores one event at a time. If the method is missing
 or fails, events are stored one by one.
 """
 
@@ -22,8 +22,8 @@ SECONDS_AT_MOST = 2.0
 class EventBatch:
     """Collects the materializations of a step and stores them in batches.
 
-    `with EventBatch(context) as events: events.add(materialization)`. Leaving the block stores the
-    rest, also after an exception.
+    Use it as `with EventBatch(context) as events: events.add(materialization)`. Leaving the block
+    stores the pending events, even after an exception.
     """
 
     def __init__(self, context: dg.OpExecutionContext) -> None:
@@ -43,7 +43,7 @@ class EventBatch:
         self.store()
 
     def add(self, materialization: dg.AssetMaterialization) -> None:
-        """Add one event, and store all pending ones if they are many or old enough."""
+        """Add one event, and store the pending ones if the batch is full or two seconds old."""
         self._pending.append(_entry(self._context, materialization))
         waited = time.monotonic() - self._stored_at
         if len(self._pending) >= EVENTS_AT_A_TIME or waited >= SECONDS_AT_MOST:
@@ -60,15 +60,15 @@ class EventBatch:
 def output_without_event() -> dg.Output[None]:
     """The output of an asset whose partitions all have their own events.
 
-    An ordinary output reports every partition of the run with one data version, failed partitions
-    included; without an output, Dagster skips the downstream assets. The mark that Dagster uses for
-    observed sources avoids both.
+    An ordinary output would report every partition of the run, even failed ones, with one data
+    version. Without an output, Dagster would skip the downstream assets. The metadata with which
+    Dagster marks observed sources avoids both.
     """
     return dg.Output(None, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
 
 
 def store_events(instance: dg.DagsterInstance, events: Sequence[dg.EventLogEntry]) -> None:
-    """Store materialization events in one batch if the storage can, else one by one."""
+    """Store materialization events in one batch if the storage supports it, else one by one."""
     storage = instance.event_log_storage
     store_batch = getattr(storage, "store_event_batch", None)
     if store_batch is not None:

@@ -6,4 +6,4 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 Job = dg.JobDefinition | UnresolvedAssetJobDefinition
-"""What `dg.define_asset_job` returns, or an ordinary job."""
+"""An ordinary job, or the return type of `dg.define_asset_job`."""

@@ -1,1 +1,1 @@
-"""What a refresh would build, why, and what it would cost."""
+"""The plan of a refresh: what it would build, the reasons, and the cost."""

@@ -1,6 +1,6 @@
 """Work, time, space and cost of a refresh, estimated before it starts.
 
-`refresh` stores the time and size of every partition it builds; estimates are means over
+`refresh` stores the time and size of every partition that it builds. Estimates are means over
 comparable partitions. If no comparable partition was ever built, the estimate is None.
 """
 
@@ -23,13 +23,13 @@ from videomme_pipeline.project.partitions import (
     variant_of,
 )
 
-_LOOKED_AT = 500
+_NEWEST_EVENTS = 500
 """Unit costs are means over this many of the newest materializations of each asset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitCost:
-    """Mean time and size of one partition, over the `partitions` that were measured."""
+    """Mean time and size of one partition, over `partitions` measured ones."""
 
     seconds: float
     bytes: float
@@ -40,9 +40,10 @@ class UnitCost:
 class RefreshEstimate:
     """The work of a refresh on one asset.
 
-    `partitions` would be built; `already_stored` would only be reported to Dagster. `partitions`
-    is None if the partitions are not known yet. `seconds` are wall-clock time and `bytes` are
-    written; both are None if no comparable partition was measured.
+    `partitions` is the number of partitions to build, or None if it is not known yet.
+    `already_stored` is the number of those that are only reported to Dagster. `seconds` is
+    wall-clock time, and `bytes` is the size of the new files. Both are None if no comparable
+    partition was measured.
     """
 
     asset: str
@@ -64,7 +65,7 @@ def estimate(
 
 
 def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:
-    """What a refresh would ask models, for `estimate_costs`."""
+    """The requests that a refresh would send to models, for `estimate_costs`."""
     by_benchmark: dict[str, PendingRequests] = {}
     for state in states:
         stage, partition = state.stage, state.partition
@@ -82,7 +83,7 @@ def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:
 
 def unit_costs(instance: dg.DagsterInstance, stage: AnyStage) -> dict[str | None, UnitCost]:
     """Mean cost of a partition of each variant, from the newest materializations."""
-    found = instance.fetch_materializations(stage.asset_key, limit=_LOOKED_AT)
+    found = instance.fetch_materializations(stage.asset_key, limit=_NEWEST_EVENTS)
     measured: dict[str | None, list[tuple[float, float]]] = defaultdict(list)
     for record in found.records:
         event = record.asset_materialization
@@ -98,7 +99,7 @@ def _estimate(
     stage: AnyStage, not_fresh: Sequence[PartitionState], instance: dg.DagsterInstance
 ) -> RefreshEstimate:
     asset = stage.asset_key.to_user_string()
-    if any(state.stands_for_all for state in not_fresh):
+    if any(state.is_whole_stage for state in not_fresh):
         return RefreshEstimate(
             asset=asset, partitions=None, already_stored=0, seconds=None, bytes=None
         )
@@ -120,23 +121,23 @@ def _estimate(
 def _unit(
     stage: AnyStage, variant: str | None, costs: Mapping[str | None, UnitCost]
 ) -> UnitCost | None:
-    """The cost of the same variant, or the mean over variants that take about as much."""
+    """The cost of the same variant, else the mean over comparable variants, else None."""
     if variant in costs:
         return costs[variant]
-    alike = [cost for other, cost in costs.items() if stage.takes_as_much(variant, other)]
-    partitions = sum(cost.partitions for cost in alike)
+    comparable = [cost for other, cost in costs.items() if stage.is_comparable(variant, other)]
+    partitions = sum(cost.partitions for cost in comparable)
     if not partitions:
         return None
     return UnitCost(
-        seconds=sum(cost.seconds * cost.partitions for cost in alike) / partitions,
-        bytes=sum(cost.bytes * cost.partitions for cost in alike) / partitions,
+        seconds=sum(cost.seconds * cost.partitions for cost in comparable) / partitions,
+        bytes=sum(cost.bytes * cost.partitions for cost in comparable) / partitions,
         partitions=partitions,
     )
 
 
 def _is_stored(state: PartitionState) -> bool:
-    """Return True if the file is already stored, built before or under another name."""
-    if state.waits:
+    """Return True if a file with the fingerprint of the partition is already stored."""
+    if state.waits_for_parent:
         return False
     try:
         target = state.stage.target(state.partition)

@@ -1,7 +1,7 @@
-"""Why a partition is not fresh: what changed, from which value to which, and where it began.
+"""Reasons why a partition is not fresh: the change, both values, and the partition where it began.
 
-`freshness` compares data versions, which is fast and gives no reasons. This module also reads the
-events and files of partitions that are not fresh. It is for people who ask, never for a run.
+`freshness` only compares data versions, which is fast. This module also reads the events and files
+of partitions that are not fresh. Commands that show reasons use it; runs do not.
 """
 
 from collections import Counter, defaultdict
@@ -41,7 +41,7 @@ _SHOWN_VERSION = 8
 
 
 class Cause(StrEnum):
-    """Causes, the most specific first."""
+    """Why a partition is not fresh, the most specific cause first."""
 
     FAILED = "failed"
     NEVER_BUILT = "never built"
@@ -52,12 +52,12 @@ class Cause(StrEnum):
     UPSTREAM = "upstream"
 
 
-_ORDER = {cause: place for place, cause in enumerate(Cause)}
+_ORDER = {cause: rank for rank, cause in enumerate(Cause)}
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One cause and its detail: a setting with both values, an error, or where it began."""
+    """A cause with its detail: both values of a setting, an error, or where the change began."""
 
     cause: Cause
     detail: str = ""
@@ -119,15 +119,18 @@ class Explanation:
             if not failed:
                 yield Reason(Cause.NEVER_BUILT)
             return
-        own = list(self._own(state, recorded, is_blocked=bool(roots)))
-        yield from own
-        if not (own or roots or failed):
-            yield Reason(Cause.SETTING, "the settings changed; the earlier ones are not stored")
+        changes = list(self._changes(state, recorded, is_blocked=bool(roots)))
+        yield from changes
+        if not (changes or roots or failed):
+            yield Reason(Cause.SETTING, "the settings changed; the earlier values are not stored")
 
-    def _own(
+    def _changes(
         self, state: PartitionState, recorded: Mapping[str, str], *, is_blocked: bool
     ) -> Iterator[Reason]:
-        """Yield what changed of a partition since it was built, beside changes upstream."""
+        """Yield what changed in a partition itself since it was built.
+
+        With `is_blocked`, the caller already reports changes upstream.
+        """
         stage = state.stage
         code_version = recorded.get(CODE_VERSION_TAG, stage.code_version)
         if code_version != stage.code_version:
@@ -138,14 +141,14 @@ class Explanation:
             if not is_blocked:
                 yield Reason(Cause.FILE, str(error))
             return
-        yield from _settings(stage, target)
+        yield from _changed_settings(stage, target)
         version = recorded[DATA_VERSION_TAG]
         if stage.dimensions == {Dimension.VIDEO} and version != target.data_version:
             yield Reason(Cause.NEW_BYTES, _versions(version, target.data_version))
         if state.keeps_version:
             yield Reason(Cause.FILE, str(target.path))
         if not is_blocked:
-            yield from _inputs(target, recorded)
+            yield from _changed_inputs(target, recorded)
 
     def _changing_parents(self, state: PartitionState) -> Iterator[PartitionState]:
         """Yield the parents of a partition that will change."""
@@ -154,7 +157,7 @@ class Explanation:
             if not changing:
                 continue
             whole = self._states.get((key, WHOLE))
-            if whole is not None and whole.stands_for_all:
+            if whole is not None and whole.is_whole_stage:
                 yield whole
                 continue
             for parent in parents(state.stage, state.partition, self._stages[key]):
@@ -168,7 +171,7 @@ class Explanation:
         return self._roots[state]
 
     def _began_at(self, state: PartitionState) -> frozenset[_Root]:
-        """The partition itself if it has a cause of its own, otherwise its roots upstream."""
+        """The partition itself if the change began there, else the partitions where it began."""
         cause = self.reasons(state)[0].cause
         if cause is Cause.UPSTREAM or (cause is Cause.NEVER_BUILT and self._roots_upstream(state)):
             return self._roots_upstream(state)
@@ -210,18 +213,20 @@ def recorded_tags(
 
 
 def matching(states: Sequence[PartitionState], words: str) -> list[PartitionState]:
-    """The partitions that `words` select: the name of a partition ("smoke/frames
-    uniform_n-8|001"), an asset, a stage, a key, a video, a sampling, a track or an evaluation.
+    """The partitions that `words` select.
+
+    `words` is the full name of a partition ("smoke/frames uniform_n-8|001"), or the name of an
+    asset, a stage, a key, a video, a sampling, a track or an evaluation.
 
     Raises:
-        ConfigurationError: if they select none.
+        ConfigurationError: if `words` selects no partition.
     """
     found = [state for state in states if words in _names(state)]
     if not found:
         known = {name for state in states for name in _names(state)}
         raise ConfigurationError(
             f"no partition, video, sampling, track, evaluation or asset `{words}`: "
-            f"{nearest(words, sorted(known)) if known else 'nothing is set up'}"
+            f"{nearest(words, sorted(known)) if known else 'no benchmark is configured'}"
         )
     return found
 
@@ -239,7 +244,7 @@ def _names(state: PartitionState) -> tuple[str, ...]:
     return tuple(str(name) for name in names if name)
 
 
-def _settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
+def _changed_settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
     """Yield the settings that differ from those in the stored file."""
     if not isinstance(stage, BenchmarkStage) or not stage.settings:
         return
@@ -253,8 +258,8 @@ def _settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
         yield Reason(Cause.SETTING, f"{setting.key}: {_short(setting.a)} → {_short(setting.b)}")
 
 
-def _inputs(target: Target[Any], recorded: Mapping[str, str]) -> Iterator[Reason]:
-    """Yield the fresh parents whose data is not what the partition was built from."""
+def _changed_inputs(target: Target[Any], recorded: Mapping[str, str]) -> Iterator[Reason]:
+    """Yield the parents whose data version differs from the one used for the partition."""
     for key, version in target.inputs.items():
         name = key.to_user_string()
         before = recorded.get(f"{INPUT_DATA_VERSION_TAG}/{name}")
@@ -263,7 +268,7 @@ def _inputs(target: Target[Any], recorded: Mapping[str, str]) -> Iterator[Reason
 
 
 def _named(roots: Iterable[_Root]) -> str:
-    """One text for all roots: a single one by name, several of one kind by their number."""
+    """One text for all roots: the name of a single root, or the number of roots of one kind."""
     kinds: dict[tuple[str, Cause], list[str]] = defaultdict(list)
     for root in roots:
         kinds[root.asset, root.cause].append(root.partition)

@@ -44,20 +44,20 @@ class PartitionState:
     freshness: Freshness
     reason: str = ""
     keeps_version: bool = False
-    """It will be rebuilt with the same data version, so nothing downstream is affected."""
-    waits: bool = False
-    """A parent will change first, so its next data version is not known yet."""
-    stands_for_all: bool = False
-    """All partitions of its stage, which are not known yet, instead of one."""
+    """True if a rebuild gives the same data version, so that nothing downstream becomes stale."""
+    waits_for_parent: bool = False
+    """True if a parent will change first, so that the next data version is not known yet."""
+    is_whole_stage: bool = False
+    """True if this state represents all partitions of its stage, because they are not known yet."""
 
     @property
     def will_change(self) -> bool:
-        """True if everything built from it becomes stale too."""
+        """True if everything that is built from this partition becomes stale too."""
         return self.freshness is not Freshness.FRESH and not self.keeps_version
 
     @property
     def name(self) -> str:
-        """The name for people, such as "smoke/frames uniform_n-8|001"."""
+        """Asset and partition key, such as "smoke/frames uniform_n-8|001"."""
         key = self.stage.key_of_partition(self.partition)
         asset = self.stage.asset_key.to_user_string()
         return f"{asset} {key}" if key else asset
@@ -82,9 +82,10 @@ def recorded_versions(instance: dg.DagsterInstance, stage: AnyStage) -> dict[Par
 
 
 def failed_attempts(instance: dg.DagsterInstance, stage: AnyStage) -> set[Partition]:
-    """The partitions that Dagster shows as failed because a run that planned them has failed.
+    """The partitions that Dagster shows as failed because a run that planned them has ended.
 
-    An interrupted range run does this to all of its partitions, also to fresh ones.
+    After an interrupted run of a range, Dagster shows all partitions of the range as failed, even
+    fresh ones.
     """
     if not stage.dimensions:
         return set()
@@ -110,14 +111,14 @@ def plan(
     instance: dg.DagsterInstance,
     evaluations: Sequence[str] | None = None,
 ) -> list[PartitionState]:
-    """The state of every partition of `stages`, which are ordered upstream first.
+    """The state of every partition of `stages`, which must be ordered upstream first.
 
-    With `evaluations`, only of the partitions that these need. A stage whose partitions are not
-    known yet (no questions) counts as one missing partition.
+    `evaluations` limits the result to the partitions that these evaluations need. A stage whose
+    partitions are not known yet, because there are no questions, has one missing partition.
     """
     states: list[PartitionState] = []
     not_fresh: dict[AnyStage, set[Partition]] = {}
-    with ThreadPoolExecutor() as pool:  # the database answers for later stages meanwhile
+    with ThreadPoolExecutor() as pool:  # query later stages while an earlier one is planned
         recorded = {stage: pool.submit(recorded_versions, instance, stage) for stage in stages}
         for stage in stages:
             keys = stage.parent_keys
@@ -141,8 +142,8 @@ def counts(states: Iterable[PartitionState]) -> dict[str, Counter[Freshness]]:
 def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[Partition]:
     """The partitions of an upstream stage that `partition` is built from.
 
-    This is the rule of the partition mappings, written for the planner; a test checks that both
-    are equal. A stage over all benchmarks is built from everything.
+    Dagster's partition mappings express the same rule; a test compares the two. A stage that is
+    shared by all benchmarks is built from all partitions.
     """
     if not isinstance(stage, BenchmarkStage):
         return list(upstream.partitions())
@@ -174,7 +175,7 @@ def _plan_stage(
             partition=WHOLE,
             freshness=Freshness.MISSING,
             reason=str(error),
-            stands_for_all=True,
+            is_whole_stage=True,
         )
         return [state]
     failures = stage.failures.read()
@@ -193,9 +194,9 @@ def state_of(
     recorded: str | None,
     changing: Mapping[AnyStage, set[Partition]],
 ) -> PartitionState:
-    """The state of one partition, without its failures.
+    """The state of one partition, ignoring recorded failures.
 
-    `recorded` is its data version in Dagster. `changing` are the partitions of upstream stages
+    `recorded` is its data version in Dagster. `changing` contains the partitions of upstream stages
     that will change.
     """
 
@@ -208,7 +209,7 @@ def state_of(
     for upstream, changed in changing.items():
         if not changed.isdisjoint(parents(stage, partition, upstream)):
             key = upstream.asset_key.to_user_string()
-            return state(outdated, f"its parent in {key} is not fresh", waits=True)
+            return state(outdated, f"its parent in {key} is not fresh", waits_for_parent=True)
     try:
         target = stage.target(partition)
     except VideoMMEError as error:

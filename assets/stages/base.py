@@ -1,8 +1,7 @@
-"""What all stages of the graph have in common: their partitions, what each would be built from,
-and how stale ones are rebuilt.
+"""Base classes of the stages, and `refresh`, which rebuilds their stale partitions.
 
-`refresh` is the one loop that assets and the `refresh_stale` job share, so both report the same
-events. How a partition is built is in the module of its stage.
+Assets and the `refresh_stale` job both call `refresh`, so they report the same events. The module
+of each stage defines how its partitions are built.
 """
 
 from abc import ABC, abstractmethod
@@ -38,21 +37,23 @@ INPUT_DATA_VERSION_TAG = "dagster/input_data_version"
 INPUT_EVENT_POINTER_TAG = "dagster/input_event_pointer"
 USER_PROVIDED_TAG = "dagster/data_version_is_user_provided"
 SEVERAL_PARENTS = "several"
+"""Reported as input version of an asset in which a partition has more than one parent."""
 BUILD_SECONDS = "make_seconds"
-"""Metadata: the wall-clock time that a partition added to its run."""
+"""Metadata key of the wall-clock seconds that a partition added to its run."""
 FILE_BYTES = "file_bytes"
-"""Metadata: the size of the stored file."""
+"""Metadata key of the size of the stored file."""
 
 P = TypeVar("P", bound=Partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target(Generic[P]):
-    """What one partition would be built from now, and the path of its file.
+    """A partition to build: the versions of everything it depends on, and the path of its file.
 
-    `fingerprint` is stored in the file. `data_version` is reported to Dagster; it is the same
-    except for videos, where only the content counts. `inputs` are the data versions of its
-    parents by asset key, for those assets in which it has exactly one parent partition.
+    `fingerprint` is stored in the file. `data_version` is reported to Dagster. The two are equal,
+    except for videos (the data version is the content hash) and frames (the path contains the
+    content hash, so the fingerprint does not). `inputs` maps asset keys to the data versions of
+    parents, for the assets in which the partition has exactly one parent.
     """
 
     partition: P
@@ -64,10 +65,10 @@ class Target(Generic[P]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built(Generic[P]):
-    """A partition that now is as its target describes.
+    """A partition that was built and stored.
 
-    `incomplete` marks one that was built without all of its inputs (scores with failed
-    requests). It can be used, and is stale until the rest arrives.
+    `incomplete` is True if inputs were missing, for example answers in scores. Such a partition
+    can be used, but it stays stale until the inputs arrive.
     """
 
     target: Target[P]
@@ -94,8 +95,11 @@ class Stage(ABC, Generic[P]):
     upstream: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[frozenset[str]] = frozenset()
     row_class: ClassVar[type | None] = None
-    takes_machine: ClassVar[bool] = True
-    """True if it uses all cores, or writes a file with a single writer: runs take turns at it."""
+    needs_machine: ClassVar[bool] = True
+    """True if the stage uses all cores, or writes a file that allows only one writer.
+
+    Only one run at a time works on such stages.
+    """
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -112,12 +116,12 @@ class Stage(ABC, Generic[P]):
     @property
     @abstractmethod
     def code_version(self) -> str:
-        """The version of its code. Its fingerprints contain it."""
+        """The version of its code, which is part of its fingerprints."""
 
     @property
     @abstractmethod
     def group(self) -> str:
-        """The part of the graph that shows it."""
+        """Dagster's asset group."""
 
     @property
     @abstractmethod
@@ -129,7 +133,7 @@ class Stage(ABC, Generic[P]):
 
     @abstractmethod
     def deps(self) -> list[dg.AssetDep]:
-        """Its upstream assets, and which of their partitions are parents."""
+        """Its upstream assets, with the mappings to parent partitions."""
 
     @cached_property
     def parent_keys(self) -> tuple[dg.AssetKey, ...]:
@@ -138,15 +142,15 @@ class Stage(ABC, Generic[P]):
 
     @abstractmethod
     def partitions(self, evaluations: Sequence[str] | None = None) -> list[P]:
-        """Every partition that should exist, for these evaluations or (None) for all.
+        """Every partition that should exist for these evaluations (None: for all evaluations).
 
         Raises:
-            NotReadyError: if they are not known yet.
+            NotReadyError: if the partitions are not known yet.
         """
 
     @abstractmethod
     def target(self, partition: P) -> Target[P]:
-        """What `partition` would be built from now.
+        """The target of `partition`, from the current configuration, code and inputs.
 
         Raises:
             NotReadyError: if an input is missing; the message says which one and why.
@@ -154,33 +158,33 @@ class Stage(ABC, Generic[P]):
 
     @abstractmethod
     def build(self, targets: Sequence[Target[P]]) -> Iterator[Built[P] | Failed[P]]:
-        """Build each target and yield it once it is stored. One bad target stops no other."""
+        """Build each target and yield it once it is stored. A failed target stops no other."""
 
     def prepare(self, partitions: Sequence[P]) -> Iterator[Failed[P]]:  # noqa: ARG002
-        """Fetch what the targets of `partitions` depend on; most stages fetch nothing."""
+        """Fetch files that the targets of `partitions` depend on. Most stages fetch nothing."""
         yield from ()
 
-    def announce(self, instance: dg.DagsterInstance) -> None:
-        """Update Dagster's records that are not events."""
+    def update_partition_keys(self, instance: dg.DagsterInstance) -> None:
+        """Update the dynamic partitions in Dagster, if the stage defines any."""
 
     def invalidate(self) -> None:
-        """Drop what was read before, because files may have changed."""
+        """Drop cached data, because files may have changed."""
 
     def stored(self, target: Target[P]) -> str | None:
         """The fingerprint of the file of `target`, or None if there is none."""
         return stored_fingerprint(target.path)
 
-    def takes_as_much(self, variant: str | None, other: str | None) -> bool:  # noqa: ARG002
-        """Return True if partitions of both variants take about the same time and space."""
+    def is_comparable(self, variant: str | None, other: str | None) -> bool:  # noqa: ARG002
+        """Return True if partitions of both variants need about the same time and space."""
         return True
 
     def is_current(self, target: Target[P]) -> bool:
-        """Return True if the stored file is right, given that the data version is. Fast."""
+        """Return True if the stored file is up to date, assuming that its data version is."""
         return bool(target.path.exists())
 
     @cached_property
     def variant_dimension(self) -> Dimension | None:
-        """The dimension beside the video, or None."""
+        """The dimension other than the video, or None."""
         return next(iter(self.dimensions - {Dimension.VIDEO}), None)
 
     @property
@@ -205,7 +209,7 @@ class BenchmarkStage(Stage[P]):
     """A stage of one benchmark; the name of the benchmark is its key prefix."""
 
     settings: ClassVar[tuple[str, ...]] = ()
-    """The parts of an evaluation's specification that it depends on, beside its inputs."""
+    """The keys of an evaluation's specification that the stage itself depends on."""
 
     def __init__(self, project: Project, benchmark: str) -> None:
         super().__init__(project)
@@ -252,7 +256,7 @@ class BenchmarkStage(Stage[P]):
         ]
 
     def inputs(self, **versions: str | None) -> dict[dg.AssetKey, str]:
-        """Data versions of direct parents by stage; None means that there is no parent."""
+        """Data versions of direct parents by asset key, from those by stage (None: no parent)."""
         inputs = {self.key_of(stage): version for stage, version in versions.items() if version}
         questions_version = self.benchmark.snapshot.questions_version
         if "questions" in self.upstream and questions_version:
@@ -276,16 +280,15 @@ class BenchmarkStage(Stage[P]):
         ]
 
     def _variants(self, evaluations: Sequence[str] | None) -> Sequence[str | None]:
-        """The variants that evaluations need; [None] for a stage without any, [] if none do."""
+        """The variants that `evaluations` need, or [None] for a stage without variants."""
         dimension = self.variant_dimension
         if evaluations is None:
             return [None] if dimension is None else self.graph.variants(dimension)
-        own = [
-            self.benchmark.evaluations[e] for e in evaluations if e in self.benchmark.evaluations
-        ]
+        known = self.benchmark.evaluations
+        chosen = [known[name] for name in evaluations if name in known]
         if dimension is None:
-            return [None] if own else []
-        return sorted({variant for e in own if (variant := variant_in(e, dimension))})
+            return [None] if chosen else []
+        return sorted({variant for e in chosen if (variant := variant_in(e, dimension))})
 
 
 @cache
@@ -294,7 +297,7 @@ def _asset_key(benchmark: str, stage: str) -> dg.AssetKey:
 
 
 class SharedStage(Stage[Whole]):
-    """One file over the scores of all benchmarks, with its fingerprint in a file beside it."""
+    """One file about the scores of all benchmarks, with its fingerprint in a second file."""
 
     partitions_def = None
 
@@ -318,7 +321,7 @@ class SharedStage(Stage[Whole]):
         return [WHOLE]
 
     def target(self, partition: Whole) -> Target[Whole]:
-        """All stored scores and nightly runs, also those whose evaluation file was deleted."""
+        """The target over all stored scores and nightly runs, even of deleted evaluations."""
         root = self.store.path()
         files = [*self.store.score_files(), *self.store.observation_files()]
         version = fingerprint(
@@ -335,7 +338,7 @@ class SharedStage(Stage[Whole]):
         return signature.read_text() if target.path.exists() and signature.exists() else None
 
     def sign(self, target: Target[Whole]) -> None:
-        """Store the fingerprint of `target` beside its file."""
+        """Store the fingerprint of `target` in a file next to its file."""
         publish(_signature(target.path), target.fingerprint.encode())
 
 
@@ -346,10 +349,10 @@ def _signature(path: UPath) -> UPath:
 def materialization(
     stage: AnyStage, built: Built[Any], newest: int | None
 ) -> dg.AssetMaterialization:
-    """The event that reports to Dagster what a partition was built from.
+    """The event that reports a built partition and the versions of its inputs to Dagster.
 
-    Dagster calls a partition unsynced when a parent has another data version in an event after
-    `newest`, the newest event at the time the build began.
+    `newest` is the id of the newest event when the build began. Dagster shows a partition as
+    unsynced if a later event reports another data version of a parent.
     """
     target = built.target
     version = target.data_version + (INCOMPLETE if built.incomplete else "")
@@ -371,7 +374,7 @@ def materialization(
 
 
 def _measured(built: Built[Any], seconds: float) -> Built[Any]:
-    """`built` with its time and size, from which later runs are estimated."""
+    """`built` with its time and size in the metadata, for estimates of later runs."""
     path = built.target.path
     size = path.stat().st_size if path.exists() else 0
     measures = {BUILD_SECONDS: round(seconds, 4), FILE_BYTES: size}
@@ -388,10 +391,10 @@ def refresh(
 ) -> Iterator[dg.AssetMaterialization]:
     """Build the stale partitions among `requested`, and yield an event once each is stored.
 
-    `recorded` are the data versions in Dagster's newest events, `newest` is the id of its newest
-    event. A partition that is already stored is not rebuilt, only reported. With `report_fresh`
-    a fresh partition gets an event too: a backfill counts a partition without one as failed.
-    Failed partitions get no event; their reasons are in `stage.failures`.
+    `recorded` contains the data versions of Dagster's newest materializations. `newest` is the id
+    of its newest event. A partition that is already stored is only reported. With `report_fresh`,
+    fresh partitions are reported too, because a backfill counts a partition without an event as
+    failed. Failed partitions get no event; their reasons are in `stage.failures`.
     """
     began = monotonic()
     failures: dict[Partition, str] = {

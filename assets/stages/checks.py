@@ -1,4 +1,4 @@
-"""Asset checks of every stage, shown beside it in the Dagster UI."""
+"""Asset checks of every stage, for the Dagster UI."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
@@ -13,7 +13,7 @@ LISTED_FAILURES = 200
 
 
 def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
-    """The check that no partition of a stage failed at its last attempt; lists those that did."""
+    """The result of the completeness check, with a list of the failed partitions."""
     failures = stage.failures.read()
     metadata: dict[str, Any] = {"failed": len(failures)}
     if failures:
@@ -38,14 +38,14 @@ def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
 
 
 def partition_checks(
-    stage: AnyStage, tried: Iterable[Partition], failed_before: Collection[Partition]
+    stage: AnyStage, attempted: Iterable[Partition], failed_before: Collection[Partition]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield a check per partition that failed now, or was built after it had failed.
+    """Yield a check result per partition that failed, or was built after it had failed.
 
-    The result of a run over several partitions names none of them.
+    Dagster attaches the result that an asset returns to no partition if a run has several.
     """
     failures = stage.failures.read()
-    for partition in tried:
+    for partition in attempted:
         key = stage.key_of_partition(partition)
         if key is not None and (partition in failures or partition in failed_before):
             yield dg.AssetCheckEvaluation(
@@ -58,16 +58,16 @@ def partition_checks(
 
 
 def completeness_check(stage: AnyStage) -> dg.AssetCheckSpec:
-    """The specification of the check that every asset run reports."""
+    """The specification of the check that every run of an asset reports."""
     return dg.AssetCheckSpec(
         COMPLETE,
         asset=stage.asset_key,
-        description="No partition failed at its last attempt; lists those that did.",
+        description="No partition failed at its last attempt. The metadata lists failures.",
     )
 
 
 def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
-    """The event of a check's result, for a run that is no asset run."""
+    """The event of a check result, for a run that does not materialize assets itself."""
     assert result.asset_key is not None
     assert result.check_name is not None
     return dg.AssetCheckEvaluation(

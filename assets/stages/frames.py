@@ -17,14 +17,14 @@ from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.progress import Progress
 
 SHEETS_PER_RUN = 50
-"""Contact sheets are stored in Dagster's event log: a large run has those of its first videos."""
+"""Number of videos with a contact sheet in one run. Dagster's event log stores these pictures."""
 SHEET_COLUMNS = 8
 SHEET_FRAMES = 16
 SHEET_FRAME_WIDTH = 120
 
 
 class Frames(BenchmarkStage[VideoVariantPartition]):
-    """Keyed by content and settings, so benchmarks that share a video share its frames."""
+    """Files are named by content and settings, so benchmarks with the same video share them."""
 
     name = "frames"
     description = "The frames of each video under each sampling, as they are sent to a model."

@@ -9,7 +9,7 @@ NO_CHARTS = dg.MetadataValue.md(
     "Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`"
 )
 LARGEST_PICTURE_BYTES = 60_000
-"""The event log keeps every picture."""
+"""Larger pictures are left out, because the event log stores every picture."""
 
 
 def picture(data: bytes, media_type: str, title: str) -> dg.MarkdownMetadataValue:

@@ -1,7 +1,7 @@
-"""`<benchmark>/nights/<evaluation>`: a tracked evaluation, asked again every night.
+"""`<benchmark>/nights/<evaluation>`: the nightly runs of a tracked evaluation.
 
-There is one asset per tracked evaluation with one partition per day, so the plots of the Dagster
-UI show its accuracy over time and it has checks of its own.
+Each tracked evaluation has its own asset with one partition per day and its own checks. The plots
+of the Dagster UI show its accuracy over time.
 """
 
 import os
@@ -42,15 +42,15 @@ def nightly_key(tracked: TrackedEvaluation) -> dg.AssetKey:
 
 def nightly_partitions(nightly: NightlySpec) -> dg.DailyPartitionsDefinition:
     """One partition per day, from `since` to today."""
-    assert nightly.since is not None, "something is tracked, so there is a first night"
+    assert nightly.since is not None, "`since` is required if anything is tracked"
     return dg.DailyPartitionsDefinition(
         start_date=nightly.since.isoformat(), timezone=nightly.timezone, end_offset=1
     )
 
 
-def night_asset(
+def nightly_asset(
     tracked: TrackedEvaluation,
-    tell: Callable[[Alert], None] = lambda alert: send(alert, alert_urls(os.environ)),
+    send_alert: Callable[[Alert], None] = lambda alert: send(alert, alert_urls(os.environ)),
 ) -> dg.AssetsDefinition:
     """The asset of a tracked evaluation, with one check per decision rule."""
     key, evaluation = nightly_key(tracked), tracked.evaluation
@@ -59,7 +59,7 @@ def night_asset(
 
     @dg.asset(
         key=key,
-        description=f"{evaluation.name} asked again, one partition per night.",
+        description=f"Nightly runs of {evaluation.name}, one partition per day.",
         group_name=tracked.benchmark.name,
         kinds={"parquet"},
         partitions_def=nightly_partitions(tracked.nightly),
@@ -75,34 +75,34 @@ def night_asset(
             if strictness is not Severity.OFF
         ],
     )
-    def nights(context: dg.AssetExecutionContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    def nightly_run(context: dg.AssetExecutionContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
         tracked.benchmark.invalidate()
-        night = context.partition_key
-        tracked.baseline()  # raises before anything is asked
-        with within_step(tracked.project, context, takes_machine=False):
-            rows = tracked.observe(night)
-        report = tracked.assess(night)
-        version = fingerprint(evaluation.fingerprint, night, len(rows))
-        write_findings(tracked.project.store, tracked.benchmark.name, report, version)
-        alert = nightly_alert(report, _link(key, night))
+        date = context.partition_key
+        tracked.baseline()  # raises an error before any request is sent
+        with within_step(tracked.project, context, needs_machine=False):
+            rows = tracked.observe(date)
+        assessment = tracked.assess(date)
+        version = fingerprint(evaluation.fingerprint, date, len(rows))
+        write_findings(tracked.project.store, tracked.benchmark.name, assessment, version)
+        alert = nightly_alert(assessment, _link(key, date))
         if alert is not None:
             try:
-                tell(alert)
+                send_alert(alert)
             except VideoMMEError as error:
                 context.log.warning(str(error))
-        found = {finding.check: finding for finding in report.findings}
+        findings = {finding.check: finding for finding in assessment.findings}
         return dg.MaterializeResult(
             asset_key=key,
-            metadata=_metadata(rows, report),
+            metadata=_metadata(rows, assessment),
             data_version=dg.DataVersion(version),
             check_results=[
-                _check_result(key, check.value, found.get(check))
+                _check_result(key, check.value, findings.get(check))
                 for check, strictness in severity.items()
                 if strictness is not Severity.OFF
             ],
         )
 
-    return nights
+    return nightly_run
 
 
 def _check_result(
@@ -125,7 +125,7 @@ def _check_result(
     )
 
 
-def _metadata(rows: Sequence[ObservedQuestion], report: Assessment) -> dict[str, Any]:
+def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[str, Any]:
     """The numbers of a nightly run, which the UI plots over time."""
     outcomes = [row.outcome for row in rows]
     metadata: dict[str, Any] = {
@@ -136,41 +136,41 @@ def _metadata(rows: Sequence[ObservedQuestion], report: Assessment) -> dict[str,
         "failed": outcomes.count(Outcome.FAILED),
         "findings": dg.MetadataValue.md(
             "\n".join(
-                f"- **{finding.check.value}** {'holds' if finding.passed else 'FAILED'}: "
+                f"- **{finding.check.value}** {'passed' if finding.passed else 'FAILED'}: "
                 f"{finding.summary}"
-                for finding in report.findings
+                for finding in assessment.findings
             )
         ),
     }
-    drop = detectable_drop(rows) if report.detectable_drop is None else report.detectable_drop
-    compared = report.against_baseline
+    drop = assessment.detectable_drop
+    compared, previous = assessment.against_baseline, assessment.against_last_night
     known: dict[str, Any] = {
-        "detectable_drop": drop,
+        "detectable_drop": detectable_drop(rows) if drop is None else drop,
         "difference_to_baseline": compared and compared.accuracy.difference.mean,
         "flip_rate": compared and compared.flip_rate.mean,
         "group_score_difference": compared
         and compared.group_score
         and compared.group_score.difference.mean,
-        "difference_to_last_night": report.against_last_night
-        and report.against_last_night.accuracy.difference.mean,
-        "latency_seconds": _over(rows, "latency_seconds", median),
-        "cost_dollars": _over(rows, "cost_dollars", sum),
+        "difference_to_last_night": previous and previous.accuracy.difference.mean,
+        "latency_seconds": _aggregate(rows, "latency_seconds", median),
+        "cost_dollars": _aggregate(rows, "cost_dollars", sum),
         "lost": compared and ", ".join(compared.lost[:_LISTED_QUESTIONS]),
     }
     return metadata | {name: value for name, value in known.items() if value is not None}
 
 
-def _over(
-    rows: Sequence[ObservedQuestion], column: str, of: Callable[[Sequence[float]], float]
+def _aggregate(
+    rows: Sequence[ObservedQuestion], column: str, function: Callable[[Sequence[float]], float]
 ) -> float | None:
+    """`function` of the reported values of a column, or None if there are none."""
     values = [value for row in rows if (value := getattr(row.served, column)) is not None]
-    return of(values) if values else None
+    return function(values) if values else None
 
 
 def ui_address() -> str:
-    """URL of the Dagster UI, for links: VIDEOMME_UI, or this machine."""
+    """URL of the Dagster UI for links: VIDEOMME_UI, or port 3000 of this machine."""
     return os.environ.get(UI_VARIABLE, _DEFAULT_UI).rstrip("/")
 
 
-def _link(key: dg.AssetKey, night: str) -> str:
-    return f"{ui_address()}/assets/{'/'.join(key.path)}?partition={night}"
+def _link(key: dg.AssetKey, date: str) -> str:
+    return f"{ui_address()}/assets/{'/'.join(key.path)}?partition={date}"

@@ -1,4 +1,4 @@
-"""`prompts`: the exact text that is sent beside the frames, for every question."""
+"""`prompts`: the exact text that is sent with the frames, for every question."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ SHOWN_CHARACTERS = 2_000
 
 
 class Prompts(BenchmarkStage[VideoVariantPartition]):
-    """One file per evaluation and video."""
+    """Renders the prompts of one video for one evaluation into one file."""
 
     name = "prompts"
     description = "The rendered prompt of every question of every evaluation."

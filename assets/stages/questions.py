@@ -16,7 +16,7 @@ PREVIEW_ROWS = 5
 
 
 class Questions(BenchmarkStage[Whole]):
-    """Downloads (or generates) the questions of a pinned revision, and adds the video keys."""
+    """Downloads (or draws) the questions of a pinned revision, and defines the video partitions."""
 
     name = "questions"
     description = "Every question of the benchmark with its options, answer and categories."
@@ -45,8 +45,8 @@ class Questions(BenchmarkStage[Whole]):
         self.benchmark.invalidate()
         yield Built(target=target, metadata=_metadata(questions, is_public=media.is_public))
 
-    def announce(self, instance: dg.DagsterInstance) -> None:
-        """Add the keys of new videos, and delete those of videos without questions."""
+    def update_partition_keys(self, instance: dg.DagsterInstance) -> None:
+        """Add a partition per new video, and delete those of videos without questions."""
         name = self.graph.videos_name
         try:
             wanted = list(self.benchmark.snapshot.questions)

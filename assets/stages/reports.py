@@ -1,4 +1,4 @@
-"""`report_page`: the results as one page that opens without a network."""
+"""`report_page`: the results as one HTML page that works offline."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -30,11 +30,11 @@ class ReportPage(SharedStage):
     def target(self, partition: Whole) -> Target[Whole]:
         warehouse = Warehouse(self.project)
         version = warehouse.target(partition).data_version
-        made_of = super().target(partition)
+        scores = super().target(partition)
         findings = self.store.variant_files("findings")
-        own = fingerprint(made_of.fingerprint, [stored_fingerprint(file) for file in findings])
+        own = fingerprint(scores.fingerprint, [stored_fingerprint(file) for file in findings])
         return replace(
-            made_of, fingerprint=own, data_version=own, inputs={warehouse.asset_key: version}
+            scores, fingerprint=own, data_version=own, inputs={warehouse.asset_key: version}
         )
 
     def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:

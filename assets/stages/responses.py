@@ -21,7 +21,7 @@ from videomme_pipeline.store import write_rows
 
 
 class Responses(BenchmarkStage[VideoVariantPartition]):
-    """A video is built when all of its questions are answered; no answer is ever lost."""
+    """A partition is built once all questions of its video are answered. All answers are kept."""
 
     name = "responses"
     description = "Every question of every evaluation with the model's raw answer."
@@ -29,7 +29,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
     kinds = frozenset({"openai", "sqlite", "parquet"})
     row_class = Response
     settings = ("model", "decoding", "repeats")
-    takes_machine = False
+    needs_machine = False
 
     def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
         versions = self.benchmark.snapshot.versions
@@ -46,8 +46,8 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
             ),
         )
 
-    def takes_as_much(self, variant: str | None, other: str | None) -> bool:
-        """Only the same model takes the same time."""
+    def is_comparable(self, variant: str | None, other: str | None) -> bool:
+        """Only partitions of the same model are comparable."""
         evaluations = self.benchmark.evaluations
         models = [e.model for name in (variant, other) if (e := evaluations.get(str(name)))]
         return len(models) == 2 and models[0] == models[1]
@@ -64,7 +64,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
     def _ask(
         self, evaluation: Evaluation, targets: Sequence[Target[VideoVariantPartition]]
     ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
-        """Ask about the videos of one evaluation; store each one after its last answer."""
+        """Ask about the videos of one evaluation, and store each video after its last answer."""
         requests: dict[str, VideoRequests] = {}
         pending: dict[str, Target[VideoVariantPartition]] = {}
         for target in targets:
@@ -89,13 +89,13 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
                         total = None if pending else summarize(chain(*responses.values()))
                         yield self._store(target, answers, journal, total)
             except CostLimitError as error:
-                # Not a failure: these stay missing, and what was answered is kept.
+                # This is not a failure: the partitions stay missing, and their answers are kept.
                 for video_id, target in pending.items():
                     answers = responses[video_id]
                     rest = _not_asked(requests[video_id], evaluation, answers, str(error))
                     self._write(target, [*answers, *rest], journal)
             except VideoMMEError as error:
-                # Every answer is in the journal; the next run resumes there.
+                # The journal contains every answer so far, and the next run resumes from it.
                 for target in pending.values():
                     yield Failed(partition=target.partition, reason=str(error))
         table = summary_markdown(summarize(chain(*responses.values())))
@@ -108,7 +108,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
         journal: Journal,
         total: ResponseSummary | None,
     ) -> Built[VideoVariantPartition] | Failed[VideoVariantPartition]:
-        """Store the responses of one video; `total` sums up all requests of the run."""
+        """Store the responses of one video. `total` summarizes all requests of the run."""
         self._write(target, responses, journal)
         errors = [response.error for response in responses if response.error]
         if errors:
@@ -127,7 +127,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
         responses: list[Response],
         journal: Journal,
     ) -> None:
-        """Store the responses of one video and every attempt at them, one table each."""
+        """Store the responses of one video, and all attempts in a second table."""
         video_id, name = target.partition.video, target.partition.variant
         responses.sort(key=lambda response: (response.question_id, response.sample))
         is_complete = not any(response.error for response in responses)
@@ -153,7 +153,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
 def _not_asked(
     video: VideoRequests, evaluation: Evaluation, responses: Sequence[Response], reason: str
 ) -> Iterator[Response]:
-    """Yield a row for each question of a video that is left for a later run."""
+    """Yield a row for each question of a video that a later run will ask."""
     answered = {(response.question_id, response.sample) for response in responses}
     for repeat in range(evaluation.repeats):
         for question, _ in video.questions:
@@ -168,7 +168,7 @@ def _not_asked(
 
 
 def _metadata(responses: Sequence[Response]) -> dict[str, object]:
-    """Tokens, cost and latency of the responses of one video; unreported values are left out."""
+    """Tokens, cost and latency of the responses of one video, without unreported values."""
     summary = summarize(responses)
     return {
         "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
@@ -200,11 +200,11 @@ def summary_markdown(summary: ResponseSummary) -> str:
         lines.append(f"| {name.replace('_', ' ')} | {shown} |")
     lines += [f"| failed: {kind} | {count} |" for kind, count in summary.failures.items()]
     if summary.latency_bins:
-        most = max(row.responses for row in summary.latency_bins)
+        largest = max(row.responses for row in summary.latency_bins)
         lines += ["", "| latency below | responses | |", "|---:|---:|---|"]
         lines += [
             f"| {row.below_seconds:.3g} s | {row.responses} | "
-            f"{'█' * round(20 * row.responses / most)} |"
+            f"{'█' * round(20 * row.responses / largest)} |"
             for row in summary.latency_bins
         ]
     return "\n".join(lines)

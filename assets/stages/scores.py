@@ -31,7 +31,7 @@ class Scores(BenchmarkStage[VariantPartition]):
     kinds = frozenset({"parquet"})
     row_class = ScoredQuestion
     settings = ("reader", "judge")
-    takes_machine = False
+    needs_machine = False
 
     def target(self, partition: VariantPartition) -> Target[VariantPartition]:
         evaluation = self.benchmark.evaluations[partition.variant]
@@ -71,10 +71,10 @@ class Scores(BenchmarkStage[VariantPartition]):
             footer=evaluation.specification,
         )
         yield Built(target=target, metadata=_metadata(rows, outcomes), incomplete=incomplete)
-        if unjudged and len(stops) == stops_before:  # otherwise only money was missing
+        if unjudged and len(stops) == stops_before:  # otherwise the cost limit stopped the judge
             yield Failed(
                 partition=target.partition,
-                reason=f"{len(unjudged)} requests to its judge failed: {unjudged[0]}",
+                reason=f"{len(unjudged)} requests to the judge failed: {unjudged[0]}",
             )
 
 
@@ -106,8 +106,7 @@ def _breakdown_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     """The interval of the score, a table of all breakdowns, and the shortest one as a chart."""
     benchmark = find_benchmark(rows[0].benchmark)
     grouped = benchmark.is_grouped
-    of = _group_parts if grouped else _accuracy_parts
-    overall, *parts = of(benchmark, rows)
+    overall, *parts = (_group_parts if grouped else _accuracy_parts)(benchmark, rows)
     first = benchmark.shown_facets[0].column
     metadata: dict[str, object] = {
         "interval": interval(overall.low, overall.high),
@@ -136,19 +135,19 @@ def _accuracy_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> lis
 
 
 def _group_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
-    """The score of all groups, then by each facet. n is the number of complete groups."""
-    cells, _, _ = group_breakdowns(benchmark, rows)
+    """The score of all groups, then by each facet. `n` is the number of complete groups."""
+    breakdowns, _, _ = group_breakdowns(benchmark, rows)
     return [
         _Part(
             by=name.removeprefix("v2_").removeprefix("by_"),
-            value=str(cell.values[0]) if cell.values else "",
-            score=(cell.group_score or 0) / 100,
-            low=None if cell.group_score_low is None else cell.group_score_low / 100,
-            high=None if cell.group_score_high is None else cell.group_score_high / 100,
-            n=cell.groups,
+            value=str(row.values[0]) if row.values else "",
+            score=(row.group_score or 0) / 100,
+            low=None if row.group_score_low is None else row.group_score_low / 100,
+            high=None if row.group_score_high is None else row.group_score_high / 100,
+            n=row.groups,
         )
-        for name, rows_of_part in cells.items()
-        for cell in rows_of_part
+        for name, score_rows in breakdowns.items()
+        for row in score_rows
     ]
 
 

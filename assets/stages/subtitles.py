@@ -1,4 +1,4 @@
-"""`subtitles`: the subtitle lines that go with the frames of each track."""
+"""`subtitles`: the subtitle lines that are aligned to the frames of each track."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,10 +18,10 @@ from videomme_pipeline.subtitles.cues import CueFile, read_subtitles
 
 
 class Subtitles(BenchmarkStage[VideoVariantPartition]):
-    """A track is a sampling and an alignment: the same cues match other frames differently."""
+    """A track is a sampling and an alignment, because the chosen lines depend on both."""
 
     name = "subtitles"
-    description = "The subtitle lines that go with the frames of each track, cue by cue."
+    description = "The subtitle lines that are aligned to the frames of each track."
     upstream = ("videos", "frames")
     kinds = frozenset({"parquet"})
     row_class = AlignedLine
@@ -79,7 +79,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
         return Built(target=target, metadata=metadata)
 
     def _coverage(self, track: str) -> dg.TableMetadataValue:
-        """Table: by duration, the videos of a track with subtitles and the frames with lines."""
+        """Table of the videos with subtitles and the frames with lines of a track, by duration."""
         by_duration: dict[str, list[dict[str, Any]]] = {str(d): [] for d in Duration}
         for video_id, questions in self.benchmark.snapshot.questions.items():
             path = self.store.subtitles(self.benchmark.name, track, video_id)
@@ -105,7 +105,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
         )
 
     def _evaluation(self, track: str) -> Evaluation:
-        """An evaluation with this track: all of them have the same sampling and alignment."""
+        """Any evaluation with this track. All of them have the same sampling and alignment."""
         return next(e for e in self.benchmark.evaluations.values() if e.track_name == track)
 
     def _cues(self, video_id: str) -> CueFile | None:

@@ -12,10 +12,10 @@ from videomme_pipeline.videos.probe import Video, content_hash, probe_video
 
 
 class Videos(BenchmarkStage[VideoPartition]):
-    """Fetches (or draws) missing videos, then hashes and probes them; no picture is stored.
+    """Fetches (or draws) missing videos, then hashes and probes them.
 
-    The data version is the hash of the file's bytes: renaming, moving or fetching a video again
-    makes nothing stale. (The path in a row is where the file was when it was probed.)
+    The data version is the hash of the file's bytes, so renaming, moving or refetching a video
+    makes nothing stale. The path in a row is the path at the time of probing.
     """
 
     name = "videos"
@@ -56,7 +56,7 @@ class Videos(BenchmarkStage[VideoPartition]):
         )
 
     def is_current(self, target: Target[VideoPartition]) -> bool:
-        """A row also names the subtitles of its video, which the data version does not."""
+        """Compare fingerprints, because a row also depends on the subtitle file of its video."""
         stored = self.benchmark.snapshot.stored_videos.get(target.partition.video)
         return stored is not None and stored.fingerprint == target.fingerprint
 

@@ -64,7 +64,7 @@ def _charted(rows: Sequence[dict[str, object]]) -> list[tuple[str, str]]:
 def _chart(
     connection: "DuckDBPyConnection", benchmark: str, column: str
 ) -> dg.MarkdownMetadataValue:
-    """Picture of scores with their intervals."""
+    """Chart of scores with their intervals."""
     if not is_installed("charts"):
         return NO_CHARTS
     from videomme_pipeline.reports.charts import breakdown_chart, svg  # noqa: PLC0415 - loads Altair
@@ -74,7 +74,7 @@ def _chart(
 
 
 def table_of(rows: Sequence[dict[str, object]]) -> dg.TableMetadataValue:
-    """Rows of a view as a table of the Dagster UI; numbers are rounded, NULL is empty."""
+    """Rows of a view as a table for the Dagster UI. Numbers are rounded, and NULL is empty."""
     return dg.MetadataValue.table(
         [dg.TableRecord({key: _shown(value) for key, value in row.items()}) for row in rows]
     )

@@ -1,1 +1,1 @@
-"""What starts a run: jobs, schedules, sensors, automation and retention."""
+"""Jobs, and everything that starts runs: schedules, sensors, automation and retention."""

@@ -1,9 +1,9 @@
-"""Declarative automation: which partitions Dagster requests by itself, once it is turned on.
+"""Declarative automation: the partitions that Dagster requests automatically if it is turned on.
 
-`AutomationCondition.eager` requests a partition whenever a parent ran, even if the parent did not
-change, and never when code changed. Here a new data version or code version of a parent counts,
-and a mere rerun does not. This is only a trigger: the assets build what is stale by the rule in
-`planning.freshness` and report everything else as fresh.
+`AutomationCondition.eager` requests a partition whenever a parent ran, even if its data did not
+change, and ignores changes of code. The condition here requires a new data version of a parent or a
+new code version of the asset. It is only a trigger: the assets rebuild partitions that are stale by
+the rule in `planning.freshness`, and report all others as fresh.
 """
 
 import dagster as dg
@@ -22,7 +22,7 @@ def when_inputs_changed() -> dg.AutomationCondition[dg.AssetKey]:
 
 
 def automation_sensor() -> dg.AutomationConditionSensorDefinition:
-    """The automation sensor. It is off until turned on in the UI, because it may cost money."""
+    """The automation sensor. It is off by default, because it may cost money."""
     return dg.AutomationConditionSensorDefinition(
         AUTOMATION_SENSOR,
         target=dg.AssetSelection.all(),

@@ -23,7 +23,7 @@ REFRESH_JOB = "refresh_stale"
 
 
 class RefreshRequest(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Which part of the graph to bring up to date."""
+    """The evaluations to bring up to date, and the cost limit."""
 
     evaluations: list[str] = Field(
         default_factory=list, description="Names of evaluations. Empty means all."
@@ -36,7 +36,7 @@ class RefreshRequest(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 
 def refresh_job(steps: Mapping[str, Sequence[AnyStage]], project: Project) -> dg.JobDefinition:
-    """The job with one step per entry of `steps`: its name and the stages it brings up to date."""
+    """The job, with one step per entry of `steps`, which maps step names to stages."""
     ops = [
         _op(name, stages, project, is_first=number == 0)
         for number, (name, stages) in enumerate(steps.items())
@@ -78,7 +78,7 @@ def _op(
         with within_step(
             project,
             context,
-            takes_machine=stages[0].takes_machine,
+            needs_machine=stages[0].needs_machine,
             most_dollars=request.max_cost_dollars,
         ):
             stopped_before = spending.stopped_by
@@ -106,14 +106,14 @@ def _refresh(
     recorded = {
         partition: version
         for partition, version in recorded_versions(context.instance, stage).items()
-        # A fresh partition that Dagster shows as failed is reported again, to correct the UI.
+        # Report fresh partitions again that the UI shows as failed.
         if partition not in failed
     }
     failed_before = stage.failures.read()
     with EventBatch(context) as events:
         for event in refresh(stage, requested, recorded, newest_event(context.instance)):
             events.add(event)
-    stage.announce(context.instance)
+    stage.update_partition_keys(context.instance)
     for evaluation in partition_checks(stage, requested, failed_before):
         context.log_event(evaluation)  # type: ignore[arg-type]  # accepted, but not annotated
     check = is_complete(stage)

@@ -1,7 +1,7 @@
 """Removal of old runs and their events.
 
-The latest materialization of a partition records what the partition was built from, so the run
-that contains it is kept however old it is. Dagster itself removes old ticks (dagster.yaml).
+The latest materialization of a partition records the versions of its inputs, so the run that
+contains it is kept regardless of its age. Dagster itself removes old ticks (dagster.yaml).
 """
 
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from pydantic import Field
 
-from assets.processes import note_process
+from assets.processes import record_process
 
 _AT_A_TIME = 200
 
 
 class Retention(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """How long runs are kept."""
+    """Configuration of the removal: the age of runs in days."""
 
     keep_days: int = Field(default=90, ge=1)
 
@@ -72,7 +72,7 @@ def _batches(ids: list[int]) -> Iterator[list[int]]:
 @dg.op
 def remove_runs(context: dg.OpExecutionContext, retention: Retention) -> None:
     """Remove the runs that are older than `keep_days`."""
-    note_process(context.instance, context.run)
+    record_process(context.instance, context.run)
     before = datetime.now(UTC) - timedelta(days=retention.keep_days)
     removed = remove_old_runs(context.instance, before)
     context.log.info(f"removed {len(removed)} runs older than {before:%Y-%m-%d}")
@@ -84,5 +84,5 @@ def remove_runs(context: dg.OpExecutionContext, retention: Retention) -> None:
     executor_def=dg.in_process_executor,
 )
 def retention_job() -> None:
-    """One step."""
+    """Remove old runs in one step."""
     remove_runs()

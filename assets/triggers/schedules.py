@@ -1,4 +1,4 @@
-"""Schedules: when nightly runs start, and when old runs are removed."""
+"""Schedules of nightly runs and of the removal of old runs."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,7 +14,7 @@ NIGHTLY_JOB = "nightly"
 
 
 def nightly_job(tracked: Sequence[TrackedEvaluation]) -> list[Job]:
-    """The job of one nightly run of all tracked evaluations; empty if nothing is tracked."""
+    """The job of a nightly run of all tracked evaluations. Empty if nothing is tracked."""
     if not tracked:
         return []
     return [
@@ -40,7 +40,7 @@ def schedules(nightly: NightlySpec, jobs: Sequence[Job]) -> list[dg.ScheduleDefi
 
 
 def leaderboard_freshness(nightly: NightlySpec) -> dg.FreshnessPolicy | None:
-    """The policy that results include the latest nightly run; None if nothing is tracked."""
+    """The maximum age of the results, or None if nothing is tracked."""
     if not nightly.evaluations:
         return None
     return dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=nightly.fresh_within_hours))

@@ -1,8 +1,8 @@
-"""Sensors: react to changed files, changed configuration, model servers and failed runs.
+"""Sensors that react to changed files, changed configuration, model servers and failed runs.
 
 A sensor checks cheaply whether anything may have changed, and requests a run of `refresh_stale`,
-whose planner decides what is stale. The first evaluation only records the state. Sensors live
-long, so each evaluation opens the project again.
+which decides what is stale. The first evaluation of a sensor only records the state. Each
+evaluation reads the configuration again, because the process of a sensor runs for a long time.
 """
 
 import json
@@ -36,7 +36,7 @@ def send_alert(alert: Alert) -> None:
 
 
 def sensors(project: Project, send_alert: SendAlert = send_alert) -> list[dg.SensorDefinition]:
-    """The sensors of a project. Alerts are on; the others are turned on in the UI."""
+    """The sensors of a project. Only alerts of failed runs are on by default."""
     return [
         media_sensor(project),
         configuration_sensor(project),
@@ -73,7 +73,7 @@ def media_sensor(project: Project) -> dg.SensorDefinition:
 
 
 def configuration_sensor(project: Project) -> dg.SensorDefinition:
-    """Refresh evaluations that are new or changed, also if models.yaml changed them."""
+    """Refresh evaluations that are new, or whose file or models.yaml entry changed."""
 
     @dg.sensor(
         name="configuration_files",
@@ -100,7 +100,7 @@ def configuration_sensor(project: Project) -> dg.SensorDefinition:
 
 
 def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinition:
-    """Refresh when a model server comes up, and send an alert if it serves another model."""
+    """Refresh when a model server comes up, and send an alert when it serves another model."""
 
     @dg.sensor(
         name="model_servers",
@@ -140,7 +140,7 @@ def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinitio
 def results_after_nightly_runs(
     nightly: NightlySpec, jobs: Sequence[Job], refresh_stale: dg.JobDefinition
 ) -> list[dg.SensorDefinition]:
-    """Rebuild the warehouse and the report after a nightly run, if it changed them."""
+    """Rebuild the warehouse and the report after a nightly run, if they are stale."""
     if not jobs:
         return []
 
@@ -161,7 +161,7 @@ def results_after_nightly_runs(
 
 
 def run_failure_alerts(send_alert: SendAlert) -> dg.SensorDefinition:
-    """Alert people when a run fails."""
+    """Send an alert when a run fails."""
 
     @dg.run_failure_sensor(
         name="run_failures",
@@ -217,7 +217,7 @@ def _try_to_send(context: dg.SensorEvaluationContext, send_alert: SendAlert, ale
 
 
 def _refresh(evaluations: list[str], cursor: Mapping[str, Any], why: str) -> dg.SensorResult:
-    """Request one run for these evaluations. The same change never requests a second one."""
+    """Request a run for these evaluations, with a run key that allows one run per change."""
     text = json.dumps(cursor, sort_keys=True)
     request = dg.RunRequest(
         run_key=fingerprint(why, text),

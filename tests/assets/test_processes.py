@@ -25,11 +25,11 @@ import time
 
 import dagster as dg
 from assets.instance import open_instance
-from assets.processes import note_process
+from assets.processes import record_process
 
 @dg.op
 def sleep(context):
-    note_process(context.instance, context.run)
+    record_process(context.instance, context.run)
     print("asleep", flush=True)
     time.sleep(600)
 
