@@ -110,7 +110,7 @@ def write_configuration(folder: Path, files: Mapping[str, Any]) -> None:
 
 
 def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The configuration file that a YAML block belongs to, and what it adds to that file."""
+    """The configuration file that a YAML block belongs to, and the content to add to that file."""
     keys = content.keys()
     if keys <= EvaluationFile.model_fields.keys():
         return "evaluations/documented.yaml", EVALUATION | content
@@ -199,5 +199,5 @@ def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
 
 
 def anchor_of(heading: str) -> str:
-    """Anchor that GitHub gives a heading."""
+    """The anchor of a heading on GitHub."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")

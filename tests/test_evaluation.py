@@ -120,7 +120,7 @@ def test_a_bad_file_is_skipped_and_the_others_load(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["my evaluation", "-leading", ".hidden-not", "a|b", "größe"])
 def test_a_name_that_is_not_a_slug_is_rejected(folder: Path, name: str) -> None:
-    """It becomes a partition key, a column value and a folder."""
+    """The name becomes a partition key, a column value and a folder."""
     write(folder, name, GOOD)
     configuration = read_configuration(folder)
     assert configuration.evaluations == {}
@@ -134,7 +134,7 @@ def test_an_unknown_name_gets_the_nearest_one(folder: Path) -> None:
         read_configuration(folder).evaluation("mine-1")
 
 
-def test_a_sampling_is_the_same_in_words_and_in_parts(folder: Path) -> None:
+def test_a_sampling_name_and_its_mapping_are_equal(folder: Path) -> None:
     words = read(folder, "words", dict(GOOD) | {"sampling": "uniform_n-16-interior.jpeg-80"})
     parts = {
         "strategy": "uniform_n",
@@ -147,7 +147,7 @@ def test_a_sampling_is_the_same_in_words_and_in_parts(folder: Path) -> None:
     assert other.sampling_name == "uniform_n-16-interior.jpeg-80"
 
 
-def test_tracks_and_their_names(folder: Path) -> None:
+def test_an_evaluation_has_a_track_and_a_sampling_name(folder: Path) -> None:
     with_subtitles = read(folder, "with", GOOD)
     assert with_subtitles.track == "with_subtitles"
     assert with_subtitles.track_name == "uniform_n-16.window-500"
@@ -156,7 +156,7 @@ def test_tracks_and_their_names(folder: Path) -> None:
     assert (blind.sampling, blind.sampling_name) == (None, "none")
 
 
-def test_the_samplings_of_a_benchmark_are_those_used_and_those_offered(folder: Path) -> None:
+def test_samplings_come_from_evaluations_and_from_samplings_yaml(folder: Path) -> None:
     write(folder, "mine", GOOD)
     (folder / "samplings.yaml").write_text("smoke: [keyframe-8, {strategy: fps_based, fps: 1}]\n")
     configuration = read_configuration(folder)
@@ -169,7 +169,7 @@ def test_the_samplings_of_a_benchmark_are_those_used_and_those_offered(folder: P
 
 
 def test_a_fingerprint_does_not_depend_on_names(folder: Path) -> None:
-    """Neither the file's name nor the order of its keys, nor what cannot change an answer."""
+    """Nor does it depend on the order of keys, or on settings that cannot change an answer."""
     first = read(folder, "first", GOOD)
     second = read(folder, "second", dict(reversed(list(GOOD.items()))))
     assert first.fingerprint == second.fingerprint
@@ -183,7 +183,7 @@ def test_a_fingerprint_does_not_depend_on_names(folder: Path) -> None:
 
 
 def test_fingerprints_of_stored_results_stay_the_same(folder: Path) -> None:
-    """Stored scores and nightly runs have them; another value would make all of them stale."""
+    """Stored scores and nightly runs contain these values; other values would make them stale."""
     every_key = {"judge": {"model": "served"}, "repeats": 3}
     assert read(folder, "full", dict(GOOD) | every_key).fingerprint == "9711a82d46d3db2e90a44fed"
     blind = read(folder, "blind", {"benchmark": "smoke", "model": "random"})
@@ -211,7 +211,7 @@ CHANGES: list[Mapping[str, Any]] = [
 ]
 
 
-def test_every_changed_setting_is_another_fingerprint(folder: Path) -> None:
+def test_every_changed_setting_changes_the_fingerprint(folder: Path) -> None:
     prints = [read(folder, "mine", dict(GOOD) | dict(change)).fingerprint for change in CHANGES]
     prints.append(read(folder, "mine", GOOD).fingerprint)
     assert len(set(prints)) == len(CHANGES) + 1
@@ -224,7 +224,7 @@ def test_every_changed_setting_is_in_the_specification(folder: Path) -> None:
     assert len({repr(specification) for specification in changed}) == len(CHANGES)
 
 
-def test_an_own_template_is_a_file_beside_the_evaluation(folder: Path) -> None:
+def test_a_custom_template_is_a_file_beside_the_evaluation(folder: Path) -> None:
     template = folder / "evaluations" / "mine.txt"
     template.write_text("{{ question }}\n{{ options }}\nLetter:")
     value = dict(GOOD) | {"prompt": "mine.txt"}
@@ -257,18 +257,18 @@ def test_an_example_does_not_replace_an_evaluation(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["my evaluation", "../mine", "a/b", ""])
-def test_an_example_has_a_name_that_loads(folder: Path, name: str) -> None:
+def test_an_example_with_an_invalid_name_is_rejected(folder: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match="the file name is the evaluation's name"):
         write_example(folder / "evaluations", name, "smoke")
     assert {path.name for path in folder.rglob("*.yaml")} == {"benchmarks.yaml", "models.yaml"}
 
 
-def own_configuration() -> Configuration:
+def repository_configuration() -> Configuration:
     return read_configuration(ROOT / "assets")
 
 
 def test_every_evaluation_of_this_repository_loads() -> None:
-    configuration = own_configuration()
+    configuration = repository_configuration()
     assert configuration.problems == {}
     files = {path.stem for path in (ROOT / "assets" / "evaluations").glob("*.yaml")}
     assert set(configuration.evaluations) == files
@@ -276,5 +276,5 @@ def test_every_evaluation_of_this_repository_loads() -> None:
 
 
 def test_no_two_evaluations_of_this_repository_are_the_same() -> None:
-    evaluations = own_configuration().evaluations.values()
+    evaluations = repository_configuration().evaluations.values()
     assert len({e.fingerprint for e in evaluations}) == len(evaluations)

@@ -47,7 +47,7 @@ def test_different_json_has_different_fingerprints(one: object, other: object) -
     assert (fingerprint(one) == fingerprint(other)) == same
 
 
-def test_the_borders_of_parts_are_in_the_fingerprint() -> None:
+def test_the_boundaries_of_parts_are_in_the_fingerprint() -> None:
     assert fingerprint("ab", "c") != fingerprint("a", "bc")
 
 

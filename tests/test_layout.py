@@ -1,4 +1,4 @@
-"""Which parts of the project may import which, where import-linter does not look."""
+"""Import rules for tests and perf, which import-linter does not check."""
 
 import re
 from collections.abc import Iterator

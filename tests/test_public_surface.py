@@ -24,7 +24,7 @@ def test_public_names_without_a_module_raise_attribute_errors() -> None:
     assert not hasattr(videomme_pipeline, "no_such_name")
 
 
-def test_the_walk_names_every_package_in_the_order_of_its_layers() -> None:
+def test_the_docstring_lists_every_package_in_the_order_of_its_layers() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     layers = settings["importlinter"]["contracts"][0]["layers"]
     packages = [
@@ -55,7 +55,7 @@ def test_types_are_shipped() -> None:
     assert (ROOT / "videomme_pipeline" / "py.typed").exists()
 
 
-def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
+def test_the_docstring_of_errors_draws_the_actual_tree() -> None:
     for name in modules():
         import_module(name)
     drawn = (errors.__doc__ or "").split("\n\n")[1]

@@ -1,4 +1,4 @@
-"""Rows: every value survives a table."""
+"""Rows: every value is restored from a table."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from videomme_pipeline.rows import (
 )
 
 
-class Colour(StrEnum):
+class Color(StrEnum):
     RED = "red"
     BLUE = "blue"
 
@@ -32,10 +32,10 @@ class Row:
     share: float
     seen: bool
     picture: bytes
-    colour: Colour
+    colour: Color
     at: datetime
     note: str | None
-    colours: tuple[Colour, ...]
+    colours: tuple[Color, ...]
     times: tuple[float, ...] | None
 
 
@@ -46,20 +46,20 @@ rows = st.builds(
     share=st.floats(allow_nan=False),
     seen=st.booleans(),
     picture=st.binary(),
-    colour=st.sampled_from(Colour),
+    colour=st.sampled_from(Color),
     at=st.datetimes(
         min_value=datetime(1700, 1, 1),
         max_value=datetime(2200, 1, 1),
         timezones=st.just(UTC),
     ),
     note=st.none() | st.text(st.characters(exclude_categories=["Cs"])),
-    colours=st.lists(st.sampled_from(Colour), max_size=3).map(tuple),
+    colours=st.lists(st.sampled_from(Color), max_size=3).map(tuple),
     times=st.none() | st.lists(st.floats(allow_nan=False), max_size=3).map(tuple),
 )
 
 
 @given(st.lists(rows, max_size=5))
-def test_rows_survive_a_table(given_rows: list[Row]) -> None:
+def test_rows_are_restored_from_a_table(given_rows: list[Row]) -> None:
     assert from_table(to_table(given_rows, Row), Row) == given_rows
 
 
@@ -101,11 +101,11 @@ class Size:
 class Picture:
     name: str
     size: Size
-    colour: Colour | None = None
+    colour: Color | None = None
 
 
 PICTURES = [
-    Picture(name="a", size=Size(width=1, height=2), colour=Colour.RED),
+    Picture(name="a", size=Size(width=1, height=2), colour=Color.RED),
     Picture(name="b", size=Size(width=3)),
 ]
 

@@ -1,4 +1,4 @@
-"""The store: every file appears whole or not at all, with its fingerprint."""
+"""The store: every file is written whole or not at all, with its fingerprint."""
 
 import io
 import os
@@ -41,7 +41,7 @@ def test_a_missing_or_damaged_file_has_no_fingerprint(tmp_path: Path) -> None:
     assert stored_fingerprint(path) is None
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_trace(
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = UPath(tmp_path / "x.bin")
@@ -92,7 +92,7 @@ def test_files_that_need_a_local_disk_are_local_with_an_object_store_too() -> No
 
 
 def test_a_stored_file_is_read_on_the_calling_thread(tmp_path: Path) -> None:
-    """A thread of Arrow's own that holds a Python file when the process ends would abort it."""
+    """The process aborts if one of Arrow's threads has a Python file open when it ends."""
     stored = UPath(tmp_path / "x.parquet")
     write_rows(stored, [Row(name="x")], Row, fingerprint="abc")
     readers = set()

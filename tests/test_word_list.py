@@ -1,4 +1,4 @@
-"""The word list of `make lint` finds what it is meant to find, and nothing else."""
+"""The word list of `make lint` finds unwanted words and no others."""
 
 import pytest
 

@@ -130,7 +130,7 @@ def test_progress_is_plain_lines_without_a_terminal(built: Built) -> None:
     assert "\x1b" not in built.first.err + built.first.out
 
 
-def test_status_of_a_fresh_project(built: Built) -> None:
+def test_status_counts_the_fresh_partitions_of_a_fresh_project(built: Built) -> None:
     found = videomme("status", "--json").json
     assert found["not_fresh"] == []
     assert found["assets"]["videomme/responses"] == {"fresh": 4}
@@ -183,7 +183,7 @@ def test_an_evaluation_file_with_a_typo_is_skipped_with_a_message(empty: Path) -
     assert videomme("doctor").status == 1
 
 
-def test_sql_as_a_table_and_as_json(built: Built) -> None:
+def test_sql_prints_a_table_or_json(built: Built) -> None:
     select = "select evaluation, questions from leaderboard order by evaluation"
     assert videomme("sql", select).out == "evaluation\tquestions\nfew\t6\nfew-subtitles\t6\n"
     assert videomme("sql", select, "--json").json == [
@@ -214,7 +214,7 @@ def test_an_export_scores_as_the_evaluation_did(built: Built, tmp_path: Path, fo
     assert stored["accuracy"] == overall["accuracy"] > 0
 
 
-def test_compare_shows_the_difference_and_what_differs(built: Built) -> None:
+def test_compare_shows_the_difference_and_the_changed_settings(built: Built) -> None:
     found = videomme("compare", "few", "few-subtitles", "--json").json
     (a,) = videomme("sql", "select * from overall where evaluation = 'few'", "--json").json
     (b,) = videomme("sql", "select * from overall where evaluation != 'few'", "--json").json
@@ -244,7 +244,7 @@ def test_a_shared_report_has_no_text_of_the_benchmark(built: Built, tmp_path: Pa
     assert "few" in page_data(shared)
 
 
-def test_a_contact_sheet_of_a_stored_video(built: Built, tmp_path: Path) -> None:
+def test_frames_show_writes_a_contact_sheet_of_a_stored_video(built: Built, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.png"
     ended = videomme(
         *("frames", "show", "002", "--benchmark", "videomme"),
@@ -311,7 +311,7 @@ def test_read_reads_every_line_and_fails_for_an_invalid_one() -> None:
     assert (unread["letter"], unread["span"]) == ("", None)
 
 
-def test_read_with_another_reader_and_other_letters() -> None:
+def test_read_uses_the_given_reader_and_letters() -> None:
     line = '{"response": "H"}\n'
     assert json.loads(videomme("read", "--letters", "ABCDEFGH", stdin=line).out)["letter"] == "H"
     assert json.loads(videomme("read", "--letters", "ABCD", stdin=line).out)["letter"] == ""
@@ -334,16 +334,16 @@ CASES = {
     "name",
     ["60v_skip_missing_short,medium,long", "60v_skip_missing_long", "60v_skip_missing_short,long"],
 )
-def test_score_prints_what_the_official_script_prints(name: str) -> None:
-    asked = CASES[name]["kwargs"]
-    flags = [f"--{flag}" for flag in FLAGS if asked.get(flag)]
+def test_the_official_report_of_v1_equals_that_of_the_official_script(name: str) -> None:
+    kwargs = CASES[name]["kwargs"]
+    flags = [f"--{flag}" for flag in FLAGS if kwargs.get(flag)]
     assert flags
-    durations = ["--video_duration_type", asked["video_types"]]
+    durations = ["--video_duration_type", kwargs["video_types"]]
     ended = videomme("score", str(V1_RESPONSES), "--report", "official", *durations, *flags)
     assert (ended.status, ended.out) == (0, CASES[name]["stdout"])
 
 
-def test_score_of_v2_prints_what_the_official_script_prints() -> None:
+def test_the_official_report_of_v2_equals_that_of_the_official_script() -> None:
     recorded = json.loads((GOLDEN_SCORES / "v2_official_scores.json").read_text())["cases"]
     theirs = next(c["stdout"] for c in recorded if c["name"] == "official_no_csv_roundtrip")
     ended = videomme(
@@ -397,7 +397,7 @@ def test_a_wrong_argument_is_one_paragraph_without_traceback(
     assert message in videomme(*arguments).failed_with
 
 
-def test_a_folder_without_configuration_is_named(
+def test_a_folder_without_configuration_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, tmp_path)
@@ -435,7 +435,7 @@ def test_a_judge_is_asked_once_and_counted_separately(
 
 
 def test_read_exits_silently_when_its_pipe_is_closed(tmp_path: Path) -> None:
-    """`videomme read < many.jsonl | head -c 100`, with far more lines than a pipe holds."""
+    """`videomme read < many.jsonl | head -c 100`, with more lines than fit into a pipe."""
     many = tmp_path / "many.jsonl"
     many.write_text('{"response": "The answer is B."}\n' * 20_000)
     with (

@@ -1,4 +1,4 @@
-"""Commands that only read what is stored, or ask a judge, work without Dagster."""
+"""Commands that only read stored data or ask a judge work without Dagster."""
 
 import os
 import subprocess
@@ -67,5 +67,5 @@ def test_a_command_runs_without_dagster(run: Run, command: tuple[str, ...]) -> N
     assert ended.returncode == 0, ended.stderr
 
 
-def test_a_command_that_needs_dagster_fails_here(run: Run) -> None:
+def test_status_fails_without_dagster(run: Run) -> None:
     assert "dagster" in run("status").stderr

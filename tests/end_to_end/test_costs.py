@@ -1,4 +1,4 @@
-"""The budget of a run: estimated before it, enforced during it, and resumed after it."""
+"""The cost of a run is estimated before it and limited during it; a later run resumes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,8 +40,7 @@ def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
     with ModelServer() as server:
         project = write_served(server.base_url, **PRICED)
         stopped = refresh_project(project, instance, ["served"], 2.5 * ONE_QUESTION)
-        asked = server.request_count
-        assert asked == 2
+        assert server.request_count == 2
         assert stopped.stopped_by is not None
         assert "run again to ask the rest" in stopped.stopped_by
         assert not [s for s in stopped.not_fresh if s.freshness is Freshness.FAILED]

@@ -66,11 +66,11 @@ def test_faulty_requests_are_retried_and_no_answered_question_is_asked_again(
 
 
 def _extract_in_this_process(jobs: Sequence[FrameJob], store: Store) -> Iterator[FrameResult]:
-    """`extract` without child processes, which would not have the version that a test sets."""
+    """Extract without child processes, because they would not have the version that a test sets."""
     return (extract_here(job, store=store) for job in jobs)
 
 
-def test_only_different_images_ask_a_question_again(
+def test_questions_are_asked_again_only_if_the_images_change(
     write_served: WriteServed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ModelServer() as server:
@@ -122,7 +122,7 @@ def test_a_server_that_is_down_fails_only_its_evaluation_until_the_next_run(
     assert Outcome.FAILED not in {row.outcome for row in scored(project, "served")}
 
 
-def test_a_missing_key_is_named_and_no_request_is_sent(
+def test_a_missing_key_is_reported_and_no_request_is_sent(
     write_served: WriteServed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("A_KEY_THAT_IS_NOT_SET", raising=False)

@@ -34,7 +34,7 @@ from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.store import read_rows
 from videomme_pipeline.warehouse import database
 
-# The declaration: all that a new benchmark needs.
+# The declaration. A new benchmark needs nothing else.
 
 VIDEOS = 4
 ROOMS = ("kitchen", "garage")
@@ -173,7 +173,7 @@ def test_the_headline_is_the_mean_of_the_skills_in_sql_as_in_the_library(project
         assert row["accuracy"] == pytest.approx(expected.mean)
         assert row["standard_error"] == pytest.approx(expected.standard_error)
         assert (row["videos"], row["responses"]) == (VIDEOS, 12)
-    # Of counting, A is right once in two; of order always.
+    # A is right for one of two counting questions, and for every order question.
     assert [row["accuracy"] for row in found] == pytest.approx([0.75, 0.25])
 
 

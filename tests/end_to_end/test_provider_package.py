@@ -1,4 +1,4 @@
-"""Another installed package adds a kind of model: nothing but its entry point names it."""
+"""An installed package adds a kind of model through its entry point."""
 
 import json
 import os
@@ -92,7 +92,7 @@ def test_a_model_of_another_package_is_evaluated(configuration: Path, site: Path
         ("wrong", "kind `wrong` of the package videomme-parrot is .*, not a .*Provider"),
     ],
 )
-def test_a_provider_that_cannot_be_used_is_named(
+def test_a_provider_that_cannot_be_used_is_an_error(
     site: Path, monkeypatch: pytest.MonkeyPatch, kind: str, words: str
 ) -> None:
     monkeypatch.syspath_prepend(site)

@@ -1,4 +1,4 @@
-"""Tables are read as pandas reads them, which is how the official v2 script does."""
+"""Tables are read as pandas reads them, because the official v2 script uses pandas."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def test_tables_are_read_as_pandas_reads_them(tmp_path: Path, suffix: str, separ
 @pytest.mark.parametrize(
     "text", ["", "a,b\n1,2,3\n", 'a,b\n"1,2\n'], ids=["empty", "too many fields", "open quote"]
 )
-def test_damaged_tables_are_refused(tmp_path: Path, text: str) -> None:
+def test_damaged_tables_are_rejected(tmp_path: Path, text: str) -> None:
     path = tmp_path / "results.csv"
     path.write_text(text)
     with pytest.raises(ScoringError, match=r"results\.csv: not readable as \.csv"):

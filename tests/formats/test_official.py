@@ -44,12 +44,12 @@ def report(durations: str, path: Path = RESPONSES, **flags: Any) -> str:
 
 @pytest.mark.parametrize("name", SAME)
 def test_the_v1_report_equals_the_official_one(name: str) -> None:
-    asked: dict[str, Any] = CASES[name]["kwargs"]
-    # By default the script's function prints categories; its command line does not.
+    kwargs: dict[str, Any] = CASES[name]["kwargs"]
+    # By default, the function of the script prints categories and its command line does not.
     flags = {"return_categories_accuracy": True} | {
-        flag: asked[flag] for flag in FLAGS if flag in asked
+        flag: kwargs[flag] for flag in FLAGS if flag in kwargs
     }
-    assert report(str(asked["video_types"]), RESPONSES, **flags) == CASES[name]["stdout"]
+    assert report(str(kwargs["video_types"]), RESPONSES, **flags) == CASES[name]["stdout"]
 
 
 @pytest.mark.parametrize("notation", ['["short","medium","long"]', "short, medium, long"])

@@ -87,25 +87,25 @@ def test_a_registered_format_is_recognized_read_and_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> str:
-        rows = [{"row": row, "own": answers[row["question_id"]].raw_output} for row in V1_ROWS]
+        rows = [{"row": row, "text": answers[row["question_id"]].raw_output} for row in V1_ROWS]
         return json.dumps(rows)
 
-    own = ResultsFormat(
-        name="own",
+    custom = ResultsFormat(
+        name="custom",
         suffix=".json",
-        recognizes=lambda rows: "own" in rows[0],
+        recognizes=lambda rows: "text" in rows[0],
         read=lambda rows, _: DatasetRows(
-            rows=[{**row["row"], "prediction": row["own"]} for row in rows]
+            rows=[{**row["row"], "prediction": row["text"]} for row in rows]
         ),
         write=write,
     )
-    monkeypatch.setitem(cast(dict[str, ResultsFormat], FORMATS), own.name, own)
+    monkeypatch.setitem(cast(dict[str, ResultsFormat], FORMATS), custom.name, custom)
     path = tmp_path / "results.json"
-    path.write_text(write_results(questions_of(V1), V1, own))
+    path.write_text(write_results(questions_of(V1), V1, custom))
     found = score_file(path, ScoreOptions(reader=ReaderName.OFFICIAL_V1))
     assert [row.outcome for row in found.rows] == [row.outcome for row in V1]
 
 
-def test_rows_of_another_benchmark_are_refused() -> None:
+def test_rows_of_another_benchmark_are_rejected() -> None:
     with pytest.raises(ScoringError, match="belong to none of 90 questions"):
         write_results(questions_of(V1), [scored("999-1")], FORMATS["official"])

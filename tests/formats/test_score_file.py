@@ -191,14 +191,14 @@ QUESTION = {
     [
         ({"answer": "Z"}, "`answer` is 'Z'"),
         ({"options": None}, "no `options`"),
-        ({"video_id": None}, "names no video"),
+        ({"video_id": None}, "it has no `video_id`"),
         ({"options": "['A. 1"}, "`options` is not a list"),
         ({"answer": "F"}, "`answer` is F, and it has 4 options"),
         ({"duration": "tiny"}, "`duration` is 'tiny', not short, medium, long"),
         ({"level": "high"}, "`level` is 'high', not a number"),
     ],
 )
-def test_an_unusable_row_is_named_and_the_others_are_scored(
+def test_an_unusable_row_is_reported_and_the_others_are_scored(
     tmp_path: Path, broken: dict[str, Any], note: str
 ) -> None:
     path = write([QUESTION, QUESTION | {"question_id": "001-2"} | broken], tmp_path / "rows.json")
@@ -207,7 +207,7 @@ def test_an_unusable_row_is_named_and_the_others_are_scored(
     assert any("row 2 (001-2) left out" in line and note in line for line in report.notes)
 
 
-def test_videos_without_questions_are_named(tmp_path: Path) -> None:
+def test_videos_without_questions_are_reported(tmp_path: Path) -> None:
     whole = {"video_id": "001", "questions": [QUESTION, "no question"]}
     report = score_file(
         write(
@@ -220,7 +220,7 @@ def test_videos_without_questions_are_named(tmp_path: Path) -> None:
     assert any("row 2 (no id) left out" in note for note in report.notes)
 
 
-def test_an_unknown_label_is_named_and_counts_overall(tmp_path: Path) -> None:
+def test_an_unknown_label_is_reported_and_counts_overall(tmp_path: Path) -> None:
     path = write([QUESTION | {"task_type": "Counting Problems"}], tmp_path / "rows.json")
     report = score_file(path, ScoreOptions())
     assert report.breakdowns["overall"][0].responses == 1
@@ -255,7 +255,7 @@ def test_lmms_eval_sample_lines_are_read(tmp_path: Path) -> None:
         ("long.json", json.dumps([QUESTION | {"duration": "long"}]), "no question on short"),
     ],
 )
-def test_a_file_that_cannot_be_scored_names_the_reason(
+def test_the_error_for_a_file_that_cannot_be_scored_has_the_reason(
     tmp_path: Path, name: str, text: str | None, message: str
 ) -> None:
     if text is not None:

@@ -16,7 +16,7 @@ from tests.support.made_up_results import (
     MadeUpEvaluation,
     store_evaluation,
     store_frames,
-    store_night,
+    store_nightly_run,
     store_questions,
     v1_questions,
     v2_questions,
@@ -26,7 +26,7 @@ from videomme_pipeline.reports.page import write_folder, write_page
 from videomme_pipeline.scoring.nightly.findings import StoredFinding
 from videomme_pipeline.store import Store, write_rows
 
-NIGHTS = ("2026-11-18", "2026-11-19", "2026-11-20")
+NIGHTLY_DATES = ("2026-11-18", "2026-11-19", "2026-11-20")
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +69,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store_questions(store, questions)
     for evaluation in EVALUATIONS:
         store_evaluation(store, questions, evaluation)
-    for night in NIGHTS:
-        store_night(store, questions, EVALUATIONS[0], night)
+    for date in NIGHTLY_DATES:
+        store_nightly_run(store, questions, EVALUATIONS[0], date)
     for question in questions[:6:3]:
         store_frames(store, question, "uniform_n-8")
     groups = v2_questions(12)
@@ -131,16 +131,20 @@ def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         for number, question in enumerate(v1_questions(3)[: len(HOSTILE)])
     ]
     store_questions(store, questions)
-    said = dict(zip((question.question_id for question in questions), HOSTILE, strict=True))
+    responses = dict(zip((question.question_id for question in questions), HOSTILE, strict=True))
     for name in HOSTILE_NAMES:
         evaluation = MadeUpEvaluation(
-            name=name, model=HOSTILE[2], said=said, subtitles="window", reasoning=HOSTILE[3]
+            name=name,
+            model=HOSTILE[2],
+            responses=responses,
+            subtitles="window",
+            reasoning=HOSTILE[3],
         )
         store_evaluation(store, questions, evaluation, line=HOSTILE[1])
-    failed = dict.fromkeys(said)
-    down = MadeUpEvaluation(name="down", said=failed, error=HOSTILE[0], reasoning=HOSTILE[2])
+    failed = dict.fromkeys(responses)
+    down = MadeUpEvaluation(name="down", responses=failed, error=HOSTILE[0], reasoning=HOSTILE[2])
     store_evaluation(store, questions, down)
-    store_night(store, questions, replace(evaluation, said={}), "2026-11-20")
+    store_nightly_run(store, questions, replace(evaluation, responses={}), "2026-11-20")
     findings = [
         StoredFinding(
             check="accuracy", severity="error", passed=False, is_new=True, summary=HOSTILE[2]

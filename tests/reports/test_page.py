@@ -20,7 +20,7 @@ from tests.support.made_up_results import (
     EVALUATIONS,
     MadeUpEvaluation,
     store_evaluation,
-    store_night,
+    store_nightly_run,
     store_questions,
     v1_questions,
     v2_questions,
@@ -68,7 +68,7 @@ def v1(html: str) -> dict[str, Any]:
     return next(b for b in packed(html, "summary")["benchmarks"] if b["name"] == "videomme")
 
 
-def test_the_same_data_give_the_same_page(store: Store, html: str) -> None:
+def test_the_page_depends_only_on_the_data(store: Store, html: str) -> None:
     assert build_page(store) == html
 
 
@@ -148,9 +148,9 @@ def test_a_nightly_run_equals_its_view_and_shows_its_failures(tmp_path: Path) ->
     store_questions(store, questions)
     model = MadeUpEvaluation(name="a", skill=1)
     store_evaluation(store, questions, model, texts=False)
-    down = replace(model, said={question.question_id: None for question in questions[:4]})
-    for date, asked in (("2026-11-19", model), ("2026-11-20", down)):
-        store_night(store, questions, asked, date)
+    down = replace(model, responses={question.question_id: None for question in questions[:4]})
+    for date, evaluation in (("2026-11-19", model), ("2026-11-20", down)):
+        store_nightly_run(store, questions, evaluation, date)
     [benchmark] = packed(build_page(store), "summary")["benchmarks"]
     with connect(store) as connection:
         view = connection.execute(
@@ -158,11 +158,11 @@ def test_a_nightly_run_equals_its_view_and_shows_its_failures(tmp_path: Path) ->
             "from accuracy_by_night order by observation"
         ).fetchall()
     shown = [
-        tuple(night[key] for key in ("date", "n", "failed", "value", "low"))
-        for night in benchmark["history"]
+        tuple(run[key] for key in ("date", "n", "failed", "value", "low"))
+        for run in benchmark["history"]
     ]
     assert shown == view
-    assert [night["failed"] for night in benchmark["history"]] == [0, 4]
+    assert [run["failed"] for run in benchmark["history"]] == [0, 4]
     [last] = benchmark["last_runs"]
     assert (last["date"], last["before_date"], last["overall"]["n"]) == (
         *("2026-11-20", "2026-11-19"),
@@ -176,12 +176,12 @@ def test_a_nightly_run_of_groups_counts_failures_as_wrong(tmp_path: Path) -> Non
     store_questions(store, questions)
     model = MadeUpEvaluation(name="a", skill=1)
     store_evaluation(store, questions, model, texts=False)
-    down = replace(model, said={question.question_id: None for question in questions[:4]})
-    store_night(store, questions, down, "2026-11-20")
+    down = replace(model, responses={question.question_id: None for question in questions[:4]})
+    store_nightly_run(store, questions, down, "2026-11-20")
     [benchmark] = packed(build_page(store), "summary")["benchmarks"]
-    [night] = benchmark["history"]
-    assert (night["n"], night["failed"]) == (6, 4)
-    assert 0.5 < night["value"] <= 5 / 6
+    [run] = benchmark["history"]
+    assert (run["n"], run["failed"]) == (6, 4)
+    assert 0.5 < run["value"] <= 5 / 6
     [last] = benchmark["last_runs"]
     assert last["before_date"] is None
     assert last["overall"]["by"] == "Group score"
@@ -194,11 +194,11 @@ def test_a_nightly_run_shows_its_failed_checks(tmp_path: Path) -> None:
     model = MadeUpEvaluation(name="a", skill=0.9)
     store_evaluation(store, questions, model, texts=False)
     baseline = read_rows(store.scores("videomme", "a"), ScoredQuestion)
-    store_night(store, questions, replace(model, skill=0.2), "2026-11-20")
-    night = read_rows(store.observation("videomme", "a", "2026-11-20"), ScoredQuestion)
+    store_nightly_run(store, questions, replace(model, skill=0.2), "2026-11-20")
+    current = read_rows(store.observation("videomme", "a", "2026-11-20"), ScoredQuestion)
     observations = [
         Observation(name=name, rows=rows)
-        for name, rows in (("baseline", baseline), ("2026-11-20", night))
+        for name, rows in (("baseline", baseline), ("2026-11-20", current))
     ]
     report = assess(observations, AlarmSpec())
     write_findings(store, "videomme", report, "made-up")
@@ -259,22 +259,22 @@ def test_the_policy_allows_only_this_style_and_script(html: str) -> None:
 
 def test_a_page_is_written_atomically(store: Store, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
-    blocked.write_text("in the way")
+    blocked.write_text("a file")
     with pytest.raises(StorageError):
         write_page(store, blocked / "page.html", share=True)
-    assert blocked.read_text() == "in the way"
+    assert blocked.read_text() == "a file"
 
 
 def test_texts_are_shortened_only_as_much_as_needed() -> None:
     tried = []
 
-    def make(limit: int | None) -> str:
+    def render_at(limit: int | None) -> str:
         tried.append(limit)
         return "x" * (1_000 if limit is None else limit)
 
-    assert render_within(500, make, (None, 600, 400, 200)) == "x" * 400
+    assert render_within(500, render_at, (None, 600, 400, 200)) == "x" * 400
     assert tried == [None, 600, 400]
-    assert render_within(100, make, (None, 600, 200)) == "x" * 200
+    assert render_within(100, render_at, (None, 600, 200)) == "x" * 200
 
 
 @pytest.mark.slow
@@ -282,18 +282,18 @@ def test_a_page_with_long_responses_stays_within_the_size_limit(tmp_path: Path) 
     store = Store.at(tmp_path)
     questions = v1_questions(5, benchmark="smoke")
     store_questions(store, questions)
-    said = {
+    responses = {
         question.question_id: " ".join(f"{n * 7919 % 100_003:x}" for n in range(60_000))
         + f" {question.question_id} The answer is {question.answer}."
         for question in questions
     }
-    store_evaluation(store, questions, MadeUpEvaluation(name="talks", said=said))
+    store_evaluation(store, questions, MadeUpEvaluation(name="verbose", responses=responses))
     page = build_page(store)
     assert len(page.encode()) <= 2_500_000
     answer = packed(page, "details")["smoke"]["videos"]["001"]["questions"]["001-1"]["answers"][0]
     parts = answer[0]["raw"]["parts"]
     assert sum(part.get("cut", utf16_length(part.get("text", ""))) for part in parts) == len(
-        said["001-1"]
+        responses["001-1"]
     )
     assert parts[-1]["text"].endswith(f"The answer is {questions[0].answer}.")
 

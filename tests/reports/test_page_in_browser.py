@@ -179,7 +179,9 @@ def test_search_finds_question_text_and_options(
     assert [row[0] for row in table_rows(page, "Questions")] == [prompt.question_id]
 
 
-def test_questions_with_different_outcomes(visit: Visit, page_file: Path, store: Store) -> None:
+def test_a_checkbox_keeps_only_questions_with_different_outcomes(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
     page = visit.open(page_file, "questions?show=model-a,model-b")
     page.get_by_label("Only different outcomes").check()
     a, b = (
@@ -247,7 +249,7 @@ def test_a_weak_subset_links_to_its_wrong_answers(visit: Visit, tmp_path: Path) 
     questions = v1_questions(15, benchmark="smoke")
     store_questions(store, questions)
     weak = {q.question_id: "Answer: E" for q in questions if q.duration == "long"}
-    store_evaluation(store, questions, MadeUpEvaluation(name="weak", skill=1, said=weak))
+    store_evaluation(store, questions, MadeUpEvaluation(name="weak", skill=1, responses=weak))
     page = visit.open(write_page(store, tmp_path / "page.html"), "breakdowns")
     expect(page.get_by_text("weak is weak in long (duration, 0.0%)")).to_be_visible()
     page.get_by_role("link", name="long", exact=True).first.click()
@@ -453,7 +455,7 @@ def test_a_hostile_response_is_shown_unchanged(visit: Visit, hostile_file: Path)
         assert (shown.text_content(), shown.get_attribute("dir")) == (text, "auto")
 
 
-def test_every_other_untrusted_text_is_only_text(visit: Visit, hostile_file: Path) -> None:
+def test_every_other_untrusted_text_is_shown_unchanged(visit: Visit, hostile_file: Path) -> None:
     page = visit.open(hostile_file, "question?id=001-1&show=down")
     assert page.locator("article pre").first.text_content() == HOSTILE[0]
     visit.turn("question?id=001-1&" + urlencode({"show": HOSTILE_NAMES[0]}))
@@ -483,7 +485,9 @@ def test_a_shared_page_says_what_it_leaves_out(visit: Visit, shared_file: Path) 
     assert table_rows(page, "Questions")[0][0] == "001-1"
 
 
-def test_compare_lists_questions_and_settings(visit: Visit, page_file: Path, store: Store) -> None:
+def test_compare_lists_the_questions_and_settings_that_differ(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
     page = visit.open(page_file, "compare?a=model-a&b=model-b&flips=lost")
     before = {row.question_id: row.outcome for row in scored(store, "model-a")}
     after = {row.question_id: row.outcome for row in scored(store, "model-b")}
@@ -498,7 +502,7 @@ def test_compare_lists_questions_and_settings(visit: Visit, page_file: Path, sto
     assert specification.locator("tbody tr").all_inner_texts() == ["model.name\tmodel-a\tmodel-b"]
 
 
-def test_history_shows_every_nightly_run_and_what_changed(
+def test_history_shows_every_nightly_run_and_the_changed_questions(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
     page = visit.open(page_file, "history")

@@ -54,7 +54,7 @@ def test_every_format_notes_failed_requests(kind: ReportKind) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(set(ReportKind) - {ReportKind.OFFICIAL}))
-def test_every_format_names_groups_without_a_score(kind: ReportKind) -> None:
+def test_every_format_reports_groups_without_a_score(kind: ReportKind) -> None:
     rows = group_of([Outcome.CORRECT] * 4) + group_of([Outcome.CORRECT] * 4, video_id="002")[:2]
     report = score_rows(rows, ScoreOptions(benchmark="videomme_v2"))
     assert "video 002 is not scored: 2 questions" in render(report, kind)

@@ -41,14 +41,14 @@ def group_scores(reader: ReaderName) -> str:
 
 
 @pytest.mark.parametrize("reader", ReaderName)
-def test_the_effect_of_the_reader_on_v1(reader: ReaderName) -> None:
+def test_the_docs_show_the_effect_of_the_reader_on_v1(reader: ReaderName) -> None:
     assert counts(reader, "v1_responses.json") in DOCS
 
 
 @pytest.mark.parametrize(
     "reader", [reader for reader in ReaderName if not reader.startswith("official_v1")]
 )
-def test_the_effect_of_the_reader_on_v2(reader: ReaderName) -> None:
+def test_the_docs_show_the_effect_of_the_reader_on_v2(reader: ReaderName) -> None:
     row = counts(reader, "v2_responses.json", benchmark="videomme_v2") + group_scores(reader)
     assert row in DOCS
 
@@ -61,7 +61,7 @@ def test_the_effect_of_the_reader_on_v2(reader: ReaderName) -> None:
         (("full", "lmms_eval_full"), "`full`, `lmms_eval_full`"),
     ],
 )
-def test_the_effect_of_alignment(policies: tuple[str, ...], row: str) -> None:
+def test_the_docs_show_the_effect_of_alignment(policies: tuple[str, ...], row: str) -> None:
     cues = read_srt(srt_file(600, random.Random(0)))
     for policy in policies:
         cells = []
@@ -72,7 +72,7 @@ def test_the_effect_of_alignment(policies: tuple[str, ...], row: str) -> None:
 
 
 @pytest.mark.parametrize("reader", ReaderName)
-def test_the_accuracy_of_each_reader(reader: ReaderName) -> None:
+def test_the_docs_show_the_accuracy_of_each_reader(reader: ReaderName) -> None:
     recorded = _rows("extraction.jsonl")
     forms = _rows("answer_forms.jsonl")
     shares = [
@@ -87,7 +87,7 @@ def test_the_accuracy_of_each_reader(reader: ReaderName) -> None:
 
 
 @pytest.mark.parametrize(("questions", "videos"), [(2_700, 900), (900, 300), (3_200, 800)])
-def test_the_detectable_effect_of_a_run(questions: int, videos: int) -> None:
+def test_the_docs_show_the_detectable_effects(questions: int, videos: int) -> None:
     effects = [
         minimal_detectable_effect(
             questions=questions, videos=videos, discordance=share, intra_video_correlation=0.2

@@ -33,7 +33,7 @@ def score(raw_output: str | None, reader: ReaderName = ReaderName.STRICT) -> Sco
         (" \n", Outcome.FAILED),
     ],
 )
-def test_outcome(raw_output: str | None, outcome: Outcome) -> None:
+def test_each_kind_of_response_has_its_outcome(raw_output: str | None, outcome: Outcome) -> None:
     row = score(raw_output)
     assert row.outcome is outcome
     assert row.is_correct == (outcome is Outcome.CORRECT)
@@ -52,7 +52,7 @@ def test_the_span_contains_the_letter() -> None:
     assert row.rule
 
 
-def test_the_chosen_reader_decides_and_is_named() -> None:
+def test_the_row_has_the_reader_and_its_letter() -> None:
     response = "Either Apples or bees."
     assert score(response, ReaderName.OFFICIAL_V1).extracted_answer is Letter.A
     assert score(response).outcome is Outcome.UNREADABLE

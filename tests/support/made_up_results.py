@@ -78,7 +78,8 @@ SECOND_HEADS = tuple(f"Head {number}" for number in range(1, 11))
 class MadeUpEvaluation:
     """An evaluation whose model is right with probability `skill` on each question.
 
-    `said` maps question ids to responses that replace the model's; None is a failed request.
+    `responses` maps question ids to texts that replace the responses of the model; None is a failed
+    request.
     """
 
     name: str
@@ -88,7 +89,7 @@ class MadeUpEvaluation:
     skill: float = 0.6
     repeats: int = 1
     reader: ReaderName = ReaderName.STRICT
-    said: Mapping[str, str | None] = field(default_factory=dict)
+    responses: Mapping[str, str | None] = field(default_factory=dict)
     error: str = "503 Service Unavailable, asked 12 times"
     reasoning: str | None = None
 
@@ -241,7 +242,7 @@ def store_evaluation(
     )
 
 
-def store_night(
+def store_nightly_run(
     store: Store, questions: Sequence[Question], evaluation: MadeUpEvaluation, date: str
 ) -> None:
     """Store the nightly run of `evaluation` on `date`."""
@@ -347,7 +348,7 @@ def _response(
     )
     if rng.random() < 0.01:
         raw = "I cannot tell from these frames."
-    raw = evaluation.said.get(question.question_id, raw)
+    raw = evaluation.responses.get(question.question_id, raw)
     return Response(
         benchmark=question.benchmark,
         evaluation=evaluation.name,
@@ -411,7 +412,7 @@ EVALUATIONS = (
     MadeUpEvaluation(name="model-a", skill=0.5),
     MadeUpEvaluation(name="model-a-32", sampling="uniform_n-32", skill=0.55),
     MadeUpEvaluation(name="model-a-subtitles", skill=0.6, subtitles="window"),
-    MadeUpEvaluation(name="model-b", model="model-b", skill=0.85, said={"002-1": None}),
+    MadeUpEvaluation(name="model-b", model="model-b", skill=0.85, responses={"002-1": None}),
     MadeUpEvaluation(name="blind", sampling="none", skill=0.35),
 )
 """Evaluations of the made-up store."""

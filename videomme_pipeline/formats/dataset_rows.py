@@ -36,7 +36,7 @@ def question_of(row: Row, benchmark: str, seen: Counter[str]) -> Question:
     """
     video_id = text_of(row, "video_id")
     if video_id is None:
-        raise ValueError("it names no video (`video_id`)")
+        raise ValueError("it has no `video_id`")
     seen[video_id] += 1
     answer = (text_of(row, "answer") or "").strip()
     if answer not in set(Letter):

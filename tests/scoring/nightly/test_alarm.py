@@ -80,7 +80,7 @@ def test_the_distribution_of_a_sum_is_a_convolution() -> None:
     assert distribution_of_sum(chances)[: expected.size] == pytest.approx(expected)
 
 
-def test_a_bet_is_fair() -> None:
+def test_the_mean_of_a_bet_is_1_if_nothing_changed() -> None:
     normals = np.linspace(-8, 12, 20_001)
     density = np.exp(-(normals**2) / 2) / np.sqrt(2 * np.pi)
     bets = np.array([e_value(float(p)) for p in ndtr(-normals)])
@@ -88,7 +88,7 @@ def test_a_bet_is_fair() -> None:
 
 
 @pytest.mark.parametrize("budget", [10, 60, 300])
-def test_the_threshold_keeps_the_budget(budget: float) -> None:
+def test_the_threshold_meets_the_budget(budget: float) -> None:
     threshold = threshold_for(budget)
     assert runs_to_false_alarm(threshold) == pytest.approx(budget, rel=1e-3)
     bets = [e_value(p) for p in np.random.default_rng(3).random(100 * int(budget))]
@@ -147,4 +147,4 @@ def test_an_alarm_lasts_as_long_as_the_drop_and_ends_with_it() -> None:
     assert in_alarm[-1] < 24
     assert [run for run, state in enumerate(states, start=1) if state.is_new] == [12]
     assert states[14].since in (11, 12)
-    assert not set(states[25].reference) & set(in_alarm), "bad runs leave the reference"
+    assert not set(states[25].reference) & set(in_alarm), "runs in alarm are not in the reference"

@@ -70,25 +70,25 @@ def test_a_run_like_the_others_fails_no_check() -> None:
     assert report.against_last_night is not None
 
 
-def test_a_drop_in_one_task_type_is_named() -> None:
+def test_a_drop_in_one_task_type_is_reported() -> None:
     observations = list(runs_of(V1, 8, seed=2))
     task = V1[0].facets["task_type"]
     broken = [
         wrong(row) if row.facets["task_type"] == task else row for row in observations[-1].rows
     ]
-    report = assess([*observations[:-1], Observation(name="tonight", rows=broken)], AlarmSpec())
+    report = assess([*observations[:-1], Observation(name="current", rows=broken)], AlarmSpec())
     found = {finding.check: finding for finding in report.findings}
     assert not found[NightlyCheck.MARGINALS].passed
     assert f"task_type {task}" in found[NightlyCheck.MARGINALS].summary
     assert found[NightlyCheck.MARGINALS].is_new
 
 
-def test_group_scores_have_their_own_check() -> None:
+def test_a_drop_in_group_scores_fails_the_group_score_check() -> None:
     observations = list(runs_of(V2, 6, seed=3))
     firsts = [
         wrong(row) if row.question_id.endswith("-1") else row for row in observations[-1].rows
     ]
-    report = assess([*observations[:-1], Observation(name="tonight", rows=firsts)], AlarmSpec())
+    report = assess([*observations[:-1], Observation(name="current", rows=firsts)], AlarmSpec())
     found = {finding.check: finding for finding in report.findings}
     assert not found[NightlyCheck.GROUP_SCORE].passed
     assert "points against the baseline" in found[NightlyCheck.GROUP_SCORE].summary
@@ -100,7 +100,7 @@ def test_another_model_of_equal_accuracy_fails_the_flips_check() -> None:
         replace(row, extracted_answer=Letter.C) if row.outcome is Outcome.INCORRECT else row
         for row in observations[-1].rows
     ]
-    report = assess([*observations[:-1], Observation(name="tonight", rows=other)], AlarmSpec())
+    report = assess([*observations[:-1], Observation(name="current", rows=other)], AlarmSpec())
     found = {finding.check: finding for finding in report.findings}
     assert found[NightlyCheck.ACCURACY].passed
     assert not found[NightlyCheck.FLIPS].passed
@@ -116,7 +116,7 @@ def test_limits_apply_to_rates_and_ratios() -> None:
         else replace(row, served=served)
         for number, row in enumerate(V1)
     ]
-    report = assess([baseline, Observation(name="tonight", rows=slow)], AlarmSpec())
+    report = assess([baseline, Observation(name="current", rows=slow)], AlarmSpec())
     failed = {finding.check for finding in report.findings if not finding.passed}
     assert failed == {NightlyCheck.FAILED, NightlyCheck.LATENCY, NightlyCheck.COST}
     again = assess(
@@ -126,19 +126,19 @@ def test_limits_apply_to_rates_and_ratios() -> None:
     assert again.new_findings == [], "the run before had failed the same checks"
 
 
-def test_a_run_without_any_answer_is_no_regression() -> None:
+def test_a_run_without_answers_fails_only_the_failed_check() -> None:
     down = [
         replace(row, outcome=Outcome.FAILED, is_correct=False, extracted_answer=None) for row in V1
     ]
     report = assess(
-        [Observation(name="baseline", rows=V1), Observation(name="tonight", rows=down)],
+        [Observation(name="baseline", rows=V1), Observation(name="current", rows=down)],
         AlarmSpec(),
     )
     assert report.against_baseline is None
     assert [f.check for f in report.findings if not f.passed] == [NightlyCheck.FAILED]
 
 
-def test_checks_that_are_off_leave_their_budget_to_the_others() -> None:
+def test_the_budget_is_divided_among_the_tests_that_are_on() -> None:
     observations = list(runs_of(V1, 3, seed=5))
     (alone,) = assess(observations, ONLY_ACCURACY).findings
     among = assess(observations, AlarmSpec()).findings[0]
@@ -157,19 +157,19 @@ def test_every_value_of_every_facet_is_tested() -> None:
 
 def test_an_assessment_needs_a_baseline() -> None:
     with pytest.raises(ScoringError, match="baseline"):
-        assess([Observation(name="tonight", rows=V1)], AlarmSpec())
+        assess([Observation(name="current", rows=V1)], AlarmSpec())
     with pytest.raises(ScoringError, match="baseline"):
         assess([Observation(name="b", rows=[]), Observation(name="t", rows=V1)], AlarmSpec())
 
 
-def test_an_observed_question_is_the_scored_one_with_a_date() -> None:
+def test_an_observed_question_is_a_scored_question_with_a_date() -> None:
     row = scored()
     observed_row = ObservedQuestion.of(row, "2026-11-21")
     assert observed_row.observation == "2026-11-21"
     assert observed_row.question_id == row.question_id
 
 
-def test_the_simulation_counts_what_assessments_report() -> None:
+def test_the_simulation_counts_the_new_findings_of_assessments() -> None:
     benchmark, spec = SimulatedBenchmark(videos=20), AlarmSpec()
     observations = draw_runs(np.random.default_rng(5), benchmark, 8, v2=False)
     for rows in observations[5:]:
@@ -187,7 +187,7 @@ def test_the_simulation_counts_what_assessments_report() -> None:
         }
 
 
-def test_all_tests_together_keep_the_budget_while_nothing_changes() -> None:
+def test_all_tests_together_meet_the_budget_if_nothing_changes() -> None:
     found = simulate_checks(SimulatedBenchmark(videos=30), nights=60, histories=5, seed=6, v2=False)
     assert set(found.by_test) == {"accuracy", "marginals", "flips", "unreadable"}
     assert (found.nights, found.allowed) == (300, 5)

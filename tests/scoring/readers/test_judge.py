@@ -1,4 +1,4 @@
-"""The judge reads only what `strict` could not, once, and is reported apart in every score."""
+"""The judge reads only responses that `strict` could not read, and is reported separately."""
 
 import json
 from collections.abc import Sequence
@@ -55,8 +55,8 @@ def judge(server: ModelServer) -> Judge:
 
 
 def judgments(server: ModelServer, journal: Path, responses: Sequence[str]) -> list[Judgment]:
-    asked = [(question(number), text) for number, text in enumerate(responses)]
-    return ask_judge(judge(server), journal, "mine", asked)
+    pairs = [(question(number), text) for number, text in enumerate(responses)]
+    return ask_judge(judge(server), journal, "mine", pairs)
 
 
 def test_a_judgment_is_paid_for_once(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_failed_request_has_no_letter_and_an_error(tmp_path: Path, fault: Faul
     assert judgment.error
 
 
-def test_a_temporary_failure_is_asked_again_by_the_next_call(tmp_path: Path) -> None:
+def test_the_next_call_repeats_a_failed_request(tmp_path: Path) -> None:
     journal = tmp_path / "journal.sqlite"
     with ModelServer(answer=lambda _: "B", faults=always(Fault.SERVER_ERROR)) as server:
         (failed,) = judgments(server, journal, [OPEN])

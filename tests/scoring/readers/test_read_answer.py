@@ -1,8 +1,8 @@
-"""Answer readers: the published ones equal their evaluators, `strict` reads the intended letters.
+"""The published readers equal their evaluators, and `strict` reads the intended letters.
 
-`tests/golden/extraction.jsonl` contains made-up responses with the letter that each published
-evaluator read (recorded by running it) and the letters that a careful person reads, for four and
-for eight options.
+`tests/golden/extraction.jsonl` contains made-up responses. Each has the letters that the published
+evaluators read (recorded by running them), and the letters that a careful person reads with four
+and with eight options.
 """
 
 import json
@@ -97,7 +97,7 @@ def test_official_v1_differs_from_the_column_only_in_rows_of_the_first_release()
         ("answer = d", ""),
     ],
 )
-def test_quirks_of_official_v1(response: str, read: str) -> None:
+def test_official_v1_has_the_quirks_of_its_script(response: str, read: str) -> None:
     assert letter(ReaderName.OFFICIAL_V1, response) == read
 
 
@@ -165,7 +165,7 @@ OPTIONS = ("A. A red umbrella.", "B. Gray", "C. A man in a red hat.", "D. Red")
         ("<answer>Gray</answer>", "B"),
     ],
 )
-def test_an_option_repeated_without_its_letter(response: str, read: str) -> None:
+def test_the_text_of_an_option_is_read_without_its_letter(response: str, read: str) -> None:
     reading = read_answer(ReaderName.STRICT, response, letters=FOUR, options=OPTIONS)
     assert (reading.letter or "") == read
     if read and reading.rule == "option_text":
@@ -232,7 +232,7 @@ TEXTS = st.text(max_size=300) | st.lists(
 
 
 @given(TEXTS, st.sampled_from(ReaderName), st.integers(1, 8), st.lists(st.text(), max_size=8))
-def test_any_text_gives_an_offered_letter_or_none_inside_the_text(
+def test_any_text_is_read_as_an_offered_letter_or_none_with_a_valid_span(
     response: str, reader: ReaderName, offered: int, options: list[str]
 ) -> None:
     letters = EIGHT[:offered]
@@ -340,7 +340,7 @@ def test_lines_are_returned_with_letter_rule_and_span() -> None:
     ]
 
 
-def test_an_unusable_line_is_named_and_the_others_are_read() -> None:
+def test_an_unusable_line_is_reported_and_the_others_are_read() -> None:
     lines = ['{"response": "A"}', "{broken", "[]", '{"answer": "A"}', '{"response": 3}']
     lines += ['{"response": "A", "options": "A"}', '{"response": "B"}']
     read = list(read_lines(lines, ReaderName.STRICT, FOUR))

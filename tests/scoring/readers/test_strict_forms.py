@@ -1529,7 +1529,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_strict_reads_what_a_careful_person_reads(table: str) -> None:
+def test_strict_reads_the_expected_letters(table: str) -> None:
     differing = [
         (response, expected, letter(response))
         for expected, response in forms(TABLES[table])

@@ -121,7 +121,7 @@ def test_changed_settings_have_dotted_keys() -> None:
     assert found == {"model.seed": ("1", "2"), "alignment.policy": (None, "full")}
 
 
-def test_a_comparison_that_is_impossible_names_the_reason() -> None:
+def test_the_error_for_an_impossible_comparison_has_the_reason() -> None:
     with pytest.raises(ScoringError, match="no question was answered in both"):
         compare([scored("001-1")], [scored("002-1")])
     with pytest.raises(ScoringError, match="no question was answered in both"):

@@ -36,7 +36,7 @@ CLUSTERS = [place // 3 for place in range(18)]
 small_sums = st.lists(st.integers(-3, 3), min_size=1, max_size=9)
 
 
-def test_cr1_error_and_interval() -> None:
+def test_the_cr1_error_and_interval_have_known_values() -> None:
     found = clustered_mean(A, CLUSTERS)
     assert found.mean == pytest.approx(0.5555556, abs=5e-8)
     assert found.standard_error == pytest.approx(0.1648044, abs=5e-8)
@@ -45,13 +45,13 @@ def test_cr1_error_and_interval() -> None:
     assert (found.values, found.clusters) == (18, 6)
 
 
-def test_cr1_error_of_unequal_clusters() -> None:
+def test_the_cr1_error_of_unequal_clusters_has_a_known_value() -> None:
     found = clustered_mean([int(mark) for mark in "1011011100"], "0001123333")
     assert found.mean == pytest.approx(0.6)
     assert found.standard_error == pytest.approx(0.0730297, abs=5e-8)
 
 
-def test_paired_difference() -> None:
+def test_a_paired_difference_has_known_values() -> None:
     found = paired_difference(A, B, CLUSTERS)
     assert found.difference.mean == pytest.approx(0.0555556, abs=5e-8)
     assert found.difference.standard_error == pytest.approx(0.1337955, abs=5e-8)
@@ -61,7 +61,7 @@ def test_paired_difference() -> None:
     assert found.exact
 
 
-def test_one_question_per_video_gives_the_textbook_error() -> None:
+def test_with_one_question_per_video_the_error_is_the_textbook_error() -> None:
     found = clustered_mean(A, range(18))
     assert found.standard_error == pytest.approx(stats.sem(A))
     low, high = stats.t.interval(0.95, 17, np.mean(A), stats.sem(A))
@@ -107,7 +107,7 @@ def test_one_video_has_no_error() -> None:
     assert (found.standard_error, found.low, found.high) == (None, None, None)
 
 
-def test_the_mean_of_nothing_is_an_error() -> None:
+def test_no_values_and_unpaired_values_are_errors() -> None:
     with pytest.raises(ValueError, match="0 values"):
         clustered_mean([], [])
     with pytest.raises(ValueError, match="3 values against 2"):
@@ -160,7 +160,7 @@ def test_group_scores_have_an_exact_test() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_a_comparisons_reject_at_their_level(seed: int) -> None:
+def test_comparisons_of_equal_models_reject_at_the_nominal_level(seed: int) -> None:
     chance = np.random.default_rng(seed)
     rejected = 0
     for _ in range(300):
@@ -176,7 +176,7 @@ def test_mcnemar_is_the_exact_binomial_test() -> None:
     assert mcnemar(0, 0) == 1.0
 
 
-def test_wilson() -> None:
+def test_wilson_intervals_have_known_values() -> None:
     assert wilson(1890, 2700) == pytest.approx((0.6824405, 0.7169912), abs=5e-8)
     assert wilson(0, 10) == pytest.approx((0.0, 0.2775328), abs=5e-8)
     assert wilson(10, 10)[1] == 1.0
@@ -220,7 +220,7 @@ def test_group_scores_that_do_not_vary_have_no_interval(scores: list[float]) -> 
     assert group_score_interval(clustered_mean(scores, range(len(scores)))) is None
 
 
-def test_benjamini_hochberg() -> None:
+def test_benjamini_hochberg_has_known_values() -> None:
     p_values = [0.0005, 0.009, 0.012, 0.021, 0.04, 0.049, 0.2, 0.5, 0.8, 0.95]
     found = benjamini_hochberg(p_values, 0.05)
     adjusted = [0.005, 0.04, 0.04, 0.0525, 0.08, 0.081667, 0.285714, 0.625, 0.888889, 0.95]

@@ -123,7 +123,9 @@ def test_without_unreadable_answers_the_rules_agree(
 
 
 @given(outcomes=four_outcomes, order=st.permutations(range(4)))
-def test_relevance_ignores_order(outcomes: tuple[Outcome, ...], order: list[int]) -> None:
+def test_a_relevance_score_does_not_depend_on_order(
+    outcomes: tuple[Outcome, ...], order: list[int]
+) -> None:
     moved = [outcomes[place] for place in order]
     assert group_score(GroupType.RELEVANCE, None, moved) == group_score(
         GroupType.RELEVANCE, None, outcomes
@@ -145,7 +147,7 @@ def test_row_order_does_not_matter(shuffled: list[Any]) -> None:
     assert by_video(shuffled) == by_video(v2_evaluation(3, groups=8))
 
 
-def test_an_incomplete_group_is_named_and_has_no_score() -> None:
+def test_an_incomplete_group_is_reported_without_a_score() -> None:
     rows = group_of([CORRECT] * 4)[:3] + group_of([CORRECT] * 4, video_id="002")
     groups, unscored = score_groups(rows)
     assert [group.video_id for group in groups] == ["002"]
@@ -164,7 +166,7 @@ def test_an_incomplete_group_is_named_and_has_no_score() -> None:
         ),
     ],
 )
-def test_an_inconsistent_group_is_named(rows: list[Any], reason: str) -> None:
+def test_an_inconsistent_group_is_reported_without_a_score(rows: list[Any], reason: str) -> None:
     groups, unscored = score_groups(rows)
     assert not groups
     assert reason in unscored[0].reason
@@ -193,7 +195,7 @@ def test_a_part_without_groups_is_0_in_the_rating() -> None:
     assert (final["level_1"], final["level_2"], final["logic_score"]) == (100, 0, 0)
 
 
-def test_lmms_evals_subscores() -> None:
+def test_subscores_equal_those_of_lmms_eval() -> None:
     rows = [
         row
         for group in _in_fours(LMMS_EVAL["v2"]["rows"])
@@ -215,7 +217,7 @@ def _in_fours(rows: list[Any]) -> list[list[Any]]:
     return [rows[start : start + 4] for start in range(0, len(rows), 4)]
 
 
-def test_question_numbers_are_numbers() -> None:
+def test_questions_are_sorted_by_number() -> None:
     assert sorted(["001-10", "001-2", "001-1"], key=question_order) == ["001-1", "001-2", "001-10"]
 
 
