@@ -1,4 +1,4 @@
-"""Backends: the pictures of a full sequential decode, or a refusal that says why."""
+"""Backends return the frames of a full sequential decode, or refuse with a reason."""
 
 import shutil
 import sys
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tests.support.builders import ODD_VIDEOS, damage, hole, read_barcode, write_video
 from tests.support.shared_files import OddVideos
-from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, why_not
+from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, refusal_reason
 from videomme_pipeline.frames.sampling import Backend, FpsBased, Keyframe, Placement, UniformN
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
 
@@ -70,20 +70,22 @@ def test_only_the_needed_part_of_a_large_file_is_read(tmp_path: Path) -> None:
     path = write_video(tmp_path / "noise.mp4", pictures=noise, width=320, height=240, gop=20)
     index = index_packets(path)
     for number in index.keyframes.tolist():
-        before = bytes_read()
+        bytes_before = bytes_read()
         decoded(path, index, [number], Backend.PYAV)
-        assert bytes_read() - before < 0.2 * index.sizes[:20].sum()
+        assert bytes_read() - bytes_before < 0.2 * index.sizes[:20].sum()
 
 
 @pytest.mark.parametrize("backend", [Backend.DECORD, Backend.TORCHCODEC])
-def test_other_backends_are_exact_or_refused(odd_videos: OddVideos, backend: Backend) -> None:
+def test_other_backends_return_exact_frames_or_are_refused(
+    odd_videos: OddVideos, backend: Backend
+) -> None:
     if find_spec(backend.value) is None:
         pytest.skip(f"{backend} is not installed")
     accepted = set()
     for name in ODD_VIDEOS:
         path = odd_videos.path(name)
         index = index_packets(path)
-        if why_not(backend, path, index) is None:
+        if refusal_reason(backend, path, index) is None:
             accepted.add(name)
             for strategy in STRATEGIES:
                 assert_equal_to_pyav(path, index, list(strategy.choose(index).frames), backend)
@@ -114,11 +116,11 @@ def assert_equal_to_pyav(
         ("no_timestamps.h264", "no usable timestamps"),
     ],
 )
-def test_decord_is_refused_where_it_is_known_to_be_wrong(
+def test_decord_is_refused_on_files_that_it_decodes_wrong(
     odd_videos: OddVideos, name: str, reason: str
 ) -> None:
     path = odd_videos.path(name)
-    refused = why_not(Backend.DECORD, path, index_packets(path))
+    refused = refusal_reason(Backend.DECORD, path, index_packets(path))
     assert refused is not None
     assert reason in refused
 
@@ -132,11 +134,11 @@ def test_a_backend_that_does_not_load_is_refused(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torchcodec", raising=False)
     path = odd_videos.path("h264.mp4")
-    refused = why_not(Backend.TORCHCODEC, path, index_packets(path))
+    refused = refusal_reason(Backend.TORCHCODEC, path, index_packets(path))
     assert refused == "torchcodec does not load: Could not load libtorchcodec."
 
 
-def test_damage_is_reported_and_the_frames_around_it_are_right(tmp_path: Path) -> None:
+def test_frames_around_damage_are_right_and_the_damage_is_reported(tmp_path: Path) -> None:
     path = write_video(tmp_path / "a.mp4", frames=120, gop=24)
     truth = sequential(path)
     damage(path, 0.5, length=1500)
@@ -155,7 +157,7 @@ CHECKSUMS = {"preset": "ultrafast", "x265-params": "log-level=none:pools=1:hash=
 
 
 @pytest.mark.parametrize(
-    ("name", "codec", "options", "hurt"),
+    ("name", "codec", "options", "inflict"),
     [
         ("hevc.mp4", "libx265", None, hole),
         ("checksums.mp4", "libx265", CHECKSUMS, damage),
@@ -169,14 +171,18 @@ def test_a_damaged_file_yields_no_wrong_picture(
     name: str,
     codec: str,
     options: dict[str, str] | None,
-    hurt: Callable[[Path, float], Path],
+    inflict: Callable[[Path, float], Path],
 ) -> None:
     fps = 25 if codec == "mpeg2video" else 10
-    whole = write_video(tmp_path / name, frames=120, gop=24, fps=fps, codec=codec, options=options)
-    with av.open(str(whole)) as container:
+    undamaged = write_video(
+        tmp_path / name, frames=120, gop=24, fps=fps, codec=codec, options=options
+    )
+    with av.open(str(undamaged)) as container:
         truth = {frame.pts: frame.to_ndarray() for frame in container.decode(video=0)}
     for position in (0.3, 0.5, 0.7):
-        path = hurt(Path(shutil.copy(whole, tmp_path / f"damaged{whole.suffix}")), position)
+        path = inflict(
+            Path(shutil.copy(undamaged, tmp_path / f"damaged{undamaged.suffix}")), position
+        )
         index = index_packets(path)
         items = list(decode_frames(path, index, list(range(index.frame_count))))
         frames = [item.frame for item in items if isinstance(item, Decoded)]

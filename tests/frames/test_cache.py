@@ -1,4 +1,4 @@
-"""The frame cache: a file is read as it was written, or detected, set aside and rebuilt."""
+"""The frame cache: files are read as written, and damaged files are renamed and rebuilt."""
 
 import io
 from collections.abc import Callable
@@ -86,14 +86,14 @@ def test_frames_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert stored_fingerprint(store.frames("video", frame_set.fingerprint)) == frame_set.fingerprint
 
 
-def test_a_flipped_bit_of_a_picture_is_detected_and_the_file_set_aside(tmp_path: Path) -> None:
+def test_a_file_with_a_flipped_bit_in_a_picture_is_detected_and_renamed(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     frame_set = stored(store)
     path = Path(store.frames("video", frame_set.fingerprint).path)
     data = bytearray(path.read_bytes())
     data[len(data) // 3] ^= 1
     path.write_bytes(data)
-    with pytest.raises(FrameCacheError, match=r"checksum.*set aside as .*\.corrupt"):
+    with pytest.raises(FrameCacheError, match=r"checksum.*renamed to .*\.corrupt"):
         read_frames(store, "video", frame_set.fingerprint)
     assert not store.frames("video", frame_set.fingerprint).exists()
     assert path.with_name(f"{path.name}.corrupt").exists()
@@ -102,14 +102,14 @@ def test_a_flipped_bit_of_a_picture_is_detected_and_the_file_set_aside(tmp_path:
 
 @pytest.mark.parametrize("read", [read_frames, read_shown])
 @pytest.mark.parametrize("keep", [0, 4, 500, -1])
-def test_a_file_that_was_cut_off_is_detected(
+def test_a_truncated_file_is_detected(
     tmp_path: Path, keep: int, read: Callable[[Store, str, str], object]
 ) -> None:
     store = Store.at(tmp_path)
     frame_set = stored(store)
     path = Path(store.frames("video", frame_set.fingerprint).path)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(FrameCacheError, match="not the frames that were written"):
+    with pytest.raises(FrameCacheError, match="the file is damaged"):
         read(store, "video", frame_set.fingerprint)
     assert not store.frames("video", frame_set.fingerprint).exists()
 
@@ -154,7 +154,7 @@ def test_a_file_under_a_wrong_name_is_detected(tmp_path: Path) -> None:
         read_frames(store, "other", frame_set.fingerprint)
 
 
-def test_nothing_is_visible_before_it_is_published_or_after_a_failure(tmp_path: Path) -> None:
+def test_a_file_is_invisible_until_it_is_published_and_after_a_failure(tmp_path: Path) -> None:
     store, frames = Store.at(tmp_path), frames_of(2)
     with pytest.raises(RuntimeError), FrameWriter(store, "video", SAMPLING) as writer:  # noqa: PT012
         writer.add(frames[0])
@@ -185,7 +185,7 @@ def test_everything_that_changes_a_pixel_changes_the_fingerprint() -> None:
     assert len(fingerprints) == len(names)
 
 
-def test_a_budget_with_the_same_count_has_the_same_fingerprint() -> None:
+def test_equal_frame_counts_of_different_budgets_have_equal_fingerprints() -> None:
     budgeted = parse_sampling("uniform_n-32.budgets-8-_-64")
     plain = frames_fingerprint(parse_sampling("uniform_n-8"))
     assert frames_fingerprint(budgeted, Duration.SHORT) == plain

@@ -1,4 +1,4 @@
-"""Child processes: whatever happens in one is reported, and affects only that task."""
+"""Child processes: a failure in one is reported and affects only its own task."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from tests.support.paths import ROOT
 from videomme_pipeline.frames.children import run_in_children
 
 
-def test_every_task_is_done_once() -> None:
+def test_every_task_runs_once() -> None:
     results = list(run_in_children(double, range(7), workers=2, time_limit_seconds=60))
     assert sorted((r.task, r.value) for r in results) == [(n, n * 2) for n in range(7)]
 
@@ -30,7 +30,7 @@ def test_every_task_is_done_once() -> None:
         ("eat", "out of memory"),
     ],
 )
-def test_a_task_that_fails_affects_no_other(how: str, message: str) -> None:
+def test_a_failed_task_does_not_affect_the_others(how: str, message: str) -> None:
     results = {
         result.task: result
         for result in run_in_children(
@@ -52,7 +52,7 @@ def test_a_task_that_fails_affects_no_other(how: str, message: str) -> None:
     }
 
 
-def test_what_a_decoder_prints_is_not_mistaken_for_a_result() -> None:
+def test_output_that_a_task_prints_is_not_read_as_a_result() -> None:
     (result,) = run_in_children(misbehave, ["print"], workers=1, time_limit_seconds=60)
     assert result.value == "did print"
 
@@ -87,7 +87,7 @@ def test_children_end_when_their_parent_is_killed(tmp_path: Path) -> None:
 
 
 def _pids(files: list[Path]) -> list[int]:
-    """The process ids that tasks write to `files`, as soon as they are there."""
+    """Wait for the process ids that tasks write to `files`, and return them."""
     end = time.monotonic() + 30
     while time.monotonic() < end and not all(f.exists() and f.read_text() for f in files):
         time.sleep(0.05)

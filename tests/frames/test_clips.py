@@ -1,4 +1,4 @@
-"""The clips for measurements are realistic, and every strategy and backend reads them right."""
+"""The clips for measurements are realistic, and all strategies and backends decode them right."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from blake3 import blake3
 
 from tests.support.clips import CLIPS, ENCODED_FRAMES, Clip, clip, facts
-from videomme_pipeline.frames.backends import Decoded, decode_frames, why_not
+from videomme_pipeline.frames.backends import Decoded, decode_frames, refusal_reason
 from videomme_pipeline.frames.sampling import Backend
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.videos.packets import index_packets
@@ -43,13 +43,13 @@ def _digest(frame: av.VideoFrame) -> str:
     return blake3(np.ascontiguousarray(frame.to_ndarray()).tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize("wanted", [c for c in CLIPS if c.height < 1080], ids=lambda c: c.name)
+@pytest.mark.parametrize("expected", [c for c in CLIPS if c.height < 1080], ids=lambda c: c.name)
 def test_a_long_clip_repeats_the_pictures_of_its_minute(
-    folder: Path, digests: dict[int, list[str]], wanted: Clip
+    folder: Path, digests: dict[int, list[str]], expected: Clip
 ) -> None:
-    path, truth = clip(wanted.name, folder), digests[wanted.height]
+    path, truth = clip(expected.name, folder), digests[expected.height]
     index = index_packets(path)
-    assert index.frame_count == wanted.seconds * wanted.fps // ENCODED_FRAMES * ENCODED_FRAMES
+    assert index.frame_count == expected.seconds * expected.fps // ENCODED_FRAMES * ENCODED_FRAMES
     for name in STRATEGIES:
         frames = parse_sampling(name).choose(index).frames
         items = list(decode_frames(path, index, frames))
@@ -66,7 +66,7 @@ def test_other_backends_read_the_same_pictures(folder: Path, backend: Backend, n
         pytest.skip(f"{backend} is not installed")
     path = clip("60s_720p30", folder)
     index = index_packets(path)
-    assert why_not(backend, path, index) is None
+    assert refusal_reason(backend, path, index) is None
     frames = parse_sampling(name).choose(index).frames
     for ours, other in zip(
         decode_frames(path, index, frames),
@@ -79,8 +79,8 @@ def test_other_backends_read_the_same_pictures(folder: Path, backend: Backend, n
         assert np.abs(expected - other.frame.to_ndarray(format="rgb24")).mean() < 3
 
 
-def test_the_bit_rate_is_that_of_a_video_site(folder: Path) -> None:
-    found = facts(clip("60s_720p30", folder))
-    assert 1.0 <= found.megabits_per_second <= 1.5
-    assert found.longest_gop <= 250
-    assert 0.3 < found.non_reference_share < 0.6
+def test_the_bit_rate_is_typical_of_video_sites(folder: Path) -> None:
+    measured = facts(clip("60s_720p30", folder))
+    assert 1.0 <= measured.megabits_per_second <= 1.5
+    assert measured.longest_gop <= 250
+    assert 0.3 < measured.non_reference_share < 0.6

@@ -1,4 +1,4 @@
-"""From videos to cached frames: each once, in children, and a bad video affects only itself."""
+"""Extraction of frames: each is decoded once, and a bad video affects only itself."""
 
 import subprocess
 import sys
@@ -47,9 +47,9 @@ def job(path: Path, *samplings: Sampling, duration: Duration | None = None) -> F
     )
 
 
-def stored(store: Store, wanted: FrameJob, sampling: Sampling) -> FrameSet:
-    fingerprint = frames_fingerprint(sampling, wanted.duration)
-    return read_frames(store, wanted.video_hash, fingerprint)
+def stored(store: Store, video_job: FrameJob, sampling: Sampling) -> FrameSet:
+    fingerprint = frames_fingerprint(sampling, video_job.duration)
+    return read_frames(store, video_job.video_hash, fingerprint)
 
 
 def run(store: Store, *jobs: FrameJob, workers: int = 2) -> dict[str, FrameResult]:
@@ -57,44 +57,44 @@ def run(store: Store, *jobs: FrameJob, workers: int = 2) -> dict[str, FrameResul
 
 
 def test_several_samplings_of_a_video_come_from_one_pass(tmp_path: Path, store: Store) -> None:
-    wanted = job(write_video(tmp_path / "a.mp4"))
-    result = run(store, wanted)["a"]
+    video_job = job(write_video(tmp_path / "a.mp4"))
+    result = run(store, video_job)["a"]
     assert result.error is None
     assert [frame_set.count for frame_set in result.frame_sets] == [8, 5, 5]
-    index = index_packets(wanted.path)
+    index = index_packets(video_job.path)
     for sampling in SAMPLINGS:
-        frames = stored(store, wanted, sampling)
+        frames = stored(store, video_job, sampling)
         assert tuple(f.index for f in frames.frames) == sampling.choose(index).frames
         for frame in frames.frames:
             assert read_barcode(frame.array()) == frame.index
             assert frame.pts_seconds == pytest.approx(frame.index / 10)
 
 
-def test_what_is_in_the_cache_is_not_decoded_again(tmp_path: Path, store: Store) -> None:
-    wanted = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
-    run(store, wanted)
-    moved = wanted.path.rename(tmp_path / "moved.mp4")
-    again = job(moved, *SAMPLINGS[:2])
-    result = run(store, again)["moved"]
+def test_cached_frames_are_not_decoded_again(tmp_path: Path, store: Store) -> None:
+    video_job = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
+    run(store, video_job)
+    moved = video_job.path.rename(tmp_path / "moved.mp4")
+    moved_job = job(moved, *SAMPLINGS[:2])
+    result = run(store, moved_job)["moved"]
     assert {item.sampling: item.reused for item in result.frame_sets} == {
         NAMES[0]: True,
         NAMES[1]: False,
     }
-    last = run(store, again)["moved"]
+    last = run(store, moved_job)["moved"]
     assert all(item.reused for item in last.frame_sets)
     assert last.cpu_seconds == 0
 
 
 def test_frames_that_were_damaged_on_disk_are_rebuilt(tmp_path: Path, store: Store) -> None:
-    wanted = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
-    run(store, wanted)
-    frames = stored(store, wanted, SAMPLINGS[0])
-    damage(Path(store.frames(wanted.video_hash, frames.fingerprint).path), 0.4, 5)
-    assert not run(store, wanted)["a"].frame_sets[0].reused
-    assert stored(store, wanted, SAMPLINGS[0]) == frames
+    video_job = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
+    run(store, video_job)
+    frames = stored(store, video_job, SAMPLINGS[0])
+    damage(Path(store.frames(video_job.video_hash, frames.fingerprint).path), 0.4, 5)
+    assert not run(store, video_job)["a"].frame_sets[0].reused
+    assert stored(store, video_job, SAMPLINGS[0]) == frames
 
 
-def test_bad_videos_are_reported_and_the_others_continue(tmp_path: Path, store: Store) -> None:
+def test_unusable_videos_are_reported_and_the_others_continue(tmp_path: Path, store: Store) -> None:
     good = write_video(tmp_path / "good.mp4")
     empty = tmp_path / "empty.mp4"
     empty.write_bytes(b"")
@@ -109,21 +109,21 @@ def test_bad_videos_are_reported_and_the_others_continue(tmp_path: Path, store: 
     assert all(result.frame_sets == () for name, result in results.items() if name != "good")
 
 
-def test_the_frames_that_decode_can_be_used_and_the_missing_ones_are_recorded(
+def test_with_use_what_decodes_the_missing_frames_are_recorded(
     tmp_path: Path, store: Store
 ) -> None:
     path = write_video(tmp_path / "a.mp4", frames=120, gop=24)
     damage(path, 0.5, length=1500)
     lenient = parse_sampling("fps_based-5.native.use_what_decodes")
-    wanted = job(path, parse_sampling("fps_based-5.native"), lenient)
-    result = run(store, wanted)["a"]
+    video_job = job(path, parse_sampling("fps_based-5.native"), lenient)
+    result = run(store, video_job)["a"]
     assert isinstance(result.error, VideoUnreadableError)
     assert "decoded" in str(result.error)
     assert "of 60 frames" in str(result.error)
     (frame_set,) = result.frame_sets
     assert 0 < frame_set.missing < 60
     assert frame_set.count == 60 - frame_set.missing
-    frames = stored(store, wanted, lenient)
+    frames = stored(store, video_job, lenient)
     assert len(frames.missing_seconds) == frame_set.missing
     assert frames.damage == frame_set.damage
     for frame in frames.frames:
@@ -134,25 +134,25 @@ def test_a_long_video_is_split_and_joined(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extract_module, "MIN_PACKETS_TO_SPLIT", 10)
-    wanted = job(write_video(tmp_path / "a.mp4", frames=200))
-    index_packets(wanted.path).save(store.packets(wanted.video_hash))
-    whole = Store.at(tmp_path / "whole")
-    assert extract_here(wanted, store=whole).error is None
-    assert len(extract_module._tasks([wanted], store, 3, tmp_path)) == 3
-    result = run(store, wanted, workers=3)["a"]
+    video_job = job(write_video(tmp_path / "a.mp4", frames=200))
+    index_packets(video_job.path).save(store.packets(video_job.video_hash))
+    unsplit = Store.at(tmp_path / "unsplit")
+    assert extract_here(video_job, store=unsplit).error is None
+    assert len(extract_module._tasks([video_job], store, 3, tmp_path)) == 3
+    result = run(store, video_job, workers=3)["a"]
     assert result.error is None
     for sampling in SAMPLINGS:
-        assert stored(store, wanted, sampling) == stored(whole, wanted, sampling)
+        assert stored(store, video_job, sampling) == stored(unsplit, video_job, sampling)
 
 
 def test_rotation_is_applied(tmp_path: Path, store: Store) -> None:
-    wanted = job(rotate_mp4(write_video(tmp_path / "a.mp4"), 90), SAMPLINGS[0])
-    run(store, wanted)
-    frame = stored(store, wanted, SAMPLINGS[0]).frames[0]
+    video_job = job(rotate_mp4(write_video(tmp_path / "a.mp4"), 90), SAMPLINGS[0])
+    run(store, video_job)
+    frame = stored(store, video_job, SAMPLINGS[0]).frames[0]
     assert (frame.width, frame.height) == frame.array().shape[1::-1] == (120, 160)
 
 
-def test_a_backend_that_would_be_wrong_is_replaced_and_the_reason_recorded(
+def test_pyav_replaces_a_backend_that_would_return_wrong_frames(
     tmp_path: Path, store: Store
 ) -> None:
     named = parse_sampling("uniform_n-4.decord")
@@ -167,18 +167,18 @@ def test_a_backend_that_would_be_wrong_is_replaced_and_the_reason_recorded(
 
 def test_budgets_and_limits_are_stored_with_the_frames(tmp_path: Path, store: Store) -> None:
     sampling = parse_sampling("uniform_n-16.budgets-4-_-_")
-    wanted = job(write_video(tmp_path / "a.mp4"), sampling, duration=Duration.SHORT)
-    assert run(store, wanted)["a"].frame_sets[0].count == 4
+    video_job = job(write_video(tmp_path / "a.mp4"), sampling, duration=Duration.SHORT)
+    assert run(store, video_job)["a"].frame_sets[0].count == 4
     short = job(write_video(tmp_path / "b.mp4", frames=3), sampling)
     frame_set = run(store, short)["b"].frame_sets[0]
     assert (frame_set.asked, frame_set.count, frame_set.limit) == (16, 3, Limit.ALL_THERE_ARE)
 
 
 def test_a_time_limit_affects_only_the_slow_video(tmp_path: Path, store: Store) -> None:
-    wanted = job(write_video(tmp_path / "a.mp4"))
-    (result,) = extract([wanted], store=store, workers=1, time_limit_seconds=0.01)
+    video_job = job(write_video(tmp_path / "a.mp4"))
+    (result,) = extract([video_job], store=store, workers=1, time_limit_seconds=0.01)
     assert "not finished after 0.01 s" in str(result.error)
-    assert run(store, wanted)["a"].error is None
+    assert run(store, video_job)["a"].error is None
 
 
 def test_children_do_not_load_dagster() -> None:
@@ -190,8 +190,8 @@ def test_children_do_not_load_dagster() -> None:
 
 
 def test_children_do_not_load_pandas(tmp_path: Path, store: Store) -> None:
-    wanted = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
-    task = extract_module._Task(job=wanted)
+    video_job = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
+    task = extract_module._Task(job=video_job)
     (result,) = run_in_children(
         partial(modules_loaded_by, store), [task], workers=1, time_limit_seconds=60
     )

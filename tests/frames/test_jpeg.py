@@ -1,4 +1,4 @@
-"""Pictures: right colors, range, size and orientation, however the stream is tagged."""
+"""Pictures have the right colors, range, size and orientation for every kind of stream."""
 
 import io
 from pathlib import Path
@@ -38,13 +38,13 @@ def pixels(data: bytes) -> Array:
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
-def psnr(one: Array, other: Array) -> float:
-    error = np.mean((one.astype(float) - other.astype(float)) ** 2)
+def psnr(actual: Array, expected: Array) -> float:
+    error = np.mean((actual.astype(float) - expected.astype(float)) ** 2)
     return float(10 * np.log10(255**2 / max(error, 1e-9)))
 
 
 def tagged_frame(colorspace: int, color_range: int, pixel_format: str = "yuv420p") -> av.VideoFrame:
-    """The smooth picture as YUV by the given matrix and range."""
+    """The smooth picture as YUV with the given matrix and range."""
     frame = av.VideoFrame.from_ndarray(smooth_picture(), format="rgb24").reformat(
         format=pixel_format, dst_colorspace=colorspace, dst_color_range=color_range
     )
@@ -55,7 +55,7 @@ def tagged_frame(colorspace: int, color_range: int, pixel_format: str = "yuv420p
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv444p", "yuv420p10le"])
 @pytest.mark.parametrize("color_range", [LIMITED, FULL])
 @pytest.mark.parametrize("colorspace", [BT601, BT709])
-def test_colors_are_those_that_were_encoded(
+def test_pictures_have_the_colors_of_the_stream(
     colorspace: int, color_range: int, pixel_format: str
 ) -> None:
     picture = encode(tagged_frame(colorspace, color_range, pixel_format), 0, NATIVE)
@@ -100,7 +100,7 @@ def test_odd_sizes_keep_every_row_and_column(size: tuple[int, int], encoding: En
 
 @pytest.mark.parametrize("encoding", list(Encoding))
 @pytest.mark.parametrize("colorspace", [BT601, BT709])
-def test_a_rotated_video_comes_out_upright(
+def test_the_pictures_of_a_rotated_video_are_upright(
     tmp_path: Path, encoding: Encoding, colorspace: int
 ) -> None:
     turned = [np.ascontiguousarray(np.rot90(draw_frame(n + 700, 120, 160))) for n in range(2)]

@@ -1,4 +1,4 @@
-"""The plan: decode no packet twice, none without need, and start at an early enough keyframe."""
+"""The plan decodes each needed packet once and starts at an early enough keyframe."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -52,13 +52,13 @@ def test_adjacent_packets_are_one_span() -> None:
     assert ranges(index, [9, 10]) == [(0, 10)]
 
 
-def test_a_picture_shown_before_its_keyframe_needs_the_keyframe_before() -> None:
+def test_a_picture_shown_before_its_keyframe_needs_the_previous_keyframe() -> None:
     leading = index_of([0, 1, 2, 5, 3, 4, 6], {0, 3})
     assert ranges(leading, [3]) == [(0, 4)]
     assert ranges(leading, [5]) == [(3, 3)]
 
 
-def test_starting_earlier_ends_at_the_first_packet() -> None:
+def test_a_span_at_the_first_packet_cannot_start_earlier() -> None:
     index = index_of(list(range(30)), {0, 10, 20})
     (span,) = plan(index, [25])
     earlier = start_earlier(index, span)
@@ -77,7 +77,7 @@ def test_every_wanted_frame_is_in_one_span_that_starts_at_a_keyframe(
     count = data.draw(st.integers(1, 60))
     gop = data.draw(st.integers(1, 20))
     pts = []
-    for start in range(0, count, 3):  # reordered as with two B-frames
+    for start in range(0, count, 3):  # reordered as in streams with two B-frames
         group = list(range(start, min(start + 3, count)))
         pts += group[-1:] + group[:-1]
     index = index_of(pts, {i for i in range(count) if i % gop == 0})
@@ -85,8 +85,8 @@ def test_every_wanted_frame_is_in_one_span_that_starts_at_a_keyframe(
     spans = plan(index, wanted)
     frames = [frame for span in spans for frame in span.frames]
     assert sorted(frames) == sorted(set(wanted))
-    for before, after in pairwise(spans):
-        assert before.last < after.first
+    for earlier, later in pairwise(spans):
+        assert earlier.last < later.first
     for span in spans:
         assert index.is_keyframe[span.first]
         assert all(span.first <= index.shown[frame] <= span.last for frame in span.frames)

@@ -1,4 +1,4 @@
-"""Sampling: placements equal those of the published evaluators, and choices record limits."""
+"""Sampling: placements equal those of the published evaluators, and limits are recorded."""
 
 import json
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ PUBLISHED: dict[str, list[Any]] = json.loads(
 
 @dataclass(frozen=True)
 class Clock:
-    """A video as far as sampling sees it."""
+    """The facts about a video that a sampling needs."""
 
     seconds: NDArray[np.float64]
     keyframes: NDArray[np.int64]
@@ -69,7 +69,7 @@ def test_fps_based_takes_the_frames_of_the_official_v2_script(
 
 
 @given(st.integers(0, 5000), st.integers(1, 600), st.sampled_from(Placement))
-def test_a_placement_takes_distinct_frames_of_the_video(
+def test_a_placement_chooses_distinct_frames_of_the_video(
     total: int, count: int, placement: Placement
 ) -> None:
     frames = place(total, count, placement)
@@ -103,7 +103,7 @@ def test_fps_based_above_the_rate_of_the_video_takes_each_frame_once() -> None:
     assert (choice.asked, choice.limit) == (60, Limit.ALL_THERE_ARE)
 
 
-def test_fps_based_takes_the_frame_on_screen_if_the_rate_varies() -> None:
+def test_fps_based_chooses_the_frame_on_screen_if_the_rate_varies() -> None:
     shown = np.array([0.0, 0.9, 1.0, 1.1, 3.5])
     assert on_screen(shown, np.array([0.0, 1.0, 2.0, 3.0, 4.0])).tolist() == [0, 2, 3, 3, 4]
     choice = FpsBased(fps=1).choose(Clock(shown, np.array([0]), 5.0))
@@ -201,7 +201,7 @@ def test_a_name_determines_the_sampling_and_is_a_partition_key(
         "keyframe-all",
     ],
 )
-def test_names_in_use(name: str) -> None:
+def test_names_of_stored_samplings_are_still_valid(name: str) -> None:
     assert parse_sampling(name).name == name
 
 
@@ -242,6 +242,6 @@ def test_the_error_of_an_unknown_name_has_the_nearest_name(written: str, hint: s
         (PictureSpec(resize=Resize.SHORT_SIDE, pixels=1080), (1280, 720)),
     ],
 )
-def test_a_picture_is_only_made_smaller(spec: PictureSpec, size: tuple[int, int]) -> None:
+def test_a_picture_is_never_enlarged(spec: PictureSpec, size: tuple[int, int]) -> None:
     assert spec.size(1280, 720) == size
     assert spec.size(720, 1280) == size[::-1]

@@ -40,14 +40,14 @@ def test_without_an_accepted_license_nothing_else_is_checked(tmp_path: Path) -> 
 
 
 def test_present_and_missing_files_are_counted(tmp_path: Path) -> None:
-    found = by_check(check(own_copy(tmp_path), tmp_path / "media"))
-    assert found["license"].verdict is Verdict.OK
-    assert "12 questions on 4 videos" in found["annotations"].message
-    assert found["videos"].verdict is Verdict.FAILED
-    assert f"3 of 4 under {tmp_path}" in found["videos"].message
-    assert f"missing: 004 ({v1_rows()[9]['videoID']})" in found["videos"].message
-    assert found["subtitles"].verdict is Verdict.WARNING
-    assert "0 of 4 videos" in found["subtitles"].message
+    findings = by_check(check(own_copy(tmp_path), tmp_path / "media"))
+    assert findings["license"].verdict is Verdict.OK
+    assert "12 questions on 4 videos" in findings["annotations"].message
+    assert findings["videos"].verdict is Verdict.FAILED
+    assert f"3 of 4 under {tmp_path}" in findings["videos"].message
+    assert f"missing: 004 ({v1_rows()[9]['videoID']})" in findings["videos"].message
+    assert findings["subtitles"].verdict is Verdict.WARNING
+    assert "0 of 4 videos" in findings["subtitles"].message
 
 
 def test_a_complete_copy_passes_every_check(tmp_path: Path) -> None:

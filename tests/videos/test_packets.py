@@ -54,14 +54,14 @@ def test_times_count_from_the_first_shown_frame(odd_videos: OddVideos) -> None:
 
 @pytest.mark.parametrize("name", ["cut.mkv", "cut.mp4"])
 def test_the_index_of_a_truncated_file_has_its_missing_seconds(tmp_path: Path, name: str) -> None:
-    whole = write_video(tmp_path / name, container_options=_table_first(name))
-    index = index_packets(truncate(whole, 0.5))
+    complete = write_video(tmp_path / name, container_options=_table_first(name))
+    index = index_packets(truncate(complete, 0.5))
     assert index.claimed_seconds == pytest.approx(6.0, abs=0.2)
     assert 2.0 < index.duration_seconds < 4.0
     assert index.missing_seconds == pytest.approx(6.0 - index.duration_seconds, abs=0.2)
 
 
-def test_a_stored_index_is_read_back(tmp_path: Path) -> None:
+def test_a_loaded_index_equals_the_saved_one(tmp_path: Path) -> None:
     index = index_packets(write_video(tmp_path / "a.mp4"))
     path = UPath(tmp_path / "packets" / "a.parquet")
     index.save(path)
@@ -77,7 +77,7 @@ def test_a_stored_index_is_read_back(tmp_path: Path) -> None:
     )
 
 
-def test_a_missing_index_is_none_and_a_damaged_one_an_error(tmp_path: Path) -> None:
+def test_loading_a_missing_index_returns_none_and_a_damaged_one_raises(tmp_path: Path) -> None:
     assert PacketIndex.load(UPath(tmp_path / "none.parquet")) is None
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(StorageError, match="not a packet index"):
@@ -95,7 +95,9 @@ def test_a_missing_index_is_none_and_a_damaged_one_an_error(tmp_path: Path) -> N
         (b"nothing in particular " * 20, "no video"),
     ],
 )
-def test_a_file_that_is_no_video_is_identified(tmp_path: Path, content: bytes, found: str) -> None:
+def test_the_error_for_another_format_names_that_format(
+    tmp_path: Path, content: bytes, found: str
+) -> None:
     path = tmp_path / "007.mp4"
     path.write_bytes(content)
     with pytest.raises(VideoUnreadableError, match=f"video 007: .*{found}"):

@@ -39,7 +39,7 @@ def test_the_facts_are_a_row_of_a_table(tmp_path: Path) -> None:
     assert video.subtitle_hash == blake3(subtitle.read_bytes()).hexdigest()
 
 
-def test_a_missing_file_and_one_without_pictures_are_errors(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_file_without_pictures_are_errors(tmp_path: Path) -> None:
     with pytest.raises(VideoUnreadableError, match=r"video 7: .*no such file"):
         probe_video(tmp_path / "7.mp4", benchmark="smoke", video_id="7")
     with pytest.raises(VideoUnreadableError, match="only audio"):
@@ -73,7 +73,7 @@ def test_the_hash_does_not_depend_on_the_size_of_the_mapped_parts(
         assert content_hash(path) == blake3(path.read_bytes()).hexdigest()
 
 
-def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+def test_a_changed_file_is_hashed_again(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     with HashCache(tmp_path / "hashes.sqlite") as hashes:
         path.write_bytes(b"first")

@@ -1,1 +1,1 @@
-"""Frames: which pictures of a video to take, how to decode them, and the cache of the result."""
+"""Frames: choosing pictures of a video, decoding them, and the cache of the result."""

@@ -1,8 +1,8 @@
-"""Decoder backends: a video, its packet index and frame numbers in; decoded frames out.
+"""Decoder backends: they decode the wanted frames of a video with the help of its packet index.
 
-A backend returns exactly the frames of a sequential decode of the whole stream, or `why_not`
-returns the reason that it would not. Backends run in one thread and keep few frames in memory:
-`frames.extract` distributes videos over processes. Encoding belongs to `frames.jpeg`.
+A backend returns exactly the frames of a sequential decode of the whole stream. On videos where
+it would not, `refusal_reason` returns the reason. Backends run in one thread and have few frames
+in memory. `frames.extract` distributes videos over processes, and `frames.jpeg` encodes frames.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 SEEK_BACK_SECONDS = (0.0, 1.0, 10.0)
-"""How much earlier to seek after a seek that landed late (MPEG-TS); the last resort is the start
-of the file."""
+"""Seconds to seek before the wanted packet. The next value is used if a seek ends too late, as in
+MPEG-TS, and after the last value the start of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A frame as the decoder returned it, upright after a counter-clockwise turn by `rotation`."""
+    """A decoded frame. A counter-clockwise turn by `rotation` degrees makes it upright."""
 
     number: int
     frame: "VideoFrame"
@@ -42,7 +42,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A wanted frame that does not decode to the right picture, and why."""
+    """A wanted frame that does not decode to the right picture, and the reason."""
 
     number: int
     reason: str
@@ -54,9 +54,9 @@ DecodeFunction = Callable[[Path, PacketIndex, Sequence[int]], Iterator[Decoded |
 def decode_frames(
     path: Path, index: PacketIndex, frames: Sequence[int], backend: Backend = Backend.PYAV
 ) -> Iterator[Decoded | Missing]:
-    """Each of `frames` once, decoded or missing, in order of time.
+    """Yield each of `frames` once, decoded or missing.
 
-    Frames that need a second attempt are the exception: they come later.
+    Frames are in order of time, except that those with a second attempt are yielded later.
 
     Raises:
         VideoUnreadableError: if the file cannot be opened at all.
@@ -64,8 +64,8 @@ def decode_frames(
     return _BACKENDS[backend](path, index, frames)
 
 
-def why_not(backend: Backend, path: Path, index: PacketIndex) -> str | None:
-    """Why `backend` would not return the right frames of this video, or None if it would.
+def refusal_reason(backend: Backend, path: Path, index: PacketIndex) -> str | None:
+    """Reason why `backend` would return wrong frames of this video, or None if it would not.
 
     The faults were found by comparing each backend with a full sequential decode on files of
     every kind (`tests/frames/test_backends.py`).
@@ -86,7 +86,7 @@ def why_not(backend: Backend, path: Path, index: PacketIndex) -> str | None:
 
 
 Fault = tuple[str, bool]
-"""What a backend gets wrong, and whether that applies to a file."""
+"""A fault of a backend, and True if the fault affects the file."""
 
 
 def _faults_of_decord(
@@ -116,13 +116,13 @@ def _faults_of_torchcodec(
 _FAULTS = {Backend.DECORD: _faults_of_decord, Backend.TORCHCODEC: _faults_of_torchcodec}
 
 
-# PyAV, by plan.
+# PyAV, which decodes by plan.
 
 
 def decode_with_pyav(
     path: Path, index: PacketIndex, frames: Sequence[int]
 ) -> Iterator[Decoded | Missing]:
-    """Decode only the packets of the plan, without pictures that nothing wanted depends on."""
+    """Decode only the packets of the plan, and no picture that no wanted frame depends on."""
     if index.source is IndexSource.DECODE:
         yield from _decode_in_order(path, frames)
         return
@@ -136,9 +136,9 @@ def decode_with_pyav(
 def _decode_span(
     decoder: "_Decoder", index: PacketIndex, span: Span
 ) -> Iterator[Decoded | Missing]:
-    """The frames of a span. For those that do not come out, start one keyframe earlier.
+    """Yield the frames of a span. If the decoder omits some, start one keyframe earlier.
 
-    A stream that refreshes its pictures gradually, without real keyframes, needs that.
+    This happens in streams that refresh their pictures gradually, without real keyframes.
     """
     missing = set(span.frames)
     for decoded in decoder.decode(span):
@@ -172,10 +172,10 @@ class _Decoder:
         self.damage: str | None = None
 
     def decode(self, span: Span) -> Iterator[Decoded]:
-        """The undamaged wanted frames of `span`.
+        """Yield the undamaged wanted frames of `span`.
 
-        A picture is kept back until all that it may depend on have come out too, since a
-        decoder reports a damaged picture only then.
+        A picture is yielded only after all pictures that it may depend on, since the decoder
+        reports their damage only when it returns them.
         """
         index, damage = self._index, _Damage(self._index)
         numbers = {int(index.frame_pts[number]): number for number in span.frames}
@@ -207,7 +207,7 @@ class _Decoder:
         self.damage = damage.first
 
     def starts_with_idr(self) -> bool:
-        """Whether the second keyframe of an H.264 stream, if there is one, is an IDR picture."""
+        """True if the second keyframe of an H.264 stream is an IDR picture or does not exist."""
         keys = np.flatnonzero(self._index.is_keyframe)
         if len(keys) < 2:
             return True
@@ -217,7 +217,7 @@ class _Decoder:
     def _send(
         self, position: int, packet: "Packet[VideoStream] | None", damage: "_Damage"
     ) -> "list[VideoFrame]":
-        """The frames that come out for a packet (None: at the end); problems go to `damage`."""
+        """Decode a packet (None at the end), and add problems to `damage`."""
         import av  # noqa: PLC0415
 
         if packet is not None and packet.is_corrupt:
@@ -255,9 +255,9 @@ class _Decoder:
         yield last, None
 
     def _from(self, first: int) -> "Iterator[tuple[int, Packet[VideoStream]]]":
-        """Packets from `first` on, by reading on if it is the next one, else by seeking.
+        """The packets from `first` on. Seek unless `first` is the next packet.
 
-        After a seek that landed late, seek to an earlier time; packets before `first` are skipped.
+        If a seek ends after `first`, seek to an earlier time. Packets before `first` are skipped.
         """
         if self._next == first:
             yield from self._remaining()
@@ -272,7 +272,7 @@ class _Decoder:
                 return
 
     def _remaining(self) -> "Iterator[tuple[int, Packet[VideoStream]]]":
-        """Packets from the current position, as far as the file can be read."""
+        """The packets from the current position to the end of the readable part of the file."""
         import av  # noqa: PLC0415
 
         while True:
@@ -286,7 +286,7 @@ class _Decoder:
                 yield position, packet
 
     def _seek(self, first: int, earlier_seconds: float | None) -> None:
-        """Seek so that the packet `first`, a keyframe, comes next if the container allows it."""
+        """Seek so that the keyframe `first` is the next packet, if the container allows it."""
         if earlier_seconds is None:
             target = int(self._index.dts[0])
         else:
@@ -295,10 +295,11 @@ class _Decoder:
         self._packets = self._container.demux(self._stream)
 
     def _seek_target(self, first: int) -> int:
-        """The timestamp to seek to; containers differ in what libav compares it with."""
+        """The timestamp to seek to. libav interprets it differently for each container."""
         index, container = self._index, self._container.format.name
         if "mp4" in container:
-            # libav takes the last keyframe decoded by then, or the one before if it is shown later.
+            # libav seeks to the last keyframe whose dts is not later than the target, or to the
+            # keyframe before if its pts is later.
             following = np.flatnonzero(index.is_keyframe[first + 1 :])
             return int(index.dts[first + 1 + following[0]] - 1 if len(following) else index.dts[-1])
         if container == "mpeg":
@@ -317,10 +318,10 @@ class _Decoder:
 
 
 class _Damage:
-    """Which packets of a span may decode to a wrong picture.
+    """The packets of a span that may decode to a wrong picture.
 
-    After a problem every picture is suspect up to the next keyframe that decodes, and so are
-    pictures that are shown before that keyframe although they are decoded after it.
+    After a problem, every picture up to the next keyframe that decodes may be wrong. So may
+    pictures that are decoded after that keyframe but shown before it.
     """
 
     def __init__(self, index: PacketIndex) -> None:
@@ -328,10 +329,10 @@ class _Damage:
         self._positions: list[int] = []
         self.first: str | None = None
 
-    def add(self, position: int, what: str) -> None:
+    def add(self, position: int, problem: str) -> None:
         if self.first is None:
             since = self._index.pts[position] - self._index.frame_pts[0]
-            self.first = f"{what} at {float(since * self._index.time_base):.3f} s"
+            self.first = f"{problem} at {float(since * self._index.time_base):.3f} s"
         self._positions.append(position)
 
     def affects(self, position: int) -> bool:
@@ -346,7 +347,7 @@ class _Damage:
 
 
 def _decode_in_order(path: Path, frames: Sequence[int]) -> Iterator[Decoded | Missing]:
-    """Decode from the first packet and count frames, as the index of such a stream does."""
+    """Decode from the first packet and count the frames, as its packet index was built."""
     import av  # noqa: PLC0415
 
     wanted, last = set(frames), max(frames, default=-1)
@@ -374,13 +375,13 @@ def _decode_in_order(path: Path, frames: Sequence[int]) -> Iterator[Decoded | Mi
 _LENIENT = {"hevc", "vp9", "av1"}
 """Codecs whose decoders return most damaged pictures without marking them.
 
-libav's log, the checksums that HEVC may contain, and runs of zeros still show damage. Noise in
-the data of a picture is not detected in VP9 and in HEVC without checksums, because there any
-bits decode to some picture.
+Their damage is detected by libav's log, by the checksums that HEVC may contain, and by runs of
+zeros. Random changes of the data are not detected in VP9 and in HEVC without checksums, because
+any data decodes to some picture.
 """
 
 _DECODER_OPTIONS = {
-    "h264": {"strict": "strict"},  # reorder by the standard, not by a guess
+    "h264": {"strict": "strict"},  # reorder by the standard; the default is a guess
     "hevc": {"err_detect": "crccheck+explode"},
 }
 
@@ -409,11 +410,11 @@ def decode_with_decord(
     index: PacketIndex,  # noqa: ARG001
     frames: Sequence[int],
 ) -> Iterator[Decoded | Missing]:
-    """Decode one frame at a time, since a batch would need memory for all of them.
+    """Decode one frame at a time, since a batch would need memory for all frames.
 
-    decord turns frames upright itself, and counts them as the index does on files that `why_not`
-    accepts. Version 0.6 may read ahead without end: run it in a child process with a time limit,
-    as `frames.extract` does.
+    decord turns frames upright. On files without a `refusal_reason` it counts them as the packet
+    index does. Version 0.6 may never return, so run it in a child process with a time limit, as
+    `frames.extract` does.
     """
     import av  # noqa: PLC0415
     import decord  # noqa: PLC0415
@@ -440,7 +441,7 @@ def decode_with_torchcodec(
     index: PacketIndex,  # noqa: ARG001
     frames: Sequence[int],
 ) -> Iterator[Decoded | Missing]:
-    """Decode by exact seeking; torchcodec turns frames upright itself."""
+    """Decode by exact seeking. torchcodec turns frames upright."""
     import av  # noqa: PLC0415
     from torchcodec.decoders import VideoDecoder  # noqa: PLC0415
 

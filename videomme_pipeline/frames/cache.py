@@ -1,8 +1,8 @@
 """The frames of one video under one sampling, and the files that store them.
 
-One Parquet file per video content and settings. The settings are everything that changes a
-pixel, so a video that was moved or renamed is still found, and frames of other settings never
-are. Extracting frames belongs to `frames.extract`.
+There is one Parquet file per video content and settings. The settings contain everything that
+changes a pixel. So the frames of a moved or renamed video are found, and frames with other
+settings are never mixed up with them. `frames.extract` extracts frames.
 """
 
 import io
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 PLANNER_VERSION = 2
-"""Raise this when a change would choose or decode other frames than before."""
+"""Increase this when a change of the code chooses or decodes other frames."""
 PICTURE_VERSION = 1
-"""Raise this when a change would encode the same frame to other bytes than before."""
+"""Increase this when a change of the code encodes a frame to other bytes."""
 
 ROW_GROUP_FRAMES = 64
-"""The number of frames that are kept in memory before they are written."""
+"""The number of frames that are written together. Until then they are in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +67,17 @@ class Frame:
 
     @property
     def shown(self) -> "ShownFrame":
-        """The same frame without its picture."""
+        """This frame with the digest of its picture instead of the picture."""
         digest = blake3(self.picture).hexdigest(length=FINGERPRINT_BYTES)
         return ShownFrame(digest, self.pts_seconds, self.index)
 
 
 @dataclass(frozen=True, slots=True)
 class ShownFrame:
-    """What a model is shown in one frame: the digest of the picture, and its time.
+    """A frame with the digest of its picture instead of the picture.
 
-    `digest` is the BLAKE3 of the encoded bytes as 24 hexadecimal digits. The rest is as in `Frame`.
+    `digest` is the BLAKE3 of the encoded bytes as 24 hexadecimal digits. The other fields are
+    those of `Frame`.
     """
 
     digest: str
@@ -88,10 +89,10 @@ class ShownFrame:
 class FrameSet:
     """All frames of one video under one sampling, in order of time.
 
-    `asked` is how many frames the sampling asked for, `limit` why there are more or fewer.
-    `missing_seconds` are the times of chosen frames that do not decode, and `damage` describes
-    the damage; both are empty for an undamaged video. `decoded_by` is the backend that was used.
-    It differs from the sampling's backend on files that one does not decode exactly.
+    `asked` is the number of frames that the sampling requests, and `limit` the reason if there
+    are more or fewer. `missing_seconds` are the times of chosen frames that do not decode, and
+    `damage` describes the damage. Both are empty for an undamaged video. `decoded_by` is the
+    backend that was used. It is not the sampling's backend if that would return wrong frames.
     """
 
     video_hash: str
@@ -155,7 +156,7 @@ def frame_settings(sampling: Sampling, duration: Duration | None = None) -> dict
 
 
 def frames_fingerprint(sampling: Sampling, duration: Duration | None = None) -> str:
-    """Fingerprint of a frame set's settings; `duration` selects the sampling's budget."""
+    """Fingerprint of a frame set's settings. `duration` selects the sampling's budget."""
     return fingerprint(frame_settings(sampling, duration))
 
 
@@ -163,8 +164,8 @@ class FrameWriter:
     """Write one frame set as it is decoded, with few frames in memory, and publish it at the end.
 
     `with FrameWriter(...) as writer`: `add` each frame in order of time, then `publish` once.
-    Without `publish`, or after an exception, nothing remains. `sampling` must be without budgets
-    (`for_duration`).
+    Without `publish`, or after an exception, no file remains. `sampling` must have no budgets
+    (see `Strategy.for_duration`).
     """
 
     def __init__(self, store: Store, video_hash: str, sampling: Sampling) -> None:
@@ -185,7 +186,7 @@ class FrameWriter:
             compression="none",
             use_dictionary=False,
             write_statistics=False,
-            store_schema=False,  # otherwise Arrow's copy hides the metadata added at the end
+            store_schema=False,  # else Arrow's copy would hide the metadata added at the end
         )
 
     def __enter__(self) -> "FrameWriter":
@@ -217,7 +218,7 @@ class FrameWriter:
         damage: str | None = None,
         decoded_by: str = "pyav",
     ) -> None:
-        """Make the frames visible under their name, with the facts of the choice in the footer."""
+        """Move the file to its final path, with the facts of the choice in its footer."""
         self._flush()
         facts = {
             "video_hash": self.video_hash,
@@ -249,10 +250,10 @@ def read_frames(store: Store, video_hash: str, settings_fingerprint: str) -> Fra
 
     Raises:
         FileNotFoundError: if none are stored.
-        FrameCacheError: if the file is not what was written. The file is then renamed to
-            `….corrupt`, so that the next run rebuilds it.
+        FrameCacheError: if the file is damaged. It is then renamed to `….corrupt`, so that the
+            next run rebuilds it.
     """
-    with _setting_damage_aside(store.frames(video_hash, settings_fingerprint)) as path:
+    with _renaming_if_damaged(store.frames(video_hash, settings_fingerprint)) as path:
         with _open(path) as source:
             table = pq.ParquetFile(source, pre_buffer=False).read(use_threads=False)
         facts = _facts(table.schema.metadata)
@@ -279,11 +280,11 @@ def read_frames(store: Store, video_hash: str, settings_fingerprint: str) -> Fra
 
 
 def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> tuple[ShownFrame, ...]:
-    """The stored frames without their pictures, in order; only the file's footer is read.
+    """The stored frames without their pictures, in order. Only the file's footer is read.
 
-    Raises as `read_frames` does, but does not detect damage outside the footer.
+    Errors are those of `read_frames`, but damage outside the footer is not detected.
     """
-    with _setting_damage_aside(store.frames(video_hash, settings_fingerprint)) as path:
+    with _renaming_if_damaged(store.frames(video_hash, settings_fingerprint)) as path:
         with path.open("rb") as file:
             facts = _facts(pq.read_metadata(file).metadata)
         if "shown" in facts:
@@ -305,8 +306,8 @@ def stored_sampling(path: UPath) -> str | None:
 
 
 @contextmanager
-def _setting_damage_aside(path: UPath) -> Iterator[UPath]:
-    """Rename a file that is not what was written, and raise FrameCacheError."""
+def _renaming_if_damaged(path: UPath) -> Iterator[UPath]:
+    """Rename a damaged file and raise FrameCacheError."""
     if not path.exists():
         raise FileNotFoundError(str(path))
     try:
@@ -319,10 +320,11 @@ def _setting_damage_aside(path: UPath) -> Iterator[UPath]:
         ValueError,
         FrameCacheError,
     ) as error:
-        aside = _set_aside(path)
+        renamed = path.with_name(f"{path.name}.corrupt")
+        path.rename(renamed)
         raise FrameCacheError(
-            f"{path}: not the frames that were written ({error}); set aside as {aside.name}, "
-            "build the frames of this video again"
+            f"{path}: the file is damaged ({error}) and was renamed to {renamed.name}; build the "
+            "frames of this video again"
         ) from error
 
 
@@ -379,14 +381,8 @@ def _open(path: UPath) -> pa.NativeFile:
     return pa.BufferReader(path.read_bytes())
 
 
-def _set_aside(path: UPath) -> UPath:
-    aside = path.with_name(f"{path.name}.corrupt")
-    path.rename(aside)
-    return UPath(aside)
-
-
 def _scratch_file(target: UPath) -> Path:
-    """An empty file to write to, in the target's folder if that is local."""
+    """An empty temporary file, in the target's folder if that is local."""
     folder = None
     if is_local(target):
         folder = Path(target.path).parent

@@ -1,12 +1,12 @@
 """Child processes, each of which may crash, hang or run out of memory without affecting others.
 
-A child receives one task at a time on its standard input and answers on its standard output. A
-child that dies or takes too long loses only its own task, whose result says what happened, and
-is replaced. Children end when their parent ends, for whatever reason. Nothing here depends on
-what a task does.
+A child reads one task at a time from its standard input and writes the result to its standard
+output. A child that dies or takes too long is replaced. Only its own task fails, and the result
+of that task has the reason. Children end when their parent ends, for any reason. This module
+does not depend on the kind of the tasks.
 
-`multiprocessing` is not used: its pools lose every task when one child dies, and its new
-children first import the parent's main module, which under Dagster is all of Dagster.
+`multiprocessing` is not used: its pools lose every task when one child dies, and its children
+import the parent's main module first, which in a Dagster run is all of Dagster.
 """
 
 import contextlib
@@ -55,9 +55,9 @@ def run_in_children(
     time_limit_seconds: float,
     memory_limit_bytes: int | None = None,
 ) -> Generator[TaskResult[Task, Value]]:
-    """Apply `function` to each task in child processes; yield the results as they finish.
+    """Apply `function` to each task in child processes, and yield each result when it is ready.
 
-    Tasks start in the given order. `function` must be importable by name; an exception in it
+    Tasks start in the given order. `function` must be importable by name. An exception in it
     ends only its task. Closing the iterator, or an exception in the caller, ends all children.
     """
     waiting = list(reversed(tasks))
@@ -137,7 +137,7 @@ class _Child:
             is_value, value = _receive(self.output)
         except (EOFError, pickle.UnpicklingError):
             self.alive = False
-            return None, ChildFailedError(self._how_it_died())
+            return None, ChildFailedError(self._cause_of_death())
         return (value, None) if is_value else (None, ChildFailedError(value))
 
     def time_out(self) -> ChildFailedError:
@@ -155,7 +155,7 @@ class _Child:
                 with contextlib.suppress(OSError):
                     stream.close()
 
-    def _how_it_died(self) -> str:
+    def _cause_of_death(self) -> str:
         code = self._process.wait()
         self._log.seek(0)
         last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
@@ -168,11 +168,11 @@ class _Child:
 
 
 def main() -> None:
-    """Run the child: read tasks from standard input, write each result to standard output."""
+    """Run the child: read tasks from standard input, and write results to standard output."""
     tasks, results = os.dup(0), os.dup(1)
-    os.dup2(2, 1)  # what a decoder prints must not mix with the results
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-    _be_killed_first_when_memory_runs_out()
+    os.dup2(2, 1)  # output that decoders print must not mix with the results
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent reacts to an interrupt
+    _prefer_this_process_as_oom_victim()
     if len(sys.argv) > 1:
         limit = int(sys.argv[1])
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
@@ -193,7 +193,7 @@ def _do(function: Callable[[Any], Any], task: Any) -> tuple[bool, Any]:
 
 
 def _listen(tasks: int, received: "queue.Queue[Any]") -> None:
-    """Pass tasks on, and end this process at once when the parent is gone."""
+    """Queue the received tasks, and end this process immediately when its parent has ended."""
     with os.fdopen(tasks, "rb") as source:
         try:
             while True:
@@ -222,7 +222,7 @@ def _import_path() -> list[str]:
     return [library, *(path for path in sys.path if path)]
 
 
-def _be_killed_first_when_memory_runs_out() -> None:
+def _prefer_this_process_as_oom_victim() -> None:
     """Ask Linux to kill this process rather than its parent when memory runs out."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

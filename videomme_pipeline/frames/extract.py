@@ -1,9 +1,9 @@
-"""Videos to cached frames: each wanted picture is decoded once, in child processes.
+"""Extraction of frames from videos to the cache, in child processes.
 
-One child per core takes whole videos, the largest first. If there are fewer videos than cores,
-long videos are split at keyframes. Several samplings of a video are extracted in one pass, and
-frames that are in the cache are not decoded again. Which packets are fed is decided in
-`frames.plan`, how in `frames.backends`.
+One child per core extracts whole videos, the largest first. If there are fewer videos than cores,
+long videos are split at keyframes. The frames of several samplings are extracted in one pass over
+the video, and each is decoded once. Cached frames are not decoded again. `frames.plan` selects
+the packets to decode, and `frames.backends` decodes them.
 """
 
 import os
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import FrameCacheError, VideoError, VideoUnreadableError
-from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, why_not
+from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, refusal_reason
 from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprint, read_frames
 from videomme_pipeline.frames.children import TaskResult, run_in_children
 from videomme_pipeline.frames.jpeg import EncodedPicture, encode
@@ -38,7 +38,7 @@ MIN_PACKETS_TO_SPLIT = 3_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameJob:
-    """One video and the samplings to extract from it; `duration` selects their budgets."""
+    """One video and the samplings to extract from it. `duration` selects their budgets."""
 
     video_id: str
     path: Path
@@ -51,8 +51,8 @@ class FrameJob:
 class StoredFrames:
     """The cached frame set of a video under one sampling, without its pictures.
 
-    `reused` is whether it was in the cache before this job. `wrong_backend` is why the backend
-    that the sampling names was not used, or None if it was.
+    `reused` is True if it was in the cache before this job. `wrong_backend` is the reason why the
+    sampling's backend was not used, or None if it was used.
     """
 
     sampling: str
@@ -90,7 +90,7 @@ def extract(
     time_limit_seconds: float = TIME_LIMIT_SECONDS,
     memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
 ) -> Generator[FrameResult]:
-    """Extract the frames that the cache does not contain; yield a result per job as it finishes.
+    """Extract the frames that are not in the cache, and yield each job's result when it is ready.
 
     A video that cannot be read, crashes its decoder, takes longer than `time_limit_seconds` or
     needs more than `memory_limit_bytes` yields a result with an error, and the others continue.
@@ -102,11 +102,11 @@ def extract(
     for job in jobs:
         wanted = {frames_fingerprint(s, job.duration): s for s in job.samplings}
         cached = {name: _cached(store, job.video_hash, name) for name in wanted}
-        frame_sets = tuple(one for one in cached.values() if one is not None)
-        rest = replace(job, samplings=tuple(s for f, s in wanted.items() if cached[f] is None))
-        if rest.samplings:
-            pending.append(rest)
-            reused[rest] = frame_sets
+        frame_sets = tuple(stored for stored in cached.values() if stored is not None)
+        todo = replace(job, samplings=tuple(s for f, s in wanted.items() if cached[f] is None))
+        if todo.samplings:
+            pending.append(todo)
+            reused[todo] = frame_sets
         else:
             yield FrameResult(
                 video_id=job.video_id, video_hash=job.video_hash, frame_sets=frame_sets
@@ -126,9 +126,9 @@ def extract(
 
 
 def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
-    """Extract the frames of one video in this process, whether or not they are cached.
+    """Extract the frames of one video in this process, even if they are cached.
 
-    A video that cannot be used yields a result with an error.
+    The result of a video that cannot be used has an error.
 
     Raises:
         StorageError: if the data folder cannot be written.
@@ -144,7 +144,7 @@ def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
 
 
 def packet_index(store: Store, job: FrameJob) -> PacketIndex:
-    """The stored packet index of a video; if there is none, build and store it.
+    """The packet index of a video. It is built and stored if there is none.
 
     Raises:
         VideoUnreadableError: if the file has no video stream that can be opened.
@@ -188,7 +188,7 @@ def _selections(job: FrameJob, index: PacketIndex) -> list[_Selection]:
 
 def _selection(job: FrameJob, sampling: Sampling, index: PacketIndex) -> _Selection:
     budgeted = sampling.for_duration(job.duration)
-    wrong_backend = why_not(budgeted.backend, job.path, index)
+    wrong_backend = refusal_reason(budgeted.backend, job.path, index)
     return _Selection(
         sampling=budgeted,
         choice=budgeted.choose(index),
@@ -203,7 +203,10 @@ def _pictures(
     selections: Sequence[_Selection],
     only: Iterable[int] | None = None,
 ) -> Iterator[_Extracted | Missing]:
-    """The frames of all selections in order of time, each decoded once; `only` restricts them."""
+    """The frames of all selections in order of time, each decoded once.
+
+    `only` restricts them to these frame numbers.
+    """
     for backend in dict.fromkeys(selection.backend for selection in selections):
         group = [selection for selection in selections if selection.backend is backend]
         requested = [
@@ -212,22 +215,25 @@ def _pictures(
         ]
         wanted = set[int]().union(*requested)
         numbers = sorted(wanted if only is None else wanted & set(only))
-        takers = list(zip(group, requested, strict=True))
+        requests = list(zip(group, requested, strict=True))
         decoded = decode_frames(job.path, index, numbers, backend)
-        yield from _in_order(numbers, (_encode(item, index, takers) for item in decoded))
+        yield from _in_order(numbers, (_encode(item, index, requests) for item in decoded))
 
 
 def _encode(
     item: Decoded | Missing,
     index: PacketIndex,
-    takers: Sequence[tuple[_Selection, dict[int, float]]],
+    requests: Sequence[tuple[_Selection, dict[int, float]]],
 ) -> tuple[int, list[_Extracted | Missing]]:
-    """A decoded frame as each selection that wants it stores it, encoded once per picture spec."""
+    """Encode a frame for every selection that contains it, once per picture spec.
+
+    `requests` are the selections with the requested time of each of their frames.
+    """
     if isinstance(item, Missing):
         return item.number, [item]
     pictures: dict[object, EncodedPicture] = {}
     extracted: list[_Extracted | Missing] = []
-    for selection, requested in takers:
+    for selection, requested in requests:
         if item.number not in requested:
             continue
         spec = selection.sampling.picture
@@ -249,7 +255,7 @@ def _encode(
 def _in_order(
     numbers: Sequence[int], arriving: Iterable[tuple[int, list[_Extracted | Missing]]]
 ) -> Iterator[_Extracted | Missing]:
-    """The items in the order of `numbers`; frames that needed a second attempt arrive late."""
+    """Yield the items in the order of `numbers`. Items with a second attempt arrive late."""
     early: dict[int, list[_Extracted | Missing]] = {}
     place = 0
     for number, items in arriving:
@@ -266,7 +272,7 @@ def _publish(
     selections: Sequence[_Selection],
     items: Iterable[_Extracted | Missing],
 ) -> FrameResult:
-    """Store the frames as they arrive, and publish each frame set that its sampling accepts."""
+    """Store the frames as they arrive, and publish each frame set that has no fatal damage."""
     missing: dict[int, Missing] = {}
     frame_sets: list[StoredFrames] = []
     errors: list[VideoError] = []
@@ -319,7 +325,7 @@ def _publish(
 
 
 def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str | None:
-    """The damage of a video as far as a choice of frames shows it, or None."""
+    """Description of a missing end of the file and of lost frames of the choice, or None."""
     found = []
     if index.missing_seconds:
         found.append(
@@ -353,7 +359,7 @@ def _failed(job: FrameJob, error: VideoError) -> FrameResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Task:
-    """A whole video, or (with `frames`) a part of one whose pictures are written to `file`."""
+    """A whole video, or with `frames` a part of it whose pictures are written to `file`."""
 
     job: FrameJob
     frames: tuple[int, ...] | None = None
@@ -362,7 +368,7 @@ class _Task:
 
 
 def _tasks(jobs: Sequence[FrameJob], store: Store, workers: int, scratch: Path) -> list[_Task]:
-    """One task per video; with fewer videos than workers, several for each long video."""
+    """One task per video, or several per long video if there are fewer videos than workers."""
     tasks: list[_Task] = []
     for number, job in enumerate(jobs):
         parts = _split(job, store, workers // len(jobs))
@@ -377,9 +383,9 @@ def _tasks(jobs: Sequence[FrameJob], store: Store, workers: int, scratch: Path) 
 
 
 def _split(job: FrameJob, store: Store, parts: int) -> list[tuple[int, ...]]:
-    """The wanted frames of a video in parts; empty if splitting is not worth it.
+    """The wanted frames of a video in parts, or an empty list if it should not be split.
 
-    Only a video whose packet index is stored is split: this process opens no video.
+    Only a video whose packet index is stored is split, since this process opens no video.
     """
     index = PacketIndex.load(store.packets(job.video_hash)) if parts > 1 else None
     if index is None:
@@ -392,7 +398,7 @@ def _split(job: FrameJob, store: Store, parts: int) -> list[tuple[int, ...]]:
 
 
 def _run(store: Store, task: _Task) -> FrameResult:
-    """Do a task, in a child process."""
+    """Run a task in a child process."""
     block_pandas()
     if task.frames is None or task.file is None:
         return extract_here(task.job, store=store)
@@ -414,9 +420,9 @@ def _run(store: Store, task: _Task) -> FrameResult:
 
 
 def block_pandas() -> None:
-    """Keep pyarrow from importing pandas for the first array that it builds.
+    """Prevent pyarrow from importing pandas with the first array that it builds.
 
-    A process that has no other use for pandas saves 60 MB and a third of a second.
+    A process that needs no pandas saves 60 MB and a third of a second.
     """
     if _PANDAS_BLOCKER not in sys.meta_path:
         sys.meta_path.insert(0, _PANDAS_BLOCKER)
@@ -443,7 +449,7 @@ class _Parts:
 def _gather(
     results: Iterable[TaskResult[_Task, FrameResult]], store: Store
 ) -> Iterator[tuple[FrameResult, FrameJob]]:
-    """A result per job: immediately for a whole video, after the last part for a split one."""
+    """Yield a result per job. The result of a split video follows its last part."""
     split: dict[FrameJob, _Parts] = {}
     for finished in results:
         task, job = finished.task, finished.task.job
@@ -484,7 +490,7 @@ def _unpickle(file: Path) -> Iterator[_Extracted | Missing]:
 
 
 def _cached(store: Store, video_hash: str, fingerprint: str) -> StoredFrames | None:
-    """The cached frame set of a video, or None; a damaged file is set aside."""
+    """The cached frame set of a video, or None if there is none or it is damaged."""
     try:
         frames = read_frames(store, video_hash, fingerprint)
     except (FileNotFoundError, FrameCacheError):
@@ -504,5 +510,5 @@ def _cached(store: Store, video_hash: str, fingerprint: str) -> StoredFrames | N
 
 
 def _size(path: Path) -> int:
-    """The size of a file, or 0 if there is none; its task then reports that."""
+    """The size of a file, or 0 if there is none. Its task reports the missing file."""
     return path.stat().st_size if path.exists() else 0

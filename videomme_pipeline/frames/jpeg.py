@@ -54,7 +54,7 @@ def encode(frame: "VideoFrame", rotation_degrees: int, spec: PictureSpec) -> Enc
 
 
 def rgb(frame: "VideoFrame", width: int, height: int) -> Plane:
-    """The frame as RGB (height, width, 3) by the stream's matrix and range, without turning it."""
+    """The frame as RGB (height, width, 3) with the stream's matrix and range, not turned."""
     from av.video.reformatter import Interpolation  # noqa: PLC0415
 
     if frame.format.name == "rgb24" and (frame.width, frame.height) == (width, height):
@@ -67,13 +67,13 @@ def rgb(frame: "VideoFrame", width: int, height: int) -> Plane:
 
 
 def _is_jpeg_ready(frame: "VideoFrame") -> bool:
-    """Whether the frame has the color matrix and subsampling of a JPEG."""
+    """True if the frame has the color matrix and subsampling of a JPEG."""
     name = frame.format.name
     return name.startswith(("yuv420p", "yuvj420p")) and frame.colorspace in _UNTAGGED_OR_BT601
 
 
 def _yuv_planes(frame: "VideoFrame", width: int, height: int) -> list[Plane]:
-    """Y, U and V at full range, the color planes at half the size (rounded up)."""
+    """Y, U and V at full range. U and V have half the size, rounded up."""
     from av.video.reformatter import Interpolation  # noqa: PLC0415
 
     scaled = frame.reformat(

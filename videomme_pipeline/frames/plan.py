@@ -1,8 +1,8 @@
-"""Which packets to decode for the wanted frames: pure maths on the packet index.
+"""The plan: which packets to decode for the wanted frames, computed from the packet index.
 
-A compressed picture depends on others before it, back to a keyframe. For each wanted frame the
-plan takes the last keyframe shown no later than it and decodes from there in decoding order,
-once for all wanted frames with that keyframe. How packets are fed belongs to `frames.backends`.
+A compressed picture depends on earlier ones, back to a keyframe. For each wanted frame, the plan
+starts at the last keyframe that is not shown later than the frame. All wanted frames with the same
+keyframe are decoded together, in decoding order. `frames.backends` decodes the packets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 class Span:
     """Packets to feed without a seek: positions `first` … `last` in decoding order, inclusive.
 
-    `first` is a keyframe; `frames` are the numbers of the wanted frames among the packets.
+    `first` is a keyframe. `frames` are the numbers of the wanted frames among the packets.
     """
 
     first: int
@@ -33,9 +33,9 @@ class Span:
 def plan(index: PacketIndex, frames: Iterable[int]) -> list[Span]:
     """The spans that contain `frames`, in decoding order, without overlap.
 
-    The keyframe is the last one *shown* no later than the wanted frame, among those decoded no
-    later. A picture that is decoded after a keyframe but shown before it (open GOP, HEVC leading
-    pictures) depends on the keyframe before that.
+    The keyframe of a frame is the last one that is neither decoded nor shown after the frame. A
+    picture that is decoded after a keyframe but shown before it (open GOP, HEVC leading pictures)
+    depends on the previous keyframe.
     """
     wanted = np.array(sorted(set(frames)), np.int64)
     if not len(wanted):
@@ -77,11 +77,11 @@ def split_frames(spans: Sequence[Span], parts: int) -> list[tuple[int, ...]]:
     """The frames of a plan in at most `parts` parts that need about as many packets each."""
     total = packets_needed(spans)
     split: list[list[int]] = [[] for _ in range(parts)]
-    before = 0
+    packets_before = 0
     for span in spans:
-        middle = before + span.packet_count / 2
+        middle = packets_before + span.packet_count / 2
         split[min(parts - 1, int(middle * parts / total))].extend(span.frames)
-        before += span.packet_count
+        packets_before += span.packet_count
     return [tuple(frames) for frames in split if frames]
 
 

@@ -1,12 +1,12 @@
-"""Sampling strategies: which frames of a video to take. Pure maths on a packet index, no decoding.
+"""Sampling strategies, which choose frames of a video from its packet index without decoding.
 
 A strategy is one class: its parameters are fields, `_choose` is its rule, and `name_pattern` is
-how it is written. It is registered by adding it to `Sampling`. Named placements equal those of
-the published evaluators. A sampling also contains what else changes the pictures that a model
-sees: their size and encoding, the backend, and what to do with a damaged video.
+the syntax of its name. It is registered by adding it to `Sampling`. Named placements equal those
+of the published evaluators. A sampling also has the other settings that change the pictures a
+model sees: their size and encoding, the backend, and the handling of damaged videos.
 
-The grammar of names (`fps_based-1-max-512.long_side-512.png`) is read in `sampling_names`;
-decoding and encoding belong to `frames.backends` and `frames.jpeg`.
+`sampling_names` parses names such as `fps_based-1-max-512.long_side-512.png`. Decoding and
+encoding belong to `frames.backends` and `frames.jpeg`.
 """
 
 import re
@@ -25,11 +25,11 @@ from videomme_pipeline.fingerprint import Spec
 Integers = NDArray[np.int64]
 
 SAME_INSTANT_SECONDS = 1e-6
-"""Times closer than this are equal: pts are fractions, seconds are floats."""
+"""Times closer than this count as equal, since seconds are rounded to floats."""
 
 
 class Timing(Protocol):
-    """What a strategy needs to know about a video (`videos.packets.PacketIndex` has it)."""
+    """The facts about a video that strategies need, for example a `PacketIndex`."""
 
     @property
     def seconds(self) -> NDArray[np.float64]:
@@ -46,11 +46,11 @@ class Timing(Protocol):
 
 
 class Placement(StrEnum):
-    """How `n` frames are placed in a video.
+    """Rule that places n frames in a video.
 
-    MIDPOINT cuts the video into n equal parts and takes the middle of each (video-slicer).
-    INTERIOR takes the n points that cut it into n + 1 parts (VLMEvalKit, the official v2 script).
-    ENDPOINTS spaces them evenly from the first frame to the last (lmms-eval).
+    MIDPOINT: the middles of n equal parts of the video (video-slicer).
+    INTERIOR: the n points that cut it into n + 1 equal parts (VLMEvalKit, the official v2 script).
+    ENDPOINTS: n evenly spaced frames from the first frame to the last (lmms-eval).
     """
 
     MIDPOINT = "midpoint"
@@ -59,10 +59,10 @@ class Placement(StrEnum):
 
 
 class Limit(StrEnum):
-    """Why a choice has more or fewer frames than the strategy asked for."""
+    """Reason why a choice has more or fewer frames than the strategy requests."""
 
     ALL_THERE_ARE = "all_there_are"
-    """The video has fewer frames than asked, or one frame is on screen at several asked times."""
+    """The video has fewer frames, or one frame is on screen at several requested times."""
     MAXIMUM = "maximum"
     MINIMUM = "minimum"
 
@@ -71,8 +71,8 @@ class Limit(StrEnum):
 class Choice:
     """The chosen frames by number, ascending, and the time at which each was requested.
 
-    `asked` is how many frames the strategy asked for before any limit. `limit` is None if the
-    choice has that many.
+    `asked` is the number of frames that the strategy requests before any limit. `limit` is None
+    if the choice has that number.
     """
 
     frames: tuple[int, ...]
@@ -87,7 +87,7 @@ class Choice:
 
 
 class Resize(StrEnum):
-    """What `PictureSpec.pixels` measures. A picture is only ever made smaller."""
+    """The quantity that `PictureSpec.pixels` limits. Pictures are never enlarged."""
 
     NATIVE = "native"
     SHORT_SIDE = "short_side"
@@ -96,21 +96,21 @@ class Resize(StrEnum):
 
 
 class Encoding(StrEnum):
-    """How a picture is stored and sent."""
+    """Format in which a picture is stored and sent."""
 
     JPEG = "jpeg"
     PNG = "png"
 
 
 class OnDamage(StrEnum):
-    """What to do with a video if some of the chosen frames do not decode."""
+    """Handling of a video in which some of the chosen frames do not decode."""
 
     FAIL = "fail"
     USE_WHAT_DECODES = "use_what_decodes"
 
 
 class Backend(StrEnum):
-    """The decoder to use. PYAV replaces another one on files that it does not decode exactly."""
+    """The decoder. PYAV replaces the others on files that they do not decode exactly."""
 
     PYAV = "pyav"
     DECORD = "decord"
@@ -120,7 +120,7 @@ class Backend(StrEnum):
 class PictureSpec(Spec):
     """The size and encoding of a picture. The defaults suit the input size of vision models.
 
-    `pixels` is the length of a side, or the number of pixels for AREA; unused for NATIVE.
+    `pixels` is the length of a side, or for AREA the number of pixels. NATIVE does not use it.
     """
 
     resize: Resize = Resize.SHORT_SIDE
@@ -156,7 +156,7 @@ class PictureSpec(Spec):
 
     @property
     def name_parts(self) -> list[str]:
-        """What differs from the defaults, as it is written in a sampling's name."""
+        """The values that differ from the defaults, as written in a sampling's name."""
         default = PictureSpec()
         parts = []
         if self.resize is Resize.NATIVE:
@@ -171,7 +171,7 @@ class PictureSpec(Spec):
 
 
 class Budgets(Spec):
-    """The number of frames for each duration class; None keeps the strategy's own."""
+    """The number of frames for each duration class. None keeps the number of the strategy."""
 
     short: PositiveInt | None = None
     medium: PositiveInt | None = None
@@ -183,7 +183,7 @@ class Budgets(Spec):
 
     @property
     def name_parts(self) -> list[str]:
-        """The budgets as they are written in a sampling's name; empty without any."""
+        """The budgets as written in a sampling's name, or an empty list without budgets."""
         counts = [self.for_duration(duration) for duration in Duration]
         if not any(counts):
             return []
@@ -191,7 +191,7 @@ class Budgets(Spec):
 
 
 class Strategy(Spec):
-    """The options that all strategies share, and what each strategy defines."""
+    """Base class of all strategies, with the options that they share."""
 
     picture: PictureSpec = PictureSpec()
     on_damage: OnDamage = OnDamage.FAIL
@@ -199,7 +199,7 @@ class Strategy(Spec):
     budgets: Budgets = Budgets()
 
     name_pattern: ClassVar[re.Pattern[str]]
-    """How the strategy is written. Its named groups are fields; the others keep their defaults."""
+    """Syntax of the strategy's name. Named groups are fields; others keep their defaults."""
     name_examples: ClassVar[tuple[str, ...]]
     """Names that match the pattern, for error messages."""
     budgeted_field: ClassVar[str]
@@ -207,7 +207,7 @@ class Strategy(Spec):
 
     @property
     def name(self) -> str:
-        """How this sampling is written; also a partition key (`[A-Za-z0-9._-]`)."""
+        """Name of this sampling, which is also a partition key (`[A-Za-z0-9._-]`)."""
         parts = [self.strategy_name, *self.budgets.name_parts, *self.picture.name_parts]
         if self.on_damage is not OnDamage.FAIL:
             parts.append(self.on_damage.value)
@@ -223,7 +223,7 @@ class Strategy(Spec):
     def for_duration(self, duration: Duration | None) -> Self:
         """This sampling with the budget of a duration class applied and all budgets removed.
 
-        Two videos of different classes then have equal samplings if they get equal counts.
+        Videos of different classes have equal samplings then if their numbers of frames are equal.
         """
         budget = self.budgets.for_duration(duration)
         changes: dict[str, object] = {"budgets": Budgets()}
@@ -232,9 +232,9 @@ class Strategy(Spec):
         return type(self).model_validate({**dict(self), **changes})
 
     def choose(self, index: Timing, duration: Duration | None = None) -> Choice:
-        """The frames to take from a video; `duration` selects the budget.
+        """Choose frames of a video. `duration` selects the budget.
 
-        If the video has fewer frames than asked, all of them, with `limit` set.
+        If the video has fewer frames than requested, all of them are chosen and `limit` is set.
         """
         return self.for_duration(duration)._choose(index)
 
@@ -245,8 +245,8 @@ class Strategy(Spec):
 class UniformN(Strategy):
     """`frames` frames spaced evenly over the video, by frame number.
 
-    With the default placement, `midpoint`, every frame represents an equal part of the video,
-    and the first and last frames, which are often black, are not taken.
+    With the default placement, `midpoint`, every chosen frame represents an equal part of the
+    video. The first and the last frame, which are often black, are not chosen.
     """
 
     strategy: Literal["uniform_n"] = "uniform_n"
@@ -276,9 +276,9 @@ class UniformN(Strategy):
 class FpsBased(Strategy):
     """The frame on screen every 1/`fps` seconds, starting with the first frame.
 
-    A video of d seconds asks for floor(d · fps) frames, as in the official v2 script, and for
-    at least one. Above `max_frames`, or below `min_frames`, that many times are spaced evenly
-    over the video, also starting with the first frame.
+    For a video of d seconds, floor(d · fps) frames are requested, as in the official v2 script,
+    and at least one. If this is more than `max_frames` or less than `min_frames`, that number of
+    frames is spaced evenly over the video, also starting with the first frame.
     """
 
     strategy: Literal["fps_based"] = "fps_based"
@@ -312,7 +312,7 @@ class FpsBased(Strategy):
         return f"fps_based-{_decimal(self.fps)}{minimum}{maximum}"
 
     def for_duration(self, duration: Duration | None) -> Self:
-        """As for every strategy; a budget below `min_frames` also lowers `min_frames`."""
+        """See `Strategy.for_duration`. A budget below `min_frames` also lowers `min_frames`."""
         budget = self.budgets.for_duration(duration)
         if budget is None or self.min_frames is None or self.min_frames <= budget:
             return super().for_duration(duration)
@@ -356,7 +356,7 @@ class Keyframe(Strategy):
 
 
 Sampling = Annotated[UniformN | FpsBased | Keyframe, Field(discriminator="strategy")]
-"""The strategies there are. Everything else about them is derived from this union."""
+"""All strategies. Every list of strategies is derived from this union."""
 
 STRATEGIES: Mapping[str, type[Sampling]] = {
     strategy.model_fields["strategy"].default: strategy
@@ -365,10 +365,10 @@ STRATEGIES: Mapping[str, type[Sampling]] = {
 
 
 def place(total: int, count: int, placement: Placement) -> Integers:
-    """`count` of the numbers 0 … `total` - 1 by a named rule; all of them if `count` ≥ `total`.
+    """`count` of the numbers 0 … `total` - 1 by a named rule, or all of them if `count` ≥ `total`.
 
-    The numbers equal those of the published evaluators as long as `count` < `total`. For a
-    shorter video those repeat frames; this function returns each once.
+    The numbers equal those of the published evaluators if `count` < `total`. Otherwise the
+    published evaluators repeat frames, and this function returns each number once.
     """
     if count >= total:
         return np.arange(total)
@@ -384,7 +384,7 @@ def place(total: int, count: int, placement: Placement) -> Integers:
 
 
 def on_screen(shown_seconds: NDArray[np.float64], times: NDArray[np.float64]) -> Integers:
-    """The number of the frame on screen at each time: the last one shown by then."""
+    """The number of the frame on screen at each time."""
     numbers = np.searchsorted(shown_seconds, times + SAME_INSTANT_SECONDS, side="right") - 1
     return np.asarray(np.maximum(numbers, 0))[: len(times) if len(shown_seconds) else 0]
 
@@ -405,7 +405,7 @@ def _choice(
 
 
 def _decimal(value: float) -> str:
-    """A number as it is written in a name: 1, 0.5, 29.97, never with an exponent."""
+    """A number without an exponent, as written in a name: 1, 0.5, 29.97."""
     return np.format_float_positional(value, trim="-")
 
 

@@ -1,7 +1,7 @@
-"""The grammar of sampling names: `uniform_n-16`, `fps_based-1-max-512.long_side-512.png`.
+"""Parser of sampling names: `uniform_n-16`, `fps_based-1-max-512.long_side-512.png`.
 
 A name is a strategy with its parameters, followed by the options that differ from the defaults,
-each after a dot. Reading is here; a sampling writes its own name (`Strategy.name`).
+each after a dot. `Strategy.name` writes the name of a sampling.
 """
 
 import difflib
@@ -46,7 +46,7 @@ def parse_sampling(value: str | Mapping[str, Any]) -> Sampling:
     """The sampling with the name `value`, or with the fields in the mapping `value`.
 
     Raises:
-        ConfigurationError: if there is no such sampling; the message names the nearest one.
+        ConfigurationError: if there is no such sampling. The message has the nearest name.
     """
     if not isinstance(value, str):
         return _from_mapping(value)
@@ -116,7 +116,7 @@ def _strategy_examples() -> list[str]:
 
 
 def _nearest(text: str) -> str:
-    """The nearest strategy name, with the parameters that were written if they fit it."""
+    """The nearest strategy name, with the parameters in `text` if they are valid for it."""
     name, _, parameters = text.partition("-")
     near = difflib.get_close_matches(name, list(STRATEGIES), n=1, cutoff=0.4)
     if near and STRATEGIES[near[0]].name_pattern.fullmatch(f"{near[0]}-{parameters}"):

@@ -1,4 +1,4 @@
-"""A contact sheet of one video file, to see what a model would be sent."""
+"""A contact sheet of one video file, which shows the pictures that a model would see."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def show_frames(
     The frames are read from the cache or stored there, as in an evaluation.
 
     Raises:
-        VideoError: if the video cannot be used; the message says what was found.
+        VideoError: if the video cannot be used.
         FileNotFoundError: if there is no such video.
     """
     with HashCache(store.hashes) as hashes:
