@@ -1,4 +1,4 @@
-"""Prompts, byte for byte.
+"""Prompts equal the published ones byte for byte.
 
 The files in `golden/prompts` are complete prompts: a line break at the end is part of the prompt.
 """
@@ -86,7 +86,7 @@ SPOKEN = [
 
 def rendered(
     template: str | Template,
-    asked: Question,
+    target: Question,
     lines: Sequence[AlignedLine] | None,
     *,
     frames: int = 4,
@@ -94,7 +94,7 @@ def rendered(
 ) -> Prompt:
     chosen = parse_template(template) if isinstance(template, str) else template
     seconds = [float(second) for second in range(frames)]
-    return render(chosen, asked, lines, frame_seconds=seconds, interleaved=interleaved)
+    return render(chosen, target, lines, frame_seconds=seconds, interleaved=interleaved)
 
 
 # Complete prompts
@@ -105,7 +105,7 @@ TRACKS: dict[str, Sequence[AlignedLine] | None] = {
     "with": SPOKEN,
     "video-without": [],
 }
-ASKED = [
+PUBLISHED = [
     ("official_v1", V1, "official_v1"),
     ("contract_v1", V1, "contract_v1"),
     ("lmms_eval", V1, "lmms_eval"),
@@ -118,22 +118,22 @@ ASKED = [
 
 
 def test_every_template_has_golden_files() -> None:
-    assert {template for template, _, _ in ASKED} == set(TemplateName)
+    assert {template for template, _, _ in PUBLISHED} == set(TemplateName)
 
 
 @pytest.mark.parametrize("track", TRACKS)
-@pytest.mark.parametrize(("template", "asked", "file"), ASKED)
+@pytest.mark.parametrize(("template", "target", "file"), PUBLISHED)
 def test_prompts_equal_the_golden_files(
-    template: str, asked: Question, file: str, track: str
+    template: str, target: Question, file: str, track: str
 ) -> None:
-    assert rendered(template, asked, TRACKS[track]).text == golden(f"{file}.{track}")
+    assert rendered(template, target, TRACKS[track]).text == golden(f"{file}.{track}")
 
 
-@pytest.mark.parametrize(("template", "asked", "file"), ASKED)
+@pytest.mark.parametrize(("template", "target", "file"), PUBLISHED)
 def test_prompts_without_frames_do_not_mention_frames(
-    template: str, asked: Question, file: str
+    template: str, target: Question, file: str
 ) -> None:
-    prompt = rendered(template, asked, None, frames=0)
+    prompt = rendered(template, target, None, frames=0)
     assert prompt.text == golden(f"{file}.without-frames")
     assert "frames" not in prompt.text
     assert prompt.num_frames == 0
@@ -151,7 +151,7 @@ def test_subtitles_between_the_frames(template: str) -> None:
     )
 
 
-# Equal to what was recorded
+# Equal to recorded prompts
 
 
 def shown(text: str) -> list[AlignedLine]:
@@ -185,7 +185,7 @@ def test_lmms_eval_states_that_a_video_has_no_subtitles() -> None:
     output = recorded("lmms_eval")["cases"]["no_srt"]["outputs"]["8"]
     assert prompt.text == output["prompt_tail"]
     assert (prompt.subtitles, prompt.subtitle_lines) == (SubtitleUse.NONE, 0)
-    # Only lmms-eval does this: other templates do not show the notice as a subtitle.
+    # Only lmms-eval shows the notice. Other templates do not show it as a subtitle.
     assert rendered("contract_v1", CAR, notice).text == rendered("contract_v1", CAR, []).text
 
 
@@ -201,18 +201,18 @@ def test_lmms_eval_v2_is_as_recorded() -> None:
     assert rendered("lmms_eval", BUS, None).text == wanted["default"]
     with_subtitles = rendered("lmms_eval", BUS, align(policy, words, NO_FRAMES))
     assert with_subtitles.text == wanted["w_subtitle"]
-    # lmms-eval has no notice for v2: a video without subtitles is asked as on the other track.
+    # lmms-eval has no notice for v2: without subtitles, the prompt is that of the other track.
     assert rendered("lmms_eval", BUS, align(policy, None, NO_FRAMES)).text == wanted["default"]
 
 
 def test_vlmevalkit_v1_is_as_recorded() -> None:
     data = recorded("vlmevalkit")
-    asked = question("What is shown?", ["A. Black.", "B. Gray.", "C. Green.", "D. Brown."])
+    target = question("What is shown?", ["A. Black.", "B. Gray.", "C. Green.", "D. Brown."])
     cases = [case for case in data["v1"] if case["text_messages"]]
     assert len(cases) == 3
     for case in cases:
         lines = [line(text) for text in case["subtitles_lines"]]
-        assert rendered("vlmevalkit", asked, lines).text == "".join(case["text_messages"])
+        assert rendered("vlmevalkit", target, lines).text == "".join(case["text_messages"])
 
 
 def test_vlmevalkit_v1_for_a_video_without_subtitles_is_as_recorded() -> None:
@@ -241,10 +241,10 @@ def test_v2_requests_are_as_recorded(
     )
     alignment = parse_alignment(interleaved if recording["interleave"] else listed)
     words = read_words("\n".join(map(json.dumps, data["v2_words"])).encode())
-    asked = question("Which?", [f"{letter}. opt{letter}" for letter in LETTERS], in_group=True)
+    target = question("Which?", [f"{letter}. opt{letter}" for letter in LETTERS], in_group=True)
     prompt = render(
         parse_template(template),
-        asked,
+        target,
         align(alignment, words, frames),
         frame_seconds=frames.seconds,
         interleaved=alignment.is_interleaved,
@@ -256,13 +256,13 @@ def test_v2_requests_are_as_recorded(
 
 def test_official_v2_uses_the_recorded_sentences() -> None:
     sentences = recorded("v2_official")["prompts"]
-    rest = "Question: Which kettle boils first?\n" + "\n".join(V2.options) + "\n"
+    question_lines = "Question: Which kettle boils first?\n" + "\n".join(V2.options) + "\n"
     text = " ".join(spoken.text for spoken in SPOKEN)
     for template, key in (
         ("official_v2", "INSTRUCT_PROMPT"),
         ("official_v2_think", "THINK_PROMPT"),
     ):
-        tail = rest + sentences[key]
+        tail = question_lines + sentences[key]
         assert rendered(template, V2, None).text == sentences["WO_SUB_PROMPT"] + tail
         assert (
             rendered(template, V2, SPOKEN).text == sentences["WITH_SUB_PROMPT"].format(text) + tail
@@ -273,7 +273,7 @@ def test_official_v2_uses_the_recorded_sentences() -> None:
         assert between.subtitles is SubtitleUse.NONE
 
 
-# Odd questions
+# Unusual questions
 
 
 def test_line_breaks_and_duplicate_options_stay_as_published() -> None:
@@ -287,15 +287,15 @@ def test_line_breaks_and_duplicate_options_stay_as_published() -> None:
     [(1, "(A)"), (2, "(A or B)"), (3, "(A, B, or C)"), (4, "(A, B, C, or D)"),
      (8, "(A, B, C, D, E, F, G, or H)")],
 )  # fmt: skip
-def test_official_v1_names_the_letters_that_exist(count: int, phrase: str) -> None:
-    asked = question("q", [f"{letter}. x" for letter in LETTERS[:count]])
-    assert f"with only the letter {phrase} of" in rendered("official_v1", asked, None).text
+def test_official_v1_names_the_letters_of_the_question(count: int, phrase: str) -> None:
+    target = question("q", [f"{letter}. x" for letter in LETTERS[:count]])
+    assert f"with only the letter {phrase} of" in rendered("official_v1", target, None).text
 
 
 @pytest.mark.parametrize("template", ["official_v2", "lmms_eval", "vlmevalkit"])
-def test_published_v2_prompts_name_eight_letters_whatever_options_there_are(template: str) -> None:
-    asked = question("q", ["A. x", "B. y"], in_group=True)
-    assert "(A, B, C, D, E, F, G, or H)" in rendered(template, asked, None).text
+def test_published_v2_prompts_always_name_eight_letters(template: str) -> None:
+    target = question("q", ["A. x", "B. y"], in_group=True)
+    assert "(A, B, C, D, E, F, G, or H)" in rendered(template, target, None).text
 
 
 @pytest.mark.parametrize(
@@ -315,10 +315,13 @@ def test_a_prompt_records_its_use_of_subtitles(
 
 
 @pytest.mark.parametrize("template", V1_TEMPLATES)
-def test_our_templates_never_announce_subtitles_without_any(template: str) -> None:
-    without, none = rendered(template, V1, None).text, rendered(template, V1, []).text
-    assert none == without
-    assert "subtitles are listed" not in none
+def test_our_templates_mention_subtitles_only_if_there_are_some(template: str) -> None:
+    without_track, without_lines = (
+        rendered(template, V1, None).text,
+        rendered(template, V1, []).text,
+    )
+    assert without_lines == without_track
+    assert "subtitles are listed" not in without_lines
 
 
 @pytest.mark.parametrize("template", ["official_v1", "contract_v1", "lmms_eval"])
@@ -336,14 +339,14 @@ def test_a_line_at_a_frame_that_is_not_sent_is_an_error() -> None:
 # Custom templates
 
 
-def own(text: str, **fields: Any) -> Template:
-    return Template(name="own", text=text, **fields)
+def custom(text: str, **fields: Any) -> Template:
+    return Template(name="custom", text=text, **fields)
 
 
 def test_a_custom_template_may_use_every_variable() -> None:
     text = "\n".join(f"{name}={{{{ {name} }}}}" for name in VARIABLES)
-    prompt = rendered(own(text, system="You see {{ num_frames }} frames."), V1, SPOKEN)
-    assert prompt.template == "own"
+    prompt = rendered(custom(text, system="You see {{ num_frames }} frames."), V1, SPOKEN)
+    assert prompt.template == "custom"
     assert prompt.system == "You see 4 frames."
     assert "letter_list=A, B, C, or D\nin_group=False\nnum_frames=4\n" in prompt.text
 
@@ -353,7 +356,7 @@ def test_a_template_may_loop_over_lines_with_their_times() -> None:
         "{% for line in lines %}{{ loop.index }} {{ line.start_seconds | round(1) }} "
         "{{ line.text }}\n{% endfor %}{{ question }}"
     )
-    assert rendered(own(text), V1, SPOKEN).text == (
+    assert rendered(custom(text), V1, SPOKEN).text == (
         "1 0.3 The water is warm.\n2 2.0 Now it sings!\n3 3.5 Tea, anyone?\n"
         "Which kettle boils first?"
     )
@@ -361,14 +364,17 @@ def test_a_template_may_loop_over_lines_with_their_times() -> None:
 
 def test_a_template_cannot_access_the_answer() -> None:
     with pytest.raises(PromptError, match="no variable answer"):
-        own("{{ answer }}")
+        custom("{{ answer }}")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{{ question }}\n{{ foo }}", r"own, line 2: no variable foo; there are question, options"),
-        ("{{ question", "own, line 1: unexpected end"),
+        (
+            "{{ question }}\n{{ foo }}",
+            r"custom, line 2: no variable foo; the variables are question, options",
+        ),
+        ("{{ question", "custom, line 1: unexpected end"),
         ("{{ question | tojson }}", "No filter named 'tojson'"),
         ("{% include '/etc/passwd' %}", "line 1: a prompt template cannot include other files"),
         ("{% import 'x' as y %}", "cannot import other files"),
@@ -385,7 +391,7 @@ def test_a_template_cannot_access_the_answer() -> None:
 )
 def test_an_invalid_template_is_refused_when_it_is_read(text: str, message: str) -> None:
     with pytest.raises(PromptError, match=message):
-        own(text)
+        custom(text)
 
 
 @pytest.mark.parametrize(
@@ -402,21 +408,21 @@ def test_an_invalid_template_is_refused_when_it_is_read(text: str, message: str)
     ],
 )
 def test_a_forbidden_operation_is_an_error_with_the_question(text: str) -> None:
-    with pytest.raises(PromptError, match=r"question 001-1, template own: "):
-        rendered(own(text + "{% if lines %}{% endif %}"), V1, SPOKEN)
+    with pytest.raises(PromptError, match=r"question 001-1, template custom: "):
+        rendered(custom(text + "{% if lines %}{% endif %}"), V1, SPOKEN)
 
 
 def test_a_prompt_has_a_maximum_size() -> None:
     text = "{% for a in lines %}{% for b in lines %}{{ question }}{% endfor %}{% endfor %}"
     long = question("x" * 10_000, ["A. x"])
     with pytest.raises(PromptError, match="longer than 4,000,000 characters"):
-        rendered(own(text), long, [line("a")] * 30)
+        rendered(custom(text), long, [line("a")] * 30)
 
 
 def test_a_template_that_never_shows_subtitles_is_refused_on_a_track_with_them() -> None:
-    template = own("{{ question }}")
+    template = custom("{{ question }}")
     assert rendered(template, V1, None).text == V1.question
-    in_system = own("{{ question }}", system='{{ subtitles | join(" ") }}')
+    in_system = custom("{{ question }}", system='{{ subtitles | join(" ") }}')
     assert rendered(in_system, V1, SPOKEN[:1]).system == "The water is warm."
     with pytest.raises(PromptError, match="never shows the subtitles"):
         rendered(template, V1, SPOKEN)
@@ -437,12 +443,16 @@ def test_a_template_from_a_file_is_named_after_it(tmp_path: Path) -> None:
 
 def test_the_text_is_in_the_fingerprint() -> None:
     templates = [parse_template(name) for name in TemplateName]
-    templates += [own("{{ question }}"), own("{{ question }}!"), own("{{ question }}", system="x")]
+    templates += [
+        custom("{{ question }}"),
+        custom("{{ question }}!"),
+        custom("{{ question }}", system="x"),
+    ]
     assert len({template.fingerprint for template in templates}) == len(templates)
     assert "The best answer is:" in parse_template("official_v1").text
 
 
-def test_a_published_name_has_its_published_text_and_no_other() -> None:
+def test_a_published_name_always_has_its_published_text() -> None:
     template = Template.model_validate("official_v2")
     assert Template.model_validate({"name": "official_v2"}) == template
     assert Template.model_validate(template.model_dump()) == template
@@ -454,7 +464,7 @@ def test_a_published_name_has_its_published_text_and_no_other() -> None:
         Template.model_validate({"name": "mine"})
 
 
-def test_prompts_and_lines_are_rows_of_tables() -> None:
+def test_prompts_and_lines_can_be_stored_in_tables() -> None:
     prompts = [rendered("official_v2", V2, SPOKEN, interleaved=on) for on in (False, True)]
     assert from_table(to_table(prompts, Prompt), Prompt) == prompts
     assert from_table(to_table(SPOKEN, AlignedLine), AlignedLine) == SPOKEN
@@ -464,7 +474,7 @@ def test_every_template_variable_and_filter_is_documented() -> None:
     text = (GOLDEN.parents[1] / "docs" / "subtitles-and-prompts.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in text for name in (*TemplateName, *VARIABLES))
     example = text.split("in [Jinja]")[1].split("```")[1].strip()
-    assert "Somebody says:\nThe water is warm.\n" in rendered(own(example), V1, SPOKEN).text
+    assert "Somebody says:\nThe water is warm.\n" in rendered(custom(example), V1, SPOKEN).text
 
 
 TEXT = st.text(max_size=30)
@@ -472,12 +482,12 @@ TEXT = st.text(max_size=30)
 
 @given(TEXT, st.lists(TEXT, min_size=1, max_size=8), st.lists(TEXT, max_size=4), st.integers(0, 3))
 def test_every_text_is_in_the_prompt_unchanged(
-    asked: str, options: list[str], spoken: list[str], frames: int
+    question_text: str, options: list[str], spoken: list[str], frames: int
 ) -> None:
     for name in TemplateName:
         for in_group in (False, True):
-            posed = question(asked, options, in_group=in_group)
-            text = rendered(name, posed, [line(text) for text in spoken], frames=frames).text
-            assert asked + "\n" in text
+            target = question(question_text, options, in_group=in_group)
+            text = rendered(name, target, [line(text) for text in spoken], frames=frames).text
+            assert question_text + "\n" in text
             assert "\n".join(options) in text
             assert ("\n".join(spoken) in text) or (" ".join(spoken) in text)

@@ -38,7 +38,7 @@ def words_file(words: list[dict[str, Any]]) -> CueFile:
 
 
 def frames_at(indices: Sequence[int], fps: float, frame_count: int) -> SampledFrames:
-    """Frames of a video of constant rate."""
+    """Frames of a video with a constant frame rate."""
     return SampledFrames(
         seconds=tuple(index / fps for index in indices),
         indices=tuple(indices),
@@ -68,7 +68,7 @@ def texts(lines: list[AlignedLine]) -> list[str]:
     return [line.text for line in lines]
 
 
-# official: video-slicer, the script of the v1 authors.
+# official: video-slicer, the script of the authors of v1.
 
 
 @pytest.mark.parametrize("case", range(6))
@@ -106,7 +106,7 @@ PIECES = st.sampled_from(
     st.lists(st.integers(0, 300), max_size=12),
     st.sampled_from([10.0, 23.976, 29.97, 30.0]),
 )
-def test_official_is_the_rule_of_video_slicer_on_the_cues_of_pysubs2(
+def test_official_equals_the_rule_of_video_slicer_for_any_file(
     text: str, indices: list[int], fps: float
 ) -> None:
     text = "1\n00:00:00,000 --> 00:00:00,500\nfirst\n\n" + text
@@ -169,7 +169,7 @@ def test_lmms_eval_has_the_recorded_text_or_the_recorded_error(case: str, mode: 
     if mode.startswith("full_subtitle"):
         lines = align(parse_alignment("lmms_eval_full"), cues, at())
         text = "This video's subtitles are listed below: \n" + "\n".join(texts(lines))
-        # The recording stops at 3,000 characters.
+        # The recording contains the first 3,000 characters.
         assert text[:3000] == output["subtitle_text"]
     elif "error" in output:
         with pytest.raises(SubtitleError) as caught:
@@ -183,7 +183,7 @@ def test_lmms_eval_has_the_recorded_text_or_the_recorded_error(case: str, mode: 
 @pytest.mark.parametrize("policy", ["official", "vlmevalkit", "lmms_eval", "lmms_eval_full"])
 def test_published_policies_read_only_utf_8(policy: str) -> None:
     cues = read_srt("1\n00:00:01,000 --> 00:00:02,000\nélève à Noël\n".encode("latin-1"))
-    with pytest.raises(SubtitleError, match="UTF-8 only, this file is cp1252"):
+    with pytest.raises(SubtitleError, match="UTF-8 only, but this file is cp1252"):
         align(parse_alignment(policy), cues, at(1.0))
 
 
@@ -242,7 +242,7 @@ def test_full_joins_the_rows_of_a_cue_into_one_line() -> None:
 # window: the contract
 
 
-def test_window_takes_cues_from_half_a_second_before_the_frame() -> None:
+def test_window_contains_cues_from_half_a_second_before_the_frame() -> None:
     cues = srt((1.0, 2.0, "a"))
     window = parse_alignment("window")
     assert (window.before_ms, window.after_ms) == (500, 0)
@@ -250,7 +250,7 @@ def test_window_takes_cues_from_half_a_second_before_the_frame() -> None:
     assert texts(align(window, cues, at(1.0))) == ["a"]
     assert texts(align(window, cues, at(2.0))) == ["a"]
     assert texts(align(window, cues, at(2.499))) == ["a"]
-    # The end of a cue is excluded, so at 2.5 s the cue was last shown more than 500 ms ago.
+    # The end of a cue is excluded, so it was last shown more than 500 ms before 2.5 s.
     assert texts(align(window, cues, at(2.5))) == []
 
 
@@ -299,7 +299,7 @@ def test_a_segment_has_its_first_and_last_word() -> None:
         assert " ".join(word["text"] for word in words) == line.text
 
 
-def test_interleaved_shows_after_each_frame_the_lines_until_the_next() -> None:
+def test_interleaved_shows_after_each_frame_the_lines_until_the_next_frame() -> None:
     data = recorded("v2_official")
     seconds = tuple(data["frame_timestamps"])
     lines = align(
@@ -347,7 +347,7 @@ def test_interleaved_shows_the_cues_of_an_srt_file_between_frames() -> None:
     assert [(line.frame, line.text) for line in lines] == [(0, "a"), (0, "b"), (1, "b")]
 
 
-# Statements in the documentation
+# Numbers and names in the documentation
 
 DOCUMENTATION = ROOT / "docs" / "subtitles-and-prompts.md"
 
@@ -361,7 +361,7 @@ DOCUMENTATION = ROOT / "docs" / "subtitles-and-prompts.md"
         ("`.` before the milliseconds", "dot_milliseconds"),
     ],
 )
-def test_the_documented_counts_are_true(row: str, case: str) -> None:
+def test_the_documented_counts_are_correct(row: str, case: str) -> None:
     recording = recorded("lmms_eval")["cases"][case]
     cues = read_srt(recording["srt"].encode())
     count = recording["frame_count"]
@@ -428,7 +428,7 @@ def test_parameters_are_in_the_fingerprint() -> None:
 # Properties of every policy.
 
 
-def test_a_video_without_a_subtitle_file_has_no_lines_except_lmms_evals_notice() -> None:
+def test_only_lmms_eval_has_a_line_for_a_video_without_a_subtitle_file() -> None:
     for policy in Policy:
         lines = align(parse_alignment(policy), None, at(1.0))
         notice = policy in {Policy.LMMS_EVAL, Policy.LMMS_EVAL_FULL}

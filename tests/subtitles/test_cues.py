@@ -32,7 +32,7 @@ def test_a_cue_has_its_number_and_its_line() -> None:
     assert [(cue.number, cue.line) for cue in read_srt(TWO_CUES.encode()).cues] == [(0, 2), (1, 6)]
 
 
-def test_plain_srt() -> None:
+def test_a_well_formed_srt_file_is_read() -> None:
     file = read_srt(TWO_CUES.encode())
     assert contents(file) == FIRST_AND_SECOND
     assert (file.skipped, file.problems, file.encoding, file.is_words) == (0, (), "utf-8", False)
@@ -50,7 +50,7 @@ def test_plain_srt() -> None:
         ("latin-1", "cp1252"),
     ],
 )
-def test_accented_text_in_any_encoding(written: str, read_as: str) -> None:
+def test_accented_text_is_read_in_any_encoding(written: str, read_as: str) -> None:
     text = TWO_CUES.replace("first", "élève à Noël").replace("second", "naïve señor")
     file = read_srt(text.encode(written))
     assert [cue.text for cue in file.cues] == ["élève à Noël", "naïve señor"]
@@ -66,7 +66,7 @@ def test_accented_text_in_any_encoding(written: str, read_as: str) -> None:
         ("gb18030", "gb18030"),
     ],
 )
-def test_chinese_text_in_any_encoding(written: str, read_as: str) -> None:
+def test_chinese_text_is_read_in_any_encoding(written: str, read_as: str) -> None:
     text = TWO_CUES.replace("first", "今天天气很好").replace("second", "谢谢观看 hello")
     file = read_srt(text.encode(written))
     assert [cue.text for cue in file.cues] == ["今天天气很好", "谢谢观看 hello"]
@@ -81,7 +81,7 @@ def test_a_few_broken_bytes_do_not_change_the_encoding_of_the_rest() -> None:
 
 
 @pytest.mark.parametrize("line_end", ["\r\n", "\r"])
-def test_line_ends_of_other_systems(line_end: str) -> None:
+def test_line_ends_of_other_systems_are_read(line_end: str) -> None:
     assert contents(read_srt(TWO_CUES.replace("\n", line_end).encode())) == FIRST_AND_SECOND
 
 
@@ -100,7 +100,7 @@ def test_line_ends_of_other_systems(line_end: str) -> None:
         ("-00:00:01,000 --> 00:00:02,250", 0.0, 2.25),
     ],
 )
-def test_timing_lines_as_people_and_tools_write_them(timing: str, start: float, end: float) -> None:
+def test_common_variants_of_timing_lines_are_read(timing: str, start: float, end: float) -> None:
     assert contents(read_srt(f"1\n{timing}\ntext\n".encode())) == [(start, end, "text")]
 
 
@@ -114,7 +114,7 @@ def test_timing_lines_as_people_and_tools_write_them(timing: str, start: float, 
         "--> 00:00:05,000",
     ],
 )
-def test_a_broken_cue_is_skipped_and_reported_and_the_others_are_kept(timing: str) -> None:
+def test_only_a_broken_cue_is_skipped_and_it_is_reported(timing: str) -> None:
     text = TWO_CUES.replace("00:00:03,000 --> 00:00:04,000", timing) + "\n" + TWO_CUES
     file = read_srt(text.encode())
     assert [cue.text for cue in file.cues] == ["first", "first", "second"]
@@ -148,7 +148,7 @@ still second
     assert [cue.text for cue in read_srt(text.encode()).cues] == ["first", "second still second"]
 
 
-def test_missing_indexes_and_spoken_numbers() -> None:
+def test_missing_indexes_and_spoken_numbers_are_distinguished() -> None:
     text = """00:00:01,000 --> 00:00:02,500
 the year was
 1984
@@ -216,7 +216,7 @@ def test_an_empty_file_has_no_cues(data: bytes) -> None:
     assert read_words(data).cues == ()
 
 
-def test_an_unreadable_file_is_an_error_with_its_path(tmp_path: Path) -> None:
+def test_the_error_for_an_unreadable_file_has_its_path(tmp_path: Path) -> None:
     path = tmp_path / "abc.srt"
     path.write_text("<html>404</html>")
     with pytest.raises(
@@ -257,7 +257,7 @@ def test_words_are_not_changed_and_broken_lines_are_reported() -> None:
     assert file.problems[0].startswith("word 2 (line 3): ")
 
 
-def test_a_file_without_any_word_is_an_error() -> None:
+def test_a_word_file_without_words_is_an_error() -> None:
     with pytest.raises(SubtitleError, match="no cue can be read"):
         read_words(TWO_CUES.encode())
 
@@ -282,7 +282,7 @@ ANY_FILE = st.one_of(
 
 
 @given(ANY_FILE)
-def test_any_bytes_give_valid_cues_or_a_subtitle_error(data: bytes) -> None:
+def test_any_bytes_are_read_as_valid_cues_or_raise_a_subtitle_error(data: bytes) -> None:
     for read in (read_srt, read_words):
         try:
             file = read(data)

@@ -66,7 +66,7 @@ def test_a_file_in_the_hash_cache_is_not_read_again(tmp_path: Path) -> None:
 def test_the_hash_does_not_depend_on_the_size_of_the_mapped_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "HASHED_AT_ONCE_BYTES", mmap.ALLOCATIONGRANULARITY)
+    monkeypatch.setattr(probe, "MAPPED_PART_BYTES", mmap.ALLOCATIONGRANULARITY)
     path = tmp_path / "a.mp4"
     for size in (0, 1, mmap.ALLOCATIONGRANULARITY, 2 * mmap.ALLOCATIONGRANULARITY + 5):
         path.write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))

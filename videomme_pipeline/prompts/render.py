@@ -1,8 +1,7 @@
-"""Prompts: one question, its options and its aligned subtitles as the text that a model reads.
+"""Prompts: the text that a model reads, with a question, its options and its aligned subtitles.
 
-The wording is in `templates/*.txt`, one file per published prompt. Which subtitles belong to
-which frames is decided upstream (`subtitles.align`), and how frames and text become a request
-downstream (`models`).
+The wording is in `templates/*.txt`, one file per published prompt. `subtitles.align` assigns
+subtitles to frames, and `models` builds requests from frames and prompts.
 """
 
 from collections.abc import Sequence
@@ -27,45 +26,45 @@ from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.subtitles.align import AlignedLine
 
 RENDER_VERSION = 1
-"""Part of the fingerprint of every prompt. Raise it when a template renders to another text."""
+"""Part of the fingerprint of every prompt. Increase it when a template renders to another text."""
 
 MAX_TEMPLATE_CHARACTERS = 100_000
 MAX_PROMPT_CHARACTERS = 4_000_000
-"""For comparison: an hour of subtitles is about 60,000 characters."""
+"""An hour of subtitles has about 60,000 characters."""
 
 
 class TemplateName(StrEnum):
-    """The published prompts; the text of each is in `templates/`."""
+    """The published prompts. Their texts are in `templates/`."""
 
     OFFICIAL_V1 = "official_v1"
-    """The README of Video-MME. The same sentence with and without subtitles."""
+    """The README of Video-MME. Its first sentence is the same with and without subtitles."""
 
     CONTRACT_V1 = "contract_v1"
-    """The benchmark contract's template. Without subtitles their paragraph is left out."""
+    """The benchmark contract's template. Without subtitles it has no subtitle paragraph."""
 
     LMMS_EVAL = "lmms_eval"
-    """lmms-eval's default variant: the tasks `videomme` and `videomme_w_subtitle` for v1, the
-    `videomme_v2` tasks for questions in groups. The v1 text mentions subtitles even without any,
-    and lists "No subtitles available" for a video that has none."""
+    """lmms-eval's default variant: the tasks `videomme` and `videomme_w_subtitle` for v1, and the
+    `videomme_v2` tasks for questions in groups. The v1 text mentions subtitles even if there are
+    none, and contains "No subtitles available" for a video without a subtitle file."""
 
     VLMEVALKIT = "vlmevalkit"
-    """VLMEvalKit; for questions in groups (v2) its variant of the official v2 prompt."""
+    """VLMEvalKit. For questions in groups (v2), its variant of the official v2 prompt."""
 
     OFFICIAL_V2 = "official_v2"
-    """The official v2 script. It names A to H whatever options a question has. lmms-eval and
-    VLMEvalKit also name fixed letters; only `official_v1` names those of the question."""
+    """The official v2 script. It always names the letters A to H. lmms-eval and VLMEvalKit also
+    name fixed letters. Only `official_v1` names the letters of the question."""
 
     OFFICIAL_V2_THINK = "official_v2_think"
     """The official v2 script with `--reasoning`."""
 
 
 class SubtitleUse(StrEnum):
-    """Whether and where a prompt contains subtitles."""
+    """The place of the subtitles in a prompt, or the reason why there are none."""
 
     OFF = "off"
     """A track without subtitles."""
     NONE = "none"
-    """A track with subtitles, but this video has none at its frames."""
+    """A track with subtitles, but there are none at the frames of this video."""
     LISTED = "listed"
     """All lines are in the text, after the frames."""
     INTERLEAVED = "interleaved"
@@ -76,9 +75,9 @@ class SubtitleUse(StrEnum):
 class Prompt:
     """The text that is sent with the frames of a video, one row per question.
 
-    The frames come first, then `text`. `after_frame` is empty, or contains one text per frame
-    that directly follows it (the interleaved v2 form; "" if nothing is spoken). `system` is the
-    system message, or None if the template has none.
+    The frames are sent first, then `text`. In the interleaved v2 form, `after_frame` contains the
+    text after each frame, which is "" if nothing is spoken. Otherwise it is empty. `system` is
+    the system message, or None if the template has none.
     """
 
     benchmark: str
@@ -97,13 +96,13 @@ VARIABLES = {
     "question": "the question's text",
     "options": 'the options as published ("A. Apples."), in order',
     "letters": "the letters that the question offers",
-    "letter_list": 'the same as a phrase ("A, B, C, or D")',
-    "in_group": "whether the question is part of a v2 group",
-    "num_frames": "the number of frames that are sent; 0 for a prompt without pictures",
+    "letter_list": 'these letters as a phrase ("A, B, C, or D")',
+    "in_group": "true if the question is part of a v2 group",
+    "num_frames": "the number of frames that are sent, or 0 for a prompt without pictures",
     "frame_seconds": "the times of the frames",
-    "subtitles": "the lines' texts; none on a track without subtitles, empty when there are none",
-    "lines": "the same lines with frame, cue, start_seconds, end_seconds and text",
-    "interleaved": "whether the lines are between the frames",
+    "subtitles": "texts of the lines: none on a track without subtitles, empty without lines",
+    "lines": "the lines with frame, cue, start_seconds, end_seconds and text",
+    "interleaved": "true if the lines are between the frames",
     "notice": 'lmms-eval\'s "No subtitles available" for a video without a file, else none',
 }
 """The variables of a template with their meanings. The answer is not one of them."""
@@ -120,11 +119,11 @@ _FORBIDDEN: dict[type[nodes.Node], str] = {
 
 
 class Template(Spec):
-    """A prompt template; its text is part of the fingerprint.
+    """A prompt template. Its text is part of the fingerprint.
 
-    The name of a published template is enough, also in YAML. Any other name needs its own
-    `text`: Jinja with the variables in `VARIABLES` and the filters first, join, last, length,
-    list, lower, map, round, trim and upper, without calls or other files.
+    A published template needs only its name, also in YAML. Any other template needs a `text`:
+    Jinja with the variables in `VARIABLES` and the filters first, join, last, length, list,
+    lower, map, round, trim and upper, without calls or other files.
 
     Raises:
         PromptError: if a text is not such a template.
@@ -163,12 +162,12 @@ class Template(Spec):
 
     @property
     def can_list(self) -> bool:
-        """Whether the template can list subtitles after the frames."""
+        """True if the template can list subtitles after the frames."""
         return not self._variables.isdisjoint({"subtitles", "lines"})
 
     @property
     def can_interleave(self) -> bool:
-        """Whether the template has a variant for subtitles between the frames."""
+        """True if the template has a variant for subtitles between the frames."""
         return "interleaved" in self._variables
 
     @property
@@ -180,7 +179,7 @@ def parse_template(name: str) -> Template:
     """The published template of that name.
 
     Raises:
-        ConfigurationError: if there is none; the message lists all.
+        ConfigurationError: if there is none. The message lists all templates.
     """
     try:
         return Template.model_validate(name)
@@ -192,10 +191,10 @@ def parse_template(name: str) -> Template:
 
 
 def load_template(path: Path | UPath) -> Template:
-    """A custom template from a text file; its name is the stem of the file's name.
+    """A custom template from a text file. Its name is the stem of the file name.
 
     Raises:
-        ConfigurationError: if the file cannot be read, or its name is a published one.
+        ConfigurationError: if the file cannot be read, or has the name of a published template.
         PromptError: if its text is not a template.
     """
     try:
@@ -214,29 +213,30 @@ def render(
 ) -> Prompt:
     """The prompt of one question.
 
-    `lines` is None on a track without subtitles, and empty for a video that has none; for that
-    the published templates have the wording of their evaluators, and ours has none.
-    `interleaved` is the alignment's `is_interleaved`. Without frames no template mentions any.
+    `lines` is None on a track without subtitles, and empty for a video without subtitles. In the
+    second case, the published templates have the wording of their evaluators, and `contract_v1`
+    has no subtitle paragraph. `interleaved` is the alignment's `is_interleaved`. Without frames
+    no template mentions frames.
 
-    Consecutive texts of a published evaluator are concatenated without a separator, as chat
-    templates do.
+    Consecutive texts of a published evaluator are concatenated without a separator, as in chat
+    templates.
 
     Raises:
-        PromptError: if the template cannot show the given subtitles, or does something that
-            templates may not do.
+        PromptError: if the template cannot show the given subtitles, or uses a forbidden
+            operation.
     """
     where = f"question {question.question_id}, template {template.name}"
     spoken = None if lines is None else [line for line in lines if not line.is_notice]
     use = _subtitle_use(spoken, interleaved=interleaved)
     if interleaved and not template.can_interleave:
         raise PromptError(
-            f"{where}: it has no form for subtitles between frames; choose official_v2, or an "
-            "alignment that lists lines"
+            f"{where}: the template has no form for subtitles between frames; choose "
+            "official_v2, or an alignment that lists lines"
         )
     if use is SubtitleUse.LISTED and not template.can_list:
         raise PromptError(
-            f"{where}: it never shows the subtitles of this track; use `subtitles` in it, or "
-            "choose an evaluation without subtitles"
+            f"{where}: the template never shows the subtitles of this track; use the variable "
+            "`subtitles`, or choose an evaluation without subtitles"
         )
     values = _values(question, spoken, frame_seconds, interleaved=interleaved)
     values["notice"] = next((line.text for line in lines or () if line.is_notice), None)
@@ -306,7 +306,7 @@ def _after_frame(lines: Sequence[AlignedLine], num_frames: int, where: str) -> t
 
 
 # The sandbox. A template can access only the values above: no files, no attributes that start
-# with "_", nothing callable. It terminates, since its loops run over those values.
+# with "_", and nothing callable. It terminates, since loops are possible only over these values.
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -320,7 +320,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
     ) -> Any:
         if operator == "**" or not all(isinstance(side, int | float) for side in (left, right)):
-            raise SecurityError(f"{operator!r} is for two numbers, and not for powers")
+            raise SecurityError("`*` and `%` need two numbers, and `**` is not allowed")
         return super().call_binop(context, operator, left, right)
 
 
@@ -349,7 +349,7 @@ def _compile(text: str) -> _Compiled:
     except jinja2.TemplateSyntaxError as error:
         raise PromptError(f"line {error.lineno}: {error.message}") from error
     except RecursionError as error:
-        raise PromptError("line 1: it is nested too deeply") from error
+        raise PromptError("line 1: the template is nested too deeply") from error
 
 
 def _check(tree: nodes.Template) -> None:
@@ -362,7 +362,7 @@ def _check(tree: nodes.Template) -> None:
     if unknown:
         raise PromptError(
             f"{_line_of(tree, unknown[0])}: no variable {', '.join(unknown)}; "
-            f"there are {', '.join(VARIABLES)}"
+            f"the variables are {', '.join(VARIABLES)}"
         )
 
 

@@ -1,1 +1,1 @@
-"""Subtitles: cues read from files and aligned to the frames that are actually sent."""
+"""Subtitles: cues are read from files and aligned to the frames that are sent."""

@@ -1,6 +1,6 @@
-"""Alignment policies: which cues belong to which frames.
+"""Alignment policies: rules that assign cues to frames.
 
-The functions here depend only on cues and times. How lines are worded belongs to `prompts`.
+They depend only on cues and times. `prompts` contains the wording around the lines.
 """
 
 import re
@@ -19,16 +19,16 @@ from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.subtitles.cues import Cue, CueFile
 
 ALIGN_VERSION = 1
-"""Part of the fingerprint of all aligned lines. Raise it when a policy, or reading a file in
-`cues`, returns other lines than before."""
+"""Part of the fingerprint of all aligned lines. Increase it when a change of a policy or of
+`cues` changes the lines."""
 
 DEFAULT_BEFORE_MS = 500
 """The benchmark contract's window: 500 ms before the frame's time."""
 
 SEGMENT_GAP_SECONDS = 0.5
 SENTENCE_GAP_SECONDS = 0.1
-"""The official v2 evaluation starts a new segment after a pause this long; the shorter pause
-counts only after a word that ends a sentence."""
+"""The official v2 evaluation starts a new segment after a longer pause than the first value, or
+after a word that ends a sentence and a longer pause than the second value."""
 
 _WINDOW_NAME = re.compile(r"window(?:-(\d+))?(?:-(\d+))?", re.ASCII)
 _LMMS_EVAL_TAG = re.compile(r'<font color="white" size=".72c">(.*?)</font>')
@@ -44,27 +44,27 @@ class Policy(StrEnum):
 
     OFFICIAL = "official"
     """For each frame the first cue on screen, both ends excluded, as in the v1 authors' script
-    (video-slicer). A cue is repeated for every frame that it covers, a blank cue hides the ones
-    after it, and italics become `{\\i1}`."""
+    (video-slicer). A cue is repeated for every frame that it covers. A blank cue hides the cues
+    after it. Italics become `{\\i1}`."""
 
     WINDOW = "window"
-    """Every line on screen between `before_ms` before and `after_ms` after a frame's time (the
-    benchmark contract). In order of time, each line once, at the first such frame."""
+    """Every line that is on screen between `before_ms` before and `after_ms` after a frame's time
+    (the benchmark contract). Lines are in order of time, each once, at the first such frame."""
 
     LMMS_EVAL = "lmms_eval"
-    """The cues at the frames by frame number, each once, as in lmms-eval: in the order of a
-    Python set, only the first text inside `<font color="white" size=".72c">`, without other
-    cues. A file on which lmms-eval stops raises `SubtitleError`."""
+    """The cues at the frames by frame number, each once, as in lmms-eval. They are in the order of
+    a Python set. Only the first text inside `<font color="white" size=".72c">` is used, and cues
+    without this tag are dropped. A file on which lmms-eval stops raises `SubtitleError`."""
 
     LMMS_EVAL_FULL = "lmms_eval_full"
-    """lmms-eval's full-subtitle mode: every row that contains such a font tag."""
+    """lmms-eval's full-subtitle mode: every row that contains this font tag."""
 
     VLMEVALKIT = "vlmevalkit"
     """The same rule as `official`, as in VLMEvalKit."""
 
     VLMEVALKIT_INTERLEAVED = "vlmevalkit_interleaved"
-    """VLMEvalKit's v2 form with subtitles between frames: the words from each frame to the next
-    as one line with the times of the frames."""
+    """VLMEvalKit's v2 form with subtitles between frames: the words between two frames are one
+    line with the times of the frames."""
 
     FULL = "full"
     """Every line in order of time, independent of the frames."""
@@ -73,21 +73,21 @@ class Policy(StrEnum):
     """All text in file order, as in the official v2 script."""
 
     INTERLEAVED = "interleaved"
-    """The official v2 form with subtitles between frames: after each frame the lines spoken
-    until the next one, or until the end of the video. A line that lasts longer is repeated."""
+    """The official v2 form with subtitles between frames: after each frame the lines that are
+    spoken until the next frame or the end of the video. A line that lasts longer is repeated."""
 
 
 INTERLEAVED_POLICIES = frozenset({Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEAVED})
 
 
 class Alignment(Spec):
-    """A policy and its parameters. In YAML its name is enough: `window-500-250`."""
+    """A policy and its parameters. In YAML it can be written as its name: `window-500-250`."""
 
     policy: Policy
     before_ms: int = Field(default=DEFAULT_BEFORE_MS, ge=0, le=3_600_000)
-    """A line counts until this long after it ends (`window` only)."""
+    """A line belongs to frames up to this long after the line's end (`window` only)."""
     after_ms: int = Field(default=0, ge=0, le=3_600_000)
-    """A line counts from this long before it starts (`window` only)."""
+    """A line belongs to frames from this long before the line's start (`window` only)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -105,22 +105,22 @@ class Alignment(Spec):
 
     @property
     def name(self) -> str:
-        """How the alignment is written: `official`, `window-500`, `window-500-250` …"""
+        """Name of the alignment: `official`, `window-500`, `window-500-250` …"""
         if self.policy != Policy.WINDOW:
             return self.policy.value
         return f"window-{self.before_ms}" + (f"-{self.after_ms}" if self.after_ms else "")
 
     @property
     def is_interleaved(self) -> bool:
-        """Whether lines are placed between the frames instead of in a list after them."""
+        """True if lines are placed between the frames instead of in a list after them."""
         return self.policy in INTERLEAVED_POLICIES
 
 
 def parse_alignment(text: str) -> Alignment:
-    """The alignment with the name `text`; `window` is the contract's default, `window-500`.
+    """The alignment with the name `text`. `window` is the contract's default, `window-500`.
 
     Raises:
-        ConfigurationError: if there is no such alignment; the message lists all.
+        ConfigurationError: if there is no such alignment. The message lists all alignments.
     """
     try:
         return Alignment.model_validate(_fields(text))
@@ -134,7 +134,7 @@ def parse_alignment(text: str) -> Alignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledFrames:
-    """The times of the frames that are actually sent; none for a prompt without pictures.
+    """The frames that are sent, without their pictures. A prompt without pictures has none.
 
     `seconds` are their times and `indices` their numbers among the frames of the video, both
     ascending. `fps` is the average frame rate of the video.
@@ -161,13 +161,13 @@ class SampledFrames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignedLine:
-    """One line of subtitles as a prompt shows it.
+    """One line of subtitles in a prompt.
 
     `frame` is the position (from 0) in the frame set, or None if the policy does not assign
-    lines to frames. `cue` and `last_cue` are the numbers of the first and the last cue in the
-    line, which are often equal. They are None for lmms-eval's notice that a video has no
-    subtitles, and for a cue that only the published evaluator accepts. The times are those of
-    the cues, except for `vlmevalkit_interleaved`, where they are those of the frames.
+    lines to frames. `cue` and `last_cue` are the numbers of the first and the last cue of the
+    line. They are None for lmms-eval's notice that a video has no subtitles, and for a cue that
+    only the published evaluator accepts. The times are those of the cues, or with
+    `vlmevalkit_interleaved` those of the frames.
     """
 
     frame: int | None
@@ -179,12 +179,12 @@ class AlignedLine:
 
     @property
     def is_notice(self) -> bool:
-        """Whether this is a statement about the subtitles instead of a subtitle."""
+        """True for lmms-eval's notice that a video has no subtitles."""
         return self.frame is None and self.cue is None
 
 
 def align(alignment: Alignment, cues: CueFile | None, frames: SampledFrames) -> list[AlignedLine]:
-    """The lines of `cues` that belong to `frames`; `cues` is None for a video without a file.
+    """The lines of `cues` that belong to `frames`. `cues` is None for a video without a file.
 
     Raises:
         SubtitleError: if the evaluator that a published policy reproduces cannot read the file.
@@ -210,7 +210,7 @@ def _line(cue: Cue, text: str) -> AlignedLine:
 
 
 def _spoken(cues: CueFile) -> list[AlignedLine]:
-    """Every line of a file: the cues with text of an SRT file, the segments of a word file."""
+    """Every line of a file: a cue with text of an SRT file, or a segment of a word file."""
     if cues.is_words:
         return _segments(cues.in_file_order)
     return [_line(cue, cue.text) for cue in cues.cues if cue.text]
@@ -243,24 +243,24 @@ def _within_window(
 
 
 def _microseconds(seconds: Sequence[float]) -> NDArray[np.int64]:
-    """Integers, so that the end of a cue and the edge of a window compare exactly."""
+    """Times as integers, so that the end of a cue and the edge of a window compare exactly."""
     return np.rint(np.asarray(seconds, dtype=np.float64) * 1e6).astype(np.int64)
 
 
-# The published v1 evaluators each parse the file in their own way. The functions below return
-# what each of them considers the cues, in file order.
+# Each published v1 evaluator parses files in its own way. The functions below return the cues
+# that it finds, in file order.
 
 
 def _require_utf8(cues: CueFile, evaluator: str) -> None:
     if cues.encoding not in ("utf-8", "utf-8-sig"):
         raise SubtitleError(
-            f"{evaluator} reads UTF-8 only, this file is {cues.encoding}; "
+            f"{evaluator} reads UTF-8 only, but this file is {cues.encoding}; "
             "choose another alignment for it"
         )
 
 
-# video-slicer (the official v1 script) and VLMEvalKit: the first cue on screen, as pysubs2 reads
-# the file.
+# video-slicer (the official v1 script) and VLMEvalKit read the file with pysubs2 and use the first
+# cue on screen.
 
 
 def _first_on_screen(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
@@ -273,7 +273,7 @@ def _first_on_screen(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
         return []
     if frames.fps <= 0:
         raise SubtitleError(
-            f"frame rate {frames.fps}: this policy needs one to place frames; use `window`"
+            f"frame rate {frames.fps}: this policy needs a positive frame rate; use `window`"
         )
     times = np.array([frames_to_ms(index, frames.fps) for index in frames.indices])[:, None]
     starts = np.array([round(entry.start_seconds * 1000) for entry in entries])
@@ -288,9 +288,9 @@ def _first_on_screen(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
 
 
 def _pysubs2_entries(cues: CueFile) -> list[AlignedLine]:
-    """The cues as pysubs2 parses them, with the rows of each joined by a space.
+    """The cues as pysubs2 parses them. The rows of a cue are joined by a space.
 
-    pysubs2 takes every line with two timestamps as the start of a cue.
+    For pysubs2, every line with two timestamps starts a cue.
     """
     import pysubs2  # noqa: PLC0415
     from pysubs2.formats.subrip import SubripFormat  # noqa: PLC0415
@@ -298,7 +298,7 @@ def _pysubs2_entries(cues: CueFile) -> list[AlignedLine]:
     timing_lines = [
         line
         for line, text in enumerate(cues.raw.split("\n"), 1)
-        if text.count(":") >= 4  # two timestamps; far cheaper than the expression
+        if text.count(":") >= 4  # cheap test for two timestamps, before the slow expression
         and len(SubripFormat.TIMESTAMP.findall(text)) == 2
     ]
     events = pysubs2.SSAFile.from_string(cues.raw, format_="srt")
@@ -339,7 +339,7 @@ def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
 
 
 def _lmms_eval_entries(cues: CueFile) -> list[AlignedLine]:
-    """The cues as lmms-eval parses them. Of two with equal times only the later text remains."""
+    """The cues as lmms-eval parses them. Of two cues with equal times, the later one is used."""
     _require_utf8(cues, "lmms-eval")
     numbers = {cue.line: cue.number for cue in cues.cues}
     entries: dict[tuple[float, float], AlignedLine] = {}
@@ -439,7 +439,7 @@ def _vlmevalkit_interleaved(cues: CueFile, frames: SampledFrames) -> list[Aligne
 def _spoken_between(
     spoken: Sequence[Cue] | Sequence[AlignedLine], frames: SampledFrames
 ) -> NDArray[np.bool_]:
-    """An array [frame, place]: whether `spoken[place]` is spoken between a frame and the next."""
+    """Array [frame, place]: True if `spoken[place]` is spoken between a frame and the next."""
     starts = np.array([item.start_seconds for item in spoken], dtype=np.float64)
     ends = np.array([item.end_seconds for item in spoken], dtype=np.float64)
     since = np.array(frames.seconds, dtype=np.float64)[:, None]
@@ -448,7 +448,7 @@ def _spoken_between(
 
 
 def _next_seconds(frames: SampledFrames) -> list[float]:
-    """The time of the next frame for each frame, or the end of the video for the last one."""
+    """For each frame the time of the next frame, and for the last one the end of the video."""
     return [*frames.seconds[1:], frames.video_end_seconds][: len(frames.seconds)]
 
 

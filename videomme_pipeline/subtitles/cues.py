@@ -1,7 +1,7 @@
 """Cues: the subtitle lines and their times, read from SRT files (v1) and word files (v2).
 
-Real subtitle files are damaged in many ways. Every readable cue is read; the others are counted
-and reported. Which cue belongs to which frame is decided in `align`.
+Real subtitle files are damaged in many ways. Every readable cue is read. The others are counted
+and reported. `align` assigns cues to frames.
 """
 
 import codecs
@@ -43,11 +43,11 @@ _NON_ASCII_RUN = re.compile(rb"[\x80-\xff]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cue:
-    """One subtitle (SRT) or one word (v2), and the time it is on screen, end excluded.
+    """One subtitle (SRT) or one word (v2), and its time on screen, end excluded.
 
-    `number` is its position in the file from 0, including broken cues. `line` is the number of
-    its timing line (or of the word's line) from 1. `text` is the visible text on one line, ""
-    for a cue that shows nothing. The text of a word is as published.
+    `number` is its position in the file from 0, counting broken cues too. `line` is the number of
+    its timing line (or of the word's line) from 1. `text` is the visible text on one line, or ""
+    for a cue that shows nothing. The text of a word is unchanged.
     """
 
     number: int
@@ -61,10 +61,10 @@ class Cue:
 class CueFile:
     """All readable cues of one file in order of time (equal times: in file order).
 
-    `problems` describes each of the `skipped` cues: its line, and what is wrong with it. `raw`
-    is the decoded text of an SRT file with "\\n" line ends and all tags, for the policies that
-    reproduce how published evaluators parse it; "" for a word file. `is_words` is True for a
-    word file (v2) and False for an SRT file (v1).
+    `problems` has the line and the problem of each of the `skipped` cues. `raw` is the decoded
+    text of an SRT file with "\\n" line ends and all tags, for the policies that parse it like a
+    published evaluator. It is "" for a word file. `is_words` is True for a word file (v2) and
+    False for an SRT file (v1).
     """
 
     cues: tuple[Cue, ...]
@@ -97,12 +97,12 @@ def read_subtitles(path: Path | UPath) -> CueFile:
 def read_srt(data: bytes) -> CueFile:
     """The cues of an SRT file, which may be damaged.
 
-    A cue starts at its timing line and ends before the next one, so that neither extra blank
-    lines nor a missing index split or lose text. `pysrt` parses each cue, after corrections for
-    what it silently reads wrong: it reads "-00:00:01" as plus one second, ",5" as five
-    milliseconds and a letter as zero. A negative time counts as 0. A cue whose timing cannot be
-    read, or that ends before it starts, is skipped and listed in `problems`. Bytes that are not
-    Unicode are read as GBK or Latin-1 (Windows-1252).
+    A cue starts at its timing line and ends before the next timing line, so that neither extra
+    blank lines nor a missing index split or lose text. `pysrt` parses each cue after corrections
+    for its silent errors: it reads "-00:00:01" as plus one second, ",5" as five milliseconds and
+    a letter as zero. A negative time counts as 0. A cue whose timing cannot be read, or that ends
+    before it starts, is skipped and listed in `problems`. Bytes that are not Unicode are read as
+    GBK or Latin-1 (Windows-1252).
 
     Raises:
         SubtitleError: if there is text but no readable cue.
@@ -121,9 +121,9 @@ def read_srt(data: bytes) -> CueFile:
 
 
 def read_words(data: bytes) -> CueFile:
-    """The words of a v2 subtitle file: one `{"text", "start_time", "end_time"}` per line, seconds.
+    """The words of a v2 subtitle file, one `{"text", "start_time", "end_time"}` per line.
 
-    Text is not changed. A line that is not such an object is skipped and listed in `problems`.
+    Times are in seconds. Text is not changed. Other lines are skipped and listed in `problems`.
 
     Raises:
         SubtitleError: if there is text but no readable word.
@@ -174,7 +174,7 @@ def _decode(data: bytes) -> tuple[str, str]:
 
 
 def _encodings(data: bytes) -> Iterator[tuple[str, str]]:
-    """Pairs of encoding and error handling to try, in this order; the last accepts any bytes."""
+    """Pairs of encoding and error handling, in the order to try. The last accepts any bytes."""
     yield from ((encoding, "strict") for mark, encoding in _MARKS if data.startswith(mark))
     # UTF-16 without a mark: every second byte of its ASCII part is 0.
     head = data[:200]
@@ -192,24 +192,24 @@ def _encodings(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _is_damaged_utf8(data: bytes) -> bool:
-    """Whether nearly all non-ASCII text is UTF-8, so that the few other bytes are damage."""
+    """True if nearly all non-ASCII text is UTF-8, so that the few other bytes are damage."""
     text = data.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     return 4 * broken < sum(not character.isascii() for character in text) - broken
 
 
 def _looks_like_gbk(data: bytes) -> bool:
-    """Whether most runs of non-ASCII bytes are even: Chinese characters are pairs of such bytes,
-    accented letters are single ones.
+    """True if most runs of non-ASCII bytes have an even length.
 
-    General detectors need far more text than a short subtitle file contains.
+    Chinese characters are pairs of such bytes, and accented letters are single bytes. General
+    detectors of encodings need far more text than a short subtitle file contains.
     """
     runs = [len(run) for run in _NON_ASCII_RUN.findall(data)]
     return 2 * sum(length % 2 == 0 for length in runs) > len(runs)
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[int, re.Match[str] | None, list[str]]]:
-    """Line number (from 1), timing (None if unreadable) and rows of each cue."""
+    """Line number (from 1), timing (None if it is unreadable) and rows of each cue."""
     timings = [
         (place, timing)
         for place, line in enumerate(lines)
@@ -222,10 +222,10 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, re.Match[str] | None, list[
 
 
 def _without_index(rows: list[str]) -> list[str]:
-    """`rows` without the index of the cue that follows.
+    """`rows` of a cue without the index of the next cue.
 
-    A number is an index directly before the timing line or after a blank line. Anywhere else it
-    is spoken text.
+    A number is an index if it is directly before the timing line or after a blank line. Otherwise
+    it is spoken text.
     """
     last = next((place for place in reversed(range(len(rows))) if rows[place].strip()), None)
     if last is None or not _INDEX.fullmatch(rows[last]):
@@ -254,7 +254,7 @@ def _srt_cue(number: int, place: int, timing: re.Match[str] | None, rows: list[s
 
 
 def _time(sign: str, hours: str, minutes: str, seconds: str, fraction: str) -> str:
-    """A time as SRT defines it: with hours and three decimals, not negative."""
+    """A time in SRT's format, with hours and three decimals. A negative time becomes 0."""
     if sign:
         return "00:00:00,000"
     return f"{hours or '00'}:{minutes}:{seconds},{fraction.ljust(3, '0')}"
@@ -271,7 +271,7 @@ def _word(number: int, place: int, line: str) -> Cue:
     try:
         entry: Any = json.loads(line)
         text, start, end = entry["text"], float(entry["start_time"]), float(entry["end_time"])
-        text.encode()  # JSON may contain a lone surrogate, a table may not
+        text.encode()  # raises for a lone surrogate, which tables cannot contain
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{line.strip()[:80]!r} cannot be read") from error
     if not (math.isfinite(start) and math.isfinite(end)) or end < start:

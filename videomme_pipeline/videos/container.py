@@ -1,7 +1,7 @@
-"""Opening a video file with libav: its video stream, its packets, and why it cannot be used.
+"""Opening a video file with libav: its video stream, its packets, and reasons for failures.
 
-Everything that touches `av.open` outside the frame backends is here. What the packets mean
-belongs to `videos.packets`.
+All uses of `av.open` outside the frame backends are here. `videos.packets` builds the packet
+index from the packets.
 """
 
 from collections.abc import Iterator
@@ -33,13 +33,13 @@ def open_video(
 ) -> "Iterator[tuple[InputContainer, VideoStream]]":
     """Open a video: the container and its best video stream, with all other streams discarded.
 
-    The decoder runs in one thread. With `probes=False` libav skips the megabytes that it reads
-    and the pictures that it decodes to find out about a stream (tens of milliseconds). The
-    header of an mp4 whose sample tables are readable contains all it needs.
+    The decoder runs in one thread. With `probes=False`, libav neither reads megabytes nor decodes
+    pictures to find the properties of a stream, which saves tens of milliseconds. This is enough
+    for an mp4 whose sample tables are readable, since its header contains these properties.
 
     Raises:
-        VideoUnreadableError: if the file is not a video that can be opened; the message says
-            what it is instead.
+        VideoUnreadableError: if the file is not a video that can be opened. The message has the
+            format of the file if it is known.
     """
     import av  # noqa: PLC0415
 
@@ -77,7 +77,7 @@ def _video_stream(container: "InputContainer", path: Path, video_id: str) -> "Vi
 
 
 def diagnose(path: Path) -> str | None:
-    """Why a file cannot be used as a video, by its first bytes and its boxes; None if unknown."""
+    """Reason why a file is not a usable video, by its first bytes and boxes, or None."""
     size = path.stat().st_size
     if size == 0:
         return "the file is empty (0 bytes)"
@@ -114,7 +114,7 @@ _OTHER_FORMATS = {
 
 
 def readable_packets(container: "InputContainer", stream: "VideoStream") -> Iterator[Any]:
-    """Every packet of the stream up to its end, or up to where the file becomes unreadable."""
+    """Every packet of the stream up to its end or to the first unreadable part of the file."""
     import av  # noqa: PLC0415
 
     packets = container.demux(stream)
@@ -126,8 +126,10 @@ def readable_packets(container: "InputContainer", stream: "VideoStream") -> Iter
         yield packet
 
 
-def whole_packets(container: "InputContainer", stream: "VideoStream") -> Iterator[tuple[Any, bool]]:
-    """The packets that are whole, each with a flag: the container is damaged right after it."""
+def complete_packets(
+    container: "InputContainer", stream: "VideoStream"
+) -> Iterator[tuple[Any, bool]]:
+    """The complete packets, each with True if the container is damaged directly after it."""
     previous, is_damaged = None, False
     with libav_errors() as errors:
         for packet in readable_packets(container, stream):
@@ -143,10 +145,10 @@ def whole_packets(container: "InputContainer", stream: "VideoStream") -> Iterato
 
 @contextmanager
 def libav_errors() -> Iterator[list[Any]]:
-    """Collect what libav logs as an error in this thread without raising it.
+    """Collect the errors that libav logs in this thread without raising them.
 
-    Some demuxers resynchronize, and some decoders continue with a wrong picture; only the log
-    shows it.
+    Some demuxers resynchronize after an error, and some decoders continue with a wrong picture.
+    Only the log shows this.
     """
     import av.logging  # noqa: PLC0415
 
@@ -162,10 +164,10 @@ def libav_errors() -> Iterator[list[Any]]:
 
 
 def claimed_seconds(path: Path, stream: "VideoStream", first_pts: int) -> float | None:
-    """How long the video stream is according to the container, or None if it does not say.
+    """Length of the video stream according to the container, or None if it has no such value.
 
-    The length of the whole file does not count, since a sound track may outlast the pictures.
-    An mp4 and a Matroska file store when the stream ends, so its start is subtracted.
+    The length of the whole file is not used, since a sound track may be longer. mp4 and Matroska
+    files store the end time of the stream, so its start time is subtracted.
     """
     time_base = stream.time_base
     if time_base is None:

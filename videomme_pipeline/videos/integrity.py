@@ -26,7 +26,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The result of one check, with a message that says what to do."""
+    """The result of one check, with a message that includes the next step if it failed."""
 
     check: str
     verdict: Verdict
@@ -36,8 +36,8 @@ class Finding:
 def check_data(source: PublishedSource) -> list[Finding]:
     """The findings about the local data of a benchmark.
 
-    The checks end at the first failure that the later ones depend on: nothing is read before the
-    license is accepted, and the annotations define which videos are needed.
+    Nothing is read before the license is accepted. Videos and subtitles are checked only if the
+    annotations can be read, since these define which videos are needed.
     """
     try:
         require_license(source.release, source.spec)

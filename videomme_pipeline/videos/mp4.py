@@ -1,7 +1,7 @@
 """The boxes of an mp4 file: its sample tables, edit list and encryption mark, read with numpy.
 
-Box names and layouts are those of ISO/IEC 14496-12. Nothing here opens a file with libav and
-nothing is decoded; the packet index that is built from the tables belongs to `videos.packets`.
+Box names and layouts are those of ISO/IEC 14496-12. This module does not use libav and decodes
+nothing. `videos.packets` builds the packet index from the tables.
 """
 
 import struct
@@ -19,7 +19,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An outermost box. `start` is where its content begins; `end` may be beyond the file's end."""
+    """An outermost box. Its content begins at `start`. `end` may be beyond the file's end."""
 
     kind: bytes
     start: int
@@ -28,11 +28,11 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SampleTables:
-    """What an mp4 says about the samples of its video track, edit list applied.
+    """The samples of the video track of an mp4, with the edit list applied.
 
-    One entry per whole sample, in decoding order; `pts` and `dts` are in units of `time_base`.
-    Hidden samples come before the start of the edit. `claimed_seconds` includes samples that a
-    file that was cut off no longer contains.
+    There is one entry per complete sample, in decoding order. `pts` and `dts` are in units of
+    `time_base`. Hidden samples precede the start of the edit. `claimed_seconds` includes samples
+    that are missing at the end of a truncated file.
     """
 
     pts: Integers
@@ -48,9 +48,9 @@ class SampleTables:
 def read_sample_tables(path: Path) -> SampleTables | None:
     """The sample tables of an mp4, or None if they do not describe the video completely.
 
-    They do not for other containers, fragmented or encrypted files, several video tracks, and
-    edit lists with several segments, a start between two frames or an end before the last one.
-    Times and sizes equal what libav's demuxer reports.
+    They are incomplete in other containers, in fragmented or encrypted files, and with several
+    video tracks. They are also not used if the edit list has several segments, starts between two
+    frames or ends before the last frame. Times and sizes equal those of libav's demuxer.
     """
     try:
         boxes = top_boxes(path)
@@ -98,12 +98,12 @@ def read_moov_box(path: Path, boxes: Sequence[Box]) -> memoryview | None:
 
 
 def has_encrypted_video(moov: memoryview) -> bool:
-    """Whether a video track is encrypted (ISO/IEC 23001-7)."""
+    """True if a video track is encrypted (ISO/IEC 23001-7)."""
     return any(_is_encrypted(_sample_table_box(track)) for track in _video_tracks(moov))
 
 
 def track_end_seconds(path: Path) -> float | None:
-    """When the only video track ends by its header, edit list applied; None if not stated."""
+    """End of the only video track by its header, edit list applied, or None if unknown."""
     moov = read_moov_box(path, top_boxes(path))
     tracks = [] if moov is None else _video_tracks(moov)
     if moov is None or len(tracks) != 1:
@@ -156,9 +156,12 @@ def _read_movie(moov: memoryview, available_bytes: int | None) -> SampleTables |
 def _read_track(
     track: memoryview, movie_timescale: int, available_bytes: int | None
 ) -> SampleTables:
-    """The tables of one track; ValueError if they do not describe it completely.
+    """The tables of one track.
 
-    `available_bytes` is the size of a file that is shorter than its boxes say, else None.
+    `available_bytes` is the size of the file if its boxes exceed it, else None.
+
+    Raises:
+        ValueError: if the tables do not describe the track completely.
     """
     timescale = _timescale(_child(track, b"mdia", b"mdhd"))
     tables = _sample_table_box(track)
@@ -219,7 +222,7 @@ def _sample_sizes(stsz: memoryview) -> Integers:
 def _runs(table: memoryview, count: int, missing: int | None = None) -> Integers:
     """A run-length table (`stts`, `ctts`) as one value per sample.
 
-    Values of `ctts` are read as signed whatever its version says, as libav does.
+    As in libav, values of `ctts` are read as signed in every version of the box.
     """
     if not len(table) and missing is not None:
         return np.full(count, missing, np.int64)
@@ -231,7 +234,7 @@ def _runs(table: memoryview, count: int, missing: int | None = None) -> Integers
 
 
 def _keyframes(stss: memoryview, count: int) -> Flags:
-    """Flags of the sync samples; without the box all samples are sync samples."""
+    """Flags of the sync samples. Without the box, all samples are sync samples."""
     if not len(stss):
         return np.ones(count, np.bool_)
     (entries,) = struct.unpack_from(">I", stss, 4)
@@ -243,7 +246,8 @@ def _keyframes(stss: memoryview, count: int) -> Flags:
 def _edit(elst: memoryview) -> tuple[int, int, int]:
     """Empty time before the track (movie units), start in the media, length (movie units).
 
-    Raises ValueError for an edit list with anything else in it.
+    Raises:
+        ValueError: if the edit list has other entries.
     """
     if not len(elst):
         return 0, 0, 0
@@ -283,5 +287,5 @@ def _sample_ends(tables: memoryview, sizes: Integers) -> Integers:
         raise ValueError("the chunk table and the sample table disagree")
     total = np.cumsum(sizes)
     firsts = np.concatenate(([0], np.cumsum(per_chunk)[:-1]))
-    before = (total - sizes)[np.minimum(firsts, len(sizes) - 1)]
-    return np.asarray(chunk_starts[chunk_of] + total - before[chunk_of])
+    bytes_before_chunk = (total - sizes)[np.minimum(firsts, len(sizes) - 1)]
+    return np.asarray(chunk_starts[chunk_of] + total - bytes_before_chunk[chunk_of])

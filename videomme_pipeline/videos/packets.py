@@ -1,8 +1,8 @@
-"""The packet index of a video: when each compressed picture is shown, and where decoding can start.
+"""The packet index of a video: the time of each compressed picture, and which are keyframes.
 
-Read once per video content and stored. Nothing is decoded for it, except for streams without
-usable timestamps. For an mp4 the index comes from the sample tables (milliseconds for an hour);
-any other container is demuxed once. Which frames to take is decided in `frames.sampling`.
+It is built once per video content and stored. Only streams without usable timestamps are decoded
+for it. For an mp4 the index is read from the sample tables, which takes milliseconds for an hour
+of video. Any other container is demuxed once. `frames.sampling` chooses frames from the index.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from videomme_pipeline.errors import StorageError, VideoUnreadableError
 from videomme_pipeline.store import publish, read_table
 from videomme_pipeline.videos.container import (
     claimed_seconds,
+    complete_packets,
     open_video,
     readable_packets,
-    whole_packets,
 )
 from videomme_pipeline.videos.mp4 import Flags, Integers, read_sample_tables
 
@@ -33,24 +33,24 @@ INDEX_VERSION = 2
 
 
 class IndexSource(StrEnum):
-    """Where the timestamps come from."""
+    """Source of the timestamps."""
 
     MOOV = "moov"
     DEMUX = "demux"
     DECODE = "decode"
-    """The packets have no usable timestamps: the whole stream was decoded in order, and frames
-    can only be read that way."""
+    """The packets have no usable timestamps. The whole stream was decoded in order, and its frames
+    can only be read in this way."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PacketIndex:
-    """Every whole packet of one video stream, in decoding order, and its frames.
+    """Every complete packet of one video stream, in decoding order, and its frames.
 
-    A *frame* is a shown packet; frames are numbered from 0 in the order of their pts. `pts` and
-    `dts` are in units of `time_base`. Hidden packets precede the start of an edit: other
-    pictures need them, but they are never shown. A packet `precedes_loss` if the container is
-    damaged right after it, so that it may be cut and others may be missing. `claimed_seconds`
-    is how long the stream is according to the container; in a file that was cut off it exceeds
+    A *frame* is a shown packet. Frames are numbered from 0 in the order of their pts. `pts` and
+    `dts` are in units of `time_base`. Hidden packets precede the start of an edit: other pictures
+    need them, but they are never shown. A packet `precedes_loss` if the container is damaged
+    directly after it, so that it may be truncated and others may be missing. `claimed_seconds` is
+    the length of the stream according to the container. In a truncated file it exceeds
     `duration_seconds`. `last_duration` is the duration of the last frame.
     """
 
@@ -94,7 +94,7 @@ class PacketIndex:
 
     @property
     def duration_seconds(self) -> float:
-        """Seconds from the first shown frame to the end of the last whole one."""
+        """Seconds from the first shown frame to the end of the last complete frame."""
         if not self.frame_count:
             return 0.0
         return float(self.seconds[-1] + self.last_duration * float(self.time_base))
@@ -105,14 +105,14 @@ class PacketIndex:
 
     @property
     def start_seconds(self) -> float:
-        """The container's time of the first shown frame."""
+        """Time of the first shown frame in the container."""
         return float(self.frame_pts[0] * self.time_base) if self.frame_count else 0.0
 
     @property
     def missing_seconds(self) -> float:
-        """Seconds that the container claims but the file does not contain; 0 for a whole file.
+        """Claimed seconds that the file does not contain, or 0 for a complete file.
 
-        Less than a second, or less than two percent, is rounding by the muxer.
+        Less than a second, or less than two percent, counts as rounding by the muxer.
         """
         missing = (self.claimed_seconds or 0.0) - self.duration_seconds
         return missing if missing > max(1.0, 0.02 * (self.claimed_seconds or 0.0)) else 0.0
@@ -152,7 +152,8 @@ class PacketIndex:
             return None
         except (OSError, pa.ArrowInvalid) as error:
             raise StorageError(
-                f"{path}: not a packet index ({error}); delete the file, the next run rebuilds it"
+                f"{path}: not a packet index ({error}); delete the file, and the next run "
+                "rebuilds it"
             ) from error
         facts = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
         if facts.get("version") != str(INDEX_VERSION):
@@ -172,7 +173,7 @@ class PacketIndex:
 
 
 def index_packets(path: Path, video_id: str | None = None) -> PacketIndex:
-    """The packet index of the video stream in `path`, by the cheapest method that is exact.
+    """The packet index of the video stream in `path`, by the fastest method that is exact.
 
     Raises:
         VideoUnreadableError: if the file has no video stream that can be opened.
@@ -181,7 +182,7 @@ def index_packets(path: Path, video_id: str | None = None) -> PacketIndex:
 
 
 def read_moov(path: Path) -> PacketIndex | None:
-    """The index from the sample tables of an mp4, or None if they do not suffice."""
+    """The index from the sample tables of an mp4, or None if they are not sufficient."""
     tables = read_sample_tables(path)
     if tables is None:
         return None
@@ -200,7 +201,7 @@ def read_moov(path: Path) -> PacketIndex | None:
 
 
 def demux_packets(path: Path, video_id: str | None = None) -> PacketIndex:
-    """The index from every packet of the file.
+    """The index from all packets of the file.
 
     Raises:
         VideoUnreadableError: if the file has no video stream that can be opened.
@@ -208,7 +209,7 @@ def demux_packets(path: Path, video_id: str | None = None) -> PacketIndex:
     with open_video(path, video_id) as (container, stream):
         rows = [
             (p.pts, p.dts, p.size, p.is_keyframe, p.is_discard, p.duration or 0, precedes_loss)
-            for p, precedes_loss in whole_packets(container, stream)
+            for p, precedes_loss in complete_packets(container, stream)
         ]
         time_base = stream.time_base or Fraction(1, 90_000)
         shown_pts = (row[0] for row in rows if not row[4] and row[0] is not None)
@@ -239,9 +240,9 @@ def demux_packets(path: Path, video_id: str | None = None) -> PacketIndex:
 
 
 def _decode_packets(path: Path, video_id: str | None, claimed: float | None) -> PacketIndex:
-    """The index of a stream without usable timestamps: decode all of it and number the frames.
+    """Decode a stream without usable timestamps, number its frames and return the index.
 
-    A frame without a time of its own gets the next one at the stream's frame rate.
+    A frame without a time follows the previous frame at the stream's frame rate.
     """
     import av  # noqa: PLC0415
 
@@ -276,7 +277,7 @@ def _decode_packets(path: Path, video_id: str | None, claimed: float | None) -> 
 
 
 def _last_duration(shown: list[tuple[int, int]]) -> int:
-    """The duration of the last shown frame, or the gap before it if it has none."""
+    """The duration of the last shown frame, or if it has none, the time since the frame before."""
     ordered = sorted(shown)
     if ordered[-1][1]:
         return ordered[-1][1]

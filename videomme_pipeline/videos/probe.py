@@ -1,7 +1,7 @@
-"""Facts of a video file: its content hash, and what its streams declare.
+"""Facts about a video file: its content hash and the properties of its streams.
 
-The packet index is built in `videos.packets`. Finding the file of a video belongs to
-`benchmarks.locate`, choosing frames to `frames.sampling`.
+`benchmarks.locate` finds the file of a video, `videos.packets` builds its packet index, and
+`frames.sampling` chooses frames.
 """
 
 import mmap
@@ -19,21 +19,21 @@ from videomme_pipeline.videos.packets import PacketIndex, index_packets
 
 __all__ = ["HashCache", "PacketIndex", "Video", "content_hash", "probe_video"]
 
-HASHED_AT_ONCE_BYTES = 16 << 20
-"""The part of a file that is mapped at a time. It is as fast as mapping all of it, and mapped
-pages count as memory in use."""
+MAPPED_PART_BYTES = 16 << 20
+"""Size of the parts in which a file is mapped. This is as fast as mapping the whole file, and
+uses less memory, since mapped pages count as memory in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Video:
-    """One video of a benchmark and the facts of its file.
+    """One video of a benchmark and the facts about its file.
 
-    `content_hash` is the BLAKE3 of the file's bytes. `width` and `height` are as shown, after a
-    turn by `rotation_degrees` (counter-clockwise). `duration_seconds` is the time from the first
-    shown frame to the end of the last one, whatever the container claims; `missing_seconds` is
-    what it claims beyond that (a file that was cut off). `start_seconds` is the container's time
-    of the first shown frame. Color names are libav's, "unspecified" if the stream has none.
-    `index_source` is where the packet index comes from.
+    `content_hash` is the BLAKE3 of the file's bytes. `width` and `height` are those of the shown
+    pictures, after a counter-clockwise turn by `rotation_degrees`. `duration_seconds` is the time
+    from the first shown frame to the end of the last one. `missing_seconds` is the additional time
+    that the container of a truncated file claims. `start_seconds` is the time of the first shown
+    frame in the container. Color names are libav's, or "unspecified" if the stream has none.
+    `index_source` is the source of the packet index.
     """
 
     benchmark: str
@@ -67,8 +67,8 @@ class Video:
 class HashCache:
     """Content hashes by path, size, mtime and inode, in one SQLite file.
 
-    A change in place that preserves all four is only detected by `content_hash(…, verify=True)`
-    or after `clear`.
+    A change that preserves all four is detected only by `content_hash(…, verify=True)` or after
+    `clear`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -137,8 +137,8 @@ def content_hash(path: Path, hashes: HashCache | None = None, *, verify: bool = 
 def _blake3(path: Path, size: int) -> str:
     hasher = blake3(max_threads=blake3.AUTO)
     with path.open("rb") as file:
-        for start in range(0, size, HASHED_AT_ONCE_BYTES):
-            length = min(HASHED_AT_ONCE_BYTES, size - start)
+        for start in range(0, size, MAPPED_PART_BYTES):
+            length = min(MAPPED_PART_BYTES, size - start)
             with mmap.mmap(file.fileno(), length, offset=start, access=mmap.ACCESS_READ) as part:
                 hasher.update(part)
     return hasher.hexdigest()
@@ -154,13 +154,12 @@ def probe_video(
 ) -> tuple[Video, PacketIndex]:
     """The facts of the video in `path`, and its packet index.
 
-    One picture is decoded, because rotation and pixel format are not certain before.
+    One picture is decoded, because rotation and pixel format are not certain without it.
 
     Raises:
-        VideoUnreadableError: if no picture of the file can be decoded; the message says what
-            was found instead.
+        VideoUnreadableError: if the first picture of the file cannot be decoded.
     """
-    import av  # noqa: PLC0415 - libav is loaded when a video is opened, not before
+    import av  # noqa: PLC0415 - libav is loaded only when a video is opened
 
     video_hash = _hash_of_video(path, video_id, hashes)
     index = index_packets(path, video_id)
