@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.support.full_disk import files_of_at_most
 from tests.support.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.facets import Measure
@@ -397,8 +398,23 @@ def test_one_unreadable_table_does_not_stop_the_others(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot build the DuckDB file"):
+    with pytest.raises(StorageError, match=r"file/x\.duckdb: cannot write"):
         database.rebuild(Store.at(tmp_path), tmp_path / "file" / "x.duckdb")
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.8, 0.99])
+def test_a_disk_that_fills_up_keeps_the_complete_file(
+    tmp_path: Path, store: Store, share: float
+) -> None:
+    path, _ = database.rebuild(store, tmp_path / "x.duckdb")
+    built = path.read_bytes()
+    with (
+        files_of_at_most(int(share * len(built))),
+        pytest.raises(StorageError, match="cannot build the DuckDB file"),
+    ):
+        database.rebuild(store, path)
+    assert path.read_bytes() == built
+    assert list(tmp_path.glob("*.duckdb*")) + list(tmp_path.glob(".*.duckdb*")) == [path]
 
 
 def test_the_tables_that_a_statement_reads() -> None:

@@ -14,7 +14,6 @@ from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import duckdb
 import numpy as np
@@ -38,7 +37,7 @@ from videomme_pipeline.scoring.statistics.groups import (
     group_score,
     linear_score,
 )
-from videomme_pipeline.store import Store, is_local, read_table
+from videomme_pipeline.store import Store, is_local, read_table, replacing
 from videomme_pipeline.videos.probe import Video
 
 TABLES: Mapping[str, tuple[type, Callable[[Store], list[UPath]]]] = {
@@ -123,21 +122,35 @@ def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
         StorageError: if the file cannot be written.
     """
     path = store.warehouse if path is None else path
-    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with duckdb.connect(unfinished) as connection:
-            left_out = build(connection, store)
-        unfinished.replace(path)
-    except (OSError, duckdb.IOException) as error:
+        with replacing(path) as unfinished:
+            return path, _build_file(unfinished, store)
+    except duckdb.Error as error:
         raise StorageError(
             f"{path}: cannot build the DuckDB file ({error}); free some space or choose another "
             "path: it can be rebuilt at any time"
         ) from error
+
+
+def _build_file(path: Path, store: Store) -> list[str]:
+    """Build a DuckDB file instead of an empty one, and return the sentences of `rebuild`.
+
+    Closing a connection ignores errors of its last checkpoint, for example on a full disk, and
+    leaves the data in the write-ahead log. So the checkpoint is explicit, and the file is opened
+    again without that log.
+    """
+    log = path.with_name(f"{path.name}.wal")
+    path.unlink()
+    try:
+        with duckdb.connect(path) as connection:
+            left_out = build(connection, store)
+            connection.execute("checkpoint")
     finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-    return path, left_out
+        log.unlink(missing_ok=True)
+    with _open(path) as connection:
+        for name in (*TABLES, *views()):
+            connection.execute(f'describe "{name}"')  # fails if it is not in the file
+    return left_out
 
 
 def connect(store: Store) -> duckdb.DuckDBPyConnection:
