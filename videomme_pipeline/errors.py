@@ -133,7 +133,7 @@ class CostLimitError(VideoMMEError):
 
 
 class NotReadyError(VideoMMEError):
-    """A partition cannot be built because an input is missing; the message says which one."""
+    """A partition cannot be built because an input is missing. The message names the input."""
 
 
 class ScoringError(VideoMMEError):

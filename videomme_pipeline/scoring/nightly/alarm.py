@@ -145,7 +145,7 @@ def threshold_for(budget: float) -> float:
 
 
 def watch(measure: Measure, valid: Mask, threshold: float) -> list[AlarmState]:
-    """The state after each nightly run in turn; `valid` has a row per run, the baseline first.
+    """The state after each nightly run. `valid` has a row per run, the baseline first.
 
     Runs that belong to an alarm are removed from the reference, so that a lasting drop is compared
     with the runs before it. After an alarm has ended, the evidence starts from zero.

@@ -393,8 +393,8 @@ def _may_have(role: Role, match: re.Match[str], around: _Around) -> bool:
 def _role_by_words(around: _Around) -> Role:
     """The role of a letter by the words of its sentence.
 
-    The search for the word that announces the letter goes backward and skips the words that can be
-    between them.
+    The word that announces the letter is the nearest word before it that is not a filler, a
+    quality, an adverb or a word for an option.
     """
     words, tail = around.words, around.tail
     terminal = around.several or words_of.TERMINAL.match(tail) is not None
@@ -705,8 +705,8 @@ def _is_uncertain(statement: str) -> bool:
 def _text_pattern(option: str, letter: Letter) -> str:
     """A pattern for the words of the option with any marks between them; "" without words."""
     folded = fold(option)
-    own_letter = re.match(rf"\s*\(?{letter}\s*[.):]\s*", folded)
-    words = re.findall(r"\w+", folded[own_letter.end() :] if own_letter else folded)
+    option_letter = re.match(rf"\s*\(?{letter}\s*[.):]\s*", folded)
+    words = re.findall(r"\w+", folded[option_letter.end() :] if option_letter else folded)
     if len(words) > 1 and words[0].lower() in ("a", "an", "the"):
         words = words[1:]
     return r"\W+".join(map(re.escape, words))

@@ -134,9 +134,9 @@ def group_score(
 ) -> float:
     """The score (0 to 100) of one group of four outcomes in question order.
 
-    Relevance: the square of the share of right answers. Logic: by the number k of right answers
-    before the first wrong one; in a fork, k = 1 with question 3 right gives 2; in a join, k = 0
-    with question 2 right gives 1.
+    The score of a relevance group is the square of the share of right answers. The score of a logic
+    group depends on the number k of right answers before the first wrong one. In a fork, k is 2
+    instead of 1 if question 3 is right. In a join, k is 1 instead of 0 if question 2 is right.
 
     Raises:
         ValueError: if there are not four outcomes, or a logic group has no structure.
