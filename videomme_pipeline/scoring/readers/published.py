@@ -48,8 +48,10 @@ _V2_LETTERS = re.compile("[A-H]")
 def read_official_v1(
     response: str, _letters: Sequence[Letter], _options: Sequence[str], /
 ) -> Reading:
-    """The reader of the official Video-MME script, `eval_your_results.py` (thanku-all/parse_answer
-    at commit afd52cf): cut known phrases out, then take the first capital A, B, C or D.
+    """The reader of the official Video-MME script.
+
+    It cuts known phrases out and reads the first capital A, B, C or D. Source:
+    `eval_your_results.py` (thanku-all/parse_answer at commit afd52cf).
 
     Quirks, and the effect of each on a score:
 
@@ -86,8 +88,9 @@ def read_official_v1_first_release(
 def read_official_v2(
     response: str, _letters: Sequence[Letter], _options: Sequence[str], /
 ) -> Reading:
-    """The reader of the official Video-MME-v2 script (commit b24176a): cut known phrases out,
-    then take the first capital A to H.
+    """The reader of the official Video-MME-v2 script (commit b24176a).
+
+    It cuts known phrases out and reads the first capital A to H.
 
     It shares these quirks with v1: capitals inside words are read, lower case is not, reasoning is
     not removed, and letters that the question does not offer are read. Further quirks:

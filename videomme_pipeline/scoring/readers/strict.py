@@ -26,15 +26,15 @@ class Role(IntEnum):
     MENTION = 0
     """Not an answer: an article, a name, a negated or doubted option."""
     NAMED = 1
-    """Option C, or (C), in a statement that does not call it the answer."""
+    """For example "Option C" or "(C)" in a statement that does not call it the answer."""
     LABEL = 2
-    """C. Berries"""
+    """For example "C. Berries"."""
     ALONE = 3
-    """C"""
+    """For example "C" on its line."""
     CHOSEN = 4
-    """I choose C; C is correct; hence C"""
+    """For example "I choose C", "C is correct" or "hence C"."""
     DECLARED = 5
-    """The answer is C"""
+    """For example "The answer is C"."""
 
 
 _RULES = {

@@ -34,10 +34,10 @@ class GroupRule(StrEnum):
     """The rule for answers without a letter in a group score."""
 
     CORRECTED = "corrected"
-    """They are wrong, as in VLMEvalKit and lmms-eval."""
+    """These answers are wrong, as in VLMEvalKit and lmms-eval."""
     OFFICIAL = "official"
-    """They are -1, as in the official script. In a logic group, -1 counts as right. In a relevance
-    group, it cancels one right answer. This defect is reproduced for comparison only."""
+    """These answers are -1, as in the official script. In a logic group, -1 counts as right. In a
+    relevance group, it cancels one right answer. This defect is reproduced for comparison only."""
 
 
 class GroupStructure(StrEnum):
@@ -45,9 +45,9 @@ class GroupStructure(StrEnum):
 
     LINEAR = "[1,2,3,4]"
     FORK = "[1,[2,3],4]"
-    """2 and 3 both depend only on 1."""
+    """Questions 2 and 3 both depend only on question 1."""
     JOIN = "[[1,2],3,4]"
-    """1 and 2 are independent; 3 depends on both."""
+    """Questions 1 and 2 are independent; question 3 depends on both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
