@@ -8,7 +8,7 @@ UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --
 
 .PHONY: help demo test test-slow coverage lint format ui bench lock clean
 
-help: ## What each command does
+help: ## List all commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 demo: .venv/installed ## Run the smoke benchmark through the whole pipeline and show the scores
@@ -20,14 +20,14 @@ ui: .venv/installed ## Open the Dagster UI on http://localhost:3000
 test: .venv/installed-dev lint ## Lint, then run the everyday tests in two processes
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope
 
-test-slow: .venv/installed-dev ## Run the tests that are too slow for every day
+test-slow: .venv/installed-dev ## Run the tests that are marked slow
 	$(BIN)/pytest -m slow
 
 coverage: .venv/installed-dev ## Run the everyday tests and list the lines that they miss
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope --cov=videomme_pipeline --cov=assets \
 	  --cov-branch --cov-report=term-missing:skip-covered
 
-lint: .venv/installed-dev ## Ruff, oxlint, mypy, layers, the Dagster definitions and the word list
+lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dagster validate and the word list
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/oxlint $(SCRIPTS)
@@ -37,7 +37,7 @@ lint: .venv/installed-dev ## Ruff, oxlint, mypy, layers, the Dagster definitions
 	$(BIN)/dagster definitions validate -w workspace.yaml --log-level warning
 	$(BIN)/python -m tests.support.word_list
 
-format: .venv/installed-dev ## Fix and format what ruff and oxfmt can
+format: .venv/installed-dev ## Fix and format the code with ruff and oxfmt
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/oxfmt $(SCRIPTS)

@@ -37,7 +37,7 @@ def within_step(
     turns = LockFileTurns(project.store.turns, run=run, on_wait=show)
     with ExitStack() as stack:
         stack.callback(turns.release_all)
-        stack.enter_context(project.taking(turns))
+        stack.enter_context(project.using_turns(turns))
         if needs_machine:
             stack.enter_context(turns.take(this_machine()))
         yield

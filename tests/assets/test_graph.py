@@ -1,8 +1,8 @@
 """The asset graph of this repository's own configuration, compared with a snapshot.
 
-The snapshot is what a person sees in the UI and other tools build on: keys, edges, partitions,
-groups, kinds, checks, jobs, schedules and sensors; code versions and descriptions may change.
-After an intended change, write it again with
+The snapshot contains what users and other tools depend on: keys, edges, partitions, groups, kinds,
+checks, jobs, schedules and sensors. Code versions and descriptions are not part of it. After an
+intended change, update it with
 
     python -m tests.assets.test_graph
 
@@ -30,7 +30,7 @@ def own_definitions(data: Path) -> dg.Definitions:
 
 
 def partition_names(definition: dg.PartitionsDefinition[str] | None) -> list[str]:
-    """The dimensions of an asset, or the name that Dagster keeps its keys under."""
+    """The dimensions of an asset, or the name of its dynamic partitions."""
     match definition:
         case dg.MultiPartitionsDefinition():
             return sorted(definition.partition_dimension_names)
@@ -43,7 +43,7 @@ def partition_names(definition: dg.PartitionsDefinition[str] | None) -> list[str
 
 
 def snapshot(definitions: dg.Definitions) -> dict[str, Any]:
-    """What of the graph is to stay as it is."""
+    """The parts of the graph that must not change by accident."""
     graph, repository = definitions.resolve_asset_graph(), definitions.get_repository_def()
     nodes = sorted((graph.get(key) for key in graph.get_all_asset_keys()), key=lambda n: n.key)
     return {
@@ -75,13 +75,15 @@ def test_the_definitions_can_be_loaded(definitions: dg.Definitions) -> None:
     dg.Definitions.validate_loadable(definitions)
 
 
-def test_the_graph_is_that_of_the_snapshot(definitions: dg.Definitions) -> None:
+def test_the_graph_equals_the_snapshot(definitions: dg.Definitions) -> None:
     assert snapshot(definitions) == json.loads(SNAPSHOT.read_text()), (
-        "if the change is meant: python -m tests.assets.test_graph"
+        "if the change is intended, run: python -m tests.assets.test_graph"
     )
 
 
-def test_every_asset_says_what_it_is_and_whose(definitions: dg.Definitions) -> None:
+def test_every_asset_has_a_description_kinds_owners_and_a_group(
+    definitions: dg.Definitions,
+) -> None:
     graph = definitions.resolve_asset_graph()
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
@@ -97,13 +99,13 @@ def test_every_table_of_rows_has_a_column_schema(definitions: dg.Definitions) ->
     for key in graph.get_all_asset_keys():
         schema = graph.get(key).metadata.get("dagster/column_schema")
         if len(key.path) == 1:
-            assert schema is None, f"{key} is one file over all tables"
+            assert schema is None, f"{key} is no table of rows"
             continue
         assert isinstance(schema, dg.TableSchema), key
         assert schema.columns, key
 
 
-def test_no_asset_hangs_in_the_air(definitions: dg.Definitions) -> None:
+def test_only_questions_have_no_parents(definitions: dg.Definitions) -> None:
     graph = definitions.resolve_asset_graph()
     roots = {key.to_user_string() for key in graph.root_materializable_asset_keys}
     assert roots == {"smoke/questions", "smoke_v2/questions"}

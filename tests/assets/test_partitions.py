@@ -1,4 +1,4 @@
-"""Partitions: every edge of the graph maps to exactly the parents that a partition is made from."""
+"""Partition mappings of every edge in the graph return the parents that the planner uses."""
 
 import dagster as dg
 from dagster._core.definitions.partitions.context import partition_loading_context
@@ -8,7 +8,7 @@ from assets.planning.freshness import parents
 from videomme_pipeline.project.project import Project
 
 
-def test_dagster_and_the_planner_name_the_same_parents(
+def test_dagster_and_the_planner_find_the_same_parents(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     graph = build_definitions(project).resolve_asset_graph()
@@ -19,16 +19,20 @@ def test_dagster_and_the_planner_name_the_same_parents(
             continue
         for partition in stage.partitions():
             key = stage.key_of_partition(partition)
-            for above in (stages[dep.asset_key] for dep in stage.deps()):
-                if not above.dimensions:
+            for upstream in (stages[dep.asset_key] for dep in stage.deps()):
+                if not upstream.dimensions:
                     continue
                 with partition_loading_context(dynamic_partitions_store=instance):
                     found = graph.get_parent_partition_keys_for_child(
-                        key, above.asset_key, stage.asset_key
+                        key, upstream.asset_key, stage.asset_key
                     )
-                wanted = {
-                    above.key_of_partition(parent) for parent in parents(stage, partition, above)
+                expected = {
+                    upstream.key_of_partition(parent)
+                    for parent in parents(stage, partition, upstream)
                 }
-                assert set(found.partitions_subset.get_partition_keys()) == wanted, (key, above)
+                assert set(found.partitions_subset.get_partition_keys()) == expected, (
+                    key,
+                    upstream,
+                )
                 compared += 1
     assert compared > 40

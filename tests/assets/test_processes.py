@@ -1,4 +1,4 @@
-"""Which runs are ended because their process is gone, and which are not touched."""
+"""Runs whose process died are marked as failed. All other runs are left unchanged."""
 
 import json
 import os
@@ -44,13 +44,13 @@ with open_instance() as instance:
 
 @pytest.fixture
 def instance(home: Path) -> Iterator[dg.DagsterInstance]:
-    """An instance of its own, over each storage."""
+    """An empty instance on each storage."""
     with open_instance() as instance:
         yield instance
 
 
-def a_run(instance: dg.DagsterInstance, **noted: Any) -> dg.DagsterRun:
-    """A run that has started and says this of its process; else what this process would say."""
+def started_run(instance: dg.DagsterInstance, **identity: Any) -> dg.DagsterRun:
+    """A started run, whose recorded process is this one except for the given parts."""
 
     @dg.job
     def idle() -> None:
@@ -58,24 +58,24 @@ def a_run(instance: dg.DagsterInstance, **noted: Any) -> dg.DagsterRun:
 
     run = instance.create_run_for_job(idle)
     here = json.loads(RunProcess.here(run_id=run.run_id).as_json())
-    instance.add_run_tags(run.run_id, {PROCESS_TAG: json.dumps(here | noted)})
+    instance.add_run_tags(run.run_id, {PROCESS_TAG: json.dumps(here | identity)})
     instance.report_dagster_event(
         dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "idle"), run.run_id
     )
-    held = instance.get_run_by_id(run.run_id)
-    assert held is not None
-    assert held.status is STARTED
-    return held
+    started = instance.get_run_by_id(run.run_id)
+    assert started is not None
+    assert started.status is STARTED
+    return started
 
 
-def a_number_that_is_free() -> int:
+def pid_without_process() -> int:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
 
 
 @pytest.mark.slow
-def test_a_killed_run_ends_and_a_living_one_goes_on(instance: dg.DagsterInstance) -> None:
+def test_only_a_killed_run_is_marked_as_failed(instance: dg.DagsterInstance) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SLEEPS],
         stdout=subprocess.PIPE,
@@ -90,26 +90,26 @@ def test_a_killed_run_ends_and_a_living_one_goes_on(instance: dg.DagsterInstance
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     (run,) = instance.get_runs()
     assert run.status is STARTED
-    assert end_dead_runs(instance) == [run.run_id], "nobody has asked for its exit status yet"
+    assert end_dead_runs(instance) == [run.run_id], "a zombie process counts as dead"
     process.wait()
-    assert [held.status for held in instance.get_runs()] == [FAILURE]
+    assert [run.status for run in instance.get_runs()] == [FAILURE]
     assert end_dead_runs(instance) == []
 
 
-def test_only_a_process_that_can_be_seen_from_here_is_called_dead(
+def test_a_process_is_dead_only_if_this_machine_can_see_that_it_ended(
     instance: dg.DagsterInstance,
 ) -> None:
-    gone = a_number_that_is_free()
+    free_pid = pid_without_process()
     alive = [
-        a_run(instance),
-        a_run(instance, boot="other", host="another machine", pid=gone),
-        a_run(instance, namespace="another container", pid=gone),
-        a_run(instance, run_id="of the run that it repeats", pid=gone),
+        started_run(instance),
+        started_run(instance, boot="other", host="another machine", pid=free_pid),
+        started_run(instance, namespace="another container", pid=free_pid),
+        started_run(instance, run_id="of the run that it repeats", pid=free_pid),
     ]
     dead = [
-        a_run(instance, pid=gone),
-        a_run(instance, started=1.0),
-        a_run(instance, boot="before the restart"),
+        started_run(instance, pid=free_pid),
+        started_run(instance, started=1.0),
+        started_run(instance, boot="before the restart"),
     ]
     assert set(end_dead_runs(instance)) == {run.run_id for run in dead}
     left = instance.get_runs(dg.RunsFilter(statuses=[STARTED]))

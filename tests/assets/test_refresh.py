@@ -1,4 +1,4 @@
-"""A refresh builds what is stale and nothing else, and one bad video stops no other."""
+"""A refresh builds only stale partitions, and a bad video does not stop others."""
 
 import shutil
 from collections import Counter
@@ -37,7 +37,7 @@ RESULTS = {"warehouse": 1, "report_page": 1}
 
 
 def built(project: Project, instance: dg.DagsterInstance, *names: str) -> Counter[str]:
-    """Refresh; return how many partitions were built. Everything must be fresh afterwards."""
+    """Refresh, check that everything is fresh, and return the built partitions by asset."""
     refreshed = refresh_project(project, instance, names or ALL)
     assert [(state.name, state.reason) for state in refreshed.not_fresh] == []
     return refreshed.built
@@ -66,7 +66,7 @@ def test_a_second_refresh_starts_no_run(project: Project, instance: dg.DagsterIn
 def test_a_changed_video_rebuilds_exactly_its_partitions(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
-    """Not those of the blind evaluation, whose prompts do not depend on the video."""
+    """The partitions of the blind evaluation stay fresh, because its prompts depend on no video."""
     write_video(copy.video("003"), frames=44, width=64, height=48)
     stale = [s for s in plan_project(project, instance, ALL) if s.freshness is Freshness.STALE]
     assert {video_of(state.partition) for state in stale} == {"003", None}
@@ -80,7 +80,7 @@ def test_a_changed_video_rebuilds_exactly_its_partitions(
     }
 
 
-def test_the_same_bytes_in_another_file_build_nothing(
+def test_a_new_file_with_the_same_bytes_rebuilds_nothing(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
     video = copy.video("003")
@@ -89,7 +89,7 @@ def test_the_same_bytes_in_another_file_build_nothing(
     assert built(project, instance) == {}
 
 
-def test_a_renamed_video_builds_nothing(
+def test_a_renamed_video_rebuilds_nothing(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
     copy.video("003").rename(copy.video("003").with_suffix(".MP4"))
@@ -149,7 +149,7 @@ def test_lost_events_are_reported_again_without_building_anything(
     assert project.store.scores("videomme", "few").stat().st_mtime_ns == written
 
 
-def test_bad_videos_stop_no_other_and_their_questions_count_as_failed(
+def test_bad_videos_do_not_stop_others_and_their_questions_count_as_failed(
     write_project: WriteProject, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
     copy.video("003").write_bytes(b"this is no video")
@@ -166,12 +166,12 @@ def test_bad_videos_stop_no_other_and_their_questions_count_as_failed(
     assert newest_checks(instance, "videos") == {"003": False, "004": False, None: False}
     write_video(copy.video("003"), frames=30, width=64, height=48)
     write_video(copy.video("004"), frames=30, width=64, height=48)
-    healed = built(project, instance, "few")
-    assert (healed["videomme/videos"], healed["videomme/responses"]) == (2, 2)
+    rebuilt = built(project, instance, "few")
+    assert (rebuilt["videomme/videos"], rebuilt["videomme/responses"]) == (2, 2)
     assert newest_checks(instance, "videos") == {"003": True, "004": True, None: True}
 
 
-def test_nothing_of_the_benchmark_is_read_before_its_license_is_accepted(
+def test_no_question_is_read_before_the_license_is_accepted(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     project = write_project({"blind": EVALUATIONS["blind"]}, accept_license=False)
@@ -181,12 +181,14 @@ def test_nothing_of_the_benchmark_is_read_before_its_license_is_accepted(
     assert not project.store.questions("videomme").exists()
 
 
-def test_a_benchmark_that_no_chosen_evaluation_needs_is_left_alone(project: Project) -> None:
+def test_a_benchmark_without_chosen_evaluations_has_no_partitions_to_build(
+    project: Project,
+) -> None:
     for name in ("questions", "videos", "frames", "scores"):
         assert stage(project, name).partitions(["of another benchmark"]) == []
 
 
-def test_ranges_of_partitions_run_from_the_ui(
+def test_a_range_of_partitions_can_be_materialized_in_one_run(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     job = build_definitions(write_project()).resolve_implicit_global_asset_job_def()
@@ -235,7 +237,7 @@ def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_ve
     )
     assert events == {
         (name, f"few|{video}"): 1 for name in ("prompts", "responses") for video in VIDEOS[1:]
-    }, "one event each, and none for the video that has no frames"
+    }, "one event per partition, and none for the video without frames"
     checks = {check.asset_key.path[-1]: check for check in result.get_asset_check_evaluations()}
     for check in checks.values():
         assert check.metadata["failed"].value == 1
@@ -279,11 +281,11 @@ def test_prompts_never_use_lines_that_are_missing_or_aligned_with_other_settings
     assert checks == {f"{name}|{older.stem}": False, f"{name}|{missing.stem}": False, None: False}
 
 
-def test_after_an_interrupted_run_nothing_stays_shown_as_failed(
+def test_a_refresh_after_an_interrupted_run_clears_the_failed_state_in_the_ui(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cut_off(
-        prompts: Prompts, cells: Sequence[VideoVariantPartition]
+    def fail_early(
+        prompts: Prompts, partitions: Sequence[VideoVariantPartition]
     ) -> Iterator[Failed[VideoVariantPartition]]:
         raise RuntimeError("no power")
 
@@ -291,7 +293,7 @@ def test_after_an_interrupted_run_nothing_stays_shown_as_failed(
     prompts = stage(project, "prompts")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Prompts, "prepare", cut_off)
+        patch.setattr(Prompts, "prepare", fail_early)
         job = build_definitions(project).resolve_implicit_global_asset_job_def()
         ended = job.execute_in_process(
             instance=instance,
@@ -327,7 +329,7 @@ def test_the_ui_and_the_command_line_run_the_same_job(
     assert refresh_project(project, instance, ["blind"]).run_id is None
 
 
-def test_the_badges_of_the_ui_agree_that_everything_is_fresh(
+def test_the_stale_status_in_the_ui_agrees_with_the_planner_about_direct_parents(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
     def unsynced() -> set[str]:
@@ -351,7 +353,7 @@ def test_the_badges_of_the_ui_agree_that_everything_is_fresh(
         asset_selection=[dg.AssetKey(["videomme", "videos"])],
         partition_key="003",
     )
-    # Dagster looks at direct parents alone; the planner also at theirs.
+    # Dagster compares direct parents only; the planner compares all ancestors.
     assert unsynced() == {
         "videomme/frames uniform_n-4|003",
         "videomme/frames uniform_n-8|003",
@@ -359,7 +361,7 @@ def test_the_badges_of_the_ui_agree_that_everything_is_fresh(
     }
 
 
-def test_one_partition_runs_through_several_assets_at_once(
+def test_one_run_materializes_a_partition_of_several_assets(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance
 ) -> None:
     changed = dict(EVALUATIONS) | {"few": dict(EVALUATIONS["few"]) | {"prompt": "official_v1"}}

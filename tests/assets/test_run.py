@@ -1,4 +1,4 @@
-"""Messages of runs that are started from the command line."""
+"""Error messages of runs from the command line."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ TRACKED = {"since": "2026-11-01", "evaluations": {"few": {}}}
         (TRACKED, ["few"], "soon", "no nightly run on soon: choose a date from 2026-11-01"),
     ],
 )
-def test_a_nightly_run_that_cannot_be_asked_for_says_why(
+def test_an_impossible_nightly_run_raises_an_error_that_names_the_file(
     write_project: WriteProject,
     instance: dg.DagsterInstance,
     nightly: dict[str, Any],
@@ -42,7 +42,7 @@ def test_a_nightly_run_that_cannot_be_asked_for_says_why(
     assert str(file) in str(caught.value)
 
 
-def test_a_nightly_run_without_a_baseline_says_how_to_get_one(
+def test_the_error_for_a_missing_baseline_names_the_command_that_builds_it(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance
 ) -> None:
     (project.configuration.folder / "nightly.yaml").write_text(yaml.safe_dump(TRACKED))

@@ -1,4 +1,4 @@
-"""Runs take turns at an endpoint and at a machine, in whatever way they are started."""
+"""Runs take turns at an endpoint and at a machine, however they are started."""
 
 import asyncio
 import os
@@ -29,12 +29,12 @@ from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.turns import LockFileTurns, Resource, endpoint, this_machine
 
-NIGHT = "2026-11-20"
-LATEST_SECONDS = 60.0
+DATE = "2026-11-20"
+TIMEOUT_SECONDS = 60.0
 
 
 class Gate(ModelServer):
-    """A server that answers nothing while it is closed."""
+    """A model server that delays all replies until `is_open` is set."""
 
     is_open = False
 
@@ -64,8 +64,10 @@ def threads(servers: tuple[Gate, Gate]) -> Iterator[ThreadPoolExecutor]:
 def write(
     root: Path, write_project: WriteProject, servers: tuple[Gate, Gate], home: Path
 ) -> Callable[..., Project]:
-    """Write these evaluations and open them. The models `one` and `two` are served by the first
-    server, `far` by the second."""
+    """Write evaluations and open the project.
+
+    The first server has the models `one` and `two`, the second server has the model `far`.
+    """
 
     def write(
         evaluations: Mapping[str, Mapping[str, Any]], concurrent_runs: int = 1, **others: Any
@@ -92,7 +94,7 @@ def write(
 
 
 def as_another_process(project: Project, messages: list[str] | None = None) -> Project:
-    """The same project, opened again."""
+    """The same project, opened again as another process would."""
     return open_project(
         project.configuration.folder,
         str(project.store.root),
@@ -100,10 +102,10 @@ def as_another_process(project: Project, messages: list[str] | None = None) -> P
     )
 
 
-def eventually(happens: Callable[[], object]) -> None:
-    end = time.monotonic() + LATEST_SECONDS
-    while not happens():
-        assert time.monotonic() < end, "it did not happen"
+def eventually(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + TIMEOUT_SECONDS
+    while not condition():
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.05)
 
 
@@ -144,7 +146,7 @@ def test_runs_against_one_endpoint_take_turns(
     eventually(lambda: messages)
     assert messages == [f"Waiting for {name}, which is using {server.base_url}"]
     server.is_open = True
-    assert first.result(LATEST_SECONDS) == second.result(LATEST_SECONDS) == []
+    assert first.result(TIMEOUT_SECONDS) == second.result(TIMEOUT_SECONDS) == []
     turns = [model for model, _ in groupby(request.body["model"] for request in server.requests)]
     assert turns == ["one", "two"]
     assert users(project, server) == ()
@@ -154,7 +156,7 @@ def test_runs_against_one_endpoint_take_turns(
             for run in instance.get_runs()
             for entry in instance.all_logs(run.run_id)
         ]
-    assert messages[0] in logs, "the log of the step says whom it waits for"
+    assert messages[0] in logs, "the log of the step names the run that it waits for"
 
 
 def test_runs_at_different_endpoints_do_not_wait_for_each_other(
@@ -164,16 +166,16 @@ def test_runs_at_different_endpoints_do_not_wait_for_each_other(
     near.is_open = True
     project = write({"a": {"model": "one"}, "b": {"model": "far"}, "c": {"model": "two"}})
     first: Future[list[str]] = threads.submit(refresh, project, "a", "b")
-    eventually(lambda: far.in_flight)  # it has asked `a` and now asks `b`
+    eventually(lambda: far.in_flight)  # the run has finished `a` and asks `b`
     assert (len(users(project, near)), len(users(project, far))) == (0, 1)
-    assert threads.submit(refresh, as_another_process(project), "c").result(LATEST_SECONDS) == []
+    assert threads.submit(refresh, as_another_process(project), "c").result(TIMEOUT_SECONDS) == []
     assert not first.done()
     far.is_open = True
-    assert first.result(LATEST_SECONDS) == []
+    assert first.result(TIMEOUT_SECONDS) == []
 
 
 @pytest.mark.slow
-def test_concurrent_runs_lets_more_runs_ask_an_endpoint(
+def test_concurrent_runs_is_the_number_of_runs_that_may_use_an_endpoint(
     write: Callable[..., Project], servers: tuple[Gate, Gate], threads: ThreadPoolExecutor
 ) -> None:
     server, _ = servers
@@ -183,7 +185,7 @@ def test_concurrent_runs_lets_more_runs_ask_an_endpoint(
     second = threads.submit(refresh, as_another_process(project), "b")
     eventually(lambda: len(users(project, endpoint_with_two_places(server))) == 2)
     server.is_open = True
-    assert first.result(LATEST_SECONDS) == second.result(LATEST_SECONDS) == []
+    assert first.result(TIMEOUT_SECONDS) == second.result(TIMEOUT_SECONDS) == []
 
 
 def endpoint_with_two_places(server: Gate) -> Resource:
@@ -198,29 +200,29 @@ def endpoint_with_two_places(server: Gate) -> Resource:
         pytest.param("judge", marks=pytest.mark.slow),
     ],
 )
-def test_an_endpoint_is_asked_in_turn_in_every_way(
+def test_asset_runs_nightly_runs_and_judges_take_turns_at_an_endpoint(
     way: str, write: Callable[..., Project], servers: tuple[Gate, Gate], threads: ThreadPoolExecutor
 ) -> None:
     near, far = servers
-    asking = near
+    asked_server = near
     project = write({"a": {"model": "one"}})
     if way == "nightly run":
         near.is_open = True
         assert refresh(project, "a") == []
         near.is_open = False
-        nightly = {"since": NIGHT, "evaluations": {"a": {}}}
+        nightly = {"since": DATE, "evaluations": {"a": {}}}
         path = project.configuration.folder / "nightly.yaml"
         path.write_text(yaml.safe_dump(nightly))
         project = as_another_process(project)
     elif way == "judge":
         near.answer, near.is_open = far.answer, True
-        asking = far
+        asked_server = far
         project = write({"a": {"model": "one", "judge": {"model": "far"}}})
 
     def ask() -> None:
         with open_instance() as instance:
             if way == "nightly run":
-                run_nightly(project, instance, ["a"], NIGHT)
+                run_nightly(project, instance, ["a"], DATE)
             elif way == "judge":
                 refresh_project(project, instance, ["a"])
             else:
@@ -228,12 +230,12 @@ def test_an_endpoint_is_asked_in_turn_in_every_way(
                 key = dg.MultiPartitionKey({"video": VIDEOS[0], "evaluation": "a"})
                 materialize(project, instance, "prompts", "responses", partition_key=key)
 
-    asked = threads.submit(ask)
-    eventually(lambda: asking.in_flight or asked.done())
-    assert users(project, asking) == (f"run {only_run().run_id[:8]}",)
-    asking.is_open = True
-    asked.result(LATEST_SECONDS)
-    assert users(project, asking) == ()
+    run = threads.submit(ask)
+    eventually(lambda: asked_server.in_flight or run.done())
+    assert users(project, asked_server) == (f"run {only_run().run_id[:8]}",)
+    asked_server.is_open = True
+    run.result(TIMEOUT_SECONDS)
+    assert users(project, asked_server) == ()
 
 
 def materialize(
@@ -244,19 +246,19 @@ def materialize(
     job.execute_in_process(instance=instance, asset_selection=keys, partition_key=partition_key)
 
 
-def test_a_step_that_fails_ends_its_turn(
+def test_a_failed_step_releases_its_turn(
     write: Callable[..., Project], servers: tuple[Gate, Gate]
 ) -> None:
     server, _ = servers
     server.is_open = True
     users_while_asking: list[tuple[str, ...]] = []
 
-    def breaks(progress: Progress) -> None:
+    def fail(progress: Progress) -> None:
         if "responses" in progress.what:
             users_while_asking.append(users(project, server))
             raise RuntimeError("on purpose")
 
-    project = write({"a": {"model": "one"}}, on_progress=breaks)
+    project = write({"a": {"model": "one"}}, on_progress=fail)
     with pytest.raises(RuntimeError, match="on purpose"):
         refresh(project, "a")
     assert [len(runs) for runs in users_while_asking] == [1]
@@ -267,24 +269,24 @@ def test_a_step_that_fails_ends_its_turn(
 def test_steps_that_use_the_machine_take_turns(
     write: Callable[..., Project], threads: ThreadPoolExecutor
 ) -> None:
-    extracts, goes_on = threading.Event(), threading.Event()
+    extracting, may_continue = threading.Event(), threading.Event()
 
     def wait_in_frames(progress: Progress) -> None:
         if "frames" in progress.what:
-            extracts.set()
-            goes_on.wait(LATEST_SECONDS)
+            extracting.set()
+            may_continue.wait(TIMEOUT_SECONDS)
 
     evaluations = {"a": EVALUATIONS["few"], "b": EVALUATIONS["blind"]}
     project = write(evaluations, on_progress=wait_in_frames)
     first = threads.submit(refresh, project, "a")
-    assert extracts.wait(LATEST_SECONDS)
+    assert extracting.wait(TIMEOUT_SECONDS)
     (name,) = users(project, this_machine())
     messages: list[str] = []
     second = threads.submit(refresh, as_another_process(project, messages), "b")
     eventually(lambda: messages)
     assert messages == [f"Waiting for {name}, which is using this machine"]
-    goes_on.set()
-    assert first.result(LATEST_SECONDS) == second.result(LATEST_SECONDS) == []
+    may_continue.set()
+    assert first.result(TIMEOUT_SECONDS) == second.result(TIMEOUT_SECONDS) == []
     assert users(project, this_machine()) == ()
 
 
@@ -301,7 +303,7 @@ with open_instance() as instance:
 
 
 @pytest.mark.slow
-def test_a_killed_run_ends_its_turn_and_one_that_waits_can_be_interrupted(
+def test_a_killed_run_releases_its_turn_and_a_waiting_run_can_be_interrupted(
     write: Callable[..., Project],
     servers: tuple[Gate, Gate],
     monkeypatch: pytest.MonkeyPatch,
@@ -332,17 +334,19 @@ def test_a_killed_run_ends_its_turn_and_one_that_waits_can_be_interrupted(
     interrupted = start("b")
     assert first_line(interrupted) == waiting
     interrupted.send_signal(signal.SIGINT)
-    interrupted.wait(LATEST_SECONDS)
+    interrupted.wait(TIMEOUT_SECONDS)
     assert users(project, server) == (f"run {killed[:8]}",)
     with open_instance() as instance:
-        assert end_dead_runs(instance) == [], "the first run lives, the interrupted one has ended"
+        assert end_dead_runs(instance) == [], (
+            "the first run is alive, and the interrupted run has ended"
+        )
 
-    patient = start("b")
-    assert first_line(patient) == waiting
+    waiting_run = start("b")
+    assert first_line(waiting_run) == waiting
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     server.is_open = True
-    printed, _ = patient.communicate(timeout=LATEST_SECONDS)
+    printed, _ = waiting_run.communicate(timeout=TIMEOUT_SECONDS)
     assert printed.splitlines()[-1] == "0", "every partition is fresh"
     with open_instance() as instance:
         assert end_dead_runs(instance) == [killed]

@@ -1,4 +1,4 @@
-"""Fixtures of a small real project."""
+"""Fixtures of a small project with real videos."""
 
 from tests.support.projects import (
     built_once,

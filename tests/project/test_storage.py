@@ -1,4 +1,4 @@
-"""The data folder: what is stored, what can be removed, and the budget of frames."""
+"""The data folder: its listing, garbage, and the disk budget of frames."""
 
 from collections import Counter
 from typing import Any
@@ -43,11 +43,11 @@ def test_every_file_is_listed_with_the_evaluations_that_use_it(project: Project)
     assert sum(shelf.bytes for shelf in shelves) == sizes
 
 
-def test_nothing_that_is_used_is_garbage(project: Project) -> None:
+def test_used_files_are_not_garbage(project: Project) -> None:
     assert kinds(project) == {}
 
 
-def test_removing_what_nothing_uses_makes_nothing_stale(
+def test_removing_garbage_makes_nothing_stale(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     fewer = write_project(FEW)
@@ -70,7 +70,7 @@ def test_a_sampling_in_samplings_yaml_is_not_garbage(
     assert shelf(write_project(FEW), "uniform_n-8").offered
 
 
-def test_frames_of_content_that_no_longer_exists_are_garbage(
+def test_frames_of_replaced_video_content_are_garbage(
     project: Project, copy: Copy, instance: dg.DagsterInstance
 ) -> None:
     write_video(copy.video("003"), frames=44, width=64, height=48)
@@ -79,13 +79,13 @@ def test_frames_of_content_that_no_longer_exists_are_garbage(
     assert kinds(project) == {"frames": 2, "packet": 1}
 
 
-def test_frames_that_are_used_are_garbage_only_if_their_sampling_is_given(project: Project) -> None:
+def test_used_frames_are_garbage_only_if_their_sampling_is_named(project: Project) -> None:
     assert kinds(project, "uniform_n-4") == {"frames": 3}
     with pytest.raises(ConfigurationError, match="did you mean `uniform_n-4`"):
         DataFolder(project).garbage(["uniform_n4"])
 
 
-def test_nothing_is_garbage_while_an_evaluation_file_has_a_mistake(
+def test_a_mistake_in_an_evaluation_file_is_an_error(
     project: Project, write_project: WriteProject
 ) -> None:
     broken = write_project(FEW | {"broken": {"benchmark": "videomme", "modle": "random"}})
@@ -105,7 +105,7 @@ def limited(project: Project, **limits: Any) -> Project:
         ({"min_free_gigabytes": 1e9}, "keeps `min_free_gigabytes: 1e+09`"),
     ],
 )
-def test_no_frame_is_stored_beyond_the_budget(
+def test_frames_beyond_the_disk_budget_are_not_stored(
     write_project: WriteProject,
     instance: dg.DagsterInstance,
     limits: dict[str, float],
@@ -120,7 +120,7 @@ def test_no_frame_is_stored_beyond_the_budget(
     assert refresh_project(warned, instance, ["few"]).not_fresh == []
 
 
-def test_the_cache_on_the_command_line(
+def test_the_cache_commands_list_and_remove_files(
     project: Project, write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, project.configuration.folder.parent)
@@ -130,7 +130,7 @@ def test_the_cache_on_the_command_line(
     write_project(FEW)
     planned = videomme("cache", "gc", "--dry-run")
     assert "3 files" in planned.err
-    assert "frames of uniform_n-8, which no evaluation and not samplings.yaml uses" in planned.err
+    assert "frames of uniform_n-8, which is not in any evaluation or samplings.yaml" in planned.err
     assert len(DataFolder(project).frames) == 6
     assert "Freed " in videomme("cache", "gc").err
     assert len(DataFolder(project).frames) == 3

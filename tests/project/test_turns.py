@@ -1,4 +1,4 @@
-"""Turns: as many runs use a resource as it has places, and a killed run holds nobody up."""
+"""Turns: at most `places` runs use a resource, and a killed run releases its turn."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ import pytest
 from tests.support.paths import ROOT
 from videomme_pipeline.project.turns import LockFileTurns, Resource, endpoint, this_machine
 
-LATEST_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 TAKES_FOREVER = """
 import sys, time
@@ -32,15 +32,15 @@ def turns_of(
     return LockFileTurns(folder, run=run, on_wait=on_wait)
 
 
-def eventually(happens: Callable[[], object]) -> None:
-    end = time.monotonic() + LATEST_SECONDS
-    while not happens():
-        assert time.monotonic() < end, "it did not happen"
+def eventually(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + TIMEOUT_SECONDS
+    while not condition():
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.01)
 
 
 @pytest.mark.parametrize("places", [1, 2])
-def test_as_many_runs_use_a_resource_as_it_has_places(tmp_path: Path, places: int) -> None:
+def test_at_most_places_runs_use_a_resource_at_the_same_time(tmp_path: Path, places: int) -> None:
     resource = Resource(title="an endpoint", file_stem="endpoint", places=places)
     lock, working, most = threading.Lock(), 0, 0
 
@@ -60,7 +60,7 @@ def test_as_many_runs_use_a_resource_as_it_has_places(tmp_path: Path, places: in
     assert turns_of(tmp_path, "later").users(resource) == ()
 
 
-def test_waiting_names_the_run_that_uses_the_resource(tmp_path: Path) -> None:
+def test_the_message_of_a_waiting_run_names_the_run_that_uses_the_resource(tmp_path: Path) -> None:
     messages: list[str] = []
     first = turns_of(tmp_path, "run 3f2a")
     second = turns_of(tmp_path, "run 77b1", messages.append)
@@ -71,7 +71,7 @@ def test_waiting_names_the_run_that_uses_the_resource(tmp_path: Path) -> None:
             eventually(lambda: messages)
             assert messages == ["Waiting for run 3f2a, which is using this machine"]
             assert not waiting.done()
-        waiting.result(LATEST_SECONDS)
+        waiting.result(TIMEOUT_SECONDS)
     assert messages[1].startswith("Using this machine after ")
 
 
@@ -96,17 +96,17 @@ def test_a_killed_run_releases_its_turn(tmp_path: Path) -> None:
         assert "run 3f2a" in messages[0]
         holder.kill()
         holder.wait()
-        waiting.result(LATEST_SECONDS)
+        waiting.result(TIMEOUT_SECONDS)
 
 
-def test_a_block_that_fails_releases_its_turn(tmp_path: Path) -> None:
+def test_a_failed_block_releases_its_turn(tmp_path: Path) -> None:
     turns = turns_of(tmp_path, "run 3f2a")
     with pytest.raises(RuntimeError, match="on purpose"), turns.take(this_machine()):
         raise RuntimeError("on purpose")
     assert turns.users(this_machine()) == ()
 
 
-def test_endpoints_are_told_apart_by_host_port_and_path() -> None:
+def test_endpoints_differ_by_host_port_and_path() -> None:
     urls = ["http://localhost:8000/v1", "http://localhost:8001/v1", "http://localhost:8000/v2"]
     assert len({endpoint(url).file_stem for url in urls}) == len(urls)
     assert endpoint(urls[0]).title == urls[0]

@@ -1,4 +1,4 @@
-"""Data versions: what they depend on, beside the code versions."""
+"""Data versions of responses depend on the identity of the model."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ Write = Callable[[str], Evaluation]
 
 @pytest.fixture
 def evaluation(tmp_path: Path) -> Write:
-    """Read a blind evaluation of a model, as a process that starts now would."""
+    """Function that reads a blind evaluation of a model, as a new process would."""
 
     def evaluation(model: str) -> Evaluation:
         (tmp_path / "evaluations").mkdir(exist_ok=True)
@@ -43,7 +43,7 @@ def versions(evaluation: Evaluation) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("part", ["code", "weights", "rapidocr", "onnxruntime", "xllamacpp"])
-def test_another_embedded_model_makes_responses_stale_and_no_prompts(
+def test_a_changed_embedded_model_makes_responses_stale_but_not_prompts(
     evaluation: Write, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompts, responses = versions(evaluation("embedded"))
@@ -62,7 +62,7 @@ def test_another_embedded_model_makes_responses_stale_and_no_prompts(
     assert changed[1] != responses
 
 
-def test_nothing_that_is_installed_here_makes_the_responses_of_an_endpoint_stale(
+def test_installed_packages_do_not_change_the_responses_of_an_endpoint(
     evaluation: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = versions(evaluation("served"))

@@ -23,8 +23,6 @@ IGNORED = (
 )
 UNCHECKED = frozenset(
     {
-        "tests/assets/test_processes.py",
-        "tests/assets/triggers/test_schedules.py",
         "tests/benchmarks/test_smoke.py",
         "tests/benchmarks/test_subset.py",
         "tests/fetch/test_download.py",
@@ -36,7 +34,6 @@ UNCHECKED = frozenset(
         "videomme_pipeline/benchmarks/smoke/drawing.py",
         "videomme_pipeline/benchmarks/smoke/questions.py",
         "videomme_pipeline/benchmarks/smoke/scripts.py",
-        "videomme_pipeline/project/nightly.py",
         "videomme_pipeline/scoring/scored_question.py",
     }
 )

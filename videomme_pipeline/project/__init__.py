@@ -1,7 +1,8 @@
-"""One configuration folder and one data folder, and everything done with both.
+"""The project: a configuration folder, a data folder, and the operations on both.
 
-A `Project` opens them. A `BenchmarkState` knows what one benchmark has stored, and `Versions`
-what each of its partitions would be built from now. The other modules read stored inputs, ask
-models, score answers, run tracked evaluations, estimate costs and clean up. Nothing here imports
-Dagster: `assets/` turns these parts into a graph, and the command line uses them directly.
+A `Project` opens the two folders. A `BenchmarkState` has the settings and the stored data of one
+benchmark, and `Versions` computes the data versions of its partitions. The other modules read
+stored inputs, ask models, score answers, run tracked evaluations, estimate costs and clean up.
+Nothing here imports Dagster: `assets/` builds a graph from these parts, and the command line uses
+them directly.
 """

@@ -1,4 +1,4 @@
-"""Asking the model of an evaluation: its requests, the journal, and the money of the run."""
+"""Asking the model of an evaluation: requests, the journal, and the cost limit of the run."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -21,7 +21,7 @@ from videomme_pipeline.responses.response import Response
 
 
 def requests_of(benchmark: BenchmarkState, video_id: str, evaluation: Evaluation) -> VideoRequests:
-    """Everything that an evaluation asks about a video.
+    """All requests of an evaluation about a video.
 
     Raises:
         NotReadyError: if its prompts or frames are missing; the message says why.
@@ -42,7 +42,7 @@ def requests_of(benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
 
 
 def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPlan:
-    """How an evaluation sends its requests.
+    """The request plan of an evaluation.
 
     With an `observation` (the date of a nightly run), every question is asked again.
     """
@@ -68,7 +68,7 @@ def ask(
     journal: Journal,
     observation: str | None = None,
 ) -> Iterator[Response]:
-    """Yield the responses of an evaluation's model to `requests`. Raises as `ask_model`."""
+    """Yield the responses of an evaluation's model to `requests`, as `ask_model` does."""
     plan = plan_of(evaluation, observation)
     return ask_model(project, evaluation.model, requests, journal, plan)
 
@@ -80,13 +80,13 @@ def ask_model(
     journal: Journal,
     plan: RequestPlan,
 ) -> Iterator[Response]:
-    """Yield every response to `requests` as it arrives, within the money of the run.
+    """Yield every response to `requests` as it arrives, within the cost limit of the run.
 
-    Waits first while other runs use the endpoint.
+    Before the first request, waits until other runs no longer use the endpoint.
 
     Raises:
-        VideoMMEError: after the last response, if no further question can be answered or the
-            money is used up.
+        VideoMMEError: after the last response, if no further question can be answered or the cost
+            limit is reached.
     """
     spending = project.spending
     if spec.costs_money:

@@ -56,10 +56,10 @@ class _EvenFrames:
 
 @dataclass(kw_only=True)
 class PendingRequests:
-    """The part of a plan that asks models: stale responses, and scores with a judge.
+    """The stale partitions of a benchmark whose build may ask a model.
 
-    `videos` are the videos with stale responses, by evaluation; `scores` the evaluations whose
-    scores are stale. Both are by name.
+    `videos` maps names of evaluations to the ids of their videos with stale responses. `scores`
+    contains the names of evaluations with stale scores, which matter if a judge reads answers.
     """
 
     benchmark: BenchmarkState
@@ -68,7 +68,7 @@ class PendingRequests:
 
 
 def estimate_costs(pending: Iterable[PendingRequests]) -> list[CostEstimate]:
-    """One estimate per evaluation that has something to ask an endpoint, and one per judge.
+    """One estimate per evaluation with requests to an endpoint, and one per judge.
 
     An evaluation whose questions are not known yet is left out.
     """
@@ -94,12 +94,12 @@ def _estimate(
         evaluation.name,
         evaluation.model,
         evaluation.decoding,
-        _open_videos(benchmark, evaluation, video_ids),
+        _pending_videos(benchmark, evaluation, video_ids),
         questions=questions * evaluation.repeats,
     )
 
 
-def _open_videos(
+def _pending_videos(
     benchmark: BenchmarkState, evaluation: Evaluation, video_ids: Sequence[str]
 ) -> Iterator[PendingVideo]:
     plan = plan_of(evaluation)
@@ -132,25 +132,25 @@ def _estimate_judge(
 ) -> CostEstimate:
     """The cost of a judge, as a range.
 
-    The lower bound counts the stored answers that cannot be read, the upper bound also every
+    The lower bound counts the stored answers that cannot be read. The upper bound also counts every
     answer that is still missing.
     """
     unread: list[tuple[Question, str]] = []
-    to_come: list[tuple[Question, str]] = []
+    missing: list[tuple[Question, str]] = []
     longest = CHARACTERS_PER_TOKEN * (evaluation.decoding.max_tokens or LONGEST_ANSWER_TOKENS)
     for video_id, questions in benchmark.snapshot.questions.items():
         responses = stored_responses(benchmark, video_id, evaluation)
         for question, repeat in product(questions, range(evaluation.repeats)):
             response = responses.get((question.question_id, repeat))
             if response is None or response.raw_output is None:
-                to_come.append((question, "?" * longest))
+                missing.append((question, "?" * longest))
             elif is_left_to_judge(question, response.raw_output):
                 unread.append((question, response.raw_output))
     requests = dict(judge_requests(judge, unread))
     with _journal(benchmark) as journal:
         settled = journal.settled(requests) if journal else set()
     known = [_text(request) for key, request in requests.items() if key not in settled]
-    possible = [_text(request) for _, request in judge_requests(judge, to_come)]
+    possible = [_text(request) for _, request in judge_requests(judge, missing)]
     least, most = (
         estimate_cost(
             f"{evaluation.name}@{RULE}",
@@ -181,7 +181,7 @@ def _without_frames(texts: Sequence[str]) -> PendingVideo:
 
 @contextmanager
 def _journal(benchmark: BenchmarkState) -> Iterator[Journal | None]:
-    """The journal of the project, or None if nothing was asked yet; never creates one."""
+    """The journal of the project, or None if it does not exist yet."""
     if not benchmark.store.journal.exists():
         yield None
         return

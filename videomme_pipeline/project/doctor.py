@@ -18,7 +18,7 @@ FREE_BYTES_WANTED = 5 << 30
 
 
 def examine(project: Project) -> Iterator[Finding]:
-    """Yield one finding per check, in the order in which a new user meets the problems."""
+    """Yield one finding per check, in the order in which a new user meets problems."""
     yield _versions()
     yield _ffmpeg()
     yield _disk(project)
@@ -54,16 +54,16 @@ def _ffmpeg() -> Finding:
     libraries = ", ".join(
         f"{name} {'.'.join(map(str, number))}" for name, number in av.library_versions.items()
     )
-    lacking = [
+    missing = [
         name
         for name in ("h264", "hevc", "vp9", "av1", "mpeg2video")
         if name not in av.codecs_available
     ]
-    if lacking:
+    if missing:
         return Finding(
             check="ffmpeg",
             verdict=Verdict.FAILED,
-            message=f"no decoder for {', '.join(lacking)} ({libraries}); install PyAV's own wheel",
+            message=f"no decoder for {', '.join(missing)} ({libraries}); install PyAV's own wheel",
         )
     return Finding(check="ffmpeg", verdict=Verdict.OK, message=libraries)
 
@@ -78,14 +78,14 @@ def _disk(project: Project) -> Finding:
         return Finding(
             check="disk",
             verdict=Verdict.FAILED,
-            message=f"{message}, not writable; set VIDEOMME_DATA to a folder that is",
+            message=f"{message}, not writable; set VIDEOMME_DATA to a writable folder",
         )
     if free < FREE_BYTES_WANTED:
         return Finding(
             check="disk",
             verdict=Verdict.WARNING,
-            message=f"{message}; a benchmark's "
-            "frames take some GiB a sampling, its videos about 100 GiB",
+            message=f"{message}; the frames of a benchmark need a few GiB per sampling, "
+            "and its videos about 100 GiB",
         )
     return Finding(check="disk", verdict=Verdict.OK, message=message)
 

@@ -1,7 +1,7 @@
-"""Partitions that could not be built, with the reasons, until they are built.
+"""Partitions that could not be built, and the reasons. A later build removes the entry.
 
-Each failure is one small file, so parallel runs never overwrite each other's. Dagster only knows
-that such a partition is missing; the command line and the report read the reason here.
+Each failure is one small file, so parallel runs never overwrite the failures of another run. In
+Dagster, such a partition is only missing; the command line and the report read the reason here.
 """
 
 import json
@@ -38,9 +38,9 @@ class FailureLog:
             self.read().get(partition) or f"{name} is not up to date; materialize it first"
         )
 
-    def update(self, tried: Iterable[Partition], failures: Mapping[Partition, str]) -> None:
-        """Replace the entries of the `tried` partitions by `failures`."""
-        for partition in set(self.read()).intersection(tried) - set(failures):
+    def update(self, attempted: Iterable[Partition], failures: Mapping[Partition, str]) -> None:
+        """Replace the entries of the `attempted` partitions by `failures`."""
+        for partition in set(self.read()).intersection(attempted) - set(failures):
             self._path(partition).unlink(missing_ok=True)
         for partition, reason in failures.items():
             entry = {

@@ -55,9 +55,9 @@ class FrameBudget:
         self.stored_bytes = sum(map(sum, self._sizes.values()))
 
     def expected_bytes(self, settings: Iterable[str]) -> float:
-        """Expected size of one frame file per settings fingerprint, from the mean of stored files.
+        """Expected size of one new frame file per settings fingerprint, in bytes.
 
-        Settings without a stored file count as 0.
+        The size is the mean of the stored files with these settings, or 0 if there are none.
         """
         sizes = (self._sizes.get(fingerprint, [0]) for fingerprint in settings)
         return sum(sum(known) / len(known) for known in sizes)
@@ -67,7 +67,7 @@ class FrameBudget:
         self.stored_bytes += stored_bytes
 
     def objection(self, expected_bytes: float = 0.0) -> str | None:
-        """The reason why `expected_bytes` more must not be stored, or None if they may.
+        """The reason not to store `expected_bytes` more, or None if both limits allow it.
 
         With `when_exceeded: warn`, the reason is logged and the result is None.
         """
@@ -78,7 +78,7 @@ class FrameBudget:
         return None
 
     def _problem(self, expected_bytes: float) -> str | None:
-        advice = "free some (videomme cache gc), raise it, or set `when_exceeded: warn`"
+        advice = "free space (videomme cache gc), change the limit, or set `when_exceeded: warn`"
         more = decimal(round(expected_bytes))
         wanted = f" and about {more} more are needed" if expected_bytes else ""
         most = self._spec.max_frames_gigabytes

@@ -1,7 +1,7 @@
-"""Nightly runs: evaluations that `nightly.yaml` tracks, asked again every night.
+"""Nightly runs, which ask the evaluations that `nightly.yaml` tracks again.
 
-Each nightly run of an evaluation is stored as one file and never asked twice. What its numbers
-mean is decided in `scoring.nightly`.
+Each nightly run of an evaluation is stored as one file and is never repeated. `scoring.nightly`
+decides what its numbers mean.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,8 +40,7 @@ class Tracked(Spec):
     """How one evaluation is tracked."""
 
     videos: int | None = Field(default=None, ge=2)
-    """The number of videos, the same share of every stratum and always the same videos; None
-    means all."""
+    """The number of videos, or None for all. The stratified selection is the same in every run."""
     baseline: date | None = None
     """The nightly run that others are compared with; None means the ordinary scores."""
 
@@ -60,16 +59,17 @@ class NightlySpec(Spec):
 
     @model_validator(mode="before")
     @classmethod
-    def _empty_is_default(cls, given: Mapping[str, object]) -> Mapping[str, object]:
-        evaluations = given.get("evaluations")
+    def _empty_is_default(cls, values: Mapping[str, object]) -> Mapping[str, object]:
+        evaluations = values.get("evaluations")
         if not isinstance(evaluations, Mapping):
-            return given
-        return {**given, "evaluations": {name: value or {} for name, value in evaluations.items()}}
+            return values
+        tracked = {name: settings or {} for name, settings in evaluations.items()}
+        return {**values, "evaluations": tracked}
 
     @model_validator(mode="after")
     def _has_a_start(self) -> Self:
         if self.evaluations and self.since is None:
-            raise ValueError("`since` is missing: the date of the first night")
+            raise ValueError("`since` is missing; set it to the date of the first nightly run")
         return self
 
 
@@ -90,7 +90,7 @@ def read_nightly(configuration: Configuration) -> NightlySpec:
 
 @dataclass(frozen=True)
 class TrackedEvaluation:
-    """One tracked evaluation: runs its nights and assesses them."""
+    """One tracked evaluation, with its stored nightly runs and their assessment."""
 
     project: Project
     evaluation: Evaluation
@@ -117,9 +117,9 @@ class TrackedEvaluation:
         return self.project.store.observation(self.benchmark.name, self.evaluation.name, date)
 
     def observe(self, date: str) -> list[ObservedQuestion]:
-        """The rows of a nightly run: the stored ones, or those asked now.
+        """The rows of a nightly run. If it is not stored yet, its questions are asked now.
 
-        If questions failed, a second call asks only those; answers are never replaced.
+        If questions failed, a later call asks only those. Stored answers are never replaced.
         """
         path = self.path(date)
         stored = stored_fingerprint(path)
@@ -138,7 +138,7 @@ class TrackedEvaluation:
         return rows
 
     def assess(self, date: str) -> Assessment:
-        """Compare a stored nightly run with the baseline and the runs between.
+        """Compare a stored nightly run with the baseline and the nightly runs between the two.
 
         Raises:
             NotReadyError: if there is no baseline with the current settings.
@@ -161,11 +161,11 @@ class TrackedEvaluation:
     def baseline(self) -> Observation:
         """The rows that nightly runs are compared with: the ordinary scores, or the pinned run.
 
-        Nightly runs ask no judge, so letters read by the judge do not count in the ordinary
-        scores either.
+        Nightly runs use no judge, so the letters that a judge read are removed from the ordinary
+        scores.
 
         Raises:
-            NotReadyError: if they are missing, or were asked with other settings.
+            NotReadyError: if the rows are missing, or were built with other settings.
         """
         evaluation, pinned = self.evaluation, self.tracked.baseline
         path = (
@@ -183,7 +183,7 @@ class TrackedEvaluation:
         rows = [without_judge(row) for row in stored if row.video_id in set(self.videos)]
         if not rows or rows[0].evaluation_fingerprint != evaluation.fingerprint:
             raise NotReadyError(
-                f"{evaluation.name}: its baseline was asked with other settings than it has now; "
+                f"{evaluation.name}: its baseline was built with other settings; "
                 f"run it again (videomme run {evaluation.name}), or pin a nightly run as `baseline`"
             )
         return Observation(name="baseline" if pinned is None else pinned.isoformat(), rows=rows)
@@ -195,7 +195,7 @@ class TrackedEvaluation:
         return [file.stem for file in stored if first < file.stem < date]
 
     def _ask(self, date: str) -> Iterator[Response]:
-        """Yield a response per question and repeat; those without an answer have a reason."""
+        """Yield a response per question and repeat. Without an answer, it contains the reason."""
         evaluation, responses = self.evaluation, dict[tuple[str, int], Response]()
         requests, reasons = self._requests()
         default = "never asked"
@@ -249,5 +249,5 @@ def tracked_evaluations(project: Project) -> list[TrackedEvaluation]:
 
 
 def nightly_date(moment: datetime, timezone: str) -> str:
-    """The date of a nightly run that begins at `moment`."""
+    """The date in `timezone` of a nightly run that begins at `moment`."""
     return moment.astimezone(ZoneInfo(timezone)).date().isoformat()

@@ -1,7 +1,7 @@
-"""Partitions of a benchmark's stages: which video, and which variant of it.
+"""Partitions of a benchmark's stages. Each one has a video, a variant, both or neither.
 
 A variant is a sampling (frames), a track (subtitles) or an evaluation (prompts, responses,
-scores). Each shape of partition has its own class, so a stage never handles a missing part.
+scores). Each combination has its own class, so a stage never handles a missing part.
 """
 
 from collections.abc import Mapping

@@ -1,11 +1,11 @@
-"""Progress of a stage, for a person who is watching."""
+"""Progress of a stage, for display."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """`done` of `total` items of `what`, such as "smoke: frames"."""
+    """`done` of `total` items are finished. `what` is a title, such as "smoke: frames"."""
 
     what: str
     done: int

@@ -24,7 +24,7 @@ DATA_VARIABLE = "VIDEOMME_DATA"
 class Project:
     """One configuration folder and one data folder.
 
-    `on_message` gets sentences for people. `turns` limit how many runs use the machine or an
+    `on_message` receives messages for the user. `turns` limits how many runs use the machine or an
     endpoint at the same time.
     """
 
@@ -49,8 +49,8 @@ class Project:
         return HashCache(self.store.hashes)
 
     @contextmanager
-    def taking(self, turns: Turns) -> Iterator[None]:
-        """Take these turns inside the block."""
+    def using_turns(self, turns: Turns) -> Iterator[None]:
+        """Use `turns` instead of the project's own inside the block."""
         before, self.turns = self.turns, turns
         try:
             yield
@@ -59,7 +59,7 @@ class Project:
 
 
 def configuration_folder() -> Path:
-    """The folder of the YAML files: VIDEOMME_CONFIGURATION, or `assets/` here."""
+    """The folder of the YAML files: VIDEOMME_CONFIGURATION, by default `assets/`."""
     return Path(os.environ.get(CONFIGURATION_VARIABLE, "assets"))
 
 
@@ -69,10 +69,10 @@ def open_project(
     on_progress: Callable[[Progress], None] = no_progress,
     on_message: Callable[[str], None] = no_message,
 ) -> Project:
-    """The project of these folders.
+    """The project of a configuration folder and a data folder. Reads the configuration only.
 
-    A folder that is not given comes from VIDEOMME_CONFIGURATION or VIDEOMME_DATA, or is
-    `assets/` or `data/` in the working directory. Reads the configuration, no data.
+    The defaults are VIDEOMME_CONFIGURATION and VIDEOMME_DATA, or else `assets/` and `data/` in the
+    working directory.
 
     Raises:
         ConfigurationError: if the configuration folder cannot be used.
@@ -82,7 +82,7 @@ def open_project(
     if not (folder / "benchmarks.yaml").exists():
         raise ConfigurationError(
             f"{folder / 'benchmarks.yaml'}: no such file; run this in the project's folder, or "
-            f"set {CONFIGURATION_VARIABLE} to the folder that has it"
+            f"set {CONFIGURATION_VARIABLE} to the folder that contains it"
         )
     store = Store.at(root)
     return Project(

@@ -58,7 +58,7 @@ def _answers(
     evaluation: Evaluation,
     reasons: Mapping[Partition, str],
 ) -> Iterator[tuple[Question, Response]]:
-    """Yield each question of a video with each of its responses, or with the reason for none."""
+    """Yield each question and repeat of a video with its response, or with a failed one."""
     responses = stored_responses(benchmark, video_id, evaluation)
     reason = reasons.get(VideoVariantPartition(video_id, evaluation.name), "never asked")
     for question in benchmark.snapshot.questions[video_id]:

@@ -1,4 +1,4 @@
-"""The money that one run may spend on models, and what it has spent so far."""
+"""The cost limit of one run, and the cost of its requests so far."""
 
 from dataclasses import dataclass, field
 
@@ -7,11 +7,11 @@ from videomme_pipeline.errors import CostLimitError
 
 @dataclass(kw_only=True)
 class Spending:
-    """What one run may spend on models, over all its evaluations, and what it has spent.
+    """Cost limit and cost of one run, over all of its evaluations.
 
-    `stops` has one message per evaluation that ran out of money; the message says how to
-    continue. `is_used_up` is set once a request no longer fits into what is left: from then on,
-    nothing that costs money is asked. The limit is not part of any fingerprint.
+    `stops` has one message per evaluation that a cost limit stopped; the message says how to
+    continue. `is_used_up` becomes True when the next request would exceed `most_dollars`. After
+    that, the run sends no request that costs money. The limit is not part of any fingerprint.
     """
 
     run_id: str | None = None
@@ -22,18 +22,18 @@ class Spending:
 
     @property
     def stopped_by(self) -> str | None:
-        """The first of the `stops`, or None: later evaluations find no money either."""
+        """The first message in `stops`, or None."""
         return next(iter(self.stops), None)
 
     @property
     def left_dollars(self) -> float | None:
-        """The dollars that may still be spent, or None without a limit."""
+        """The dollars that the run may still spend, or None without a limit."""
         if self.most_dollars is None:
             return None
         return 0.0 if self.is_used_up else max(self.most_dollars - self.spent_dollars, 0.0)
 
     def begin(self, run_id: str, most_dollars: float | None) -> None:
-        """Start counting from zero if `run_id` is another run than before."""
+        """Set the limit and reset the cost if `run_id` is a new run."""
         if run_id != self.run_id:
             self.run_id, self.most_dollars = run_id, most_dollars
             self.spent_dollars, self.is_used_up, self.stops = 0.0, False, []
@@ -41,7 +41,7 @@ class Spending:
     def stop(self, name: str, error: CostLimitError, own_limit: float | None) -> CostLimitError:
         """Record that `error` ended the requests of `name`, and return the error to raise.
 
-        The limit was either the `own_limit` of the model or that of the run.
+        The limit is either `own_limit`, which is that of the model, or that of the run.
         """
         if self.most_dollars is not None and error.most_dollars != own_limit:
             self.is_used_up = True

@@ -1,6 +1,6 @@
 """The state of one benchmark: its settings, and a snapshot of what is stored.
 
-A snapshot is read lazily and never changes. `invalidate` drops it after files have changed, so
+A snapshot is read lazily and never changes. `invalidate` drops it when files may have changed, so
 that the next access reads a new one.
 """
 
@@ -23,7 +23,7 @@ from videomme_pipeline.videos.probe import HashCache, Video, content_hash
 
 
 class BenchmarkState:
-    """One benchmark of a project: how it is configured, and what is stored of it."""
+    """One benchmark of a project: its settings and its stored data."""
 
     def __init__(
         self, name: str, configuration: Configuration, store: Store, hashes: HashCache
@@ -48,7 +48,7 @@ class BenchmarkState:
 
     @property
     def snapshot(self) -> "Snapshot":
-        """What is stored, as of the first access after the last `invalidate`."""
+        """The stored data, read at the first access after the last `invalidate`."""
         if self._snapshot is None:
             self._snapshot = Snapshot(self)
         return self._snapshot
@@ -58,7 +58,7 @@ class BenchmarkState:
         self._snapshot = None
 
     def open_source(self) -> Source:
-        """The source of this benchmark's questions and files. Nothing is fetched or read yet."""
+        """The source of this benchmark's questions and files. Fetches and reads nothing yet."""
         declared = find_benchmark(self.name)
         spec = self._configuration.benchmarks[self.name]
         return declared.source(declared, spec, self.store.media(declared.media_folder_name))
@@ -68,12 +68,12 @@ class BenchmarkState:
         return self._video_files.read()
 
     def memo(self, questions_version: str | None) -> dict[Hashable, str]:
-        """Versions that earlier snapshots computed from the same questions."""
+        """Cache of the versions that snapshots computed from the same questions."""
         return self._memos.setdefault(questions_version, {})
 
 
 class Snapshot:
-    """What one benchmark has stored. Every part is read when it is first needed."""
+    """The stored data of one benchmark. Each part is read at its first access."""
 
     def __init__(self, benchmark: BenchmarkState) -> None:
         self._benchmark = benchmark
@@ -81,7 +81,7 @@ class Snapshot:
 
     @cached_property
     def media(self) -> Source:
-        """The files of the benchmark, indexed once."""
+        """The source of the benchmark's questions and files, which are indexed once."""
         return self._benchmark.open_source()
 
     @cached_property
@@ -120,7 +120,7 @@ class Snapshot:
 
     @cached_property
     def versions(self) -> Versions:
-        """What every partition would be built from now."""
+        """The data versions that partitions would have if they were built now."""
         failures = FailureLog(self._benchmark.store, f"{self._benchmark.name}/videos").read()
         return Versions(
             questions=self.questions,

@@ -1,7 +1,7 @@
-"""The content of the data folder: what is stored, what uses it, and what can be removed.
+"""The content of the data folder: stored files, the evaluations that use them, and garbage.
 
 Frames, packet indexes, aligned subtitles and prompts can be rebuilt, so those that nothing uses are
-garbage. Responses, scores and nightly runs are results: they are listed and never removed.
+garbage. Responses, scores and nightly runs are results, which are listed but never removed.
 """
 
 import time
@@ -21,7 +21,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.store import read_table
 
 UNFINISHED_SECONDS = 86_400
-"""A temporary file older than this belongs to a run that was killed."""
+"""A temporary file that is older than this was left by a killed run."""
 _VARIANT_STAGES = {
     "subtitles": Dimension.TRACK,
     "prompts": Dimension.EVALUATION,
@@ -37,8 +37,8 @@ _REBUILT_FOR_FREE = ("subtitles", "prompts")
 class Shelf:
     """The stored files of one kind and name, such as the frames of a sampling.
 
-    `named_by` are the evaluations that use them. `offered` is True if samplings.yaml has the
-    sampling.
+    `named_by` contains the evaluations that use them. `offered` is True if samplings.yaml contains
+    the sampling.
     """
 
     kind: str
@@ -107,16 +107,16 @@ class DataFolder:
         ]
 
     def garbage(self, samplings: Collection[str] = ()) -> list[Garbage]:
-        """The files that nothing uses, and all frames of `samplings`, used or not.
+        """The files that nothing uses, and all frames of `samplings`, even used ones.
 
         Raises:
-            ConfigurationError: if an evaluation file has a mistake, so that its samplings are
-                not known, or if the cache has no frames of one of `samplings`.
+            ConfigurationError: if a configuration file has a mistake, because its samplings are
+                then unknown, or if the cache has no frames of one of `samplings`.
         """
         for problem in self._project.configuration.problems.values():
             raise ConfigurationError(
-                "nothing is removed while a configuration file has a mistake, because what it "
-                f"uses is not known: {problem}"
+                "cannot find unused files while a configuration file has a mistake; fix it first: "
+                f"{problem}"
             )
         known = sorted({self.sampling_of(file) for file in self.frames})
         for name in samplings:
@@ -144,7 +144,7 @@ class DataFolder:
 
     @cached_property
     def benchmarks(self) -> list[str]:
-        """The benchmarks with stored questions, also those that benchmarks.yaml no longer has."""
+        """The benchmarks with stored questions, even if benchmarks.yaml does not contain them."""
         return self._store.benchmarks()
 
     @cached_property
@@ -176,7 +176,7 @@ class DataFolder:
 
     @cached_property
     def _others(self) -> dict[str, str]:
-        """The names of samplings that are not in the configuration, as their files have them."""
+        """The names of samplings outside the configuration, read from the frame files."""
         return {}
 
     def _garbage_frames(self, samplings: Collection[str]) -> Iterator[Garbage]:
@@ -185,7 +185,7 @@ class DataFolder:
             if sampling in samplings:
                 why = f"frames of {sampling}, as requested"
             elif file.settings not in self._named:
-                why = f"frames of {sampling}, which no evaluation and not samplings.yaml uses"
+                why = f"frames of {sampling}, which is not in any evaluation or samplings.yaml"
             elif file.video_hash not in self.video_hashes:
                 why = "frames of a video that no longer exists"
             else:
@@ -202,9 +202,9 @@ class DataFolder:
                             yield Garbage(path=path, bytes=_size(path), why=why)
 
     def _unfinished(self) -> Iterator[Garbage]:
-        """Yield damaged frames that were set aside, and temporary files of killed runs."""
+        """Yield files of damaged frames, and temporary files of killed runs."""
         for path in self._store.damaged_frame_files():
-            yield Garbage(path=path, bytes=_size(path), why="damaged, set aside")
+            yield Garbage(path=path, bytes=_size(path), why="damaged frames")
         for path in self._store.unfinished_frame_files():
             if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
                 yield Garbage(path=path, bytes=_size(path), why="unfinished file of a killed run")

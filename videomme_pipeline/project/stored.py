@@ -1,7 +1,7 @@
 """Stored inputs of an evaluation: frames, subtitle lines, prompts and responses of one video.
 
-Every function returns what is up to date and nothing else: files of other settings count as
-missing.
+Every function returns up-to-date data only. A file that was built with other settings or inputs
+counts as missing.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,14 +41,24 @@ def load_frames(benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
 def shown_frames(
     benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
 ) -> Sequence[ShownFrame]:
-    """Digest and time of each of these frames, without reading a picture. Raises as above."""
+    """Digest and time of each frame that an evaluation sends, without reading pictures.
+
+    Raises:
+        NotReadyError: if the video or its frames are missing.
+        FrameCacheError: if the frame file is damaged.
+    """
     return _read(read_shown, benchmark, video_id, evaluation) or ()
 
 
 def sampled_frames(
     benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
 ) -> SampledFrames:
-    """The times at which these frames are shown. Raises as above."""
+    """The times of the frames that an evaluation sends, for the alignment of subtitles.
+
+    Raises:
+        NotReadyError: if the video or its frames are missing.
+        FrameCacheError: if the frame file is damaged.
+    """
     frames = load_frames(benchmark, video_id, evaluation)
     benchmark.snapshot.versions.video(video_id)
     video = benchmark.snapshot.videos[video_id]
@@ -92,7 +102,7 @@ def stored_prompts(
 def stored_responses(
     benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
 ) -> dict[tuple[str, int], Response]:
-    """The responses to the current requests, by question id and repeat; empty if there are none."""
+    """The responses to the current requests, by question id and repeat."""
     path = benchmark.store.responses(benchmark.name, evaluation.name, video_id)
     try:
         version = benchmark.snapshot.versions.responses(video_id, evaluation)

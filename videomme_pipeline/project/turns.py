@@ -1,7 +1,7 @@
-"""Turns: runs that need the same machine or the same endpoint work there one after the other.
+"""Turns: runs that need the same machine or the same endpoint use it one after the other.
 
-A turn is a locked file. The kernel releases the lock when its process ends, however it ends.
-Dagster's own `pool=` does not: after `kill -9` of the run that had the slot, the next run waits
+A run has a turn while it has locked a file. The kernel releases the lock when the process ends for
+any reason. Dagster's `pool=` does not: after `kill -9` of the run with the slot, the next run waits
 forever at full CPU, because only the daemon frees slots and the command line has no daemon.
 """
 
@@ -22,7 +22,7 @@ ANOTHER_RUN = "another run"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What runs take turns at. `places` of them may use it at the same time.
+    """A machine or an endpoint. At most `places` runs use it at the same time.
 
     `title` is its name in messages; `file_stem` is the name of its lock files.
     """
@@ -51,7 +51,7 @@ class Turns(Protocol):
 
 
 class LockFileTurns:
-    """Turns of all processes that use the same folder.
+    """Turns among all processes that use the same folder.
 
     `run` is the name that other runs show while they wait. `on_wait` is called with one sentence
     when a wait starts and when it ends.
@@ -76,7 +76,7 @@ class LockFileTurns:
             lock.release()
 
     def release_all(self) -> None:
-        """Release what a block that was never left still uses, such as a suspended generator."""
+        """Release all locks, even of blocks that never ended, as in a suspended generator."""
         for lock in self._locks:
             lock.release()
 

@@ -1,11 +1,12 @@
-"""Data versions: hashes of everything that a benchmark's partitions would be built from now.
+"""Data versions: hashes of everything that the partitions of a benchmark depend on.
 
 A version depends on the configuration, the code versions, the questions and the content of the
-videos; nothing has to be built to know it. It contains the versions of its inputs, so a change
-reaches everything downstream and nothing else. Paths, timeouts and concurrency are in none.
+videos, so it can be computed before anything is built. It contains the versions of its inputs, so a
+change makes everything downstream stale and nothing else. Paths, timeouts and concurrency are not
+part of any version.
 
-The answer of an embedded model depends on its weights and packages, which are part of the
-identity of the model and so of the version of its responses.
+The version of responses contains the identity of the model. For an embedded model, the identity
+contains its weights and packages.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -51,10 +52,9 @@ def code_version(stage: str) -> str:
 class Versions:
     """The data versions of one benchmark, for the questions and video rows of one snapshot.
 
-    `subtitle_hash` returns the hash of a video's subtitle file. Every method raises
-    `NotReadyError` if a video it needs has no row; `reasons` say why, by video. `memo` contains
-    versions that were computed before from the same questions, by everything else that they
-    depend on.
+    `subtitle_hash` returns the hash of a video's subtitle file. Every method raises `NotReadyError`
+    if a video that it needs has no row; `reasons` has the messages by video. `memo` caches versions
+    that were computed from the same questions, by everything else that they depend on.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Versions:
         )
 
     def frames(self, video_id: str, sampling: Sampling) -> str:
-        """The content of a video, under a sampling."""
+        """Version of the frames of a video under a sampling."""
         content = self.video(video_id)
         return self._once(
             ("frames", video_id, sampling, content),
@@ -97,11 +97,11 @@ class Versions:
         )
 
     def sent_frames(self, video_id: str, evaluation: Evaluation) -> str | None:
-        """The frames that an evaluation sends, or None if it sends none."""
+        """Version of the frames that an evaluation sends, or None if it sends none."""
         return None if evaluation.sampling is None else self.frames(video_id, evaluation.sampling)
 
     def subtitles(self, video_id: str, evaluation: Evaluation) -> str | None:
-        """The subtitle file aligned to the frames, or None on a track without subtitles."""
+        """Version of the aligned subtitle lines, or None on a track without subtitles."""
         alignment = evaluation.alignment
         if alignment is None:
             return None
@@ -118,9 +118,9 @@ class Versions:
         )
 
     def prompts(self, video_id: str, evaluation: Evaluation) -> str:
-        """The questions of a video in a template, with the lines and times of its frames.
+        """Version of the prompts of a video: template, questions, frames and subtitle lines.
 
-        A prompt of a blind evaluation does not depend on the video, which may be missing.
+        The prompts of a blind evaluation do not depend on the video, so it may be missing.
         """
         return self._once(
             ("prompts", *self._inputs(video_id, evaluation)),
@@ -128,14 +128,14 @@ class Versions:
                 "prompts",
                 *CODE_VERSIONS["prompts"],
                 evaluation.template.fingerprint,
-                self._asked(video_id),
+                self._without_answers(video_id),
                 self.sent_frames(video_id, evaluation),
                 self.subtitles(video_id, evaluation),
             ),
         )
 
     def responses(self, video_id: str, evaluation: Evaluation) -> str:
-        """The prompts and frames of a video, for this model with this decoding."""
+        """Version of the responses about a video: model, decoding, prompts and frames."""
         return self._once(
             ("responses", *self._inputs(video_id, evaluation)),
             lambda: fingerprint(
@@ -150,9 +150,9 @@ class Versions:
         )
 
     def scores(self, evaluation: Evaluation) -> str:
-        """All responses of an evaluation as its reader and judge read them, and the answers.
+        """Version of the scores of an evaluation: responses, correct answers, reader and judge.
 
-        A missing video counts as missing, so its arrival changes the version.
+        A missing video is part of the version, so its arrival changes the version.
         """
         return fingerprint(
             "scores",
@@ -168,10 +168,10 @@ class Versions:
             responses: str | None = self.responses(video_id, evaluation)
         except NotReadyError:
             responses = None
-        return [responses, self._key(video_id)]
+        return [responses, self._with_answers(video_id)]
 
-    def _asked(self, video_id: str) -> str:
-        """Everything of a video's questions that a prompt can show: all but the answers."""
+    def _without_answers(self, video_id: str) -> str:
+        """Hash of a video's questions without the answers, as prompts can contain them."""
         return self._once(
             ("asked", video_id),
             lambda: fingerprint(
@@ -182,12 +182,12 @@ class Versions:
             ),
         )
 
-    def _key(self, video_id: str) -> str:
-        """Everything of a video's questions, the answers included."""
+    def _with_answers(self, video_id: str) -> str:
+        """Hash of a video's questions with the answers."""
         return self._once(("key", video_id), lambda: fingerprint(list(self._questions[video_id])))
 
     def _inputs(self, video_id: str, evaluation: Evaluation) -> tuple[Hashable, ...]:
-        """Everything that the versions of a video in an evaluation depend on, but the questions."""
+        """Everything that the versions of a video in an evaluation depend on, except questions."""
         video = self._videos.get(video_id)
         reads_subtitles = evaluation.alignment is not None
         return (

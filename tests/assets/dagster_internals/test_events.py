@@ -1,4 +1,4 @@
-"""Events in batches: what Dagster reads back is what its own way of storing would give."""
+"""Events stored in batches are equal to events that Dagster stores itself."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ KEY = dg.AssetKey(["made", "up"])
 
 @pytest.fixture
 def instance(home: Path) -> Iterator[dg.DagsterInstance]:
-    """The instance of an empty home, over each storage."""
+    """An empty instance on each storage."""
     with open_instance() as instance:
         yield instance
 
@@ -49,16 +49,16 @@ def run(
 
 
 def stored(instance: dg.DagsterInstance, run_id: str) -> list[dict[str, Any]]:
-    """What the events of a run say, but for when."""
+    """The events of a run, without their times."""
     records = instance.get_records_for_run(
         run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
     ).records
-    said = []
+    events = []
     for record in records:
         entry = record.event_log_entry
         materialization = entry.asset_materialization
         assert materialization is not None
-        said.append(
+        events.append(
             {
                 "partition": materialization.partition,
                 "tags": materialization.tags,
@@ -69,7 +69,7 @@ def stored(instance: dg.DagsterInstance, run_id: str) -> list[dict[str, Any]]:
                 "event": entry.get_dagster_event().event_type,
             }
         )
-    return said
+    return events
 
 
 def test_a_batch_stores_what_single_events_would(instance: dg.DagsterInstance) -> None:
@@ -99,24 +99,24 @@ def test_a_batch_stores_what_single_events_would(instance: dg.DagsterInstance) -
     assert instance.get_materialized_partitions(KEY) == {f"key-{n}" for n in numbers}
 
 
-def test_what_was_made_before_an_error_is_stored(instance: dg.DagsterInstance) -> None:
-    def breaks(context: dg.OpExecutionContext) -> None:
+def test_events_before_an_error_are_stored(instance: dg.DagsterInstance) -> None:
+    def fail(context: dg.OpExecutionContext) -> None:
         with EventBatch(context) as events:
             events.add(event(1))
             raise RuntimeError
 
-    result = run(instance, breaks)
+    result = run(instance, fail)
     assert not result.success
-    assert [said["partition"] for said in stored(instance, result.run_id)] == ["key-1"]
+    assert [event["partition"] for event in stored(instance, result.run_id)] == ["key-1"]
 
 
-def test_without_batches_events_are_stored_one_by_one(
+def test_if_storing_a_batch_fails_events_are_stored_one_by_one(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuses(storage: EventLogStorage, events: object) -> None:
-        raise TypeError("not as it was")
+    def reject(storage: EventLogStorage, events: object) -> None:
+        raise TypeError("another signature")
 
-    monkeypatch.setattr(type(instance.event_log_storage), "store_event_batch", refuses)
+    monkeypatch.setattr(type(instance.event_log_storage), "store_event_batch", reject)
 
     def together(context: dg.OpExecutionContext) -> None:
         with EventBatch(context) as events:
@@ -124,7 +124,7 @@ def test_without_batches_events_are_stored_one_by_one(
             events.add(event(2))
 
     result = run(instance, together)
-    assert [said["partition"] for said in stored(instance, result.run_id)] == ["key-1", "key-2"]
+    assert [event["partition"] for event in stored(instance, result.run_id)] == ["key-1", "key-2"]
 
 
 @pytest.mark.slow

@@ -13,26 +13,26 @@ from dagster._core.storage.event_log.base import EventLogStorage
 from assets.dagster_internals.types import Job
 from tests.support.paths import ROOT
 
-PRIVATE_ROOM = ROOT / "assets" / "dagster_internals"
+PRIVATE_PACKAGE = ROOT / "assets" / "dagster_internals"
 
 
-def test_the_installed_minor_version_is_the_one_that_was_tried() -> None:
+def test_the_installed_minor_version_is_the_tested_one() -> None:
     assert version("dagster").startswith("1.13.")
 
 
-def test_only_one_room_imports_private_parts() -> None:
+def test_only_one_package_imports_private_parts() -> None:
     found = [
         path.relative_to(ROOT).as_posix()
         for folder in ("assets", "videomme_pipeline")
         for path in (ROOT / folder).rglob("*.py")
-        if path.parent != PRIVATE_ROOM
+        if path.parent != PRIVATE_PACKAGE
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dagster._")
     ]
     assert found == []
 
 
-def test_a_storage_stores_a_batch_of_events() -> None:
+def test_storing_a_batch_takes_the_events() -> None:
     (_self, events) = signature(EventLogStorage.store_event_batch).parameters
     assert events == "events"
 
@@ -53,16 +53,18 @@ def test_a_materialization_event_is_built_from_these_fields() -> None:
     assert used <= set(signature(dg.DagsterEvent).parameters)
 
 
-def test_the_mark_of_observed_sources_has_its_name() -> None:
+def test_the_metadata_key_of_observed_sources_is_unchanged() -> None:
     assert SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION == "__source_asset_observation__"
 
 
 def test_an_asset_job_has_the_type_that_dagster_does_not_export() -> None:
     job = dg.define_asset_job("job", selection="*")
     assert isinstance(job, Job)
-    assert "UnresolvedAssetJobDefinition" not in dir(dg), "import it from dagster now"
+    assert "UnresolvedAssetJobDefinition" not in dir(dg), (
+        "dagster exports the type, so import it from there"
+    )
 
 
 @pytest.mark.parametrize("name", ["error_info", "level", "user_message", "run_id", "dagster_event"])
-def test_a_log_entry_has_the_fields_that_are_filled(name: str) -> None:
+def test_a_log_entry_has_the_fields_that_this_project_sets(name: str) -> None:
     assert name in signature(dg.EventLogEntry).parameters

@@ -20,7 +20,7 @@ Why = Callable[..., list[str]]
 
 @pytest.fixture
 def why(project: Project, instance: dg.DagsterInstance) -> Why:
-    """The reasons of the one partition that `words` select, as they are printed."""
+    """Function that returns the printed reasons of the partition that `words` select."""
 
     def ask(words: str, of: Project = project) -> list[str]:
         states = plan_project(of, instance)
@@ -75,7 +75,9 @@ def test_a_changed_setting_is_shown_with_both_values(
     assert why(f"videomme/{partition}", changed)[0] == reason
 
 
-def test_another_code_version_is_shown_with_both(why: Why, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_code_version_is_shown_with_both_values(
+    why: Why, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = code_version("prompts")
     monkeypatch.setitem(CODE_VERSIONS, "prompts", (99,))
     assert why("videomme/prompts few|003") == [f"code version: {before} → 99"]
@@ -98,7 +100,7 @@ def test_a_parent_that_was_rebuilt_alone_is_the_reason(
     assert reason.startswith("upstream: videomme/videos changed, ")
 
 
-def test_a_lost_file_and_a_partition_never_built_have_different_reasons(
+def test_a_lost_file_and_a_partition_that_was_never_built_have_different_reasons(
     why: Why, project: Project, write_project: WriteProject
 ) -> None:
     lost = project.store.prompts("videomme", "few", "002")
@@ -144,7 +146,7 @@ def estimates(project: Project, instance: dg.DagsterInstance) -> dict[str, Refre
     return {found.asset: found for found in estimate(states, instance)}
 
 
-def test_estimates_come_from_comparable_partitions_only(
+def test_estimates_use_comparable_partitions_only(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     assert estimates(project, instance) == {}
@@ -166,13 +168,13 @@ def test_estimates_come_from_comparable_partitions_only(
     assert estimates(write_project(alone), instance)["videomme/responses"].seconds is not None
 
 
-def test_a_stored_partition_costs_nothing(project: Project) -> None:
+def test_an_already_stored_partition_is_estimated_as_free(project: Project) -> None:
     with dg.DagsterInstance.ephemeral() as other:
         found = estimates(project, other)["videomme/questions"]
         assert (found.partitions, found.already_stored, found.seconds) == (0, 1, 0)
 
 
-def test_without_a_built_partition_nothing_is_estimated(
+def test_without_a_built_partition_time_and_size_are_unknown(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     found = estimates(write_project(), instance)

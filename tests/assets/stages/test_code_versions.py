@@ -1,4 +1,4 @@
-"""One rule for all stages: raising any number of a code version makes its partitions stale."""
+"""Raising any number of a stage's code version makes its partitions stale, for every stage."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from videomme_pipeline.project.versions import CODE_VERSIONS, code_version
 
 
 def fingerprints(project: Project, name: str) -> set[tuple[str, str]]:
-    """What the partitions of a stage would store, and report to Dagster, now."""
+    """The current fingerprint and data version of every partition of a stage."""
     built = stage(project, name)
     project.benchmarks["videomme"].invalidate()
     targets = [built.target(partition) for partition in built.partitions()]
@@ -21,11 +21,11 @@ def fingerprints(project: Project, name: str) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "place"),
+    ("name", "position"),
     [
-        (name, place)
+        (name, position)
         for name, numbers in CODE_VERSIONS.items()
-        for place in range(len(numbers))
+        for position in range(len(numbers))
         if name != "frames"
     ],
 )
@@ -33,16 +33,16 @@ def test_every_number_of_a_code_version_is_in_the_fingerprints(
     project: Project,
     write_project: WriteProject,
     name: str,
-    place: int,
+    position: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    raised = tuple(n + (i == place) for i, n in enumerate(CODE_VERSIONS[name]))
+    raised = tuple(n + (i == position) for i, n in enumerate(CODE_VERSIONS[name]))
     before, shown = fingerprints(project, name), stage(project, name).code_version
     monkeypatch.setitem(CODE_VERSIONS, name, raised)
     after = fingerprints(write_project(), name)
     assert {stored for stored, _ in before}.isdisjoint(stored for stored, _ in after)
     assert stage(project, name).code_version != shown
-    if name != "videos":  # the data version of a video is its content, whatever is known of it
+    if name != "videos":  # the data version of a video depends on its content only
         assert {version for _, version in before}.isdisjoint(version for _, version in after)
 
 

@@ -33,7 +33,7 @@ def asked(server: ModelServer) -> Counter[str]:
     )
 
 
-def test_a_judge_reads_what_is_open_once_and_its_failures_leave_the_scores_open(
+def test_a_judge_is_asked_once_per_unreadable_answer_and_failed_requests_leave_scores_stale(
     write_project: WriteProject, instance: dg.DagsterInstance, root: Path
 ) -> None:
     is_down = True
@@ -77,7 +77,7 @@ def test_a_judge_reads_what_is_open_once_and_its_failures_leave_the_scores_open(
     assert row["accuracy"] == sum(row.is_correct for row in rows) / QUESTIONS
 
 
-def test_answers_and_their_judge_share_the_money_of_a_run(
+def test_model_and_judge_share_the_cost_limit_of_a_run(
     write_project: WriteProject, instance: dg.DagsterInstance, root: Path
 ) -> None:
     with ModelServer(answer=answer) as server:
@@ -95,7 +95,9 @@ def test_answers_and_their_judge_share_the_money_of_a_run(
             return refresh_project(project, instance, ["mine"], most_dollars)
 
         stopped = run(0.5)
-        assert asked(server) == {"model": 1}, "what is left for the judge does not do for another"
+        assert asked(server) == {"model": 1}, (
+            "the rest of the limit is too small for a second request"
+        )
         assert str(stopped.stopped_by).startswith("mine: stopped at $0.3000 of $0.5000")
         estimates = estimate_costs(pending_requests(plan_project(project, instance, ["mine"])))
         assert [(row["evaluation"], row["requests"]) for row in cost_rows(estimates)] == [

@@ -1,4 +1,4 @@
-"""What a person sees beside each asset in the Dagster UI, after a real run."""
+"""Metadata of each asset in the Dagster UI, after a real run."""
 
 import base64
 import json
@@ -60,7 +60,7 @@ def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
     assert f"short  (n {short.responses})" in svg(event, "chart").replace("\u00a0", " ")
 
 
-def test_subtitles_say_how_much_of_each_duration_they_cover(
+def test_subtitles_show_their_coverage_by_duration(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     found = events(instance, "videomme/subtitles")
@@ -77,7 +77,7 @@ def test_subtitles_say_how_much_of_each_duration_they_cover(
     assert {e.metadata["coverage"].value for e in found.values()} <= {0.0, 0.25, 0.5, 0.75, 1.0}
 
 
-def test_prompts_and_frames_have_numbers_that_the_ui_plots(
+def test_prompts_and_frames_have_numeric_metadata_for_plots(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     for event in events(instance, "videomme/prompts").values():
@@ -97,7 +97,7 @@ def test_the_report_page_can_be_opened_from_its_asset(
     assert str(event.metadata["page"].value).startswith("file:///")
 
 
-def test_no_metadata_fills_the_event_log(project: Project, instance: dg.DagsterInstance) -> None:
+def test_metadata_of_every_event_is_small(project: Project, instance: dg.DagsterInstance) -> None:
     for stage_name in ("videos", "frames", "subtitles", "prompts", "responses", "scores"):
         assert stage(project, stage_name)
         for event in events(instance, f"videomme/{stage_name}").values():
@@ -112,6 +112,6 @@ def test_a_picture_that_is_too_large_is_replaced_by_a_note() -> None:
     assert str(large.value) == "frames: 60,001 bytes, too large to show here"
 
 
-def test_a_prompt_cannot_leave_its_fence() -> None:
+def test_a_fence_is_longer_than_any_fence_in_its_text() -> None:
     text = "```\n# not a heading\n````"
     assert str(fenced(text).value) == f"`````text\n{text}\n`````"

@@ -1,4 +1,4 @@
-"""Nightly runs: asked again, stored, assessed, shown as checks and sent as alerts, for real."""
+"""Nightly runs with a real server: stored rows, assessments, checks and alerts."""
 
 import json
 import re
@@ -33,11 +33,11 @@ TRACKED_VIDEOS = tuple(f"{number:03d}" for number in range(2, 8))
 KEY = dg.AssetKey(["videomme", "nights", "asked"])
 ONLY_ACCURACY = {"group_score": "off", "marginals": "off", "flips": "off", "unreadable": "off"}
 ANSWERS_AFTER_SECONDS = 0.05
-"""Long enough that a busy machine does not double it, which would be an alarm."""
+"""Delay of each reply. It is so long that a busy machine does not double the latency."""
 
 
-class ModelBehindTheName:
-    """Answers every question right; `broken`, it answers every question wrong."""
+class BreakableModel:
+    """Answers every question correctly, or every question wrong if `broken` is set."""
 
     broken = False
 
@@ -50,7 +50,7 @@ class ModelBehindTheName:
 
 @pytest.fixture
 def sink() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """URL of a webhook on the loopback, and the alerts that it received."""
+    """URL of a local webhook, and the alerts that it has received."""
     alerts: list[dict[str, Any]] = []
 
     class Hook(BaseHTTPRequestHandler):
@@ -72,12 +72,12 @@ def sink() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 @pytest.fixture
-def model() -> ModelBehindTheName:
-    return ModelBehindTheName()
+def model() -> BreakableModel:
+    return BreakableModel()
 
 
 @pytest.fixture
-def server(model: ModelBehindTheName) -> Iterator[ModelServer]:
+def server(model: BreakableModel) -> Iterator[ModelServer]:
     with ModelServer(answer=model, delay_seconds=ANSWERS_AFTER_SECONDS) as server:
         yield server
 
@@ -111,11 +111,11 @@ def project(
 
 
 def run_nightly(
-    project: Project, instance: dg.DagsterInstance, night: str
+    project: Project, instance: dg.DagsterInstance, date: str
 ) -> dict[str, dg.AssetCheckEvaluation]:
     """Run the nightly job for one date; return its checks by name."""
     job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
-    result = job.execute_in_process(instance=instance, partition_key=night)
+    result = job.execute_in_process(instance=instance, partition_key=date)
     assert result.success
     return {
         check.check_name: check
@@ -124,14 +124,14 @@ def run_nightly(
     }
 
 
-def stored(project: Project, night: str) -> list[ObservedQuestion]:
+def stored(project: Project, date: str) -> list[ObservedQuestion]:
     (tracked,) = tracked_evaluations(project)
-    return read_rows(tracked.path(night), ObservedQuestion)
+    return read_rows(tracked.path(date), ObservedQuestion)
 
 
-def test_a_regression_fails_the_check_and_is_sent_once(
+def test_a_regression_fails_the_check_and_sends_one_alert(
     project: Callable[..., Project],
-    model: ModelBehindTheName,
+    model: BreakableModel,
     server: ModelServer,
     instance: dg.DagsterInstance,
     sink: tuple[str, list[dict[str, Any]]],
@@ -172,18 +172,18 @@ def test_a_regression_fails_the_check_and_is_sent_once(
     assert run_nightly(opened, instance, "2026-11-06")["accuracy"].passed
 
     with connect(opened.store) as connection:
-        by_night = query(
+        by_date = query(
             connection, "select observation, accuracy from accuracy_by_night order by observation"
         )
-    assert [row["observation"] for row in by_night] == [f"2026-11-{d:02d}" for d in range(2, 7)]
-    assert by_night[2]["accuracy"] < by_night[1]["accuracy"]
+    assert [row["observation"] for row in by_date] == [f"2026-11-{d:02d}" for d in range(2, 7)]
+    assert by_date[2]["accuracy"] < by_date[1]["accuracy"]
     event = instance.get_latest_materialization_event(KEY)
     assert event is not None
     assert event.asset_materialization is not None
     assert isinstance(event.asset_materialization.metadata["accuracy"].value, float)
 
 
-def test_an_endpoint_that_is_down_is_not_a_regression_and_can_be_asked_later(
+def test_an_endpoint_that_is_down_is_not_a_regression_and_failed_questions_are_asked_again(
     project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
 ) -> None:
     opened = project()
@@ -198,7 +198,7 @@ def test_an_endpoint_that_is_down_is_not_a_regression_and_can_be_asked_later(
     assert Outcome.FAILED not in {row.outcome for row in stored(opened, "2026-11-02")}
 
 
-def test_without_a_baseline_nothing_is_asked(
+def test_without_a_baseline_no_request_is_sent(
     project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
 ) -> None:
     opened = project()
@@ -215,15 +215,15 @@ def test_without_a_baseline_nothing_is_asked(
     assert not tracked.path("2026-11-02").exists()
 
 
-def test_a_subset_is_fixed_and_a_nightly_run_can_be_the_baseline(
+def test_a_subset_has_the_same_videos_in_every_run_and_a_nightly_run_can_be_the_baseline(
     project: Callable[..., Project], instance: dg.DagsterInstance
 ) -> None:
     opened = project(evaluations={"asked": {"videos": 4}})
     refresh_project(opened, instance, ["asked"])
-    for night in ("2026-11-02", "2026-11-03"):
-        run_nightly(opened, instance, night)
+    for date in ("2026-11-02", "2026-11-03"):
+        run_nightly(opened, instance, date)
     videos = [
-        {row.video_id for row in stored(opened, night)} for night in ("2026-11-02", "2026-11-03")
+        {row.video_id for row in stored(opened, date)} for date in ("2026-11-02", "2026-11-03")
     ]
     assert len(videos[0]) == 4
     assert videos[0] == videos[1]
@@ -236,7 +236,7 @@ def test_a_subset_is_fixed_and_a_nightly_run_can_be_the_baseline(
     assert report.detectable_drop is not None
 
 
-def test_mistakes_in_the_file_have_messages(project: Callable[..., Project]) -> None:
+def test_mistakes_in_nightly_yaml_have_messages(project: Callable[..., Project]) -> None:
     with pytest.raises(ConfigurationError, match="no evaluation `askd`"):
         read_nightly(project(evaluations={"askd": {}}).configuration)
     with pytest.raises(ConfigurationError, match="did you mean `videos`"):
@@ -246,9 +246,9 @@ def test_mistakes_in_the_file_have_messages(project: Callable[..., Project]) -> 
 
 
 @pytest.mark.slow
-def test_a_nightly_run_from_the_command_line(
+def test_the_command_line_runs_a_nightly_run(
     project: Callable[..., Project],
-    model: ModelBehindTheName,
+    model: BreakableModel,
     instance: dg.DagsterInstance,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

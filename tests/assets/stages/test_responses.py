@@ -1,4 +1,4 @@
-"""Requests of a video, and what they contain of its frames before a picture is read."""
+"""Responses of videos with missing frames, and the frame digests in requests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ WriteServed = Callable[..., Project]
 
 @pytest.fixture
 def write_served(project: Project, write_project: WriteProject, root: Path) -> WriteServed:
-    """The project of which everything is fresh, with `few` asking a model behind an endpoint."""
+    """The built project, with the evaluation `few` changed to a model at an endpoint."""
 
     def write_served(base_url: str, frames_as: FramesAs = FramesAs.IMAGES) -> Project:
         entry = {"base_url": base_url, "profile": "vllm", "frames_as": frames_as.value}
@@ -33,42 +33,42 @@ def write_served(project: Project, write_project: WriteProject, root: Path) -> W
     return write_served
 
 
-def test_a_video_whose_frames_are_gone_or_damaged_stops_no_other(write_served: WriteServed) -> None:
+def test_missing_or_damaged_frames_fail_only_their_own_video(write_served: WriteServed) -> None:
     with ModelServer() as server:
         project = write_served(server.base_url)
         frames, responses = stage(project, "frames"), stage(project, "responses")
-        gone, damaged, sound = [
+        missing, damaged, intact = [
             frames.target(VideoVariantPartition(video_id, "uniform_n-4")).path
             for video_id in VIDEOS
         ]
-        gone.unlink()
+        missing.unlink()
         damaged.write_bytes(damaged.read_bytes()[:-9])
-        cells = [VideoVariantPartition(video_id, "few") for video_id in VIDEOS]
-        results = list(responses.build([responses.target(cell) for cell in cells]))
+        partitions = [VideoVariantPartition(video_id, "few") for video_id in VIDEOS]
+        results = list(responses.build([responses.target(partition) for partition in partitions]))
         assert server.request_count == 3
     reasons = {item.partition.video: item.reason for item in results if isinstance(item, Failed)}
     assert list(reasons) == ["002", "003"]
     assert "materialize it first" in reasons["002"]
     assert "build the frames of this video again" in reasons["003"]
     assert not damaged.exists()
-    assert sound.exists()
+    assert intact.exists()
 
 
-def test_the_times_of_equal_pictures_count_only_for_a_model_that_is_told_them(
+def test_frame_times_change_requests_only_if_the_model_is_sent_them(
     write_served: WriteServed,
 ) -> None:
     def digests(frames_as: FramesAs) -> Sequence[str]:
         benchmark = write_served("http://localhost:1/v1", frames_as).benchmarks["videomme"]
         return requests_of(benchmark, "002", benchmark.evaluations["few"]).frame_digests
 
-    before = {way: digests(way) for way in (FramesAs.IMAGES, FramesAs.VIDEO)}
+    before = {frames_as: digests(frames_as) for frames_as in (FramesAs.IMAGES, FramesAs.VIDEO)}
     _show_later(write_served("http://localhost:1/v1"), "002")
     assert digests(FramesAs.IMAGES) == before[FramesAs.IMAGES]
     assert set(digests(FramesAs.VIDEO)).isdisjoint(before[FramesAs.VIDEO])
 
 
 def _show_later(project: Project, video_id: str) -> None:
-    """Store the frames of a video again, the same pictures half a second later."""
+    """Store the frames of a video again, with times half a second later."""
     benchmark = project.benchmarks["videomme"]
     sampling = benchmark.samplings["uniform_n-4"].for_duration(
         benchmark.snapshot.questions[video_id][0].duration

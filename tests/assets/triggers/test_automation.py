@@ -1,4 +1,4 @@
-"""Automation asks for what new data reaches, and for nothing after a mere re-run."""
+"""Automation requests the partitions downstream of new data, and none after a rerun."""
 
 import dagster as dg
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
@@ -27,10 +27,10 @@ class Daemon:
         )
         self._cursor = found.cursor
         return {
-            (asked.asset_key.to_user_string(), asked.partition_key)
+            (request.asset_key.to_user_string(), request.partition_key)
             for result in found.results
             if isinstance(result.key, dg.AssetKey)
-            for asked in result.true_subset.expensively_compute_asset_partitions()
+            for request in result.true_subset.expensively_compute_asset_partitions()
         }
 
 
@@ -41,7 +41,7 @@ def run_again(daemon: Daemon, instance: dg.DagsterInstance, video: str) -> None:
     ).success
 
 
-def test_new_bytes_are_followed_and_a_mere_rerun_is_not(
+def test_new_bytes_request_downstream_partitions_and_a_rerun_requests_none(
     write_project: WriteProject, copy: Copy, instance: dg.DagsterInstance
 ) -> None:
     project = write_project(FEW)
@@ -50,9 +50,9 @@ def test_new_bytes_are_followed_and_a_mere_rerun_is_not(
     daemon.requested()
     assert daemon.requested() == set()
     run_again(daemon, instance, "002")
-    assert daemon.requested() == set(), "the same data again"
+    assert daemon.requested() == set(), "the data is the same"
     write_video(copy.video("002"), frames=33, width=64, height=48)
     run_again(daemon, instance, "002")
-    asked = daemon.requested()
-    assert ("videomme/frames", "uniform_n-4|002") in asked
-    assert {key.rpartition("|")[2] for _, key in asked if key and "|" in key} == {"002"}
+    requested = daemon.requested()
+    assert ("videomme/frames", "uniform_n-4|002") in requested
+    assert {key.rpartition("|")[2] for _, key in requested if key and "|" in key} == {"002"}

@@ -1,4 +1,4 @@
-"""Schedules: a night has the date of its own time zone, and old runs go when nobody needs them."""
+"""Schedules of nightly runs, the freshness policy of results, and the removal of old runs."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,19 +18,21 @@ from videomme_pipeline.project.project import Project, open_project
 
 @pytest.fixture
 def tracking(write_project: WriteProject, tmp_path: Path) -> Project:
-    folder = write_project({"few": {"benchmark": "videomme", "model": "constant-A"}})
+    untracked = write_project({"few": {"benchmark": "videomme", "model": "constant-A"}})
     nightly = {
         "since": "2026-11-01",
         "cron": "0 3 * * *",
         "timezone": "Asia/Tokyo",
         "evaluations": {"few": {}},
     }
-    path = folder.configuration.folder / "nightly.yaml"
+    path = untracked.configuration.folder / "nightly.yaml"
     path.write_text(yaml.safe_dump(nightly))
-    return open_project(folder.configuration.folder, str(tmp_path / "data"))
+    return open_project(untracked.configuration.folder, str(tmp_path / "data"))
 
 
-def test_a_tick_asks_for_tonight(tracking: Project, instance: dg.DagsterInstance) -> None:
+def test_a_tick_requests_the_date_in_the_time_zone_of_the_schedule(
+    tracking: Project, instance: dg.DagsterInstance
+) -> None:
     repository = build_definitions(tracking).get_repository_def()
     schedule = repository.get_schedule_def(NIGHTLY_JOB)
     assert schedule.cron_schedule == "0 3 * * *"
@@ -45,19 +47,21 @@ def test_a_tick_asks_for_tonight(tracking: Project, instance: dg.DagsterInstance
 
 
 @pytest.mark.parametrize(
-    ("timezone", "night"), [("UTC", "2026-11-20"), ("America/New_York", "2026-11-19")]
+    ("timezone", "date"), [("UTC", "2026-11-20"), ("America/New_York", "2026-11-19")]
 )
-def test_the_date_of_a_night_is_that_of_its_time_zone(timezone: str, night: str) -> None:
-    assert nightly_date(datetime(2026, 11, 20, 2, 0, tzinfo=UTC), timezone) == night
+def test_the_date_of_a_nightly_run_depends_on_its_time_zone(timezone: str, date: str) -> None:
+    assert nightly_date(datetime(2026, 11, 20, 2, 0, tzinfo=UTC), timezone) == date
 
 
-def test_only_a_tracked_project_has_nights(write_project: WriteProject) -> None:
+def test_without_tracked_evaluations_there_is_no_nightly_schedule(
+    write_project: WriteProject,
+) -> None:
     definitions = build_definitions(write_project())
     names = {schedule.name for schedule in definitions.get_repository_def().schedule_defs}
     assert names == {"weekly_retention"}
 
 
-def test_the_leaderboard_is_to_be_fresh_where_nights_are_asked(
+def test_results_have_a_maximum_age_only_if_evaluations_are_tracked(
     tracking: Project, write_project: WriteProject
 ) -> None:
     graph = build_definitions(tracking).resolve_asset_graph()
@@ -66,7 +70,7 @@ def test_the_leaderboard_is_to_be_fresh_where_nights_are_asked(
     assert graph.get(dg.AssetKey(["videomme", "scores"])).freshness_policy is None
 
 
-def test_old_runs_go_but_for_those_that_partitions_stand_on(
+def test_old_runs_are_removed_unless_partitions_need_them(
     tracking: Project, instance: dg.DagsterInstance
 ) -> None:
     @dg.job
@@ -80,4 +84,4 @@ def test_old_runs_go_but_for_those_that_partitions_stand_on(
     assert remove_old_runs(instance, datetime.now(UTC) + timedelta(days=1)) == [idle]
     assert refreshed.run_id is not None
     assert instance.get_run_by_id(refreshed.run_id) is not None
-    assert refresh_project(tracking, instance, ["few"]).run_id is None, "all is still fresh"
+    assert refresh_project(tracking, instance, ["few"]).run_id is None, "everything is still fresh"

@@ -1,4 +1,4 @@
-"""Sensors: what changed is seen once, by real ticks over real files and servers."""
+"""Sensors react once to each change. The ticks, files and servers are real."""
 
 import threading
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from videomme_pipeline.project.project import Project, open_project
 
 
 class Ticks:
-    """A sensor looked at again and again, with the cursor that its daemon would keep."""
+    """Repeated evaluations of a sensor, with the cursor that the daemon would store."""
 
     def __init__(
         self, project: Project, instance: dg.DagsterInstance, name: str, **options: Any
@@ -58,15 +58,15 @@ def test_a_changed_file_is_refreshed_once_it_is_completely_written(
     ticks = Ticks(project, instance, "media_files")
     assert [ticks.tick(), ticks.tick()] == [[], []], "the first evaluation only records the state"
     copy.subtitle("004").write_text("1\n00:00:00,000 --> 00:00:01,000\nnew\n")
-    assert ticks.tick() == [], "it may still be written"
+    assert ticks.tick() == [], "the file may still be incomplete"
     copy.subtitle("004").write_text("1\n00:00:00,000 --> 00:00:01,000\nnewer\n")
     assert ticks.tick() == []
     (request,) = ticks.tick()
     assert evaluations_of(request) == ["few"]
     assert ticks.tick() == []
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
-    made = job.execute_in_process(instance=instance, run_config=request.run_config)
-    keys = set(built_by(instance, made.run_id))
+    result = job.execute_in_process(instance=instance, run_config=request.run_config)
+    keys = set(built_by(instance, result.run_id))
     assert keys == {"videomme/videos"}, "a blind evaluation reads no subtitles"
 
 
@@ -86,7 +86,7 @@ def test_only_evaluations_that_changed_are_refreshed(
     assert ticks.tick() == [], "a fixed file counts as unchanged"
 
 
-class Lists:
+class ModelList:
     """The models that a server lists; None means that the server is down."""
 
     def __init__(self) -> None:
@@ -94,8 +94,8 @@ class Lists:
 
 
 @pytest.fixture
-def lists() -> Iterator[tuple[Lists, str]]:
-    served = Lists()
+def model_list() -> Iterator[tuple[ModelList, str]]:
+    served = ModelList()
 
     class Server(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -118,13 +118,13 @@ def lists() -> Iterator[tuple[Lists, str]]:
     server.server_close()
 
 
-def test_a_server_that_comes_up_is_asked_and_another_model_causes_an_alert(
+def test_a_server_that_comes_up_starts_a_refresh_and_another_model_causes_an_alert(
     write_project: WriteProject,
     tmp_path: Path,
-    lists: tuple[Lists, str],
+    model_list: tuple[ModelList, str],
     instance: dg.DagsterInstance,
 ) -> None:
-    served, url = lists
+    served, url = model_list
     project = write_project({"few": {"benchmark": "videomme", "model": "constant-A"}})
     folder = project.configuration.folder
     (folder / "models.yaml").write_text(yaml.safe_dump({"mine": {"base_url": url}}))
@@ -149,12 +149,12 @@ def test_a_failed_run_causes_an_alert(instance: dg.DagsterInstance) -> None:
     alerts: list[Alert] = []
 
     @dg.op
-    def breaks() -> None:
+    def fail() -> None:
         raise RuntimeError("the disk is full")
 
     @dg.job
     def broken() -> None:
-        breaks()
+        fail()
 
     result = broken.execute_in_process(instance=instance, raise_on_error=False)
     context = dg.build_run_status_sensor_context(
