@@ -196,6 +196,38 @@ def test_sql_without_rows_succeeds(built: Built) -> None:
     assert videomme("sql", "select 1 where false", "--json").json == []
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select * from read_csv('{path}')",
+        "select * from '{path}'",
+        "copy (select 1) to '{path}.copy'",
+        "attach '{path}.duckdb' as other",
+        "set enable_external_access = true",
+    ],
+)
+def test_sql_uses_no_other_file(built: Built, tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text("secret\n1\n", encoding="utf-8")
+    ended = videomme("sql", statement.format(path=path))
+    assert "1" not in ended.out
+    assert ended.failed_with.startswith("DuckDB: ")
+    assert list(tmp_path.glob("other*")) == [path]
+
+
+def test_sql_reads_other_files_if_that_is_allowed(built: Built, tmp_path: Path) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text("label\n1\n", encoding="utf-8")
+    select = f"select label from read_csv('{path}')"
+    assert "--allow-files" in videomme("sql", select).failed_with
+    assert videomme("sql", select, "--allow-files", "--json").json == [{"label": 1}]
+
+
+@pytest.mark.parametrize("statement", ["", " ; ", "/* nothing */"])
+def test_sql_without_a_statement_is_an_error(built: Built, statement: str) -> None:
+    assert "query is empty" in videomme("sql", statement).failed_with
+
+
 def test_invalid_sql_shows_the_error_of_duckdb(built: Built) -> None:
     ended = videomme("sql", "select nothing from leaderboard")
     assert ended.status == 1

@@ -102,6 +102,10 @@ def compare(
 @commands.command(epilog='Example: videomme sql "select * from by_task_type limit 5"')
 def sql(
     select: Annotated[str, typer.Argument(metavar="SELECT", help="Any DuckDB query.")],
+    allow_files: Annotated[
+        bool,
+        typer.Option("--allow-files", help="Let the query read and write files, as in read_csv()."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Query the tables and views of the DuckDB file.
@@ -115,9 +119,14 @@ def sql(
     from videomme_pipeline.reports.terminal.tables import show_rows
     from videomme_pipeline.warehouse.database import connect, query
 
-    with connect(open_project().store) as connection:
+    with connect(open_project().store, allow_files=allow_files) as connection:
         try:
             rows = query(connection, select)
+        except duckdb.PermissionException as error:
+            reason = str(error).partition("\n")[0]
+            raise ConfigurationError(
+                f"DuckDB: {reason}; with --allow-files, the query can use other files"
+            ) from error
         except duckdb.Error as error:
             raise ConfigurationError(f"DuckDB: {error}") from error
     if as_json:

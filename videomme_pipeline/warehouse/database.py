@@ -25,7 +25,7 @@ from upath import UPath
 from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.question import GroupType, Question
 from videomme_pipeline.benchmarks.registry import all_benchmarks
-from videomme_pipeline.errors import StorageError
+from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
@@ -153,21 +153,33 @@ def _build_file(path: Path, store: Store) -> list[str]:
     return left_out
 
 
-def connect(store: Store) -> duckdb.DuckDBPyConnection:
+def connect(store: Store, *, allow_files: bool = False) -> duckdb.DuckDBPyConnection:
     """A read-only connection to the DuckDB file of `store`, which is rebuilt if it is stale.
+
+    Its statements can read or write other files only with `allow_files`.
 
     Raises:
         StorageError: if the file has to be built and cannot be written.
     """
     if not is_current(store):
         rebuild(store)
-    return _open(store.warehouse)
+    connection = _open(store.warehouse)
+    if not allow_files:
+        connection.execute("set enable_external_access = false; set lock_configuration = true")
+    return connection
 
 
 def query(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
 ) -> list[dict[str, Any]]:
-    """Run a select statement, and return its rows by column name."""
+    """Run a select statement, and return its rows by column name.
+
+    Raises:
+        ConfigurationError: if `sql` contains no statement.
+        duckdb.Error: if the statement fails.
+    """
+    if not duckdb.extract_statements(sql):
+        raise ConfigurationError("the SQL query is empty; for example: select * from leaderboard")
     found = connection.execute(sql, list(parameters))
     columns = [column[0] for column in found.description or ()]
     return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
