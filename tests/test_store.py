@@ -3,6 +3,7 @@
 import io
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -77,6 +78,41 @@ def test_a_file_is_replaced_whole_or_not_at_all(
         fail_in_the_middle()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("named_by_link", [False, True])
+def test_a_pipe_is_written_into_and_not_replaced(tmp_path: Path, named_by_link: bool) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    target = tmp_path / "link" if named_by_link else pipe
+    if named_by_link:
+        target.symlink_to(pipe)
+    with ThreadPoolExecutor() as threads:
+        received = threads.submit(pipe.read_bytes)
+        publish(UPath(target), b"bytes")
+        assert pipe.is_fifo()
+        assert received.result(60) == b"bytes"
+    assert target.is_symlink() == named_by_link
+    assert set(tmp_path.iterdir()) == {pipe, target}
+
+
+def test_standard_output_of_a_process_is_written_into() -> None:
+    read_end, write_end = os.pipe()
+    with open(read_end, "rb") as received:  # noqa: PTH123 - there is no path
+        publish(UPath(f"/dev/fd/{write_end}"), b"bytes")
+        os.close(write_end)
+        assert received.read() == b"bytes"
+
+
+def test_a_symbolic_link_is_kept_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    link, file = tmp_path / "link", tmp_path / "folder" / "file"
+    link.symlink_to("folder/file")
+    for data in (b"first", b"second"):
+        publish(UPath(link), data)
+        assert link.is_symlink()
+        assert file.read_bytes() == data
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_an_object_store_has_the_same_rows() -> None:

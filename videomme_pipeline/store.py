@@ -6,6 +6,7 @@ finds the files of another one. This module does not decide which files are stal
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -211,14 +212,27 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        takes_bytes = _takes_bytes(path)
+        if path.is_symlink() and not takes_bytes:
+            path = path.resolve()
+        folder = None if takes_bytes else path.parent
+        descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
         os.close(descriptor)
         temporary = Path(name)
         try:
             yield temporary
-            put_in_place(temporary, path)
+            if takes_bytes:
+                with temporary.open("rb") as source, path.open("wb") as target:
+                    shutil.copyfileobj(source, target)
+            else:
+                put_in_place(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _takes_bytes(path: Path) -> bool:
+    """True if `path` is, or names, something other than a file: a device, a pipe, a terminal."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def put_in_place(temporary: Path, path: Path) -> None:
