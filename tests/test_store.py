@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from upath import UPath
 
-from videomme_pipeline.errors import StorageError
+from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.store import (
     Store,
     publish,
@@ -119,6 +119,12 @@ def test_an_object_store_has_the_same_rows() -> None:
     path = Store.at("memory://videomme-test").questions("smoke")
     write_rows(path, [Row(name="x")], Row, fingerprint="abc")
     assert read_rows(path, Row) == [Row(name="x")]
+
+
+@pytest.mark.parametrize("url", ["gs://bucket/data", "unheard://bucket/data"])
+def test_a_storage_that_cannot_be_used_is_named(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{url}: .*install the fsspec"):
+        Store.at(url)
 
 
 def test_files_that_need_a_local_disk_are_local_with_an_object_store_too() -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from upath import UPath
 
-from videomme_pipeline.errors import StorageError
+from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.rows import from_table, to_table
 
 Row = TypeVar("Row")
@@ -38,7 +38,21 @@ class Store:
 
     @classmethod
     def at(cls, root: str | Path | UPath) -> "Store":
-        return cls(UPath(root))
+        """The data folder at a path or URL.
+
+        Raises:
+            ConfigurationError: if the URL needs a package that is not installed, or its scheme is
+                unknown.
+        """
+        try:
+            path = UPath(root)
+            path.fs  # noqa: B018 - loads the package of the file system
+        except (ImportError, ValueError) as error:
+            raise ConfigurationError(
+                f"data folder {root}: {error}; install the fsspec package of this storage, or "
+                "choose another data folder"
+            ) from error
+        return cls(path)
 
     def path(self, *parts: str) -> UPath:
         return _joined(self.root, parts)

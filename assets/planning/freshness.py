@@ -143,7 +143,8 @@ def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[P
     """The partitions of an upstream stage that `partition` is built from.
 
     Dagster's partition mappings express the same rule; a test compares the two. A stage that is
-    shared by all benchmarks is built from all partitions.
+    shared by all benchmarks is built from all partitions. Without questions, the videos are unknown,
+    and the upstream stage is one partition, as in `plan`.
     """
     if not isinstance(stage, BenchmarkStage):
         return list(upstream.partitions())
@@ -157,7 +158,10 @@ def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[P
     if Dimension.VIDEO not in upstream.dimensions:
         return [partition_of(variant=variant)]
     video = video_of(partition)
-    videos = stage.benchmark.snapshot.questions if video is None else (video,)
+    try:
+        videos = stage.benchmark.snapshot.questions if video is None else (video,)
+    except NotReadyError:
+        return [WHOLE]
     return [partition_of(video=video, variant=variant) for video in videos]
 
 

@@ -140,6 +140,13 @@ def test_a_lost_file_is_rebuilt(project: Project, instance: dg.DagsterInstance) 
     assert built(project, instance)["videomme/prompts"] == 1
 
 
+def test_a_lost_data_folder_is_rebuilt(
+    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    shutil.rmtree(project.store.root.path)
+    assert built(write_project(), instance) == EVERYTHING
+
+
 def test_lost_events_are_reported_again_without_building_anything(
     project: Project,
 ) -> None:

@@ -38,6 +38,8 @@ def frames_show(
         path = Path(stored.snapshot.videos[video].path)
         duration = stored.snapshot.questions[video][0].duration
     target = output or Path(f"{path.stem}.{sampling}.jpg")
+    if target.suffix.lower() not in (".jpg", ".jpeg", ".png"):
+        raise ConfigurationError(f"--output {target}: choose a file name that ends in .jpg or .png")
     frames = show_frames(
         path, parse_sampling(sampling), target, store=project.store, duration=duration
     )

@@ -1,0 +1,42 @@
+"""The chain with its data in an object store.
+
+The store is in the memory of this process, where frame extraction cannot write: it runs in others.
+"""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.run import refresh_project
+from tests.support.projects import WriteProject
+from videomme_pipeline.project.project import open_project
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.warehouse import database
+
+URL = "memory://chain/data"
+
+
+def test_everything_is_built_in_an_object_store_and_stays_fresh(
+    root: Path,
+    write_project: WriteProject,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(root))
+    write_project({"blind": {"benchmark": "videomme", "model": "random"}})
+    project = open_project(root / "configuration", URL)
+    assert refresh_project(project, instance, ["blind"]).not_fresh == []
+
+    again = open_project(root / "configuration", URL)
+    assert refresh_project(again, instance, ["blind"]).run_id is None
+    store = Store.at(URL)
+    assert len(read_rows(store.scores("videomme", "blind"), ScoredQuestion)) == 9
+    with database.connect(store) as connection:
+        assert database.query(connection, "select evaluation, questions from overall") == [
+            {"evaluation": "blind", "questions": 9}
+        ]
+    local = {path.name for path in (root / ".cache" / "videomme").glob("*/*")}
+    assert {"journal.sqlite", "videomme.duckdb", "reports"} <= local
+    assert not list((root / "data").rglob("*.parquet"))
