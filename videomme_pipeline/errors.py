@@ -37,16 +37,16 @@ class ConfigurationError(VideoMMEError):
 
 
 class LicenseNotAcceptedError(ConfigurationError):
-    """Video-MME data was requested before its license was accepted."""
+    """Data of a benchmark was requested before its license was accepted.
 
-    def __init__(self, benchmark: str) -> None:
+    `terms` says what the license allows and where it is.
+    """
+
+    def __init__(self, benchmark: str, terms: str) -> None:
         self.benchmark = benchmark
         super().__init__(
-            f"{benchmark}: Video-MME is for academic research only; its videos, questions and "
-            "frames must not be used commercially, copied or published (terms: "
-            "https://github.com/MME-Benchmarks/Video-MME#license). If you accept them, set "
-            "`accept_license: true` for this benchmark in benchmarks.yaml. Until then none of its "
-            "data is fetched or read."
+            f"{benchmark}: {terms}. If you accept the terms, set `accept_license: true` for this "
+            "benchmark in benchmarks.yaml. Until then none of its data is fetched or read."
         )
 
 

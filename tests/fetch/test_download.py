@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,7 +37,7 @@ from videomme_pipeline.fetch.download import (
     fetch_subtitles,
     fetch_videos,
 )
-from videomme_pipeline.fetch.release import VideoReference
+from videomme_pipeline.fetch.release import VideoReference, require_license
 
 V1, V2 = videomme.RELEASE, videomme_v2.RELEASE
 ACCEPTED = BenchmarkSpec(accept_license=True, revision=REVISION)
@@ -106,6 +106,12 @@ def files_under(folder: Path) -> list[str]:
 
 
 # Annotations
+
+
+def test_the_terms_shown_are_those_of_the_benchmark() -> None:
+    release = replace(V1, benchmark="riddles", terms="Riddles are free to use (LICENSE)")
+    with pytest.raises(LicenseNotAcceptedError, match="riddles: Riddles are free to use"):
+        require_license(release, BenchmarkSpec())
 
 
 def test_the_questions_arrive_as_published(v1: HubServer, tmp_path: Path) -> None:

@@ -16,6 +16,11 @@ from videomme_pipeline.fetch.release import Release
 
 RELEASE = Release(
     benchmark="videomme",
+    terms=(
+        "Video-MME is for academic research only; its videos, questions and frames must not be "
+        "used commercially, copied or published "
+        "(https://github.com/MME-Benchmarks/Video-MME#license)"
+    ),
     repository="lmms-eval/Video-MME",  # published as lmms-lab/Video-MME, later renamed
     revision="ead1408f75b618502df9a1d8e0950166bf0a2a0b",
     annotations="videomme/test-00000-of-00001.parquet",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from videomme_pipeline.benchmarks import videomme
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
 from videomme_pipeline.benchmarks.facets import Facet, Facets, Measure
 from videomme_pipeline.benchmarks.question import GroupType, Letter, Question
@@ -17,6 +18,7 @@ from videomme_pipeline.fetch.release import Release
 
 RELEASE = Release(
     benchmark="videomme_v2",
+    terms=videomme.RELEASE.terms,
     repository="MME-Benchmarks/Video-MME-v2",
     revision="6e4bebb03202e1ddbf3d37703e560e51c5aa2d64",
     annotations="test.parquet",

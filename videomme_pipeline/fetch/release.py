@@ -33,6 +33,8 @@ class Release:
     """
 
     benchmark: str
+    terms: str
+    """What the license allows and where it is, shown until the user accepts it."""
     repository: str
     revision: str
     annotations: str
@@ -79,7 +81,7 @@ def require_license(release: Release, spec: FetchSpec) -> None:
         LicenseNotAcceptedError: with the terms and the setting that accepts them.
     """
     if not spec.accept_license:
-        raise LicenseNotAcceptedError(release.benchmark)
+        raise LicenseNotAcceptedError(release.benchmark, release.terms)
 
 
 def hub_revision(release: Release, spec: FetchSpec) -> str:
