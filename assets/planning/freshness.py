@@ -143,8 +143,8 @@ def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[P
     """The partitions of an upstream stage that `partition` is built from.
 
     Dagster's partition mappings express the same rule; a test compares the two. A stage that is
-    shared by all benchmarks is built from all partitions. Without questions, the videos are unknown,
-    and the upstream stage is one partition, as in `plan`.
+    shared by all benchmarks is built from all partitions. Without questions, the videos are not
+    known, and the upstream stage is one partition, as in `plan`.
     """
     if not isinstance(stage, BenchmarkStage):
         return list(upstream.partitions())
