@@ -3,9 +3,10 @@
     python -m docs.screenshots_ui [--media DATA/smoke/media] [--folder docs/img]
 
 Creates a smoke project in a temporary folder (with the videos of `--media`, or drawing them), runs
-a baseline and five nightly runs against a local model server, makes the model worse and starts
-`videomme ui`. The schedule then starts the sixth nightly run, whose check fails, and the script
-adds a sampling to samplings.yaml, reloads the definitions and backfills it. Only the smoke
+a baseline and five nightly runs against a local model server, and starts `videomme ui`. Then the
+model becomes worse and a schedule that ticks every minute starts the sixth nightly run, whose check
+fails. At last the script adds a sampling to samplings.yaml, reloads the definitions and
+backfills it. The history of the results page is taken from the same project. Only the smoke
 benchmark is shown.
 """
 
@@ -26,18 +27,22 @@ from pathlib import Path
 import dagster as dg
 import yaml
 from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 
 from assets.definitions import build_definitions
 from assets.instance import open_instance
 from assets.run import refresh_project, run_nightly
+from docs.screenshots import FLAGS, HISTORY, take
 from tests.support.model_server import ModelServer
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.project.project import open_project
+from videomme_pipeline.reports.page import write_folder
+from videomme_pipeline.store import Store
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 EVALUATION = "served-16"
 NIGHTLY_RUNS = 5
+WINDOW: ViewportSize = {"width": 1280, "height": 800}
+GRAPH_WINDOW: ViewportSize = {"width": 1440, "height": 640}
 NEW_SAMPLING = "keyframe-8"
 STARTS_WITHIN_SECONDS = 300
 ENDS_WITHIN_SECONDS = 600
@@ -58,18 +63,12 @@ class Model:
 
 
 def write_project(folder: Path, url: str) -> None:
-    """Write a configuration with one evaluation that is tracked every minute."""
+    """Write a configuration with one evaluation that is tracked every night."""
     (folder / "evaluations").mkdir(parents=True)
-    today = datetime.now(UTC).date()
     files = {
         "benchmarks.yaml": {"smoke": None},
         "models.yaml": {"served": {"base_url": url, "profile": "generic"}},
         "samplings.yaml": {},
-        "nightly.yaml": {
-            "since": (today - timedelta(days=NIGHTLY_RUNS)).isoformat(),
-            "cron": "* * * * *",
-            "evaluations": {EVALUATION: {}},
-        },
         f"evaluations/{EVALUATION}.yaml": {
             "benchmark": "smoke",
             "model": "served",
@@ -84,6 +83,14 @@ def write_project(folder: Path, url: str) -> None:
     }
     for name, value in files.items():
         (folder / name).write_text(yaml.safe_dump(value))
+    track(folder, cron="0 2 * * *")
+
+
+def track(folder: Path, cron: str) -> None:
+    """Write nightly.yaml: the evaluation is run again at the times of `cron`."""
+    since = datetime.now(UTC).date() - timedelta(days=NIGHTLY_RUNS)
+    value = {"since": since.isoformat(), "cron": cron, "evaluations": {EVALUATION: {}}}
+    (folder / "nightly.yaml").write_text(yaml.safe_dump(value))
 
 
 def build_history(model: Model, instance: dg.DagsterInstance) -> None:
@@ -113,28 +120,46 @@ def running_ui() -> Iterator[str]:
         process.wait(timeout=60)
 
 
-def take_screenshots(page: Page, url: str, root: Path, folder: Path) -> None:
+def take_screenshots(page: Page, url: str, root: Path, folder: Path, model: Model) -> None:
     """Click through the UI and save one image per view."""
+    configuration = root / "configuration"
+    nightly = f"{url}/assets/smoke/nights/{EVALUATION}"
+    graph = f"{url}/locations/videomme/asset-groups/smoke/lineage"
+    partitions = f"{url}/assets/smoke/frames?view=partitions"
 
     def shot(name: str) -> None:
-        page.wait_for_timeout(1_500)
+        page.wait_for_timeout(2_000)
         page.screenshot(path=folder / f"{name}.png")
 
-    nightly = f"{url}/assets/smoke/nights/{EVALUATION}"
+    def shot_of_graph(name: str) -> None:
+        page.set_viewport_size(GRAPH_WINDOW)
+        page.goto(graph)
+        expect(page.get_by_text("scores").first).to_be_visible(timeout=60_000)
+        page.wait_for_timeout(10_000)  # the colors of the assets arrive later
+        shot(name)
+        page.set_viewport_size(WINDOW)
+
+    shot_of_graph("graph")
+    wait_for(page, f"{partitions}&partition=uniform_n-16%7C004", "contact_sheet")
+    shot("partition")
+
+    model.broken = True
+    track(configuration, cron="* * * * *")
+    reload_definitions(page, url)
     wait_for(page, f"{nightly}?view=checks&checkDetail=accuracy", "This is a real change")
-    shot("nightly-check")
     page.goto(f"{url}/locations/videomme/schedules/nightly")
     expect(page.get_by_text("1 run requested").first).to_be_visible(timeout=60_000)
     shot("nightly-ticks")
-    page.goto(f"{url}/locations/videomme/asset-groups/smoke/lineage")
-    expect(page.get_by_text("responses").first).to_be_visible(timeout=60_000)
-    shot("nightly-graph")
+    track(configuration, cron="0 2 * * *")
+    reload_definitions(page, url)
+    wait_until_idle()
+    wait_for(page, f"{nightly}?view=checks&checkDetail=accuracy", "This is a real change")
+    shot("nightly-check")
+    shot_of_graph("nightly-graph")
 
-    samplings = root / "configuration" / "samplings.yaml"
-    samplings.write_text(yaml.safe_dump({"smoke": [{"strategy": "keyframe", "frames": 8}]}))
-    page.goto(f"{url}/asset-groups")
-    page.get_by_text("Reload definitions").click()
-    partitions = f"{url}/assets/smoke/frames?view=partitions"
+    sampling = {"smoke": [{"strategy": "keyframe", "frames": 8}]}
+    (configuration / "samplings.yaml").write_text(yaml.safe_dump(sampling))
+    reload_definitions(page, url)
     wait_for(page, partitions, NEW_SAMPLING)
     page.get_by_role("button", name="Materialize").first.click()
     dialog = page.get_by_role("dialog")
@@ -145,11 +170,31 @@ def take_screenshots(page: Page, url: str, root: Path, folder: Path) -> None:
     shot("backfill-dialog")
     dialog.get_by_role("button", name="Launch backfill").click()
     wait_for(page, f"{partitions}&partition={NEW_SAMPLING}%7C004", "Materialized (48)")
+    expect(page.get_by_text("contact_sheet")).to_be_visible(timeout=60_000)
     shot("backfill-done")
 
     change_a_video(root)
     wait_for(page, f"{partitions}&partition=uniform_n-16%7C004", "Unsynced")
+    expect(page.get_by_text("contact_sheet")).to_be_visible(timeout=60_000)
     shot("partition-unsynced")
+
+
+def reload_definitions(page: Page, url: str) -> None:
+    """Load the configuration again, as a user does in the UI."""
+    page.goto(f"{url}/asset-groups")
+    page.get_by_role("button", name="Reload definitions").click()
+    expect(page.get_by_text("Definitions reloaded!")).to_be_visible(timeout=120_000)
+
+
+def wait_until_idle() -> None:
+    """Wait until no run is in progress."""
+    status = dg.DagsterRunStatus
+    unfinished = dg.RunsFilter(
+        statuses=[status.NOT_STARTED, status.QUEUED, status.STARTING, status.STARTED]
+    )
+    with open_instance() as instance:
+        while instance.get_runs_count(unfinished):
+            time.sleep(1)
 
 
 def wait_for(page: Page, address: str, text: str) -> None:
@@ -200,12 +245,14 @@ def main() -> None:
             shutil.copytree(arguments.media, root / "data" / "smoke" / "media")
         with open_instance() as instance:
             build_history(model, instance)
-        model.broken = True
+        (root / "configuration" / "nightly.yaml").unlink()
         with running_ui() as url, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-            page = browser.new_page(viewport={"width": 1280, "height": 800})
+            page = browser.new_page(viewport=WINDOW)
             wait_until_up(page, url)
-            take_screenshots(page, url, root, arguments.folder)
+            take_screenshots(page, url, root, arguments.folder, model)
+            index = write_folder(Store.at(root / "data"), root / "page", benchmark="smoke")
+            take(browser, f"{index.as_uri()}#{HISTORY.address}", HISTORY, arguments.folder)
             browser.close()
 
 

@@ -84,7 +84,7 @@ def test_every_breakdown_value_equals_its_view(store: Store, v1: dict[str, Any])
         for breakdown in v1["breakdowns"]:
             rows = connection.execute(
                 f'select evaluation, "{breakdown["key"]}", questions, videos, '
-                "round(accuracy, 5), round(accuracy_low, 5), round(accuracy_high, 5) "
+                "round(accuracy, 7), round(accuracy_low, 7), round(accuracy_high, 7) "
                 f"from \"by_{breakdown['key']}\" where benchmark = 'videomme'"
             ).fetchall()
             shown = {
@@ -103,12 +103,12 @@ def test_every_comparison_equals_scoring_compare(store: Store, v1: dict[str, Any
     assert len(v1["comparisons"]) == len(names) * (len(names) - 1) / 2
     for shown in v1["comparisons"]:
         found = compare(rows[shown["b"]], rows[shown["a"]])
-        assert shown["overall"]["difference"] == round(found.accuracy.difference.mean, 5)
+        assert shown["overall"]["difference"] == round(found.accuracy.difference.mean, 7)
         assert shown["overall"]["p"] == round(found.accuracy.p_value, 6)
         assert {
             (row["value"], row["difference"], row["significant"]) for row in shown["marginals"]
         } == {
-            (marginal.value, round(marginal.difference.difference.mean, 5), marginal.significant)
+            (marginal.value, round(marginal.difference.difference.mean, 7), marginal.significant)
             for marginal in found.marginals
         }
 
@@ -154,7 +154,7 @@ def test_a_nightly_run_equals_its_view_and_shows_its_failures(tmp_path: Path) ->
     [benchmark] = packed(build_page(store), "summary")["benchmarks"]
     with connect(store) as connection:
         view = connection.execute(
-            "select observation, responses, failed, round(accuracy, 5), round(accuracy_low, 5) "
+            "select observation, responses, failed, round(accuracy, 7), round(accuracy_low, 7) "
             "from accuracy_by_night order by observation"
         ).fetchall()
     shown = [
