@@ -1,4 +1,4 @@
-"""The clips that decoding is measured on: build them, and print what determines their cost.
+"""Build the clips for measurements of decoding, and print the facts that determine its cost.
 
     python -m perf.clips [--quick] [--json] [--folder FOLDER] [--facts VIDEO …]
 

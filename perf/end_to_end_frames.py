@@ -51,7 +51,7 @@ def body(urls: list[str], question: int) -> bytes:
 
 
 def peer(path: Path, _: Path) -> list[bytes]:
-    """Decode and encode again for each question."""
+    """Decode and encode the frames separately for each question."""
     import decord  # noqa: PLC0415
     from PIL import Image  # noqa: PLC0415
 
@@ -88,7 +88,7 @@ def ours(path: Path, folder: Path) -> list[bytes]:
 
 WAYS: dict[str, Callable[[Path, Path], list[bytes]]] = {"peer": peer, "cold": ours, "warm": ours}
 IMPORTS = {"peer": ("decord", "PIL.Image"), "cold": ("av", "simplejpeg"), "warm": ()}
-"""What each way imports at its start; imported before memory is measured."""
+"""Modules that each way needs. They are imported before memory is measured."""
 
 
 def measure(way: str, name: str, folder: Path) -> dict[str, float]:

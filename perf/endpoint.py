@@ -37,7 +37,7 @@ _MOST_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A running endpoint: its URL, and what it has done so far."""
+    """A running endpoint: its URL, its number of requests and its CPU time."""
 
     base_url: str
     _count: "Synchronized[int]"

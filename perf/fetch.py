@@ -6,7 +6,7 @@ A hub on the loopback interface has 20 archives, as v1 does, of 12 random videos
 several numbers of wanted videos, drawn at random, the script compares three ways: download every
 needed archive whole, fetch only the wanted members by HTTP ranges, and let this project choose for
 each archive. It counts bytes and requests at the hub, and the bytes on disk at the end, with
-archives kept. It reports no seconds: time on a loopback interface says nothing about a network.
+archives kept. It reports no seconds, since times on a loopback interface differ from a network's.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def publish(hub: HubServer, archives: int) -> list[VideoReference]:
 def fetch(hub: HubServer, videos: list[VideoReference], count: int, share: float) -> dict[str, Any]:
     wanted = random.Random(count).sample(videos, count)
     spec = BenchmarkSpec(accept_license=True, revision=REVISION)
-    hub.asked.clear()
+    hub.requests.clear()
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.object(download, "WHOLE_ARCHIVE_SHARE", share),
@@ -82,7 +82,7 @@ def fetch(hub: HubServer, videos: list[VideoReference], count: int, share: float
         raise RuntimeError(f"not everything was fetched: {fetched}")
     return {
         "mebibytes_transferred": round(transferred(hub) / 2**20, 1),
-        "requests": len(hub.asked),
+        "requests": len(hub.requests),
         "mebibytes_on_disk": round(on_disk / 2**20, 1),
     }
 
@@ -90,9 +90,9 @@ def fetch(hub: HubServer, videos: list[VideoReference], count: int, share: float
 def transferred(hub: HubServer) -> int:
     files = hub.files[RELEASE.repository, REVISION]
     return sum(
-        asked.length if asked.range else len(files[asked.path.rpartition("/")[2]])
-        for asked in hub.asked
-        if asked.path.startswith("/content/")
+        request.length if request.range else len(files[request.path.rpartition("/")[2]])
+        for request in hub.requests
+        if request.path.startswith("/content/")
     )
 
 

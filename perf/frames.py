@@ -57,7 +57,7 @@ CLIPS_OF_ALL = ("60s_720p30", "10min_720p30", "60min_720p25", "60min_360p30", "1
 
 
 def read_to_rgb(path: Path, sampling: str) -> None:
-    """What is measured as `planned`: open, index, decode, convert. No frame is kept."""
+    """The measurement `planned`: open, index, decode, convert. No frame stays in memory."""
     index = index_packets(path)
     for item in decode_frames(path, index, parse_sampling(sampling).choose(index).frames):
         assert isinstance(item, Decoded)
@@ -84,7 +84,7 @@ def _read_only(path: Path, sampling: str) -> None:
 
 
 def read_to_jpeg(path: Path, sampling: str) -> None:
-    """What an evaluation does: encode each frame to the default picture."""
+    """Encode each frame to the default picture, as an evaluation does."""
     index, spec = index_packets(path), PictureSpec()
     for item in decode_frames(path, index, parse_sampling(sampling).choose(index).frames):
         assert isinstance(item, Decoded)

@@ -1,6 +1,6 @@
 """The peak of resident memory of this process, for measurements in child processes.
 
-Not `getrusage`: on Linux the maximum of a child process starts with that of its parent.
+`getrusage` is not used: on Linux the maximum of a child process starts with that of its parent.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ def peak_rss_mb() -> float:
 
 
 def reset_peak() -> float:
-    """Set the peak to the memory that is in use now, and return that."""
+    """Set the peak to the memory that is in use now, and return it in MB."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     return _status("VmHWM")
 

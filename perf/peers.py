@@ -1,7 +1,7 @@
-"""Other libraries reading frames, for comparison: `python perf/peers.py NAME VIDEO FRAME …`.
+"""Reading frames with other libraries, for comparison: `python perf/peers.py NAME VIDEO FRAME …`.
 
-Imports nothing of this project, so that it also runs in an environment with only the library.
-Prints one JSON object: CPU seconds, and peak resident memory above the imports (MB).
+This script does not import this project, so that it also runs in an environment with only the
+library. It prints one JSON object: CPU seconds, and peak resident memory above the imports (MB).
 """
 
 import json
@@ -12,14 +12,14 @@ from pathlib import Path
 
 
 def decord_batch(path: str, frames: list[int]) -> int:
-    """As evaluators call it: one batch. One thread, so that CPU times are comparable."""
+    """Decode one batch, as evaluators do, in one thread, so that CPU times are comparable."""
     import decord  # noqa: PLC0415
 
     return int(decord.VideoReader(path, num_threads=1).get_batch(frames).asnumpy().nbytes)
 
 
 def torchcodec_exact(path: str, frames: list[int]) -> int:
-    """Exact seeking with one thread."""
+    """Decode with exact seeking in one thread."""
     from torchcodec.decoders import VideoDecoder  # noqa: PLC0415
 
     decoder = VideoDecoder(path, seek_mode="exact", num_ffmpeg_threads=1, dimension_order="NHWC")
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def peak_rss_mb() -> float:
-    """As in `perf.memory`."""
+    """See `perf.memory.peak_rss_mb`."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 

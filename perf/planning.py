@@ -5,8 +5,8 @@
 The first run builds everything in FOLDER, which takes some minutes: 900 tiny videos, their frames
 under 10 samplings (9,000 partitions) and three evaluations with constant answers. Each run then
 starts with an empty Dagster instance. Every partition has to be planned, looked up in the store and
-reported, and none has to be built: what is left is orchestration. For comparison, the script also
-measures Dagster runs of one partition each. PostgreSQL is a temporary server on the loopback
+reported, but none has to be built, so only orchestration is measured. For comparison, the script
+also measures Dagster runs of one partition each. PostgreSQL is a temporary server on the loopback
 interface. Wall time includes its work, CPU time does not.
 """
 
@@ -155,7 +155,7 @@ def measure(folder: Path, videos: int, instance: dg.DagsterInstance) -> dict[str
 
 
 def run_everything(project: Project, instance: dg.DagsterInstance) -> int:
-    """Run `refresh_stale` over all partitions, as the UI does; return how many it reported."""
+    """Run `refresh_stale` over all partitions, as the UI does. Return the number it reported."""
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     result = job.execute_in_process(instance=instance, run_config=run_config([]) | QUIET)
     return built_by(instance, result.run_id).total()

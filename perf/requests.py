@@ -1,4 +1,4 @@
-"""Measure what one request with many frames costs the client: CPU, memory, event loop stalls.
+"""Client's cost of one request with many frames: CPU time, memory and event loop stalls.
 
     python -m perf.requests [--quick] [--json] [--ways ours,httpx2]
 
@@ -225,7 +225,7 @@ async def _post(client: openai.AsyncOpenAI, request: Request) -> object:
 
 
 async def write_bytes(base_url: str, body: bytes) -> None:
-    """Send `body` over a connection of its own, and wait for the head of the response."""
+    """Send `body` over a new connection, and wait for the head of the response."""
     url = httpx2.URL(base_url)
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body))

@@ -1,4 +1,4 @@
-"""Measure a whole evaluation against the ideal time, and how long resuming a finished one takes.
+"""Time of a whole evaluation compared with the ideal time, and time to resume a finished one.
 
     python -m perf.responses [--quick] [--json]
 
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def measure(video_count: int, create_videos: int) -> dict[str, Any]:
-    """Figures by name; `create_videos` are asked about with the OpenAI client."""
+    """Figures by name. The OpenAI client asks the questions about `create_videos` videos."""
     sets = [frame_set(video, FRAMES, FRAME_BYTES) for video in range(16)]
     asked = videos(video_count, QUESTIONS_PER_VIDEO, frames=FRAMES, load=lambda v: sets[v % 16])
     questions = video_count * QUESTIONS_PER_VIDEO

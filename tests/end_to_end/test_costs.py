@@ -56,7 +56,7 @@ def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
         assert finished.stopped_by is None
         assert finished.not_fresh == []
     assert server.request_count == 6
-    assert set(server.asked.values()) == {1}
+    assert set(server.request_counts.values()) == {1}
     costs = [row.served.cost_dollars for row in responses(project)]
     assert costs == [pytest.approx(ONE_QUESTION, rel=0.1)] * 6
     attempts = read_rows(project.store.attempts("videomme", "served", "002"), AttemptRow)

@@ -47,7 +47,7 @@ def test_faulty_requests_are_retried_and_no_answered_question_is_asked_again(
         project = write_served(server.base_url, limits=LIMITS, api_key_env="SERVED_KEY")
         assert refresh_project(project, instance, ["served"]).not_fresh == []
         assert Counter(planned.values()) == dict.fromkeys(FAULTS, 1)
-        assert set(server.asked.values()) == {2}, "each question failed once"
+        assert set(server.request_counts.values()) == {2}, "each question failed once"
         assert set(server.answered.values()) == {1}
         for received in server.requests:
             assert received.headers["authorization"] == "Bearer secret"

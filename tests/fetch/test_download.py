@@ -128,15 +128,15 @@ def test_nothing_is_requested_before_the_license_is_accepted(v1: HubServer, tmp_
         fetch_subtitles(V1, spec, v1_videos(), tmp_path)
     with pytest.raises(LicenseNotAcceptedError):
         fetch_videos(V1, spec, v1_videos(), tmp_path)
-    assert v1.asked == []
+    assert v1.requests == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_existing_files_are_not_requested_again(v1: HubServer, tmp_path: Path) -> None:
     fetch_annotations(V1, ACCEPTED, tmp_path)
-    v1.asked.clear()
+    v1.requests.clear()
     fetch_annotations(V1, ACCEPTED, tmp_path)
-    assert v1.asked == []
+    assert v1.requests == []
 
 
 def test_revisions_do_not_mix(v1: HubServer, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_the_token_stays_with_the_hub(
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     fetch_videos(V1, ACCEPTED, v1_videos()[:1], tmp_path)
-    sent = {asked.path.split("/")[1]: asked.authorization for asked in v1.asked}
+    sent = {asked.path.split("/")[1]: asked.authorization for asked in v1.requests}
     assert sent == {"api": "Bearer hf_secret", "datasets": "Bearer hf_secret", "content": None}
 
 
@@ -297,7 +297,7 @@ def test_offline_mode_is_respected_and_what_is_there_is_used(v1: HubServer, tmp_
     command = [sys.executable, "-c", fetch, str(tmp_path)]
     refused = subprocess.run(command, env=offline, capture_output=True, text=True, check=False)
     assert "HF_HUB_OFFLINE is set" in refused.stderr
-    assert v1.asked == []
+    assert v1.requests == []
     path = fetch_annotations(V1, ACCEPTED, tmp_path)
     used = subprocess.run(command, env=offline, capture_output=True, text=True, check=True)
     assert used.stdout.strip() == str(path)
@@ -376,10 +376,10 @@ def test_an_archive_that_is_mostly_wanted_is_downloaded_whole(
     assert v2.content_requests("videos/001.zip")[-1].range is None
     kept = tmp_path / ".hub" / REVISION / "videos" / "001.zip"
     assert kept.read_bytes() == v2.files[V2.repository, REVISION]["videos/001.zip"]
-    v2.asked.clear()
+    v2.requests.clear()
     fetch_videos(V2, ACCEPTED, v2_videos(*range(1, 21)), tmp_path)
     assert len(files_under(tmp_path)) == 20
-    assert v2.asked == []
+    assert v2.requests == []
 
 
 def test_archives_go_when_asked(v2: HubServer, tmp_path: Path) -> None:
@@ -391,9 +391,9 @@ def test_archives_go_when_asked(v2: HubServer, tmp_path: Path) -> None:
 
 def test_a_second_run_asks_for_nothing(v1: HubServer, tmp_path: Path) -> None:
     first = fetch_videos(V1, ACCEPTED, v1_videos()[:3], tmp_path)
-    v1.asked.clear()
+    v1.requests.clear()
     assert fetch_videos(V1, ACCEPTED, v1_videos()[:3], tmp_path) == first
-    assert v1.asked == []
+    assert v1.requests == []
 
 
 def test_a_file_that_is_not_whole_is_unzipped_again(v2: HubServer, tmp_path: Path) -> None:

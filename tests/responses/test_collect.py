@@ -10,7 +10,7 @@ import pytest
 from tests.support.made_up_requests import frame_set, letters, videos
 from tests.support.model_server import (
     ANSWERED,
-    PASSING,
+    TRANSIENT,
     Fault,
     ModelServer,
     always,
@@ -140,7 +140,7 @@ def test_repeats_of_a_question_have_different_seeds(tmp_path: Path) -> None:
     assert sorted(item.body["seed"] for item in server.requests) == [10] * 3 + [11] * 3 + [12] * 3
 
 
-@pytest.mark.parametrize("fault", PASSING)
+@pytest.mark.parametrize("fault", TRANSIENT)
 def test_a_transient_fault_is_retried(tmp_path: Path, fault: Fault) -> None:
     with ModelServer(faults=first_time(fault), retry_after_seconds=0.2) as server:
         responses = ask(tmp_path / "journal", videos(1, 1), model_at(server))
@@ -387,7 +387,7 @@ def test_two_concurrent_collections_ask_every_question_once(tmp_path: Path) -> N
         first, second = asyncio.run(two_collections(server))
     assert letters(first) == letters(second)
     assert len(first) == 30
-    assert set(server.asked.values()) == {1}
+    assert set(server.request_counts.values()) == {1}
 
 
 def test_stopping_early_loses_no_answer(tmp_path: Path) -> None:
@@ -405,7 +405,7 @@ def test_stopping_early_loses_no_answer(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_random_faults_neither_lose_nor_repeat_answers(tmp_path: Path) -> None:
-    faults = sometimes(0.2, (*PASSING, *ANSWERED), seed=3)
+    faults = sometimes(0.2, (*TRANSIENT, *ANSWERED), seed=3)
     plan = RequestPlan(
         evaluation="test", limits=Limits(max_concurrency=32), schedule=Schedule.LEADER_FOLLOWER
     )
@@ -419,7 +419,7 @@ def test_random_faults_neither_lose_nor_repeat_answers(tmp_path: Path) -> None:
     assert all(item.raw_output for item in responses)
     assert set(server.answered.values()) == {1}
     assert len(attempts) == server.request_count == sum(item.served.attempts for item in responses)
-    assert {item.fault for item in server.requests} == {None, *PASSING, *ANSWERED}
+    assert {item.fault for item in server.requests} == {None, *TRANSIENT, *ANSWERED}
     assert spent == pytest.approx(sum(item.served.cost_dollars or 0 for item in responses))
 
 

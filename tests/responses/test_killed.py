@@ -61,7 +61,7 @@ def test_after_a_kill_only_requests_in_flight_are_repeated(tmp_path: Path) -> No
     in_flight_at_kills = 0
     with ModelServer(delay_seconds=0.1) as server:
         for _ in range(kills):
-            stored_before, asked_before = stored_questions(journal), Counter(server.asked)
+            stored_before, asked_before = stored_questions(journal), Counter(server.request_counts)
             process = start(server, journal, videos)
             while server.request_count == asked_before.total() and process.poll() is None:
                 time.sleep(0.01)
@@ -71,8 +71,8 @@ def test_after_a_kill_only_requests_in_flight_are_repeated(tmp_path: Path) -> No
             while server.connections:
                 time.sleep(0.01)
             acknowledged |= answers(output)
-            asked_in_run = {question_id_of(text) for text in server.asked - asked_before}
-            assert (server.asked - asked_before).total() == len(asked_in_run), (
+            asked_in_run = {question_id_of(text) for text in server.request_counts - asked_before}
+            assert (server.request_counts - asked_before).total() == len(asked_in_run), (
                 "one run asks each question once"
             )
             assert asked_in_run.isdisjoint(stored_before), "a stored question is not asked again"
@@ -96,14 +96,17 @@ def test_acknowledged_answers_survive_a_kill(tmp_path: Path) -> None:
         remaining, _ = process.communicate()
         while server.connections:
             time.sleep(0.01)
-        asked_before_kill, stored = dict(server.asked), stored_questions(tmp_path / "journal")
+        asked_before_kill, stored = (
+            dict(server.request_counts),
+            stored_questions(tmp_path / "journal"),
+        )
         process = start(server, tmp_path / "journal", 10)
         final, _ = process.communicate()
     acknowledged = answers("".join([*lines, remaining]))
     table = answers(final)
     assert {key: table.get(key, value) for key, value in acknowledged.items()} == acknowledged
     assert len(table) == 30
-    repeated = {question_id_of(text) for text, times in server.asked.items() if times > 1}
+    repeated = {question_id_of(text) for text, times in server.request_counts.items() if times > 1}
     assert repeated == {question_id_of(text) for text in asked_before_kill} & table.keys() - stored
     assert acknowledged.keys() <= stored
 
@@ -115,4 +118,4 @@ def test_two_processes_share_an_evaluation_without_asking_twice(tmp_path: Path) 
         tables = [answers(process.communicate()[0]) for process in processes]
     assert tables[0] == tables[1]
     assert len(tables[0]) == 60
-    assert set(server.asked.values()) == {1}
+    assert set(server.request_counts.values()) == {1}

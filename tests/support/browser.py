@@ -1,4 +1,4 @@
-"""How tests and measurements start Chromium and open a page in it."""
+"""Start Chromium and open pages in it, for tests and measurements."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,23 +18,24 @@ CHROMIUM_FLAGS = [
 
 @dataclass
 class Visit:
-    """One open page and what went wrong in it."""
+    """One open page, with its problems and requests."""
 
     page: Page
     problems: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
     def open(self, file: Path, address: str = "") -> Page:
-        """Open `file` at `#address` and wait until its texts are there."""
+        """Open `file` at `#address` and wait until its texts are loaded."""
         self.page.goto("about:blank")
         self.page.goto(f"{file.as_uri()}#{address}" if address else file.as_uri())
         self.page.wait_for_selector("html[data-ready=texts]", state="attached", timeout=10_000)
         return self.page
 
     def turn(self, address: str) -> Page:
-        """Follow a link within the page that is open.
+        """Follow a link within the open page.
 
-        Waits by a promise: Playwright's own waiting evaluates strings, which the policy forbids.
+        This waits with a promise, since Playwright's wait functions evaluate strings, which the
+        page's content security policy forbids.
         """
         self.page.evaluate(
             """address => new Promise((done, fail) => {

@@ -1,4 +1,4 @@
-"""What the tests of child processes run in them. Imports little, so that a child starts quickly."""
+"""Functions that tests run in child processes. Few imports, so that a child starts quickly."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ def double(number: int) -> int:
 
 
 def misbehave(how: str) -> str:
-    """Do what a bad video may make a decoder do; any other word returns normally."""
+    """Fail like a decoder with a bad video. With any other word, return normally."""
     match how:
         case "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
@@ -29,7 +29,7 @@ def misbehave(how: str) -> str:
 
 
 def write_pid(path: Path) -> None:
-    """Write this process's id to `path`, then hang if the file is named so."""
+    """Write this process's id to `path`. Hang if the file name starts with "hang"."""
     path.write_text(str(os.getpid()), encoding="ascii")
     if path.name.startswith("hang"):
         time.sleep(600)

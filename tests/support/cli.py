@@ -15,7 +15,7 @@ from videomme_pipeline.cli.app import main
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a command ended."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -53,7 +53,7 @@ def videomme(*arguments: str, stdin: str = "") -> Ended:
 
 
 def use(patch: pytest.MonkeyPatch, root: Path) -> None:
-    """Let commands work on the project in `root`."""
+    """Set the environment so that commands use the project in `root`."""
     patch.setenv("VIDEOMME_CONFIGURATION", str(root / "configuration"))
     patch.setenv("VIDEOMME_DATA", str(root / "data"))
     patch.setenv("DAGSTER_HOME", str(root / "home"))

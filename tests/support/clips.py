@@ -1,10 +1,10 @@
-"""Realistic videos to measure decoding on, the same in every run.
+"""Realistic videos for measurements of decoding, identical in every run.
 
-Video-MME is 900 videos of 1,018 s on average in about 100 GB: 0.9 Mbit/s over all picture sizes,
-because the video site's own compression has removed most camera noise. These clips are shots of
-textured scenes with a moving camera, textured objects that move on their own, and ripples such
-as water, leaves and light have. x264 encodes them with its defaults (crf 23, scene cut
-detection, up to 3 B-frames), but with keyframes at most 5 s apart, as the site has them.
+Video-MME has 900 videos of 1,018 s on average in about 100 GB. This is 0.9 Mbit/s over all picture
+sizes, because the video site's compression has removed most camera noise. These clips are shots of
+textured scenes with a moving camera, moving textured objects, and ripples like those of water,
+leaves and light. x264 encodes them with its defaults (crf 23, scene cut detection, up to 3
+B-frames), but with keyframes at most 5 s apart, as on the site.
 
 The cost of decoding depends on how the bits are distributed, so `SPECTRUM` and the shots were
 chosen to match real videos in bits per pixel of keyframes, reference pictures and other pictures
@@ -62,7 +62,7 @@ ENCODED_FRAMES = 1800
 
 
 def clip(name: str, folder: Path = DEFAULT_FOLDER) -> Path:
-    """The path of a clip, built if necessary; the path of an existing video is returned as is."""
+    """The path of a clip, which is built if necessary, or `name` if it is an existing video."""
     if Path(name).is_file():
         return Path(name)
     wanted = next(c for c in CLIPS if c.name == name)
@@ -78,10 +78,10 @@ def clip(name: str, folder: Path = DEFAULT_FOLDER) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What determines the cost of decoding a clip.
+    """Properties that determine the cost of decoding a clip.
 
     GOP lengths are in frames. Bits per pixel are means over the pictures of a kind: keyframes,
-    other reference pictures, and pictures that no other depends on; None if there are none.
+    other reference pictures, and pictures that no other depends on. None if there are none.
     """
 
     megabits_per_second: float
@@ -118,7 +118,7 @@ def _mean(values: NDArray[np.float64]) -> float | None:
 
 
 def _is_non_reference(data: bytes) -> bool:
-    """Whether no other picture depends on this one: `nal_ref_idc` 0 (ITU-T H.264, 7.4.1)."""
+    """True if no other picture depends on this one: `nal_ref_idc` 0 (ITU-T H.264, 7.4.1)."""
     place = 0
     while place + 5 <= len(data):
         header = data[place + 4]
@@ -189,7 +189,7 @@ SHOTS = (
     Shot(share=0.15, ripple=0, noise=0),  # a slide
 )
 DRIFT = 0.008
-"""How far a ripple moves per frame, as a fraction of the picture's height."""
+"""Movement of a ripple per frame, as a fraction of the picture's height."""
 
 
 def _pictures(width: int, height: int, count: int) -> Iterator[NDArray[np.uint8]]:

@@ -25,7 +25,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HubRequest:
     """One received request: path, range and credentials."""
 
     method: str
@@ -46,7 +46,7 @@ class HubServer:
 
     url: str = ""
     files: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[HubRequest] = field(default_factory=list)
 
     token: str | None = None
     """If set, requests without it are refused, as for a private repository."""
@@ -69,12 +69,12 @@ class HubServer:
     def add(self, repository: str, revision: str, path: str, data: bytes) -> None:
         self.files.setdefault((repository, revision), {})[path] = data
 
-    def content_requests(self, path: str) -> list[Asked]:
+    def content_requests(self, path: str) -> list[HubRequest]:
         """Requests for the bytes of `path`, in order."""
         return [
-            asked
-            for asked in self.asked
-            if asked.path.startswith("/content/") and asked.path.endswith("/" + path)
+            request
+            for request in self.requests
+            if request.path.startswith("/content/") and request.path.endswith("/" + path)
         ]
 
 
@@ -111,13 +111,15 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Print nothing: requests are stored in `asked`."""
+        """Print nothing: requests are stored in `requests`."""
 
     def _answer(self) -> None:
         path = unquote(urlsplit(self.path).path)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.state.asked.append(
-            Asked(self.command, path, self.headers.get("Range"), self.headers.get("Authorization"))
+        self.state.requests.append(
+            HubRequest(
+                self.command, path, self.headers.get("Range"), self.headers.get("Authorization")
+            )
         )
         if match := _CONTENT.fullmatch(path):
             self._send_content(*match.groups())

@@ -25,14 +25,14 @@ def question(video: int, number: int) -> Question:
     )
 
 
-def prompt(asked: Question, num_frames: int = 2) -> Prompt:
+def prompt(item: Question, num_frames: int = 2) -> Prompt:
     return Prompt(
-        benchmark=asked.benchmark,
-        question_id=asked.question_id,
-        video_id=asked.video_id,
+        benchmark=item.benchmark,
+        question_id=item.question_id,
+        video_id=item.video_id,
         template="contract_v1",
         system=None,
-        text=f"Question: {asked.question}\nOptions:\n" + "\n".join(asked.options),
+        text=f"Question: {item.question}\nOptions:\n" + "\n".join(item.options),
         after_frame=(),
         num_frames=num_frames,
         subtitle_lines=0,
@@ -68,10 +68,10 @@ def request(
     frame_bytes: int = 600,
     **decoding: object,
 ) -> Request:
-    asked = question(video, number)
+    item = question(video, number)
     return Request(
-        question=asked,
-        prompt=prompt(asked, frames),
+        question=item,
+        prompt=prompt(item, frames),
         frames=frame_set(video, frames, frame_bytes),
         decoding=Decoding.model_validate(decoding),
     )
@@ -86,14 +86,14 @@ def videos(
     load: Callable[[int], FrameSet] | None = None,
 ) -> list[VideoRequests]:
     def requests(video: int) -> VideoRequests:
-        asked = [question(video, number) for number in range(1, questions + 1)]
+        items = [question(video, number) for number in range(1, questions + 1)]
 
         def load_frames() -> FrameSet:
             return load(video) if load else frame_set(video, frames, frame_bytes)
 
         return VideoRequests(
             video_id=f"{video:03d}",
-            questions=[(item, prompt(item, frames)) for item in asked],
+            questions=[(item, prompt(item, frames)) for item in items],
             frame_digests=[fingerprint(video, index) for index in range(frames)],
             load_frames=load_frames,
         )

@@ -131,7 +131,7 @@ def v1_questions(videos: int, benchmark: str = "videomme") -> list[Question]:
 
 
 def v2_questions(groups: int, benchmark: str = "videomme_v2") -> list[Question]:
-    """`groups` groups of four questions with eight options, one group a video."""
+    """`groups` groups of four questions with eight options, one group per video."""
     rng = random.Random(2)
     return [
         _v2_question(rng, benchmark, group, place) for group in range(groups) for place in range(4)
@@ -207,11 +207,11 @@ def store_evaluation(
     for question in questions:
         by_video.setdefault(question.video_id, []).append(question)
     scored: list[ScoredQuestion] = []
-    for video_id, asked in by_video.items():
+    for video_id, video_questions in by_video.items():
         lines = _subtitle_lines(rng, evaluation, line)
         responses = [
             _response(rng, evaluation, question, sample)
-            for question in asked
+            for question in video_questions
             for sample in range(evaluation.repeats)
         ]
         scored += [
@@ -223,12 +223,12 @@ def store_evaluation(
                 sampling=evaluation.sampling,
                 track=evaluation.track,
             )
-            for question in asked
+            for question in video_questions
             for response in responses
             if response.question_id == question.question_id
         ]
         if texts:
-            _store_prompts(store, asked, evaluation, lines)
+            _store_prompts(store, video_questions, evaluation, lines)
             path = store.responses(benchmark, evaluation.name, video_id)
             write_rows(path, responses, Response, fingerprint="made-up")
             if lines is not None:

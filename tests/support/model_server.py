@@ -1,8 +1,7 @@
 """A real HTTP server on the loopback that speaks chat completions and can misbehave.
 
-It reads whole bodies, keeps what it was asked, and injects one fault per request where told.
-What a model would answer is a function of the question's text. It runs on a thread of its own,
-so that a test may block, and may be used by any test that needs an endpoint.
+It reads complete bodies, stores the requests, and injects the faults of a plan. The answer to a
+question is a function of its text. The server runs in its own thread, so that a test may block.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ import orjson
 
 
 class Fault(StrEnum):
-    """What can go wrong with one request."""
+    """A fault of one request, or an unusual reply."""
 
     RATE_LIMITED = "rate_limited"
     SERVER_ERROR = "server_error"
@@ -43,13 +42,8 @@ class Fault(StrEnum):
     NO_CREDIT = "no_credit"
     BAD_REQUEST = "bad_request"
 
-    @property
-    def passes(self) -> bool:
-        """True if asking again is answered."""
-        return self in PASSING
 
-
-PASSING = (
+TRANSIENT = (
     Fault.RATE_LIMITED,
     Fault.SERVER_ERROR,
     Fault.UNAVAILABLE,
@@ -61,8 +55,9 @@ PASSING = (
     Fault.EMPTY_CONTENT,
     Fault.CUT_BY_LENGTH,
 )
+"""Faults after which a retry can be answered."""
 ANSWERED = (Fault.SLOW, Fault.REASONING, Fault.NO_USAGE)
-"""Replies that are odd but contain an answer."""
+"""Unusual replies that contain an answer."""
 
 FaultPlan = Callable[[str, int], Fault | None]
 """Fault of a request, by the text of its question and the number of earlier requests for it."""
@@ -112,10 +107,10 @@ class Received:
 
 @dataclass(kw_only=True)
 class ModelServer:
-    """`with ModelServer() as server:` and ask `server.base_url`.
+    """An endpoint at `base_url`, used as `with ModelServer() as server:`.
 
-    `keeps_bodies=False` forgets what it was asked but for the counts, for measurements.
-    `answered` counts, by question, the answers that were sent whole (what would be paid for).
+    With `keeps_bodies=False`, which measurements use, only the numbers of requests are stored.
+    `request_counts` and `answered` count requests and completely sent answers by question.
     """
 
     answer: Callable[[str], str] = letter_of
@@ -133,7 +128,7 @@ class ModelServer:
     """Drop images beyond this number silently, as some engines do."""
     port: int = 0
     requests: list[Received] = field(default_factory=list)
-    asked: Counter[str] = field(default_factory=Counter)
+    request_counts: Counter[str] = field(default_factory=Counter)
     answered: Counter[str] = field(default_factory=Counter)
     most_in_flight: int = 0
     in_flight: int = 0
@@ -164,7 +159,7 @@ class ModelServer:
 
     @property
     def request_count(self) -> int:
-        return self.asked.total()
+        return self.request_counts.total()
 
     def _serve(self, started: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
@@ -221,7 +216,7 @@ class ModelServer:
                 return
 
     async def _read(self, reader: asyncio.StreamReader, length: int) -> bytes:
-        """Read the body; return only its end if bodies are not stored."""
+        """Read the body. Return only its end if bodies are not stored."""
         if self.keeps_bodies:
             return await reader.readexactly(length)
         end = b""
@@ -236,11 +231,11 @@ class ModelServer:
     async def _reply(
         self, headers: dict[str, str], raw: bytes, length: int
     ) -> tuple[bytes, bool, str | None]:
-        """Bytes to send, whether to close the connection then, and the answered question."""
+        """Bytes to send, True to close the connection afterwards, and the answered question."""
         body = orjson.loads(raw) if self.keeps_bodies else {}
         question = _question_of(body) if self.keeps_bodies else _last_text(raw)
-        fault = self.faults(question, self.asked[question])
-        self.asked[question] += 1
+        fault = self.faults(question, self.request_counts[question])
+        self.request_counts[question] += 1
         if self.keeps_bodies:
             self.requests.append(
                 Received(

@@ -1,10 +1,10 @@
-"""Where the project's own files are, for tests."""
+"""Paths of the project's files, for tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The top of the checkout."""
+"""The root folder of the repository."""
 
 GOLDEN = ROOT / "tests" / "golden"
 """Recorded outputs and golden files."""

@@ -84,7 +84,7 @@ class Copy:
 
 
 def write_project_in(root: Path, copy: Copy) -> WriteProject:
-    """Return a function that writes a configuration and opens it; call it again to change it."""
+    """Return a function that writes a configuration and opens it. Another call changes it."""
 
     def write(
         evaluations: Mapping[str, Mapping[str, Any]] = EVALUATIONS, **benchmark: Any
@@ -110,7 +110,7 @@ def write_project_in(root: Path, copy: Copy) -> WriteProject:
 
 @pytest.fixture(scope="session")
 def built_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with a completely fresh project, built once per test run; tests use copies of it."""
+    """Folder with a completely fresh project, built once per test run. Tests use copies of it."""
     return build_once(session_folder(tmp_path_factory, "projects") / "built", _build_project)
 
 
@@ -123,7 +123,7 @@ def _build_project(root: Path) -> None:
 
 @pytest.fixture
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Folder of one test; contains a fresh project if the test uses `project`."""
+    """Folder of one test. It contains a fresh project if the test uses `project`."""
     if "built_once" in request.fixturenames:
         shutil.copytree(request.getfixturevalue("built_once"), tmp_path, dirs_exist_ok=True)
     else:

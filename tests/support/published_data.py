@@ -1,7 +1,7 @@
 """Made-up benchmarks in the published file layouts, with the traps of the real ones.
 
-Nothing of Video-MME is in here: ids, questions and videos are invented. The counts are the real
-ones, since the readers check them.
+They contain nothing of Video-MME: ids, questions and videos are invented. The counts are those of
+the real benchmarks, since the code that reads annotations checks them.
 """
 
 import io

@@ -1,7 +1,7 @@
 """Simulated nightly runs of a model that does not change, or that gets worse at some point.
 
-Every question has a probability of being answered correctly that is the same in every run. Most
-are nearly certain; the others flip between two runs of one model.
+Every question has a probability of a correct answer, which is the same in every run. Most
+probabilities are near 0 or 1. The other questions are toss-ups, whose answers flip between runs.
 """
 
 from collections import Counter
@@ -96,7 +96,7 @@ def simulate_alarms(
     budget: float,
     seed: int,
 ) -> SimulatedAlarms:
-    """Simulate a baseline and `nights` runs; from run `changes_at` on, accuracy is lower."""
+    """Simulate a baseline and `nights` runs. From run `changes_at` on, accuracy is lower."""
     threshold = threshold_for(budget)
     alarms, alarms_of_t_test, delays = [], [], []
     for number in range(histories):

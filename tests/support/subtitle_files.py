@@ -8,7 +8,7 @@ from videomme_pipeline.subtitles.align import SampledFrames
 
 
 def srt_file(length_seconds: int, draw: random.Random) -> bytes:
-    """An SRT file with a cue every three seconds, formatted as YouTube's are."""
+    """An SRT file with a cue every three seconds, in the format of YouTube's subtitles."""
     items = []
     for number, start in enumerate(range(0, length_seconds - 3, 3), 1):
         words = " ".join(draw.choices(("we", "open", "a", "red", "umbrella", "slowly"), k=8))

@@ -1,7 +1,7 @@
 """Write a tiny, random Idefics3 to a folder, for `transformers serve`. Argument: FOLDER.
 
-Runs in an environment that has torch and transformers, not in this project's. Its answers mean
-nothing; tests check that pictures reach a real processor and model.
+This script runs in another environment, which has torch and transformers. The answers of the model
+are meaningless. Tests check that pictures are passed to a real processor and model.
 """
 
 import sys

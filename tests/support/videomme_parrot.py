@@ -16,7 +16,7 @@ KEY_VARIABLE = "PARROT_KEY"
 
 
 class ParrotSpec(ModelSpec):
-    """A remote model that says the same to everything."""
+    """A remote model that gives the same answer to every question."""
 
     kind: Literal["parrot"] = "parrot"
     says: str

@@ -72,7 +72,7 @@ QUOTED = re.compile(r"(?<= )`(?:behind|hangs on|look again|the night|stretch|who
 """The glossary quotes the words that it replaces."""
 
 NAMES = frozenset({"held", "told", "anew", "behind", "look_again"})
-"""Identifiers that name nothing."""
+"""Identifiers that do not name a thing."""
 
 _FOUND = re.compile(rf"(?<![\w-])(?:{'|'.join(WORDS)})(?![\w-])", re.IGNORECASE)
 _REPLACEMENTS = tuple((re.compile(word, re.IGNORECASE), instead) for word, instead in WORDS.items())
