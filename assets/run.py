@@ -8,7 +8,7 @@ import dagster as dg
 
 from assets.definitions import build_definitions, steps
 from assets.planning.freshness import Freshness, PartitionState, failed_attempts, plan
-from assets.processes import end_dead_runs
+from assets.processes import end_dead_runs, run_here
 from assets.stages.base import AnyStage
 from assets.stages.nightly import nightly_key, nightly_partitions
 from assets.triggers.jobs import REFRESH_JOB, run_config
@@ -62,9 +62,7 @@ def refresh_project(
     if not _not_fresh(states) and not _shown_as_failed(states, instance):
         return Refreshed(run_id=None, built=Counter(), not_fresh=[])
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
-    result = job.execute_in_process(
-        instance=instance, run_config=run_config(evaluations, max_cost_dollars) | QUIET
-    )
+    result = run_here(job, instance, run_config=run_config(evaluations, max_cost_dollars) | QUIET)
     return Refreshed(
         run_id=result.run_id,
         built=built_by(instance, result.run_id),
@@ -115,8 +113,9 @@ def run_nightly(
     for each in chosen:
         each.baseline()
     job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
-    job.execute_in_process(
-        instance=instance,
+    run_here(
+        job,
+        instance,
         partition_key=date,
         asset_selection=[nightly_key(each) for each in chosen],
         run_config=QUIET,

@@ -41,6 +41,30 @@ with open_instance() as instance:
     sleeping.execute_in_process(instance=instance)
 """
 
+KILLED_BEFORE_ITS_FIRST_STEP = """
+import os
+import signal
+
+import dagster as dg
+from assets.instance import open_instance
+from assets.processes import run_here
+
+@dg.resource
+def kills(context):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@dg.op(required_resource_keys={"kills"})
+def idle():
+    pass
+
+@dg.job(resource_defs={"kills": kills})
+def killed():
+    idle()
+
+with open_instance() as instance:
+    run_here(killed, instance)
+"""
+
 
 @pytest.fixture
 def instance(home: Path) -> Iterator[dg.DagsterInstance]:
@@ -114,3 +138,26 @@ def test_a_process_is_dead_only_if_this_machine_can_see_that_it_ended(
     assert set(end_dead_runs(instance)) == {run.run_id for run in dead}
     left = instance.get_runs(dg.RunsFilter(statuses=[STARTED]))
     assert {run.run_id for run in left} == {run.run_id for run in alive}
+
+
+def test_a_run_that_is_killed_before_its_first_step_is_ended(instance: dg.DagsterInstance) -> None:
+    subprocess.run(
+        [sys.executable, "-c", KILLED_BEFORE_ITS_FIRST_STEP], cwd=ROOT, env=os.environ, check=False
+    )
+    (run,) = instance.get_runs()
+    assert not run.is_finished
+    assert end_dead_runs(instance) == [run.run_id]
+    assert [run.status for run in instance.get_runs()] == [FAILURE]
+
+
+def test_a_run_that_is_killed_before_it_starts_is_ended(instance: dg.DagsterInstance) -> None:
+    @dg.job
+    def idle() -> None:
+        """Nothing."""
+
+    run = instance.create_run_for_job(idle)
+    process = json.loads(RunProcess.here(run_id=run.run_id).as_json())
+    recorded = json.dumps(process | {"pid": pid_without_process()})
+    instance.add_run_tags(run.run_id, {PROCESS_TAG: recorded})
+    assert end_dead_runs(instance) == [run.run_id]
+    assert [run.status for run in instance.get_runs()] == [FAILURE]
