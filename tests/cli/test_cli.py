@@ -223,6 +223,14 @@ def test_sql_reads_other_files_if_that_is_allowed(built: Built, tmp_path: Path) 
     assert videomme("sql", select, "--allow-files", "--json").json == [{"label": 1}]
 
 
+def test_sql_shows_escape_sequences_as_text(built: Built) -> None:
+    select = "select chr(27) || '[31mred' || chr(155) as label"
+    assert videomme("sql", select).out == "label\n\\u001b[31mred\\u009b\n"
+    as_json = videomme("sql", select, "--json")
+    assert "\x9b" not in as_json.out
+    assert as_json.json == [{"label": "\x1b[31mred\x9b"}]
+
+
 @pytest.mark.parametrize("statement", ["", " ; ", "/* nothing */"])
 def test_sql_without_a_statement_is_an_error(built: Built, statement: str) -> None:
     assert "query is empty" in videomme("sql", statement).failed_with

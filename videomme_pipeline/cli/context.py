@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.markup import escape
+
+from videomme_pipeline.reports.terminal.console import PlainConsole, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from videomme_pipeline.project.progress import Progress
     from videomme_pipeline.project.project import Project
 
-out = Console()
-err = Console(stderr=True)
+out = PlainConsole()
+err = PlainConsole(stderr=True)
 
 
 def note(text: str) -> None:
@@ -28,7 +29,12 @@ def note(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print `value` on standard output as indented JSON."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def write(text: str) -> None:
+    """Write printable text on standard output, without changing its lines."""
+    sys.stdout.write(printable(text))
 
 
 def open_project(on_progress: "Callable[[Progress], None] | None" = None) -> "Project":

@@ -17,7 +17,7 @@ from videomme_pipeline.cli.arguments import (
     choice,
     known_name,
 )
-from videomme_pipeline.cli.context import note, open_project, out, print_json
+from videomme_pipeline.cli.context import note, open_project, out, print_json, write
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def score(
     )
     ask_judge = _judge(judge, options.reader, responses.stem) if judge else None
     scored = score_file(responses, options, ask_judge)
-    sys.stdout.write(
+    write(
         render(
             scored,
             kind,
@@ -257,7 +257,7 @@ def read(
     failed = False
     for row in rows:
         failed = failed or "error" in row or row.get("judge_error") is not None
-        sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+        write(json.dumps(row, ensure_ascii=False) + "\n")
     if failed:
         raise typer.Exit(1)
 
@@ -278,7 +278,11 @@ def export(
     store = open_project().store
     benchmark, rows = _scores(store, evaluation)
     questions = read_rows(store.questions(benchmark), Question)
-    sys.stdout.write(write_results(questions, rows, written))
+    text = write_results(questions, rows, written)
+    if out.is_terminal:
+        write(text)
+    else:
+        sys.stdout.write(text)
 
 
 def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":

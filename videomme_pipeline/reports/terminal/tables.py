@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from videomme_pipeline.reports.terminal.console import printable
+
 Row = Mapping[str, Any]
 
 _NUMBER = re.compile(r"|[+-]?[\d.,]+%?((–| to )[+-]?[\d.,]+)?")
@@ -21,9 +23,9 @@ def show_rows(console: Console, rows: Sequence[Row], columns: Mapping[str, str])
     """
     if not console.is_terminal:
         # `console.print` would replace the tabs with spaces.
-        console.file.write("\t".join(columns) + "\n")
-        for row in rows:
-            console.file.write("\t".join(_text(row.get(name)) for name in columns) + "\n")
+        cells = [[_text(row.get(name)) for name in columns] for row in rows]
+        for line in ([printable(name) for name in columns], *cells):
+            console.file.write("\t".join(map(_on_one_line, line)) + "\n")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, title in columns.items():
@@ -50,7 +52,11 @@ def interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"{100 * low:.1f}–{100 * high:.1f}"
 
 
+def _on_one_line(cell: str) -> str:
+    return cell.replace("\t", "\\t").replace("\n", "\\n")
+
+
 def _text(value: object) -> str:
     if value is None:
         return ""
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return f"{value:.4f}" if isinstance(value, float) else printable(str(value))
