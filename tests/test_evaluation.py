@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.support.paths import ROOT
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation import (
     Configuration,
@@ -241,6 +242,7 @@ def test_the_example_is_an_evaluation(folder: Path, benchmark: str) -> None:
     evaluation = read_configuration(folder).evaluation("mine")
     assert (evaluation.benchmark, evaluation.sampling_name) == (benchmark, "uniform_n-16")
     assert all(name in path.read_text() for name in (*TemplateName, *ReaderName))
+    assert f"policy: {find_benchmark(benchmark).alignment}, full" in path.read_text()
     uncommented = path.read_text().replace("# decoding:", "decoding:")
     for key in ("temperature", "max_tokens", "seed"):
         uncommented = uncommented.replace(f"#   {key}", f"  {key}")

@@ -37,16 +37,13 @@ class ConfigurationError(VideoMMEError):
 
 
 class LicenseNotAcceptedError(ConfigurationError):
-    """Data of a benchmark was requested before its license was accepted.
+    """Data of a benchmark was requested before its license was accepted."""
 
-    `terms` says what the license allows and where it is.
-    """
-
-    def __init__(self, benchmark: str, terms: str) -> None:
-        self.benchmark = benchmark
+    def __init__(self, benchmark: str, terms: str, url: str) -> None:
+        self.benchmark, self.terms, self.url = benchmark, terms, url
         super().__init__(
-            f"{benchmark}: {terms}. If you accept the terms, set `accept_license: true` for this "
-            "benchmark in benchmarks.yaml. Until then none of its data is fetched or read."
+            f"{benchmark}: {terms} (terms: {url}). If you accept them, set `accept_license: true` "
+            "for this benchmark in benchmarks.yaml. Until then none of its data is fetched or read."
         )
 
 

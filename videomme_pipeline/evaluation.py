@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 from upath import UPath
 
-from videomme_pipeline.benchmarks.registry import benchmark_names, find_benchmark
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.spec import BenchmarkSpec
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
@@ -255,10 +255,10 @@ def read_evaluation(
 def _read_benchmarks(path: Path) -> dict[str, BenchmarkSpec]:
     benchmarks = {}
     for name, value in read_yaml(path).items():
-        if name not in benchmark_names():
-            raise ConfigurationError(
-                f"{path}: unknown benchmark `{name}`, {nearest(name, benchmark_names())}"
-            )
+        try:
+            find_benchmark(name)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{path}: {error}") from error
         benchmarks[name] = parse_spec(value or {}, BenchmarkSpec, f"{path}, `{name}`")
     return benchmarks
 
@@ -320,7 +320,7 @@ model: embedded
 # uniform_n-16, fps_based-1-max-512, keyframe-32 …, or none to ask without frames.
 sampling: uniform_n-16
 
-# {alignment}, full or another alignment policy, or none.
+# none, or an alignment policy: {alignment}, full …
 subtitles: none
 
 # {prompts},

@@ -66,13 +66,6 @@ class ColumnMapping(Mapping[str, Any]):
         _columns.cache_clear()
         arrow_schema.cache_clear()
 
-    @classmethod
-    def withdraw(cls, column: str) -> None:
-        """Remove a column."""
-        del cls.declared[column]
-        _columns.cache_clear()
-        arrow_schema.cache_clear()
-
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
 

@@ -24,7 +24,7 @@ from assets.stages.base import (
     Target,
 )
 from videomme_pipeline.configuration import nearest
-from videomme_pipeline.errors import ConfigurationError, NotReadyError
+from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.project.partitions import (
     WHOLE,
     Dimension,
@@ -137,7 +137,7 @@ class Explanation:
             yield Reason(Cause.CODE_VERSION, f"{code_version} → {stage.code_version}")
         try:
             target = stage.target(state.partition)
-        except NotReadyError as error:
+        except VideoMMEError as error:
             if not is_blocked:
                 yield Reason(Cause.FILE, str(error))
             return

@@ -73,7 +73,7 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
         snapshot, samplings = self.benchmark.snapshot, self.benchmark.samplings
         return FrameJob(
             video_id=video_id,
-            path=snapshot.media.files(snapshot.reference(video_id)).video,
+            path=snapshot.source.files(snapshot.reference(video_id)).video,
             video_hash=snapshot.versions.video(video_id),
             samplings=tuple(samplings[target.partition.variant] for target in targets),
             duration=snapshot.questions[video_id][0].duration,
@@ -88,7 +88,7 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
         if stored is None:
             return Failed(partition=target.partition, reason=str(result.error))
         metadata = _metadata(stored, result)
-        if shows_sheet and stored.count and self.benchmark.snapshot.media.is_public:
+        if shows_sheet and stored.count and self.benchmark.snapshot.source.is_public:
             frames = read_frames(self.store, result.video_hash, stored.fingerprint)
             metadata["contact_sheet"] = contact_sheet(frames)
         return Built(target=target, metadata=metadata)

@@ -79,6 +79,6 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
             "characters": characters,
             "text_tokens_about": round(characters / CHARACTERS_PER_TOKEN),
         }
-        if self.benchmark.snapshot.media.is_public:
+        if self.benchmark.snapshot.source.is_public:
             metadata["example"] = fenced(prompts[0].text[:SHOWN_CHARACTERS])
         return Built(target=target, metadata=metadata)

@@ -24,8 +24,7 @@ class Questions(BenchmarkStage[Whole]):
     row_class = Question
 
     def target(self, partition: Whole) -> Target[Whole]:
-        media = self.benchmark.snapshot.media
-        version = fingerprint(self.name, self.code_version, media.version)
+        version = fingerprint(self.name, self.code_version, self.benchmark.snapshot.source.version)
         return Target(
             partition=partition,
             fingerprint=version,
@@ -35,15 +34,16 @@ class Questions(BenchmarkStage[Whole]):
 
     def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
         (target,) = targets
-        media = self.benchmark.snapshot.media
+        source = self.benchmark.snapshot.source
         try:
-            questions = media.questions()
+            questions = source.questions()
+            source.benchmark.check_letters(questions)
             write_rows(target.path, questions, Question, fingerprint=target.fingerprint)
         except VideoMMEError as error:
             yield Failed(partition=target.partition, reason=str(error))
             return
         self.benchmark.invalidate()
-        yield Built(target=target, metadata=_metadata(questions, is_public=media.is_public))
+        yield Built(target=target, metadata=_metadata(questions, is_public=source.is_public))
 
     def update_partition_keys(self, instance: dg.DagsterInstance) -> None:
         """Add a partition per new video, and delete those of videos without questions."""

@@ -110,7 +110,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
 
     def _cues(self, video_id: str) -> CueFile | None:
         snapshot = self.benchmark.snapshot
-        path = snapshot.media.subtitle(snapshot.reference(video_id))
+        path = snapshot.source.subtitle(snapshot.reference(video_id))
         try:
             return read_subtitles(path) if path else None
         except SubtitleError as error:

@@ -29,7 +29,7 @@ class Videos(BenchmarkStage[VideoPartition]):
         snapshot, report = self.benchmark.snapshot, self.project.on_progress
         what = f"{self.benchmark.name}: videos"
         try:
-            problems = snapshot.media.fetch(
+            problems = snapshot.source.fetch(
                 [snapshot.reference(video_id) for video_id in ids],
                 lambda done, total: report(Progress(what=what, done=done, total=total)),
             )
@@ -42,7 +42,7 @@ class Videos(BenchmarkStage[VideoPartition]):
     def target(self, partition: VideoPartition) -> Target[VideoPartition]:
         snapshot, video_id = self.benchmark.snapshot, partition.video
         try:
-            files = snapshot.media.files(snapshot.reference(video_id))
+            files = snapshot.source.files(snapshot.reference(video_id))
         except VideoMissingError as error:
             raise NotReadyError(str(error)) from error
         video_hash = content_hash(files.video, self.project.hashes)
@@ -85,7 +85,7 @@ class Videos(BenchmarkStage[VideoPartition]):
 
     def _probe(self, target: Target[VideoPartition]) -> Video:
         snapshot, video_id = self.benchmark.snapshot, target.partition.video
-        files = snapshot.media.files(snapshot.reference(video_id))
+        files = snapshot.source.files(snapshot.reference(video_id))
         video, index = probe_video(
             files.video,
             benchmark=self.benchmark.name,

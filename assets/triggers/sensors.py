@@ -18,7 +18,7 @@ from assets.stages.nightly import ui_address
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.alerts import Alert, alert_urls, run_failure_alert, send
 from videomme_pipeline.benchmarks.locate import index_media
-from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.evaluation import read_configuration
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.pricing import OPENAI_URL
@@ -179,7 +179,10 @@ def run_failure_alerts(send_alert: SendAlert) -> dg.SensorDefinition:
 
 def media_fingerprint(benchmark: BenchmarkState) -> str:
     """Fingerprint of the names, sizes and times of a benchmark's media files. Opens no file."""
-    index = index_media(benchmark.snapshot.media.roots())
+    try:
+        index = index_media(benchmark.snapshot.source.roots())
+    except ConfigurationError:  # its license is not accepted, or its folder does not exist
+        return fingerprint([])
     files = sorted([*index.videos.values(), *index.subtitles.values()])
     return fingerprint(
         [

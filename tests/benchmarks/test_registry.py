@@ -1,21 +1,24 @@
 """Declarations of benchmarks: the registry, and errors in a declaration."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from tests.support.registered import registered
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric
 from videomme_pipeline.benchmarks.facets import Facet, Facets, Measure
-from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.registry import (
-    benchmark_names,
     find_benchmark,
     register,
-    unregister,
+    registered_benchmarks,
 )
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import AnnotationError, ConfigurationError
+from videomme_pipeline.evaluation import read_configuration
 from videomme_pipeline.rows import arrow_schema
 
 OWN = Benchmark(
@@ -28,30 +31,26 @@ OWN = Benchmark(
 
 @pytest.fixture
 def own() -> Iterator[Benchmark]:
-    yield register(OWN)
-    unregister(OWN)
+    with registered(OWN):
+        yield OWN
+
+
+def names() -> tuple[str, ...]:
+    return tuple(benchmark.name for benchmark in registered_benchmarks())
 
 
 def test_built_in_benchmarks_are_registered() -> None:
-    assert benchmark_names() == ("videomme", "videomme_v2", "smoke", "smoke_v2")
+    assert names() == ("videomme", "videomme_v2", "smoke", "smoke_v2")
 
 
 def test_an_unknown_name_is_reported_with_the_nearest() -> None:
-    with pytest.raises(ConfigurationError, match="no benchmark `videome`: did you mean `videomme`"):
+    with pytest.raises(ConfigurationError, match="no benchmark `videome`, did you mean `videomme`"):
         find_benchmark("videome")
 
 
 def test_facets_of_a_registered_benchmark_are_columns(own: Benchmark) -> None:
     assert find_benchmark("own") is own
     assert "room" in arrow_schema(Question).names
-
-
-def test_an_unregistered_benchmark_takes_only_its_own_columns_along() -> None:
-    register(OWN)
-    unregister(OWN)
-    assert "own" not in benchmark_names()
-    assert "room" not in Facets.declared
-    assert "duration" in Facets.declared
 
 
 def test_a_name_is_taken_once(own: Benchmark) -> None:
@@ -64,7 +63,7 @@ def test_a_facet_has_one_type() -> None:
     level = Facet(column="level", title="Level")
     with pytest.raises(ValueError, match="facet level is str, but int in another benchmark"):
         register(replace(OWN, facets=(*OWN.facets, level)))
-    assert "own" not in benchmark_names()
+    assert "own" not in names()
     assert "room" not in Facets.declared
 
 
@@ -108,3 +107,105 @@ def test_breakdowns_are_named_after_the_facets() -> None:
 def test_a_facet_without_a_value_is_absent() -> None:
     assert Facets({"domain": None, "level": 2}) == Facets({"level": 2})
     assert hash(Facets({"domain": None, "level": 2})) == hash(Facets({"level": 2}))
+
+
+def test_letters_are_the_first_ones_in_order() -> None:
+    with pytest.raises(ValueError, match="`letters` must be A, B, C … in order"):
+        replace(OWN, letters=(Letter.B, Letter.C))
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "words"),
+    [
+        ("ABCDE", "A", r"own, question 001-1: 5 options, .* declares 4 letters \(A, B, C, D\)"),
+        ("ABC", "D", "own, question 001-1: the answer is D, but the options are A, B, C;"),
+    ],
+)
+def test_options_and_answers_need_declared_letters(options: str, answer: str, words: str) -> None:
+    question = Question(
+        benchmark="own",
+        question_id="001-1",
+        video_id="001",
+        youtube_id=None,
+        url=None,
+        question="Which one?",
+        options=tuple(f"{letter}. Thing." for letter in options),
+        answer=Letter(answer),
+    )
+    with pytest.raises(AnnotationError, match=words):
+        OWN.check_letters([question])
+    OWN.check_letters([replace(question, options=question.options[:4], answer=Letter.A)])
+
+
+# Benchmarks of installed packages
+
+MODULE = """\
+from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.facets import Facet
+
+def never_opened(benchmark, spec, folder):
+    raise NotImplementedError
+
+SHED = Benchmark(
+    name="shed", title="Shed", source=never_opened, facets=(Facet(column="tool", title="Tool"),)
+)
+"""
+
+ENTRY_POINTS = """\
+[videomme_pipeline.benchmarks]
+shed = videomme_shed:SHED
+barn = videomme_shed:SHED
+loft = videomme_shed:LOFT
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A package that declares a benchmark is installed, as `pip install --target` leaves it."""
+    information = tmp_path / "videomme_shed-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: videomme-shed\nVersion: 1.0\n"
+    )
+    (information / "entry_points.txt").write_text(ENTRY_POINTS)
+    (tmp_path / "videomme_shed.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    with registered():
+        yield
+    sys.modules.pop("videomme_shed", None)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_benchmark_of_an_installed_package_is_found_by_name(tmp_path: Path) -> None:
+    assert "shed" not in names()
+    configuration = tmp_path / "configuration"
+    (configuration / "evaluations").mkdir(parents=True)
+    (configuration / "benchmarks.yaml").write_text("shed: {}\n")
+    (configuration / "evaluations" / "dark.yaml").write_text("{benchmark: shed, model: random}\n")
+    assert read_configuration(configuration).evaluation("dark").benchmark == "shed"
+    assert find_benchmark("shed").title == "Shed"
+    assert "shed" in names()
+    assert "tool" in arrow_schema(Question).names
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("shet", "there is no benchmark `shet`, did you mean `shed`"),
+        ("barn", "benchmark barn of the package videomme-shed is .*, not a Benchmark with this"),
+        ("loft", "benchmark loft needs the package videomme-shed, which cannot be loaded"),
+    ],
+)
+def test_a_benchmark_that_cannot_be_used_is_named(name: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        find_benchmark(name)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_package_cannot_change_the_type_of_a_facet() -> None:
+    with (
+        registered(replace(OWN, facets=(Facet(column="tool", title="Tool", kind=int),))),
+        pytest.raises(ConfigurationError, match=r"package videomme-shed: .* facet tool is str"),
+    ):
+        find_benchmark("shed")

@@ -1,5 +1,7 @@
 """The license gate, the selection of videos, and the files of a user's own copy."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,9 @@ from pydantic import ValidationError
 
 from tests.support.published_data import parquet_bytes, table, v1_rows, v2_rows
 from videomme_pipeline.benchmarks import videomme, videomme_v2
-from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.benchmark import Benchmark, License
 from videomme_pipeline.benchmarks.question import Question, videos_of
-from videomme_pipeline.benchmarks.source import PublishedSource
+from videomme_pipeline.benchmarks.source import OnProgress, PublishedSource, Source
 from videomme_pipeline.benchmarks.spec import BenchmarkSpec, select
 from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import (
@@ -18,12 +20,13 @@ from videomme_pipeline.errors import (
     ConfigurationError,
     LicenseNotAcceptedError,
 )
+from videomme_pipeline.fetch.release import VideoReference
 
 V1, V2 = videomme.RELEASE, videomme_v2.RELEASE
 
 
 def opened(benchmark: Benchmark, spec: BenchmarkSpec, folder: Path = Path()) -> PublishedSource:
-    source = benchmark.source(benchmark, spec, folder)
+    source = benchmark.open_source(spec, folder)
     assert isinstance(source, PublishedSource)
     return source
 
@@ -39,14 +42,48 @@ def write(path: Path, data: bytes = b"x") -> Path:
     return path
 
 
-def test_a_local_folder_is_not_read_before_the_license_is_accepted(tmp_path: Path) -> None:
-    path = write(tmp_path / V1.annotations, parquet_bytes(v1_rows()))
-    source = opened(videomme.BENCHMARK, own_copy(tmp_path, accept_license=False))
-    for use in (source.questions, source.roots, source.stored_annotations):
-        with pytest.raises(LicenseNotAcceptedError, match="accept_license: true"):
-            use()
-    with pytest.raises(LicenseNotAcceptedError):
-        source.read(path)
+class OwnSource(Source):
+    """A source that checks nothing."""
+
+    version = "1"
+
+    def questions(self) -> Sequence[Question]:
+        return ()
+
+    def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:  # noqa: ARG002
+        return {}
+
+
+OWN_LICENSE = License(
+    name="House license", terms="House is for research only", url="https://house.invalid/terms"
+)
+OWN = Benchmark(name="house", title="House", source=OwnSource, facets=(), license=OWN_LICENSE)
+
+
+@pytest.mark.parametrize("benchmark", [videomme.BENCHMARK, videomme_v2.BENCHMARK, OWN])
+@pytest.mark.parametrize("source", ["hub", "folder"])
+def test_no_source_is_opened_before_the_license_is_accepted(
+    benchmark: Benchmark, source: str, tmp_path: Path
+) -> None:
+    spec = own_copy(tmp_path, source=source, accept_license=False)
+    with pytest.raises(LicenseNotAcceptedError, match="accept_license: true"):
+        benchmark.open_source(spec, tmp_path / "media")
+    assert benchmark.open_source(own_copy(tmp_path, source=source), tmp_path / "media")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_terms_are_those_of_the_benchmark() -> None:
+    with pytest.raises(LicenseNotAcceptedError, match="v2: Video-MME-v2 is for academic research"):
+        videomme_v2.BENCHMARK.open_source(BenchmarkSpec(), Path())
+    with pytest.raises(LicenseNotAcceptedError, match=r"house: House is for .*house.invalid/terms"):
+        OWN.open_source(BenchmarkSpec(), Path())
+
+
+def test_a_license_without_acceptance_needs_no_setting() -> None:
+    free = replace(OWN, license=replace(OWN_LICENSE, needs_acceptance=False))
+    assert free.open_source(BenchmarkSpec(), Path()).benchmark is free
+    without = replace(OWN, license=None)
+    assert without.open_source(BenchmarkSpec(), Path()).benchmark is without
 
 
 def test_the_license_is_not_accepted_by_default() -> None:

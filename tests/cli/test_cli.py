@@ -25,6 +25,7 @@ from tests.support.cli import Ended, use, videomme
 from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
+from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.cli.app import app
 
 GOLDEN_SCORES = GOLDEN / "scores"
@@ -92,6 +93,18 @@ def test_every_help_has_a_valid_example(path: tuple[str, ...]) -> None:
         words = words[: words.index(sign)] if sign in words else words
     assert tuple(words[: len(path)]) == path
     COMMANDS[path].make_context("videomme", words[len(path) :])
+
+
+def test_help_of_a_benchmark_option_names_the_built_in_benchmarks() -> None:
+    helps = [
+        parameter.help
+        for command in COMMANDS.values()
+        for parameter in command.params
+        if "--benchmark" in parameter.opts
+    ]
+    assert len(helps) >= 4
+    for benchmark in registered_benchmarks():
+        assert all(benchmark.name in text.replace(",", "").split() for text in helps)
 
 
 def test_without_a_command_the_commands_are_listed() -> None:

@@ -5,6 +5,7 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -14,10 +15,10 @@ import yaml
 from assets.instance import HOME_VARIABLE
 from assets.run import refresh_project
 from tests.support.builders import write_video
+from tests.support.registered import registered
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
 from videomme_pipeline.benchmarks.facets import Facet, Facets
 from videomme_pipeline.benchmarks.question import Letter, Question
-from videomme_pipeline.benchmarks.registry import register, unregister
 from videomme_pipeline.benchmarks.source import OnProgress, Source
 from videomme_pipeline.benchmarks.spec import select
 from videomme_pipeline.fetch.release import VideoReference
@@ -92,14 +93,16 @@ HOUSE = Benchmark(
     is_public=True,
 )
 
+NARROW_HOUSE = replace(HOUSE, name="narrow_house", letters=tuple(Letter)[:4])
+"""The same benchmark with a mistake: the answer E is not one of its letters."""
+
 # The tests.
 
 
 @pytest.fixture(scope="module", autouse=True)
-def registered() -> Iterator[None]:
-    register(HOUSE)
-    yield
-    unregister(HOUSE)
+def registered_house() -> Iterator[None]:
+    with registered(HOUSE, NARROW_HOUSE):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +111,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     root = tmp_path_factory.mktemp("house")
     configuration = root / "configuration"
     (configuration / "evaluations").mkdir(parents=True)
-    (configuration / "benchmarks.yaml").write_text(yaml.safe_dump({"house": {}}))
+    (configuration / "benchmarks.yaml").write_text("house: {}\nnarrow_house: {}\n")
     for name, evaluation in {
         "always-a": {"benchmark": "house", "model": "constant-A", "sampling": "uniform_n-4"},
         "always-e": {"benchmark": "house", "model": "constant-E"},
+        "narrow": {"benchmark": "narrow_house", "model": "constant-A"},
     }.items():
         path = configuration / "evaluations" / f"{name}.yaml"
         path.write_text(yaml.safe_dump(evaluation))
@@ -128,6 +132,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def scores(project: Project, evaluation: str) -> list[ScoredQuestion]:
     return read_rows(project.store.scores("house", evaluation), ScoredQuestion)
+
+
+def test_an_answer_outside_the_declared_letters_is_named(project: Project, tmp_path: Path) -> None:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        refreshed = refresh_project(project, instance, ["narrow"])
+    reasons = {state.name: state.reason for state in refreshed.not_fresh}
+    found = reasons["narrow_house/questions"]
+    assert "narrow_house, question 0-0: the answer is E, but the options are A, B, C, D" in found
 
 
 def test_questions_and_scores_have_the_facets_as_columns(project: Project) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,7 +37,7 @@ from videomme_pipeline.fetch.download import (
     fetch_subtitles,
     fetch_videos,
 )
-from videomme_pipeline.fetch.release import VideoReference, require_license
+from videomme_pipeline.fetch.release import VideoReference
 
 V1, V2 = videomme.RELEASE, videomme_v2.RELEASE
 ACCEPTED = BenchmarkSpec(accept_license=True, revision=REVISION)
@@ -108,12 +108,6 @@ def files_under(folder: Path) -> list[str]:
 # Annotations
 
 
-def test_the_terms_shown_are_those_of_the_benchmark() -> None:
-    release = replace(V1, benchmark="riddles", terms="Riddles are free to use (LICENSE)")
-    with pytest.raises(LicenseNotAcceptedError, match="riddles: Riddles are free to use"):
-        require_license(release, BenchmarkSpec())
-
-
 def test_the_questions_arrive_as_published(v1: HubServer, tmp_path: Path) -> None:
     path = fetch_annotations(V1, ACCEPTED, tmp_path)
     assert path.read_bytes() == parquet_bytes(v1_rows())
@@ -121,15 +115,12 @@ def test_the_questions_arrive_as_published(v1: HubServer, tmp_path: Path) -> Non
 
 
 def test_nothing_is_requested_before_the_license_is_accepted(v1: HubServer, tmp_path: Path) -> None:
-    spec = BenchmarkSpec(revision=REVISION)
     with pytest.raises(LicenseNotAcceptedError, match="academic research only"):
-        fetch_annotations(V1, spec, tmp_path)
-    with pytest.raises(LicenseNotAcceptedError):
-        fetch_subtitles(V1, spec, v1_videos(), tmp_path)
-    with pytest.raises(LicenseNotAcceptedError):
-        fetch_videos(V1, spec, v1_videos(), tmp_path)
+        videomme.BENCHMARK.open_source(BenchmarkSpec(revision=REVISION), tmp_path)
+    source = videomme.BENCHMARK.open_source(ACCEPTED, tmp_path)
     assert v1.requests == []
     assert list(tmp_path.iterdir()) == []
+    assert len(source.questions()) == 2700
 
 
 def test_existing_files_are_not_requested_again(v1: HubServer, tmp_path: Path) -> None:

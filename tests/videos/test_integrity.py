@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from tests.support.published_data import parquet_bytes, v1_rows
-from videomme_pipeline.benchmarks.source import PublishedSource
 from videomme_pipeline.benchmarks.spec import BenchmarkSpec
 from videomme_pipeline.benchmarks.videomme import BENCHMARK
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
@@ -23,9 +22,7 @@ def own_copy(folder: Path) -> BenchmarkSpec:
 
 
 def check(spec: BenchmarkSpec, folder: Path) -> list[Finding]:
-    source = BENCHMARK.source(BENCHMARK, spec, folder)
-    assert isinstance(source, PublishedSource)
-    return check_data(source)
+    return check_data(lambda: BENCHMARK.open_source(spec, folder))
 
 
 def by_check(findings: list[Finding]) -> dict[str, Finding]:

@@ -3,7 +3,7 @@
 Each benchmark is declared once, in its own module. `registry` finds a declaration by name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from videomme_pipeline.benchmarks.facets import Facet, Measure
-from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.errors import AnnotationError, LicenseNotAcceptedError
 
 if TYPE_CHECKING:
     from videomme_pipeline.benchmarks.source import Source
@@ -59,22 +60,39 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class License:
+    """The terms of use of a benchmark's questions and videos.
+
+    `terms` is a short statement of them, for messages. `url` is the page with the full text.
+    Nothing of a benchmark with `needs_acceptance` is fetched or read before the user accepts them.
+    """
+
+    name: str
+    terms: str
+    url: str
+    needs_acceptance: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
     """One benchmark.
 
     `facets` are in display order; the first one divides the benchmark into the fewest parts and
     is shown first. `crossings` are pairs of facets that have a breakdown of their own. `strata` are
     the facets that a subset of the videos represents in proportion.
+    `letters` are those of the question with the most options.
     `is_public` is true if questions and frames may be shown to anyone. Benchmarks about the same
-    videos share a `media_folder`. `prompt`, `alignment` and `reader` are the published ones, and
-    the defaults of a new evaluation.
+    videos share a `media_folder`. `prompt` and `alignment` are what `videomme init` suggests.
+    `reader` is the published one, which official reports use.
     """
 
     name: str
     title: str
     source: Callable[["Benchmark", "BenchmarkSpec", Path], "Source"]
-    """Open the source of its questions and videos. Nothing is fetched or read yet."""
+    """The class of its source, or a function that returns one. `open_source` calls it."""
     facets: tuple[Facet, ...]
+    license: License | None = None
+    """None for data that is drawn on this machine, or is the user's own."""
     crossings: tuple[tuple[str, str], ...] = ()
     strata: tuple[str, ...] = ()
     export_columns: tuple[str, ...] | None = None
@@ -96,6 +114,38 @@ class Benchmark:
             named.add(self.headline.facet)
         if unknown := sorted(named - columns):
             raise ValueError(f"benchmark {self.name}: facet {unknown[0]!r} is not declared")
+        if self.letters != tuple(Letter)[: len(self.letters)]:
+            raise ValueError(f"benchmark {self.name}: `letters` must be A, B, C … in order")
+
+    def open_source(self, spec: "BenchmarkSpec", folder: Path) -> "Source":
+        """Open the source of its questions and videos. Nothing is fetched or read yet.
+
+        Raises:
+            LicenseNotAcceptedError: if the license needs acceptance and `spec` does not accept it.
+        """
+        if self.license and self.license.needs_acceptance and not spec.accept_license:
+            raise LicenseNotAcceptedError(self.name, self.license.terms, self.license.url)
+        return self.source(self, spec, folder)
+
+    def check_letters(self, questions: Iterable[Question]) -> None:
+        """Check that each question has at most as many options as the benchmark has letters.
+
+        Raises:
+            AnnotationError: if one has more, or its answer is not one of them.
+        """
+        for question in questions:
+            item = f"{self.name}, question {question.question_id}"
+            if len(question.options) > len(self.letters):
+                raise AnnotationError(
+                    f"{item}: {len(question.options)} options, but the benchmark declares "
+                    f"{len(self.letters)} letters ({', '.join(self.letters)}); declare more "
+                    "`letters`, or correct the question"
+                )
+            if question.answer not in question.letters:
+                raise AnnotationError(
+                    f"{item}: the answer is {question.answer}, but the options are "
+                    f"{', '.join(question.letters)}; correct the question"
+                )
 
     @property
     def exported_columns(self) -> tuple[str, ...]:

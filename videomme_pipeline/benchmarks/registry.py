@@ -1,4 +1,11 @@
-"""The benchmarks that are known by name: the built-in ones, and those that others register."""
+"""The benchmarks that are known by name.
+
+They are the built-in ones, those that a program registers, and those of installed packages. A
+package declares a benchmark with an entry point in the group `videomme_pipeline.benchmarks`: its
+name is the name of the benchmark, its value a `Benchmark`. It is loaded when it is first used.
+"""
+
+from importlib.metadata import EntryPoint, entry_points
 
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark
@@ -6,6 +13,8 @@ from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.smoke import declaration as smoke
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError
+
+ENTRY_POINT_GROUP = "videomme_pipeline.benchmarks"
 
 _BENCHMARKS: dict[str, Benchmark] = {}
 
@@ -31,22 +40,8 @@ def register(benchmark: Benchmark) -> Benchmark:
     return benchmark
 
 
-def unregister(benchmark: Benchmark) -> None:
-    """Undo `register`. Facets that no other benchmark declares are no longer columns of tables."""
-    del _BENCHMARKS[benchmark.name]
-    others = {facet.column for other in all_benchmarks() for facet in other.facets}
-    for facet in benchmark.facets:
-        if facet.column not in others:
-            Facets.withdraw(facet.column)
-
-
-def benchmark_names() -> tuple[str, ...]:
-    """Names of all benchmarks, in the order of registration."""
-    return tuple(_BENCHMARKS)
-
-
-def all_benchmarks() -> tuple[Benchmark, ...]:
-    """All benchmarks, in the order of registration."""
+def registered_benchmarks() -> tuple[Benchmark, ...]:
+    """All built-in, registered and loaded benchmarks, in this order."""
     return tuple(_BENCHMARKS.values())
 
 
@@ -54,14 +49,37 @@ def find_benchmark(name: str) -> Benchmark:
     """The benchmark called `name`.
 
     Raises:
-        ConfigurationError: if there is none. The message has the nearest name.
+        ConfigurationError: if there is none; the message has the nearest name. Also if the package
+            that declares it cannot be loaded; the message names the package.
     """
-    if name not in _BENCHMARKS:
+    if name in _BENCHMARKS:
+        return _BENCHMARKS[name]
+    installed = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+    if name not in installed:
+        known = (*_BENCHMARKS, *installed)
+        raise ConfigurationError(f"there is no benchmark `{name}`, {nearest(name, known)}")
+    return _load(installed[name])
+
+
+def _load(entry_point: EntryPoint) -> Benchmark:
+    """Register the benchmark of an entry point."""
+    package = entry_point.dist.name if entry_point.dist else entry_point.module
+    try:
+        benchmark = entry_point.load()
+    except Exception as error:
         raise ConfigurationError(
-            f"no benchmark `{name}`: {nearest(name, benchmark_names())}; a benchmark of your own "
-            "must be registered first"
+            f"benchmark {entry_point.name} needs the package {package}, which cannot be loaded "
+            f"({type(error).__name__}: {error}); repair or reinstall it"
+        ) from error
+    if not isinstance(benchmark, Benchmark) or benchmark.name != entry_point.name:
+        raise ConfigurationError(
+            f"benchmark {entry_point.name} of the package {package} is {benchmark!r}, not a "
+            "Benchmark with this name; report this to its authors"
         )
-    return _BENCHMARKS[name]
+    try:
+        return register(benchmark)
+    except ValueError as error:
+        raise ConfigurationError(f"package {package}: {error}") from error
 
 
 for built_in in (videomme.BENCHMARK, videomme_v2.BENCHMARK, smoke.SMOKE, smoke.SMOKE_V2):

@@ -17,12 +17,7 @@ from videomme_pipeline.benchmarks.locate import (
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.spec import BenchmarkSpec, SourceKind, select
 from videomme_pipeline.errors import AnnotationError, ConfigurationError
-from videomme_pipeline.fetch.release import (
-    Release,
-    VideoReference,
-    hub_folder,
-    require_license,
-)
+from videomme_pipeline.fetch.release import Release, VideoReference, hub_folder
 from videomme_pipeline.fingerprint import fingerprint
 
 OnProgress = Callable[[int, int], None]
@@ -40,7 +35,8 @@ class MediaFiles:
 class Source(ABC):
     """The questions, videos and subtitles of one benchmark.
 
-    `folder` is the media folder: fetched files are stored there.
+    `folder` is the media folder: fetched files are stored there. `Benchmark.open_source` opens a
+    source, and only after the user has accepted the license, so a source does not check it.
     """
 
     def __init__(self, benchmark: Benchmark, spec: BenchmarkSpec, folder: Path) -> None:
@@ -60,7 +56,7 @@ class Source(ABC):
         """Fingerprint of the questions.
 
         Raises:
-            VideoMMEError: if the license is not accepted, or the user's folder has no questions.
+            VideoMMEError: if the user's folder has no questions.
         """
 
     @abstractmethod
@@ -68,7 +64,7 @@ class Source(ABC):
         """The selected questions. They are fetched if necessary.
 
         Raises:
-            VideoMMEError: if the license is not accepted, or they cannot be fetched.
+            VideoMMEError: if they cannot be fetched.
         """
 
     @abstractmethod
@@ -107,10 +103,7 @@ class Source(ABC):
 
 
 class PublishedSource(Source):
-    """A benchmark on the Hugging Face Hub, or the user's own copy of it.
-
-    Nothing is fetched or read before the user has accepted the license.
-    """
+    """A benchmark on the Hugging Face Hub, or the user's own copy of it."""
 
     def __init__(
         self,
@@ -147,11 +140,9 @@ class PublishedSource(Source):
         """The selected questions of an annotation file.
 
         Raises:
-            LicenseNotAcceptedError: before anything is read.
             AnnotationError: if the file is not the published one.
             ConfigurationError: if the settings name videos that the benchmark does not have.
         """
-        require_license(self.release, self.spec)
         return select(self._read_questions(annotations), self.spec)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
@@ -177,13 +168,11 @@ class PublishedSource(Source):
         """The annotation file on disk, or None if it has yet to be fetched from the hub.
 
         Raises:
-            LicenseNotAcceptedError: before any folder is read.
             AnnotationError: if the user's folder has none.
             ConfigurationError: if the user's folder does not exist.
         """
         if self.spec.source is SourceKind.FOLDER:
             return self._own_annotations()
-        require_license(self.release, self.spec)
         path = hub_folder(self.release, self.spec, self.folder) / self.release.annotations
         return path if path.is_file() else None
 
@@ -195,12 +184,10 @@ class PublishedSource(Source):
         `$HF_HOME/videomme` or `$HF_HOME/videomme_v2`), the hub cache, or a dataset's folder in it.
 
         Raises:
-            LicenseNotAcceptedError: before the user's folder is read.
             ConfigurationError: if the user's folder does not exist.
         """
         if self.spec.source is SourceKind.HUB:
             return (self.folder,)
-        require_license(self.release, self.spec)
         folder = self.spec.folder.expanduser() if self.spec.folder else None
         if folder is None or not folder.is_dir():
             raise ConfigurationError(
@@ -221,10 +208,8 @@ class PublishedSource(Source):
         """The annotation file in the user's own folder.
 
         Raises:
-            LicenseNotAcceptedError: before the folder is read.
             AnnotationError: if there is none. The message names the searched folders.
         """
-        require_license(self.release, self.spec)
         if self.spec.annotations is not None:
             return self.spec.annotations.expanduser()
         name = Path(self.release.annotations)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
+from videomme_pipeline.benchmarks.benchmark import Benchmark, License, Size
 from videomme_pipeline.benchmarks.facets import Facet, Facets
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.benchmarks.source import PublishedSource
@@ -16,11 +16,6 @@ from videomme_pipeline.fetch.release import Release
 
 RELEASE = Release(
     benchmark="videomme",
-    terms=(
-        "Video-MME is for academic research only; its videos, questions and frames must not be "
-        "used commercially, copied or published "
-        "(https://github.com/MME-Benchmarks/Video-MME#license)"
-    ),
     repository="lmms-eval/Video-MME",  # published as lmms-lab/Video-MME, later renamed
     revision="ead1408f75b618502df9a1d8e0950166bf0a2a0b",
     annotations="videomme/test-00000-of-00001.parquet",
@@ -37,6 +32,15 @@ RELEASE = Release(
     videos_per_archive=None,
     video_folder="data",
     subtitle_folder="subtitle",
+)
+
+LICENSE = License(
+    name="Video-MME license",
+    terms=(
+        "Video-MME is for academic research only; its videos, questions and frames must not be "
+        "used commercially, copied or published"
+    ),
+    url="https://github.com/MME-Benchmarks/Video-MME#license",
 )
 
 COLUMNS = (
@@ -167,6 +171,7 @@ BENCHMARK = Benchmark(
     title="Video-MME",
     source=partial(PublishedSource, release=RELEASE, read_questions=read_questions),
     facets=FACETS,
+    license=LICENSE,
     crossings=(("duration", "domain"), ("duration", "sub_category"), ("duration", "task_type")),
     strata=("duration", "domain"),
     export_columns=tuple(column for column in COLUMNS if column != "url"),

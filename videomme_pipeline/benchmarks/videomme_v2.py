@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from videomme_pipeline.benchmarks import videomme
-from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
+from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, License, Metric, Size
 from videomme_pipeline.benchmarks.facets import Facet, Facets, Measure
 from videomme_pipeline.benchmarks.question import GroupType, Letter, Question
 from videomme_pipeline.benchmarks.source import PublishedSource
@@ -18,7 +17,6 @@ from videomme_pipeline.fetch.release import Release
 
 RELEASE = Release(
     benchmark="videomme_v2",
-    terms=videomme.RELEASE.terms,
     repository="MME-Benchmarks/Video-MME-v2",
     revision="6e4bebb03202e1ddbf3d37703e560e51c5aa2d64",
     annotations="test.parquet",
@@ -33,6 +31,15 @@ RELEASE = Release(
     videos_per_archive=20,
     video_folder="videos",
     subtitle_folder="subtitle",
+)
+
+LICENSE = License(
+    name="Video-MME-v2 license",
+    terms=(
+        "Video-MME-v2 is for academic research only; its videos, questions and frames must not be "
+        "used commercially, copied or published"
+    ),
+    url="https://github.com/MME-Benchmarks/Video-MME#license",
 )
 
 COLUMNS = (
@@ -181,6 +188,7 @@ BENCHMARK = Benchmark(
     title="Video-MME-v2",
     source=partial(PublishedSource, release=RELEASE, read_questions=read_questions),
     facets=FACETS,
+    license=LICENSE,
     strata=("group_type", "level"),
     export_columns=COLUMNS,
     letters=tuple(Letter),

@@ -13,12 +13,19 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound=StrEnum)
 
+BENCHMARKS = "videomme, videomme_v2, smoke, smoke_v2 or one of your own"
+"""The benchmarks for help texts. Importing their registry would make `--help` slow."""
+
 EvaluationNames = Annotated[
     list[str] | None, typer.Argument(metavar="EVALUATION", help="Names of evaluation files.")
 ]
 BenchmarkNames = Annotated[
     list[str] | None,
-    typer.Option("--benchmark", "-b", help="All evaluations of this benchmark. Repeatable."),
+    typer.Option(
+        "--benchmark",
+        "-b",
+        help=f"All evaluations of this benchmark: {BENCHMARKS}. Repeatable.",
+    ),
 ]
 JudgeName = Annotated[
     str | None,

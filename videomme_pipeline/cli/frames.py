@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from videomme_pipeline.cli.arguments import BENCHMARKS
 from videomme_pipeline.cli.context import note, open_project
 from videomme_pipeline.errors import ConfigurationError
 
@@ -16,7 +17,7 @@ def frames_show(
     video: Annotated[str, typer.Argument(help="A video file, or the id of a stored video.")],
     sampling: Annotated[str, typer.Option(help="For example uniform_n-16 or fps_based-1-max-64.")],
     benchmark: Annotated[
-        str, typer.Option("--benchmark", "-b", help="Benchmark of the stored video.")
+        str, typer.Option("--benchmark", "-b", help=f"Benchmark of the stored video: {BENCHMARKS}.")
     ] = "smoke",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Image file, .jpg or .png.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from videomme_pipeline.cli.arguments import (
+    BENCHMARKS,
     AsJson,
     EvaluationNames,
     JudgeName,
@@ -143,7 +144,7 @@ def score(
     ],
     benchmark: Annotated[
         str,
-        typer.Option("--benchmark", "-b", help="Benchmark of the file, for example videomme_v2."),
+        typer.Option("--benchmark", "-b", help=f"Benchmark of the file: {BENCHMARKS}."),
     ] = "videomme",
     report: Annotated[
         str | None,

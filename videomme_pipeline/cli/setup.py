@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import AsJson, chosen_evaluations
+from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, chosen_evaluations
 from videomme_pipeline.cli.context import note, open_project, out, print_json
 
 commands = typer.Typer()
@@ -20,7 +20,7 @@ commands = typer.Typer()
 def init(
     name: Annotated[str, typer.Argument(help="Name of the new evaluation.")],
     benchmark: Annotated[
-        str, typer.Option("--benchmark", "-b", help="Benchmark to evaluate on.")
+        str, typer.Option("--benchmark", "-b", help=f"Benchmark to evaluate on: {BENCHMARKS}.")
     ] = "smoke",
 ) -> None:
     """Write a commented evaluation file to start from."""

@@ -29,7 +29,7 @@ from videomme_pipeline.fetch.archives import (
 )
 from videomme_pipeline.fetch.hub import HubFile, explained
 from videomme_pipeline.fetch.mirror import Mirror
-from videomme_pipeline.fetch.release import FetchSpec, Release, VideoReference, require_license
+from videomme_pipeline.fetch.release import FetchSpec, Release, VideoReference
 
 WHOLE_ARCHIVE_SHARE = 0.5
 """An archive is downloaded whole if more than this share of its bytes is wanted."""
@@ -61,11 +61,9 @@ def fetch_annotations(release: Release, spec: FetchSpec, folder: Path) -> Path:
     """Path of the annotation file, which is downloaded to `folder` unless it exists.
 
     Raises:
-        LicenseNotAcceptedError: before any request.
         DownloadError: if it cannot be fetched or is not the pinned file.
         StorageError: if `folder` cannot be written.
     """
-    require_license(release, spec)
     mirror = Mirror.of(release, spec, folder)
     if mirror.path(release.annotations).is_file():
         return mirror.path(release.annotations)
@@ -82,12 +80,10 @@ def fetch_subtitles(
     """Unzip the subtitle files of `videos` to `release.subtitle_folder`, and return them in order.
 
     Raises:
-        LicenseNotAcceptedError: before any request.
         DownloadError: if the archive cannot be fetched or is not the pinned file.
         ArchiveError: if the archive is rejected.
         StorageError: if `folder` cannot be written.
     """
-    require_license(release, spec)
     target = folder / release.subtitle_folder
     with _alone_in(folder):
         path = Mirror.of(release, spec, folder).file(release.subtitles)
@@ -116,12 +112,10 @@ def fetch_videos(
     false.
 
     Raises:
-        LicenseNotAcceptedError: before any request.
         DownloadError: if the repository cannot be read at all (missing, gated, offline).
         StorageError: before the first download if the disk is too small for all wanted videos, or
             later if it is full.
     """
-    require_license(release, spec)
     wanted = tuple(videos)
     mirror = Mirror.of(release, spec, folder)
     target = folder / release.video_folder

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from videomme_pipeline.errors import LicenseNotAcceptedError
-
 
 @dataclass(frozen=True, slots=True)
 class VideoReference:
@@ -33,8 +31,6 @@ class Release:
     """
 
     benchmark: str
-    terms: str
-    """What the license allows and where it is, shown until the user accepts it."""
     repository: str
     revision: str
     annotations: str
@@ -59,11 +55,7 @@ class Release:
 
 
 class FetchSpec(Protocol):
-    """User settings that decide whether and what is fetched."""
-
-    @property
-    def accept_license(self) -> bool:
-        """True once the user has accepted the benchmark's terms."""
+    """The user's settings for fetching."""
 
     @property
     def revision(self) -> str | None:
@@ -72,16 +64,6 @@ class FetchSpec(Protocol):
     @property
     def keep_archives(self) -> bool:
         """True if archives stay on disk after they are unzipped."""
-
-
-def require_license(release: Release, spec: FetchSpec) -> None:
-    """Raise unless the user has accepted the license.
-
-    Raises:
-        LicenseNotAcceptedError: with the terms and the setting that accepts them.
-    """
-    if not spec.accept_license:
-        raise LicenseNotAcceptedError(release.benchmark, release.terms)
 
 
 def hub_revision(release: Release, spec: FetchSpec) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Duration, Question
-from videomme_pipeline.benchmarks.registry import all_benchmarks, find_benchmark
+from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.registry import read_results
@@ -109,7 +109,7 @@ def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Ques
     is_grouped = any(question.is_grouped for question in questions)
     if find_benchmark(options.benchmark).is_grouped == is_grouped:
         return
-    others = [b.name for b in all_benchmarks() if b.is_grouped == is_grouped]
+    others = [b.name for b in registered_benchmarks() if b.is_grouped == is_grouped]
     if is_grouped:
         raise ScoringError(
             f"{path}: it has groups of questions (`group_type`), which {options.benchmark} does "

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
-from videomme_pipeline.benchmarks.source import PublishedSource
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.project import Project
@@ -91,11 +90,11 @@ def _disk(project: Project) -> Finding:
 
 
 def _data(project: Project, name: str) -> Iterator[Finding]:
-    source = project.benchmarks[name].snapshot.media
-    if not isinstance(source, PublishedSource):
-        yield Finding(check=name, verdict=Verdict.OK, message="drawn on this machine")
-        return
-    for finding in check_data(source):
+    findings = check_data(project.benchmarks[name].open_source)
+    if not findings:
+        message = "needs no license; a run checks its files"
+        yield Finding(check=name, verdict=Verdict.OK, message=message)
+    for finding in findings:
         yield replace(finding, check=f"{name} {finding.check}")
 
 

@@ -58,10 +58,14 @@ class BenchmarkState:
         self._snapshot = None
 
     def open_source(self) -> Source:
-        """The source of this benchmark's questions and files. Fetches and reads nothing yet."""
-        declared = find_benchmark(self.name)
+        """Open the source of this benchmark's questions and files. Nothing is fetched or read yet.
+
+        Raises:
+            LicenseNotAcceptedError: if the user has to accept its license first.
+        """
+        benchmark = find_benchmark(self.name)
         spec = self._configuration.benchmarks[self.name]
-        return declared.source(declared, spec, self.store.media(declared.media_folder_name))
+        return benchmark.open_source(spec, self.store.media(benchmark.media_folder_name))
 
     def read_videos(self) -> dict[str, StoredRow[Video]]:
         """The stored video rows by video id. Only files that changed are read again."""
@@ -80,8 +84,12 @@ class Snapshot:
         self._subtitle_hashes: dict[str, str | None] = {}
 
     @cached_property
-    def media(self) -> Source:
-        """The source of the benchmark's questions and files, which are indexed once."""
+    def source(self) -> Source:
+        """The source of its questions and videos. Its files are indexed once.
+
+        Raises:
+            LicenseNotAcceptedError: if the user has to accept the benchmark's license first.
+        """
         return self._benchmark.open_source()
 
     @cached_property
@@ -137,7 +145,7 @@ class Snapshot:
     def subtitle_hash(self, video_id: str) -> str | None:
         """Hash of a video's subtitle file, or None if it has none."""
         if video_id not in self._subtitle_hashes:
-            path = self.media.subtitle(self.reference(video_id))
+            path = self.source.subtitle(self.reference(video_id))
             found = content_hash(path, self._benchmark.hashes) if path else None
             self._subtitle_hashes[video_id] = found
         return self._subtitle_hashes[video_id]

@@ -3,17 +3,18 @@
 Nothing is fetched and no file is decoded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from videomme_pipeline.benchmarks.benchmark import License
 from videomme_pipeline.benchmarks.locate import MediaIndex, index_media
 from videomme_pipeline.benchmarks.question import videos_of
-from videomme_pipeline.benchmarks.source import PublishedSource
+from videomme_pipeline.benchmarks.source import PublishedSource, Source
 from videomme_pipeline.benchmarks.spec import SourceKind
-from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.fetch.release import VideoReference, require_license
+from videomme_pipeline.errors import LicenseNotAcceptedError, VideoMMEError
+from videomme_pipeline.fetch.release import VideoReference
 
 
 class Verdict(StrEnum):
@@ -33,35 +34,38 @@ class Finding:
     message: str
 
 
-def check_data(source: PublishedSource) -> list[Finding]:
-    """The findings about the local data of a benchmark.
+def check_data(open_source: Callable[[], Source]) -> list[Finding]:
+    """The findings about the local data of the benchmark whose source `open_source` opens.
 
     Nothing is read before the license is accepted. Videos and subtitles are checked only if the
     annotations can be read, since these define which videos are needed.
     """
     try:
-        require_license(source.release, source.spec)
-    except VideoMMEError as error:
+        source = open_source()
+    except LicenseNotAcceptedError as error:
         return [Finding(check="license", verdict=Verdict.FAILED, message=str(error))]
-    findings = [Finding(check="license", verdict=Verdict.OK, message="accepted")]
+    terms = source.benchmark.license
+    findings = [_accepted(terms)] if terms is not None else []
+    return [*findings, *_files_found(source)] if isinstance(source, PublishedSource) else findings
+
+
+def _accepted(terms: License) -> Finding:
+    message = "accepted" if terms.needs_acceptance else f"{terms.name}: needs no acceptance"
+    return Finding(check="license", verdict=Verdict.OK, message=message)
+
+
+def _files_found(source: PublishedSource) -> list[Finding]:
     try:
         annotations = source.stored_annotations()
         if annotations is None:
             message = f"not fetched yet; the next run fetches them from {source.release.repository}"
-            return [
-                *findings,
-                Finding(check="annotations", verdict=Verdict.WARNING, message=message),
-            ]
+            return [Finding(check="annotations", verdict=Verdict.WARNING, message=message)]
         questions = source.read(annotations)
         media = index_media(source.roots())
     except VideoMMEError as error:
-        return [
-            *findings,
-            Finding(check="annotations", verdict=Verdict.FAILED, message=str(error)),
-        ]
+        return [Finding(check="annotations", verdict=Verdict.FAILED, message=str(error))]
     videos = videos_of(questions)
     return [
-        *findings,
         Finding(
             check="annotations",
             verdict=Verdict.OK,

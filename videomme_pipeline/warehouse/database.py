@@ -24,7 +24,7 @@ from upath import UPath
 
 from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.question import GroupType, Question
-from videomme_pipeline.benchmarks.registry import all_benchmarks
+from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
@@ -259,7 +259,7 @@ def _facet_views() -> dict[str, str]:
             f"-- grain: one row per ({', '.join(('benchmark', 'evaluation', *columns))})\n"
             f"from {_MACRO_OF[measure]}({list(columns)})\n"
         )
-        for benchmark in all_benchmarks()
+        for benchmark in registered_benchmarks()
         for measure in Measure
         for name, columns in benchmark.breakdowns(measure).items()
     }
@@ -267,7 +267,7 @@ def _facet_views() -> dict[str, str]:
 
 def _headline_views() -> dict[str, str]:
     """The SQL of the views of headline metrics that are means over a facet, by name."""
-    headlines = [benchmark.headline for benchmark in all_benchmarks()]
+    headlines = [benchmark.headline for benchmark in registered_benchmarks()]
     return {
         headline.view: (
             "-- grain: one row per (benchmark, evaluation)\n"
@@ -282,7 +282,7 @@ def _group_facets() -> str:
     """The declared facets of a group in SQL: each from the last question that has it."""
     columns = dict.fromkeys(
         facet.column
-        for benchmark in all_benchmarks()
+        for benchmark in registered_benchmarks()
         for facet in benchmark.shown_facets
         if facet.measure is Measure.GROUP_SCORE and facet.column != "group_type"
     )

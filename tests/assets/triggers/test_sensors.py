@@ -70,6 +70,18 @@ def test_a_changed_file_is_refreshed_once_it_is_completely_written(
     assert keys == {"videomme/videos"}, "a blind evaluation reads no subtitles"
 
 
+def test_files_of_a_benchmark_are_watched_once_its_license_is_accepted(
+    write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    few = {"few": {"benchmark": "videomme", "model": "constant-A"}}
+    ticks = Ticks(write_project(few, accept_license=False), instance, "media_files")
+    assert [ticks.tick(), ticks.tick()] == [[], []]
+    write_project(few)
+    assert ticks.tick() == []
+    (request,) = ticks.tick()
+    assert evaluations_of(request) == ["few"]
+
+
 def test_only_evaluations_that_changed_are_refreshed(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
