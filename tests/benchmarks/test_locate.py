@@ -1,4 +1,4 @@
-"""Finding files in every layout that people have."""
+"""Finding video and subtitle files in the layouts of common tools."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def touch(path: Path) -> Path:
 @pytest.mark.parametrize(
     "place",
     [
-        "data/-abcDEF_123.mp4",  # the hub's archives unzipped, and what is fetched here
+        "data/-abcDEF_123.mp4",  # the hub's archives, and this project
         "data/-abcDEF_123.MP4",
         "data/-abcDEF_123.mkv",
         "videomme/data/-abcDEF_123.mp4",  # below $HF_HOME, by lmms-eval
@@ -61,7 +61,7 @@ def test_a_video_without_subtitles_has_none(tmp_path: Path) -> None:
     assert locate_subtitle(index_media([tmp_path]), V1) is None
 
 
-def test_a_v1_video_is_never_taken_by_its_number(tmp_path: Path) -> None:
+def test_a_v1_video_is_not_found_by_its_number(tmp_path: Path) -> None:
     touch(tmp_path / "videos" / "001.mp4")
     with pytest.raises(VideoMissingError):
         locate_video(index_media([tmp_path]), V1)
@@ -75,7 +75,7 @@ def test_ids_that_differ_in_case_are_different_videos(tmp_path: Path) -> None:
         locate_video(media, V1)
 
 
-def test_of_two_files_the_first_root_then_the_mp4_wins(tmp_path: Path) -> None:
+def test_the_first_root_and_then_the_mp4_file_has_priority(tmp_path: Path) -> None:
     mkv, mp4 = touch(tmp_path / "b/data/001.mkv"), touch(tmp_path / "b/data/001.mp4")
     assert locate_video(index_media([tmp_path / "b"]), V2) == mp4
     first = touch(tmp_path / "a/videos/001.mkv")
@@ -83,7 +83,7 @@ def test_of_two_files_the_first_root_then_the_mp4_wins(tmp_path: Path) -> None:
     assert mkv.exists()
 
 
-def test_half_written_and_unrelated_files_are_passed_over(tmp_path: Path) -> None:
+def test_partial_and_unrelated_files_are_ignored(tmp_path: Path) -> None:
     for name in (".001.mp4.partial", "._001.mp4", "001.txt", "001.mp4.part"):
         touch(tmp_path / "videos" / name)
     (tmp_path / "videos" / "001.mp4").mkdir()
@@ -101,7 +101,7 @@ def test_a_missing_video_is_reported_with_file_names_and_folders(tmp_path: Path)
     assert "found 1 videos" in message
 
 
-def test_the_absence_of_any_folder_is_reported() -> None:
+def test_the_error_without_any_folder_says_so() -> None:
     with pytest.raises(VideoMissingError, match="under no folder at all"):
         locate_video(index_media([]), V1)
 

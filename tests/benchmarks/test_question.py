@@ -58,6 +58,6 @@ def test_videos_are_listed_once_in_order_of_first_appearance() -> None:
     )
 
 
-def test_files_are_named_after_the_youtube_id_where_there_is_one() -> None:
+def test_files_are_named_after_the_youtube_id_if_there_is_one() -> None:
     first, second = videos_of([QUESTION, replace(QUESTION, video_id="002", youtube_id=None)])
     assert (first.file_stem, second.file_stem) == ("-abcdefghij", "002")

@@ -53,13 +53,13 @@ def test_facets_of_a_registered_benchmark_are_columns(own: Benchmark) -> None:
     assert "room" in arrow_schema(Question).names
 
 
-def test_a_name_is_taken_once(own: Benchmark) -> None:
+def test_two_benchmarks_cannot_have_one_name(own: Benchmark) -> None:
     assert register(OWN) is own
     with pytest.raises(ValueError, match="another benchmark called own"):
         register(replace(OWN, title="Other"))
 
 
-def test_a_facet_has_one_type() -> None:
+def test_a_facet_has_the_same_type_in_all_benchmarks() -> None:
     level = Facet(column="level", title="Level")
     with pytest.raises(ValueError, match="facet level is str, but int in another benchmark"):
         register(replace(OWN, facets=(*OWN.facets, level)))

@@ -1,4 +1,4 @@
-"""The smoke benchmarks: what they hold, and that it is what the scripts say."""
+"""The smoke benchmarks: their questions, and that videos and subtitles agree with the scripts."""
 
 import json
 import re
@@ -46,16 +46,18 @@ def short_script() -> Script:
 def test_smoke_has_every_task_type_domain_and_duration() -> None:
     questions = smoke.questions("smoke")
     assert len(questions) == 72
-    assert Counter(it.facets["task_type"] for it in questions) == dict.fromkeys(
+    assert Counter(question.facets["task_type"] for question in questions) == dict.fromkeys(
         videomme.TASK_TYPES, 6
     )
-    assert {it.facets["domain"] for it in questions} == set(videomme.DOMAINS)
-    assert {it.facets["sub_category"] for it in questions} <= set(videomme.SUB_CATEGORIES)
-    videos = Counter(it.duration for it in questions)
+    assert {question.facets["domain"] for question in questions} == set(videomme.DOMAINS)
+    assert {question.facets["sub_category"] for question in questions} <= set(
+        videomme.SUB_CATEGORIES
+    )
+    videos = Counter(question.duration for question in questions)
     assert videos == {Duration.SHORT: 51, Duration.MEDIUM: 15, Duration.LONG: 6}
 
 
-def test_durations_are_those_of_their_class() -> None:
+def test_videos_are_as_long_as_their_duration_class() -> None:
     limits = {Duration.SHORT: (20, 120), Duration.MEDIUM: (240, 900), Duration.LONG: (1800, 3600)}
     for script in scripts():
         low, high = limits[script.duration]
@@ -64,22 +66,22 @@ def test_durations_are_those_of_their_class() -> None:
 
 def test_smoke_v2_has_relevance_and_every_logic_structure() -> None:
     questions = smoke.questions("smoke_v2")
-    structures = Counter(it.facets["group_structure"] for it in questions)
+    structures = Counter(question.facets["group_structure"] for question in questions)
     assert structures == {"4": 16, **dict.fromkeys(videomme_v2.LOGIC_STRUCTURES, 8)}
     assert {
-        it.facets["group_structure"]
-        for it in questions
-        if it.facets["group_type"] == GroupType.RELEVANCE
+        question.facets["group_structure"]
+        for question in questions
+        if question.facets["group_type"] == GroupType.RELEVANCE
     } == {"4"}
     assert len(smoke.video_ids("smoke_v2")) == 10
     assert set(smoke.video_ids("smoke_v2")) <= set(smoke.video_ids("smoke"))
-    assert {len(it.options) for it in questions} == {7, 8}
-    assert {it.facets["level"] for it in questions} == {1, 2, 3}
+    assert {len(question.options) for question in questions} == {7, 8}
+    assert {question.facets["level"] for question in questions} == {1, 2, 3}
 
 
 @pytest.mark.parametrize(("benchmark", "each"), [("smoke", 18), ("smoke_v2", 5)])
 def test_letters_are_balanced(benchmark: str, each: int) -> None:
-    count = Counter(it.answer for it in smoke.questions(benchmark))
+    count = Counter(question.answer for question in smoke.questions(benchmark))
     assert all(abs(number - each) <= 1 for number in count.values())
 
 
@@ -99,22 +101,23 @@ def test_options_are_distinct_lettered_and_of_one_kind(benchmark: str) -> None:
 @pytest.mark.parametrize("benchmark", ["smoke", "smoke_v2"])
 def test_the_longest_option_is_right_about_as_often_as_chance(benchmark: str) -> None:
     questions = smoke.questions(benchmark)
-    chance = sum(1 / len(it.options) for it in questions) / len(questions)
+    chance = sum(1 / len(question.options) for question in questions) / len(questions)
     right = sum(
-        max(it.letters, key=lambda letter: len(it.option_text(letter))) == it.answer
-        for it in questions
+        max(question.letters, key=lambda letter: len(question.option_text(letter)))
+        == question.answer
+        for question in questions
     )
     assert binomtest(right, len(questions), chance).pvalue > 0.1
 
 
-def test_counts_colours_and_order_follow_from_the_script() -> None:
+def test_answers_on_counts_colors_and_order_agree_with_the_script() -> None:
     for question in smoke.questions("smoke"):
         answer = question.option_text(question.answer).removesuffix(".")
         script = SCRIPTS.get(question.video_id)
         quoted = re.search(r'the heading "(\w+)"', question.question)
         if script is None or quoted is None:
             continue
-        place = [it.heading for it in script.scenes].index(quoted.group(1))
+        place = [scene.heading for scene in script.scenes].index(quoted.group(1))
         scene = script.scenes[place]
         if question.facets["task_type"] == "Counting Problem":
             assert answer == str(scene.count)
@@ -124,8 +127,10 @@ def test_counts_colours_and_order_follow_from_the_script() -> None:
             assert answer == script.scenes[place + 1].heading
 
 
-def test_a_clock_question_has_the_heading_of_that_moment() -> None:
-    asked = [it for it in smoke.questions("smoke") if "clock shows" in it.question]
+def test_the_answer_to_a_clock_question_is_the_heading_at_that_time() -> None:
+    asked = [
+        question for question in smoke.questions("smoke") if "clock shows" in question.question
+    ]
     assert asked
     for question in asked:
         minutes, seconds = question.question.removesuffix("?")[-5:].split(":")
@@ -134,14 +139,18 @@ def test_a_clock_question_has_the_heading_of_that_moment() -> None:
 
 
 def test_spoken_answers_are_in_the_subtitles() -> None:
-    spoken = [it for it in smoke.questions("smoke") if it.facets["task_type"] == "Object Reasoning"]
+    spoken = [
+        question
+        for question in smoke.questions("smoke")
+        if question.facets["task_type"] == "Object Reasoning"
+    ]
     assert len(spoken) == 6
     for question in spoken:
-        said = srt(SCRIPTS[question.video_id])
+        subtitles = srt(SCRIPTS[question.video_id])
         for letter in question.letters:
             line = re.escape(question.option_text(letter).removeprefix("The "))
             person, place = re.findall(r"does (\w+) need at the (\w+)", question.question)[0]
-            found = re.search(f"At the {place}, {person} asks for the {line}", said)
+            found = re.search(f"At the {place}, {person} asks for the {line}", subtitles)
             assert bool(found) == (letter == question.answer)
 
 
@@ -159,22 +168,22 @@ def test_questions_are_the_same_in_another_process() -> None:
         "from videomme_pipeline.fingerprint import fingerprint\n"
         "print(fingerprint(questions('smoke'), questions('smoke_v2')))"
     )
-    there = subprocess.run(
+    other = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONHASHSEED": "1"},
         capture_output=True,
         text=True,
         check=True,
     ).stdout.strip()
-    assert there == fingerprint(smoke.questions("smoke"), smoke.questions("smoke_v2"))
+    assert other == fingerprint(smoke.questions("smoke"), smoke.questions("smoke_v2"))
 
 
-def test_another_seed_gives_other_scenes() -> None:
+def test_another_seed_generates_other_scenes() -> None:
     assert scripts(1) != scripts()
     assert groups(1) != groups()
 
 
-def test_a_video_shows_its_script_and_is_the_same_twice(tmp_path: Path) -> None:
+def test_a_video_shows_its_script_and_is_reproducible(tmp_path: Path) -> None:
     script = short_script()
     for name in ("a.mp4", "b.mp4"):
         write_video(script, tmp_path / name, "mark")
@@ -189,14 +198,14 @@ def test_a_video_shows_its_script_and_is_the_same_twice(tmp_path: Path) -> None:
         PictureType.P,
         PictureType.B,
     }
-    colour = np.array([142, 68, 173])  # purple diamonds
+    purple = np.array([142, 68, 173])  # purple diamonds
     assert script.scenes[0].colour == "purple"
     near = [
-        (np.abs(frame.to_ndarray(format="rgb24").astype(int) - colour).sum(axis=2) < 60).sum()
+        (np.abs(frame.to_ndarray(format="rgb24").astype(int) - purple).sum(axis=2) < 60).sum()
         for frame in frames[:: script.frames_per_second]
     ]
     drawn = np.asarray(draw_shapes(script, script.scenes[0]))
-    wanted = (np.abs(drawn[..., :3].astype(int) - colour).sum(axis=2) < 60).sum()
+    wanted = (np.abs(drawn[..., :3].astype(int) - purple).sum(axis=2) < 60).sum()
     assert all(abs(found - wanted) < 0.25 * wanted for found in near)
 
 
@@ -212,7 +221,7 @@ def test_shapes_move_as_in_the_script() -> None:
             assert all(0 <= share <= 1 for share in shape_offset(motion, 0.3 * step))
 
 
-def test_subtitles_are_within_their_scenes_and_equal_the_words() -> None:
+def test_cues_are_within_their_scenes_and_have_the_text_of_the_words() -> None:
     script = SCRIPTS["001"]
     cues = list(subtitle_lines(script))
     for start, end, text in cues:
@@ -246,18 +255,18 @@ def test_an_unknown_video_or_benchmark_is_named(tmp_path: Path) -> None:
         smoke.questions("smok")
 
 
-def test_files_are_made_whole_kept_and_repaired(tmp_path: Path) -> None:
+def test_complete_files_are_kept_and_damaged_ones_written_again(tmp_path: Path) -> None:
     video = smoke.make_video("012", tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"vsmoke-0012.mp4", "vsmoke-0012.srt", "012.mp4", "012.jsonl"}
-    whole, made = video.read_bytes(), video.stat().st_mtime_ns
+    data, written_at = video.read_bytes(), video.stat().st_mtime_ns
     smoke.make_video("012", tmp_path)
-    assert video.stat().st_mtime_ns == made, "what is right is not made again"
-    video.write_bytes(whole[: len(whole) // 2])
+    assert video.stat().st_mtime_ns == written_at, "a complete file is kept"
+    video.write_bytes(data[: len(data) // 2])
     (tmp_path / "vsmoke-0012.srt").write_text("")
     smoke.make_video("012", tmp_path)
-    assert video.read_bytes() == whole
-    assert (tmp_path / "012.mp4").read_bytes() == whole
+    assert video.read_bytes() == data
+    assert (tmp_path / "012.mp4").read_bytes() == data
     assert (tmp_path / "vsmoke-0012.srt").read_text() == srt(SCRIPTS["012"])
 
 
@@ -269,11 +278,11 @@ def test_real_clips_are_fetched_and_decode(tmp_path: Path) -> None:
 
 
 def questions_of(video_id: str) -> list[Question]:
-    return [it for it in smoke.questions("smoke") if it.video_id == video_id]
+    return [question for question in smoke.questions("smoke") if question.video_id == video_id]
 
 
 def test_every_video_has_three_questions_with_the_published_ids() -> None:
     for video_id in smoke.video_ids():
-        ids = [it.question_id for it in questions_of(video_id)]
+        ids = [question.question_id for question in questions_of(video_id)]
         assert ids == [f"{video_id}-{number}" for number in (1, 2, 3)]
-        assert {it.answer for it in questions_of(video_id)} <= set(Letter)
+        assert {question.answer for question in questions_of(video_id)} <= set(Letter)

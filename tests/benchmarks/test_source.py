@@ -97,7 +97,7 @@ def test_releases_are_pinned_to_commits_and_checksums(release: Any) -> None:
     assert {len(value) for value in release.sha256.values()} == {64}
 
 
-def test_v2_archives_follow_from_the_number() -> None:
+def test_the_number_of_a_v2_video_determines_its_archive() -> None:
     assert V2.archives_with("001") == V2.archives_with("020") == ("videos/001.zip",)
     assert V2.archives_with("021") == ("videos/002.zip",)
     assert V2.archives_with("800") == ("videos/040.zip",)
@@ -131,14 +131,14 @@ def test_named_videos_stay_in_published_order_and_limit_counts_among_them(
     assert [video.video_id for video in videos_of(chosen)] == ["005", "010"]
 
 
-def test_an_unknown_video_is_named_with_the_ids_there_are(
+def test_the_error_for_an_unknown_video_has_the_range_of_ids(
     v1_questions: tuple[Question, ...],
 ) -> None:
     with pytest.raises(ConfigurationError, match="901, but the benchmark has 900 videos from 001"):
         select(v1_questions, BenchmarkSpec(videos=("001", "901")))
 
 
-def test_the_place_of_the_files_does_not_change_the_fingerprint(tmp_path: Path) -> None:
+def test_the_path_of_the_files_does_not_change_the_fingerprint(tmp_path: Path) -> None:
     assert own_copy(tmp_path).fingerprint == BenchmarkSpec().fingerprint
     assert BenchmarkSpec(limit=3).fingerprint != BenchmarkSpec().fingerprint
     assert BenchmarkSpec(revision="a" * 40).fingerprint != BenchmarkSpec().fingerprint
@@ -152,7 +152,7 @@ def test_a_typo_is_named_with_the_right_key() -> None:
         parse_spec({"accept_licence": True}, BenchmarkSpec, "benchmarks.yaml, videomme")
 
 
-def test_a_branch_name_is_no_revision() -> None:
+def test_a_branch_name_is_not_a_revision() -> None:
     with pytest.raises(ValidationError, match="revision"):
         BenchmarkSpec(revision="main")
 

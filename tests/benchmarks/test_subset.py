@@ -1,4 +1,4 @@
-"""A stratified part of a benchmark holds every stratum by its share, and is always the same."""
+"""A stratified subset represents every stratum in proportion and is reproducible."""
 
 from collections import Counter
 from itertools import groupby
@@ -23,10 +23,10 @@ def test_every_stratum_is_represented_in_proportion() -> None:
     assert set(domains.values()) == {5}
 
 
-def test_it_is_the_same_in_any_order_of_the_questions() -> None:
-    turned = dict(reversed(QUESTIONS.items()))
-    assert set(stratified_videos(turned, 17)) == set(stratified_videos(QUESTIONS, 17))
+def test_the_order_of_the_questions_does_not_matter() -> None:
+    reordered = dict(reversed(QUESTIONS.items()))
+    assert set(stratified_videos(reordered, 17)) == set(stratified_videos(QUESTIONS, 17))
 
 
-def test_all_of_them_where_there_are_no_more() -> None:
+def test_a_subset_as_large_as_the_benchmark_is_the_benchmark() -> None:
     assert stratified_videos(QUESTIONS, 90) == stratified_videos(QUESTIONS, 999) == tuple(QUESTIONS)

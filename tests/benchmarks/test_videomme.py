@@ -1,4 +1,4 @@
-"""Reading v1: what the published table holds is kept, anything else is named."""
+"""Reading v1: the published table is read as it is, and errors name what differs."""
 
 from pathlib import Path
 from typing import Any
@@ -17,26 +17,26 @@ from videomme_pipeline.rows import from_table, to_table
 
 
 def one_video(**changes: Any) -> pa.Table:
-    """The three rows of one video, the first of them changed."""
+    """The three rows of one video, with changes to the first one."""
     rows = v1_rows(1)
     rows[0] |= changes
     return table(rows)
 
 
-def test_the_published_table_gives_2700_questions_on_900_videos() -> None:
+def test_the_published_table_has_2700_questions_on_900_videos() -> None:
     questions = videomme.read_questions(table(v1_rows()))
     assert len(questions) == 2700
     assert len(videos_of(questions)) == 900
     assert {question.benchmark for question in questions} == {"videomme"}
 
 
-def test_a_file_and_a_table_read_alike(tmp_path: Path) -> None:
+def test_a_file_and_a_table_have_the_same_questions(tmp_path: Path) -> None:
     path = tmp_path / "test.parquet"
     path.write_bytes(parquet_bytes(v1_rows()))
     assert videomme.read_questions(path) == videomme.read_questions(table(v1_rows()))
 
 
-def test_every_column_has_its_place() -> None:
+def test_every_column_is_read_into_its_field() -> None:
     row = v1_rows(1)[2]
     question = videomme.read_questions(table(v1_rows(1)), videos=1)[2]
     assert question.question_id == "001-3"
@@ -50,20 +50,20 @@ def test_every_column_has_its_place() -> None:
     assert question.facets == {column: row[column] for column in columns}
 
 
-def test_newlines_in_questions_and_duplicate_options_stay() -> None:
+def test_newlines_in_questions_and_duplicate_options_are_kept() -> None:
     questions = videomme.read_questions(table(v1_rows()))
     assert questions[2].question == "What happens in 001-3?\n1. This\n2. That"
     assert questions[18].option_text(Letter.A) == questions[18].option_text(Letter.D)
 
 
 @pytest.mark.parametrize("youtube_id", ["-abcdefghij", "_abcdefghij", "thirteen_char"])
-def test_youtube_ids_that_look_like_options_or_are_long_are_fine(youtube_id: str) -> None:
+def test_youtube_ids_may_look_like_options_and_be_long(youtube_id: str) -> None:
     rows = [row | {"videoID": youtube_id} for row in v1_rows(1)]
     assert videomme.read_questions(table(rows), videos=1)[0].youtube_id == youtube_id
 
 
 @pytest.mark.parametrize("youtube_id", ["../../etc/x", "a/b", ".hidden", "a\nb", ""])
-def test_an_id_that_cannot_name_a_file_is_refused(youtube_id: str) -> None:
+def test_an_id_that_cannot_name_a_file_is_rejected(youtube_id: str) -> None:
     with pytest.raises(AnnotationError, match=r"question 001-1.*videoID"):
         videomme.read_questions(one_video(videoID=youtube_id), videos=1)
 
@@ -106,7 +106,7 @@ def test_missing_columns_are_named_with_those_found() -> None:
         videomme.read_questions(older, videos=1)
 
 
-def test_another_number_of_rows_is_refused_with_the_pinned_revision() -> None:
+def test_another_number_of_rows_is_rejected_with_the_pinned_revision() -> None:
     with pytest.raises(AnnotationError, match=r"2,697 questions on 899 videos.*ead1408f75b618502"):
         videomme.read_questions(table(v1_rows()[:-3]))
 

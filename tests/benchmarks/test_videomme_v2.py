@@ -16,13 +16,13 @@ from videomme_pipeline.rows import from_table, to_table
 
 
 def one_group(**changes: Any) -> pa.Table:
-    """The four rows of one video, the first of them changed."""
+    """The four rows of one video, with changes to the first one."""
     rows = v2_rows(1)
     rows[0] |= changes
     return table(rows)
 
 
-def test_the_published_table_gives_3200_questions_in_groups_of_four() -> None:
+def test_the_published_table_has_3200_questions_in_groups_of_four() -> None:
     questions = videomme_v2.read_questions(table(v2_rows()))
     assert len(questions) == 3200
     assert len(videos_of(questions)) == 800
@@ -33,7 +33,7 @@ def test_the_published_table_gives_3200_questions_in_groups_of_four() -> None:
     }
 
 
-def test_every_column_has_its_place() -> None:
+def test_every_column_is_read_into_its_field() -> None:
     question = videomme_v2.read_questions(table(v2_rows(1)), videos=1)[1]
     assert (question.question_id, question.video_id) == ("001-2", "001")
     assert question.options[0] == "A. option of 001-2."
@@ -54,7 +54,7 @@ def test_fewer_than_eight_options_are_kept_as_they_are() -> None:
     assert {question.letters for question in few} == {(Letter.A, Letter.B, Letter.C)}
 
 
-def test_an_answer_beyond_the_options_is_refused() -> None:
+def test_an_answer_beyond_the_options_is_rejected() -> None:
     with pytest.raises(AnnotationError, match="`answer` is 'D', the options are A, B"):
         videomme_v2.read_questions(one_group(options="A. yes\nB. no", answer="D"), videos=1)
 
@@ -81,7 +81,7 @@ def test_text_that_does_not_begin_with_option_a_has_no_options() -> None:
 
 
 @given(st.text())
-def test_options_joined_by_newlines_are_the_text_again(text: str) -> None:
+def test_joining_the_options_restores_the_text(text: str) -> None:
     options = split_options(text)
     assert not options or "\n".join(options) == text.lstrip("\n")
 
@@ -102,7 +102,7 @@ def test_options_of_one_line_each_are_found(texts: list[str]) -> None:
     ("published", "level"),
     [("1", 1), ("3", 3), ("2.0", 2), ("Level 2", 2), ("level_1", 1), ("", None), (None, None)],
 )
-def test_level_texts(published: str | None, level: int | None) -> None:
+def test_a_level_is_read_from_text(published: str | None, level: int | None) -> None:
     question = videomme_v2.read_questions(one_group(level=published), videos=1)[0]
     assert question.facets.get("level") == level
 

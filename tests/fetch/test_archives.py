@@ -1,4 +1,4 @@
-"""Unzipping: every member whole or not at all, and nothing outside the folder."""
+"""Unzipping: a member is written complete or not at all, and never outside the folder."""
 
 import contextlib
 import io
@@ -62,14 +62,14 @@ def test_extracted_files_equal_the_zipped_ones(
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
 
 
-def test_the_directory_tells_sizes_and_crc_without_the_content() -> None:
+def test_the_directory_has_sizes_and_crc() -> None:
     data = zip_bytes({"data/-abc.mp4": VIDEO}, ZIP_DEFLATED)
     (member,) = members_of(data)
     assert (member.file_name, member.stem) == ("-abc.mp4", "-abc")
     assert member.size_bytes == len(VIDEO) > member.stored_bytes
 
 
-def test_folders_and_what_macos_leaves_are_passed_over() -> None:
+def test_folders_and_files_that_macos_adds_are_left_out() -> None:
     data = zip_bytes(
         {
             "data/": b"",
@@ -93,7 +93,7 @@ def test_folders_and_what_macos_leaves_are_passed_over() -> None:
         "data/..",
     ],
 )
-def test_a_name_that_leads_out_of_the_folder_refuses_the_archive(name: str, tmp_path: Path) -> None:
+def test_an_archive_with_a_name_outside_the_folder_is_rejected(name: str, tmp_path: Path) -> None:
     media = tmp_path / "media"
     with pytest.raises(ArchiveError, match="its name leads out of the folder"):
         unzip(zip_with(name), media)
@@ -101,25 +101,25 @@ def test_a_name_that_leads_out_of_the_folder_refuses_the_archive(name: str, tmp_
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])
-def test_a_link_or_device_refuses_the_archive(kind: int, tmp_path: Path) -> None:
+def test_an_archive_with_a_link_or_device_is_rejected(kind: int, tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="a link or a device"):
         unzip(zip_with("data/a.mp4", kind | 0o777, b"/etc/passwd"), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_name_with_control_characters_refuses_the_archive() -> None:
+def test_an_archive_with_control_characters_in_a_name_is_rejected() -> None:
     with pytest.raises(ArchiveError, match="control characters"):
         members_of(zip_with("data/a\x07b.mp4"))
 
 
-def test_a_bomb_is_refused_before_it_is_unzipped() -> None:
+def test_a_zip_bomb_is_rejected_before_it_is_unzipped() -> None:
     data = zip_bytes({"data/a.mp4": bytes(50_000_000)}, ZIP_DEFLATED)
     assert len(data) < 100_000
     with pytest.raises(ArchiveError, match="are declared to unzip to 50,000,000"):
         members_of(data)
 
 
-def test_a_member_never_gives_more_than_it_declares(tmp_path: Path) -> None:
+def test_a_member_that_is_longer_than_declared_is_damaged(tmp_path: Path) -> None:
     data = bytearray(zip_bytes({"data/a.mp4": VIDEO}, ZIP_DEFLATED))
     place = data.rindex(b"PK\x01\x02") + 24
     data[place : place + 4] = struct.pack("<I", 100)
@@ -128,7 +128,7 @@ def test_a_member_never_gives_more_than_it_declares(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_members_that_share_bytes_are_refused() -> None:
+def test_members_that_share_bytes_are_rejected() -> None:
     data = bytearray(zip_bytes({"data/a.mp4": VIDEO, "data/b.mp4": VIDEO}))
     first, second = data.index(b"PK\x01\x02"), data.rindex(b"PK\x01\x02")
     data[second + 42 : second + 46] = data[first + 42 : first + 46]
@@ -136,13 +136,13 @@ def test_members_that_share_bytes_are_refused() -> None:
         members_of(bytes(data))
 
 
-def test_two_members_for_one_file_are_refused() -> None:
+def test_two_members_with_one_file_name_are_rejected() -> None:
     data = zip_bytes({"data/a.mp4": VIDEO, "other/A.MP4": VIDEO})
     with pytest.raises(ArchiveError, match=r"more than one member is called a\.mp4"):
         members_of(data)
 
 
-def test_an_encrypted_member_is_refused() -> None:
+def test_an_encrypted_member_is_rejected() -> None:
     data = bytearray(zip_bytes({"data/a.mp4": VIDEO}))
     data[data.rindex(b"PK\x01\x02") + 8] |= 1
     with pytest.raises(ArchiveError, match="encrypted"):
@@ -150,13 +150,13 @@ def test_an_encrypted_member_is_refused() -> None:
 
 
 @pytest.mark.parametrize("compression", [ZIP_BZIP2, ZIP_LZMA])
-def test_another_compression_is_refused(compression: int) -> None:
+def test_an_unexpected_compression_is_rejected(compression: int) -> None:
     with pytest.raises(ArchiveError, match="compressed by method"):
         members_of(zip_bytes({"data/a.mp4": VIDEO}, compression))
 
 
 @pytest.mark.parametrize("compression", [ZIP_STORED, ZIP_DEFLATED])
-def test_a_damaged_member_leaves_nothing(compression: int, tmp_path: Path) -> None:
+def test_a_damaged_member_leaves_no_file(compression: int, tmp_path: Path) -> None:
     data = bytearray(zip_bytes({"data/a.mp4": VIDEO}, compression))
     data[60] ^= 0xFF
     with pytest.raises(ArchiveError, match=r"some\.zip, member data/a\.mp4: damaged"):
@@ -165,12 +165,12 @@ def test_a_damaged_member_leaves_nothing(compression: int, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("data", [b"", b"<html>not found</html>", zip_bytes({"a": VIDEO})[:2000]])
-def test_what_is_no_archive_is_named(data: bytes) -> None:
+def test_a_file_that_is_not_an_archive_is_named(data: bytes) -> None:
     with pytest.raises(ArchiveError, match=r"some\.zip: not a readable zip archive"):
         members_of(data)
 
 
-def test_another_archive_under_the_same_name_is_noticed(tmp_path: Path) -> None:
+def test_an_archive_that_was_replaced_is_noticed(tmp_path: Path) -> None:
     (member,) = members_of(zip_bytes({"data/a.mp4": VIDEO}))
     with (
         open_archive(io.BytesIO(zip_bytes({"data/a.mp4": b"other"})), "some.zip") as opened,
@@ -188,7 +188,7 @@ def test_a_partial_file_of_an_earlier_run_is_replaced(tmp_path: Path) -> None:
 
 @settings(max_examples=100)
 @given(st.data())
-def test_damage_anywhere_is_an_archive_error_or_harmless(
+def test_damaged_bytes_raise_an_archive_error_or_change_nothing(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     archive = bytearray(DAMAGEABLE)

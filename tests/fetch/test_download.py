@@ -1,4 +1,4 @@
-"""Fetching from a hub that fails in every way a hub can fail."""
+"""Fetching annotations, subtitles and videos from a hub, and each of its failures."""
 
 import os
 import signal
@@ -69,14 +69,14 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 
 @pytest.fixture
 def v1(hub: HubServer, published: Published) -> HubServer:
-    """A hub that holds v1; what a test changes in it stays its own."""
+    """A hub with the files of v1, which a test may change."""
     hub.files[V1.repository, REVISION] = dict(published.files[V1.repository, REVISION])
     return hub
 
 
 @pytest.fixture
 def v2(hub: HubServer, published: Published) -> HubServer:
-    """A hub that holds v2; what a test changes in it stays its own."""
+    """A hub with the files of v2, which a test may change."""
     hub.files[V2.repository, REVISION] = dict(published.files[V2.repository, REVISION])
     return hub
 
@@ -90,13 +90,13 @@ def v2_videos(*numbers: int) -> list[VideoReference]:
     return [VideoReference(f"{number:03d}", None) for number in numbers]
 
 
-def holding(hub: HubServer, archive: str, members: dict[str, bytes]) -> None:
-    """Put another v2 archive in place of a published one."""
+def publish_archive(hub: HubServer, archive: str, members: dict[str, bytes]) -> None:
+    """Replace a published archive of v2."""
     hub.files[V2.repository, REVISION][archive] = zip_bytes(members)
 
 
 def files_under(folder: Path) -> list[str]:
-    """What lies in a folder for people to see, hidden files and folders left out."""
+    """Files under a folder, without hidden files and folders."""
     return sorted(
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -172,7 +172,7 @@ def test_a_download_resumes_after_its_process_was_killed(hub: HubServer, tmp_pat
 
 
 def wait_for_partial(folder: Path, size_bytes: int) -> list[Path]:
-    """The half-written files under a folder, once one has `size_bytes`."""
+    """The partial files under a folder, once one has `size_bytes`."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         found = [path for path in folder.rglob("*.partial") if path.stat().st_size >= size_bytes]
@@ -182,7 +182,7 @@ def wait_for_partial(folder: Path, size_bytes: int) -> list[Path]:
     raise TimeoutError(f"nothing of {size_bytes} bytes under {folder}")
 
 
-def test_a_wrong_checksum_leaves_nothing_and_the_next_run_repairs_it(
+def test_a_file_with_a_wrong_checksum_is_deleted_and_fetched_by_the_next_run(
     v1: HubServer, tmp_path: Path
 ) -> None:
     good = v1.files[V1.repository, REVISION][V1.annotations]
@@ -221,13 +221,15 @@ def test_a_file_that_the_revision_lacks_is_named(v1: HubServer, tmp_path: Path) 
         fetch_annotations(V1, ACCEPTED, tmp_path)
 
 
-def test_a_gated_repository_says_how_to_get_in(v1: HubServer, tmp_path: Path) -> None:
+def test_the_error_of_a_gated_repository_says_how_to_get_access(
+    v1: HubServer, tmp_path: Path
+) -> None:
     v1.gated = True
     with pytest.raises(DownloadError, match=r"gated; ask for access.*HF_TOKEN"):
         fetch_annotations(V1, ACCEPTED, tmp_path)
 
 
-def test_a_private_repository_asks_for_the_token(
+def test_a_private_repository_needs_a_token(
     v1: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     v1.token = "hf_right"
@@ -237,7 +239,7 @@ def test_a_private_repository_asks_for_the_token(
     assert fetch_annotations(V1, ACCEPTED, tmp_path).is_file()
 
 
-def test_the_token_stays_with_the_hub(
+def test_the_token_is_sent_only_to_the_hub(
     v1: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
@@ -268,7 +270,7 @@ def test_a_refused_file_says_what_to_do(
         fetch_annotations(V1, ACCEPTED, tmp_path)
 
 
-def test_more_than_there_should_be_is_fetched_anew(v1: HubServer, tmp_path: Path) -> None:
+def test_a_partial_file_that_is_too_long_is_fetched_again(v1: HubServer, tmp_path: Path) -> None:
     place = tmp_path / ".hub" / REVISION / V1.annotations
     place.parent.mkdir(parents=True)
     place.with_name(f".{place.name}.partial").write_bytes(bytes(10_000_000))
@@ -276,7 +278,9 @@ def test_more_than_there_should_be_is_fetched_anew(v1: HubServer, tmp_path: Path
     assert place.read_bytes() == parquet_bytes(v1_rows())
 
 
-def test_offline_mode_is_respected_and_what_is_there_is_used(v1: HubServer, tmp_path: Path) -> None:
+def test_offline_mode_uses_existing_files_and_sends_no_request(
+    v1: HubServer, tmp_path: Path
+) -> None:
     fetch = (
         "import sys; from pathlib import Path;"
         "from videomme_pipeline.benchmarks import spec as specs, videomme;"
@@ -337,7 +341,7 @@ def test_only_the_wanted_member_and_the_directory_are_transferred(
     v2: HubServer, tmp_path: Path
 ) -> None:
     videos = {f"{number:03d}.mp4": os.urandom(300_000) for number in range(1, 21)}
-    holding(v2, "videos/001.zip", videos)
+    publish_archive(v2, "videos/001.zip", videos)
     (file,) = fetch_videos(V2, ACCEPTED, v2_videos(7), tmp_path)
     assert file.path is not None
     assert file.path.read_bytes() == videos["007.mp4"]
@@ -352,7 +356,7 @@ def test_v1_reads_every_directory_but_only_one_archive(v1: HubServer, tmp_path: 
     assert requests[-1] > requests[0]
 
 
-def test_v2_reads_only_the_archive_that_the_number_tells(v2: HubServer, tmp_path: Path) -> None:
+def test_v2_reads_only_the_archives_of_the_video_numbers(v2: HubServer, tmp_path: Path) -> None:
     fetched = fetch_videos(V2, ACCEPTED, v2_videos(20, 21, 800), tmp_path)
     assert {file.problem for file in fetched} == {None}
     assert files_under(tmp_path) == ["videos/020.mp4", "videos/021.mp4", "videos/800.mp4"]
@@ -373,38 +377,38 @@ def test_an_archive_that_is_mostly_wanted_is_downloaded_whole(
     assert v2.requests == []
 
 
-def test_archives_go_when_asked(v2: HubServer, tmp_path: Path) -> None:
+def test_archives_are_deleted_without_keep_archives(v2: HubServer, tmp_path: Path) -> None:
     spec = ACCEPTED.model_copy(update={"keep_archives": False})
     fetch_videos(V2, spec, v2_videos(*range(1, 21)), tmp_path)
     assert list(tmp_path.rglob("*.zip")) == []
     assert len(files_under(tmp_path)) == 20
 
 
-def test_a_second_run_asks_for_nothing(v1: HubServer, tmp_path: Path) -> None:
+def test_a_second_run_sends_no_request(v1: HubServer, tmp_path: Path) -> None:
     first = fetch_videos(V1, ACCEPTED, v1_videos()[:3], tmp_path)
     v1.requests.clear()
     assert fetch_videos(V1, ACCEPTED, v1_videos()[:3], tmp_path) == first
     assert v1.requests == []
 
 
-def test_a_file_that_is_not_whole_is_unzipped_again(v2: HubServer, tmp_path: Path) -> None:
+def test_an_incomplete_file_is_unzipped_again(v2: HubServer, tmp_path: Path) -> None:
     (good, kept) = fetch_videos(V2, ACCEPTED, v2_videos(1, 2), tmp_path)
     assert good.path is not None
     assert kept.path is not None
-    data, kept_at = good.path.read_bytes(), kept.path.stat().st_mtime_ns
+    data, written_at = good.path.read_bytes(), kept.path.stat().st_mtime_ns
     good.path.write_bytes(data[:100])
     fetch_videos(V2, ACCEPTED, v2_videos(1, 2), tmp_path)
     assert good.path.read_bytes() == data
-    assert kept.path.stat().st_mtime_ns == kept_at
+    assert kept.path.stat().st_mtime_ns == written_at
 
 
-def test_progress_counts_videos_and_bytes_to_the_end(v2: HubServer, tmp_path: Path) -> None:
-    told: list[FetchProgress] = []
-    fetch_videos(V2, ACCEPTED, v2_videos(1, 21, 22, 23), tmp_path, told.append)
-    assert (told[0].videos_done, told[0].videos_wanted, told[0].bytes_done) == (0, 4, 0)
-    assert told[-1].videos_done == 4
-    assert told[-1].bytes_done == told[-1].bytes_wanted > 0
-    assert all(a.bytes_done <= b.bytes_done for a, b in pairwise(told))
+def test_progress_counts_all_videos_and_bytes(v2: HubServer, tmp_path: Path) -> None:
+    reports: list[FetchProgress] = []
+    fetch_videos(V2, ACCEPTED, v2_videos(1, 21, 22, 23), tmp_path, reports.append)
+    assert (reports[0].videos_done, reports[0].videos_wanted, reports[0].bytes_done) == (0, 4, 0)
+    assert reports[-1].videos_done == 4
+    assert reports[-1].bytes_done == reports[-1].bytes_wanted > 0
+    assert all(a.bytes_done <= b.bytes_done for a, b in pairwise(reports))
 
 
 def test_an_interrupted_range_request_is_repeated(v2: HubServer, tmp_path: Path) -> None:
@@ -424,7 +428,7 @@ def test_a_missing_archive_costs_only_its_videos(v2: HubServer, tmp_path: Path) 
 
 
 def test_a_video_that_is_in_no_archive_is_reported(v2: HubServer, tmp_path: Path) -> None:
-    holding(v2, "videos/001.zip", {"001.mp4": b"video"})
+    publish_archive(v2, "videos/001.zip", {"001.mp4": b"video"})
     first, second, beyond = fetch_videos(V2, ACCEPTED, v2_videos(1, 2, 801), tmp_path)
     assert first.path is not None
     for file in (second, beyond):
@@ -446,7 +450,7 @@ def test_a_damaged_member_costs_only_its_video(v2: HubServer, tmp_path: Path) ->
 def test_a_malicious_archive_costs_only_its_videos_and_writes_nothing(
     v2: HubServer, tmp_path: Path
 ) -> None:
-    holding(v2, "videos/001.zip", {"001.mp4": b"video", "../../../../outside.mp4": b"bad"})
+    publish_archive(v2, "videos/001.zip", {"001.mp4": b"video", "../../../../outside.mp4": b"bad"})
     media = tmp_path / "deep" / "media"
     first, second = fetch_videos(V2, ACCEPTED, v2_videos(1, 21), media)
     assert first.problem is not None
@@ -478,7 +482,7 @@ def test_a_server_without_ranges_is_named(v2: HubServer, tmp_path: Path) -> None
 def test_a_full_disk_is_reported_before_any_download(
     v2: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A small disk cannot be had without being root, so the count of free bytes is made up.
+    # Creating a small disk needs root, so the number of free bytes is faked.
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(StorageError, match=r"need 0\.0 GB .* free some space"):
         fetch_videos(V2, ACCEPTED, v2_videos(*range(1, 21)), tmp_path)
@@ -486,13 +490,13 @@ def test_a_full_disk_is_reported_before_any_download(
     assert None not in [asked.range for asked in v2.content_requests("videos/001.zip")]
 
 
-def test_a_folder_that_cannot_be_made_is_named(v2: HubServer, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(v2: HubServer, tmp_path: Path) -> None:
     (tmp_path / "media").write_text("a file, not a folder")
     with pytest.raises(StorageError, match=r"media.*cannot write .*choose another data folder"):
         fetch_videos(V2, ACCEPTED, v2_videos(1), tmp_path / "media")
 
 
-def test_two_at_once_fetch_each_archive_once(v2: HubServer, tmp_path: Path) -> None:
+def test_two_concurrent_calls_download_an_archive_once(v2: HubServer, tmp_path: Path) -> None:
     wanted = v2_videos(*range(1, 21))
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda _: fetch_videos(V2, ACCEPTED, wanted, tmp_path), range(2)))

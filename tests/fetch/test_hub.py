@@ -1,4 +1,4 @@
-"""One repository on the hub: remote files, and what its failures are called."""
+"""One repository on the hub: remote files, and the errors for its failures."""
 
 import errno
 import io
@@ -22,9 +22,9 @@ def hub() -> Iterator[HubServer]:
 def test_a_remote_file_reads_like_a_local_one(hub: HubServer) -> None:
     data = os.urandom(200_000)
     hub.add("some/data", REVISION, "file.bin", data)
-    stated = HubRepository("some/data", REVISION, hub.url).files(["file.bin", "none.bin"])
-    assert stated.keys() == {"file.bin"}
-    with HubRepository("some/data", REVISION, hub.url).open(stated["file.bin"]) as remote:
+    reported = HubRepository("some/data", REVISION, hub.url).files(["file.bin", "none.bin"])
+    assert reported.keys() == {"file.bin"}
+    with HubRepository("some/data", REVISION, hub.url).open(reported["file.bin"]) as remote:
         local = io.BytesIO(data)
         for offset, whence, length in [
             (0, 0, 10),
@@ -39,7 +39,7 @@ def test_a_remote_file_reads_like_a_local_one(hub: HubServer) -> None:
         assert remote.read() == b""
 
 
-def test_small_reads_beside_one_another_are_one_request(hub: HubServer) -> None:
+def test_adjacent_small_reads_are_one_request(hub: HubServer) -> None:
     hub.add("some/data", REVISION, "file.bin", bytes(200_000))
     repository = HubRepository("some/data", REVISION, hub.url)
     with repository.open(repository.files(["file.bin"])["file.bin"]) as remote:

@@ -1,4 +1,4 @@
-"""Files out of packages, fetched from a real HTTP server on the loopback interface."""
+"""Files in packages, fetched from a real HTTP server on the loopback interface."""
 
 import base64
 import hashlib
@@ -52,7 +52,7 @@ def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
                 page = json.dumps({"name": "clips", "files": files}).encode()
                 self._send(200, page, "application/vnd.pypi.simple.v1+json")
             elif self.path == "/simple/clips/":
-                links = "".join(f'<a href="/files/{it}">{it}</a>' for it in registry.files)
+                links = "".join(f'<a href="/files/{name}">{name}</a>' for name in registry.files)
                 self._send(200, f"<html><body>{links}</body></html>".encode(), "text/html")
             elif self.path.startswith("/files/"):
                 self._send_file(registry.files[self.path.removeprefix("/files/")])
@@ -82,7 +82,7 @@ def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Quiet."""
+            """Print nothing."""
 
     return Handler
 
@@ -174,7 +174,7 @@ def test_a_missing_ca_bundle_is_named(serve: Serve, tmp_path: Path) -> None:
         fetch(pinned(WHEEL, wheel()), tmp_path, index=index)
 
 
-def test_a_member_of_an_sdist_is_taken_out_without_a_build(serve: Serve, tmp_path: Path) -> None:
+def test_a_member_of_an_sdist_is_extracted_without_a_build(serve: Serve, tmp_path: Path) -> None:
     data = sdist(tarfile.TarInfo("clips-1.0/a.bin"), CONTENT)
     registry = serve(Registry({SDIST: data}))
     file = pinned(SDIST, data, "clips-1.0/a.bin")
@@ -194,7 +194,7 @@ def test_an_interrupted_download_resumes_where_it_stopped(serve: Serve, tmp_path
 
 @pytest.mark.parametrize("honours_range", [True, False])
 @pytest.mark.parametrize("junk", [b"not the beginning", b"x" * 2_000_000])
-def test_a_wrong_beginning_is_fetched_again(
+def test_a_partial_file_with_wrong_bytes_is_fetched_again(
     serve: Serve, tmp_path: Path, *, honours_range: bool, junk: bytes
 ) -> None:
     registry = serve(Registry({WHEEL: wheel()}, honours_range=honours_range))
@@ -203,14 +203,14 @@ def test_a_wrong_beginning_is_fetched_again(
     assert fetch(file, tmp_path, index=registry.index).read_bytes() == CONTENT
 
 
-def test_a_damaged_member_is_made_again(serve: Serve, tmp_path: Path) -> None:
+def test_a_damaged_member_is_fetched_again(serve: Serve, tmp_path: Path) -> None:
     registry = serve(Registry({WHEEL: wheel()}))
     file = pinned(WHEEL, registry.files[WHEEL])
     fetch(file, tmp_path, index=registry.index).write_bytes(CONTENT[:-1])
     assert fetch(file, tmp_path, index=registry.index).read_bytes() == CONTENT
 
 
-def test_another_file_under_the_pinned_name_is_refused(serve: Serve, tmp_path: Path) -> None:
+def test_a_distribution_with_another_checksum_is_rejected(serve: Serve, tmp_path: Path) -> None:
     registry = serve(Registry({WHEEL: wheel(b"something else")}))
     file = pinned(WHEEL, wheel())
     with pytest.raises(DownloadError, match="serves another file"):
@@ -218,7 +218,7 @@ def test_another_file_under_the_pinned_name_is_refused(serve: Serve, tmp_path: P
     assert not (tmp_path / "a.bin").exists()
 
 
-def test_a_member_that_is_not_what_is_pinned_is_refused(serve: Serve, tmp_path: Path) -> None:
+def test_a_member_with_another_checksum_is_rejected(serve: Serve, tmp_path: Path) -> None:
     data = wheel(b"something else")
     registry = serve(Registry({WHEEL: data}))
     with pytest.raises(ArchiveError, match="pins do not belong"):
@@ -226,7 +226,7 @@ def test_a_member_that_is_not_what_is_pinned_is_refused(serve: Serve, tmp_path: 
     assert not (tmp_path / "a.bin").exists()
 
 
-def test_a_link_in_an_sdist_is_refused(serve: Serve, tmp_path: Path) -> None:
+def test_a_link_in_an_sdist_is_rejected(serve: Serve, tmp_path: Path) -> None:
     entry = tarfile.TarInfo("clips-1.0/a.bin")
     entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
     data = sdist(entry)
@@ -235,7 +235,9 @@ def test_a_link_in_an_sdist_is_refused(serve: Serve, tmp_path: Path) -> None:
         fetch(pinned(SDIST, data, "clips-1.0/a.bin"), tmp_path, index=registry.index)
 
 
-def test_a_member_that_climbs_out_of_the_folder_lands_in_it(serve: Serve, tmp_path: Path) -> None:
+def test_a_member_with_a_path_outside_the_folder_is_written_into_it(
+    serve: Serve, tmp_path: Path
+) -> None:
     data = wheel(member="../../a.bin")
     registry = serve(Registry({WHEEL: data}))
     folder = tmp_path / "deep" / "folder"
@@ -267,14 +269,16 @@ def test_without_a_network_the_error_says_what_to_do(tmp_path: Path) -> None:
     assert "user:secret@" not in str(caught.value).partition("(")[0]
 
 
-def test_the_index_is_the_one_that_pip_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_is_the_one_that_pip_is_configured_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     configuration = tmp_path / "pip.conf"
     configuration.write_text("[global]\nindex-url = https://mirror.example/simple\ncert = /a.pem\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(configuration))
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
     monkeypatch.delenv("PIP_CERT", raising=False)
-    assert PackageIndex.as_pip_has_it() == PackageIndex(
+    assert PackageIndex.from_pip() == PackageIndex(
         url="https://mirror.example/simple", ca_bundle=Path("/a.pem")
     )
     monkeypatch.setenv("PIP_INDEX_URL", "https://other.example/simple")
-    assert PackageIndex.as_pip_has_it().url == "https://other.example/simple"
+    assert PackageIndex.from_pip().url == "https://other.example/simple"

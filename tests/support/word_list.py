@@ -23,17 +23,8 @@ IGNORED = (
 )
 UNCHECKED = frozenset(
     {
-        "tests/benchmarks/test_smoke.py",
-        "tests/benchmarks/test_subset.py",
-        "tests/fetch/test_download.py",
         "tests/models/embedded/test_model.py",
         "tests/test_rows.py",
-        "tests/warehouse/test_database.py",
-        "videomme_pipeline/benchmarks/smoke/benchmark.py",
-        "videomme_pipeline/benchmarks/smoke/clips.py",
-        "videomme_pipeline/benchmarks/smoke/drawing.py",
-        "videomme_pipeline/benchmarks/smoke/questions.py",
-        "videomme_pipeline/benchmarks/smoke/scripts.py",
         "videomme_pipeline/scoring/scored_question.py",
     }
 )
@@ -68,6 +59,10 @@ ALLOWED = re.compile(
 )
 """Uses of these words that are plain English."""
 
+DATASET_FILES = ("videomme_pipeline/benchmarks/smoke/", "tests/benchmarks/test_smoke.py")
+DATASET_WORDS = re.compile(r"colours?|It stretches its arms|the night sky", re.IGNORECASE)
+"""Texts and fields of the smoke questions. Changing one would change the questions or videos."""
+
 QUOTED = re.compile(r"(?<= )`(?:behind|hangs on|look again|the night|stretch|whoever|anew)`")
 """The glossary quotes the words that it replaces."""
 
@@ -81,8 +76,10 @@ _REPLACEMENTS = tuple((re.compile(word, re.IGNORECASE), instead) for word, inste
 def offenders(name: str, text: str) -> Iterator[tuple[int, str]]:
     """Line number and explanation of each unwanted word in the file `name`."""
     names = set(_names(text)) if name.endswith(".py") else set()
+    is_dataset = name.startswith(DATASET_FILES)
     for number, line in enumerate(text.splitlines(), start=1):
-        for found in _FOUND.finditer(ALLOWED.sub("", QUOTED.sub("", line))):
+        checked = DATASET_WORDS.sub("", line) if is_dataset else line
+        for found in _FOUND.finditer(ALLOWED.sub("", QUOTED.sub("", checked))):
             yield number, f"{found[0]!r} (say: {_replacement(found[0])})"
     for number, identifier in sorted(names):
         yield number, f"the name {identifier!r} (name the thing)"

@@ -1,4 +1,4 @@
-"""The DuckDB file: what is in it, when it is built, and that its numbers are the library's."""
+"""The DuckDB file: its views agree with the library, and it is rebuilt when it is stale."""
 
 import re
 import shutil
@@ -89,9 +89,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     for rows in (WITHOUT, WITH, V2):
         put(store, rows)
     for date in ("2026-11-20", "2026-11-21"):
-        night = [ObservedQuestion.of(row, date) for row in WITH]
+        observed = [ObservedQuestion.of(row, date) for row in WITH]
         path = store.observation("videomme", "with", date)
-        write_rows(path, night, ObservedQuestion, fingerprint="f")
+        write_rows(path, observed, ObservedQuestion, fingerprint="f")
     attempts = [
         attempt_row("001-1", failure=FailureKind.RATE_LIMITED, status=429),
         attempt_row("001-1"),
@@ -111,11 +111,11 @@ def connection(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def test_the_views_that_others_build_on_exist() -> None:
+def test_the_views_of_the_public_interface_exist() -> None:
     assert set(database.views()) >= VIEWS
 
 
-def test_every_view_says_its_grain_and_names_no_file() -> None:
+def test_every_view_states_its_grain_and_reads_no_file() -> None:
     for name, sql in database.views().items():
         assert sql.startswith("-- grain: one row per ("), name
         assert "read_parquet" not in sql, name
@@ -128,7 +128,7 @@ def test_views_follow_the_views_they_read() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(database.views()))
-def test_every_view_has_the_grain_that_it_says(
+def test_every_view_has_the_grain_that_it_states(
     connection: duckdb.DuckDBPyConnection, name: str
 ) -> None:
     found = rows_of(connection, f"select * from {name}")
@@ -145,14 +145,14 @@ def test_every_view_has_the_grain_that_it_says(
     assert len({tuple(row[column] for column in columns) for row in found}) == len(found)
 
 
-def test_every_view_works_with_no_evaluation(tmp_path: Path) -> None:
+def test_every_view_is_empty_without_evaluations(tmp_path: Path) -> None:
     with duckdb.connect() as connection:
         database.build(connection, Store.at(tmp_path / "nothing"))
         for name in database.views():
             assert connection.execute(f"select * from {name}").fetchall() == [], name
 
 
-def test_usage_sums_what_was_reported_and_says_null_where_nothing_was(tmp_path: Path) -> None:
+def test_usage_sums_reported_values_and_is_null_without_any(tmp_path: Path) -> None:
     used = [
         (
             Usage(prompt_tokens=100, cached_tokens=60),
@@ -180,12 +180,12 @@ def test_usage_sums_what_was_reported_and_says_null_where_nothing_was(tmp_path: 
 
 def test_failed_attempts_are_counted_by_kind(connection: duckdb.DuckDBPyConnection) -> None:
     rows = rows_of(connection, "select * from attempts_by_failure order by status")
-    told = [(row["status"], row["failure"], row["attempts"], row["example"]) for row in rows]
-    assert told == [(200, None, 1, None), (429, "rate_limited", 1, "slow down")]
+    attempts = [(row["status"], row["failure"], row["attempts"], row["example"]) for row in rows]
+    assert attempts == [(200, None, 1, None), (429, "rate_limited", 1, "slow down")]
 
 
 @pytest.mark.parametrize("name", BREAKDOWNS)
-def test_breakdowns_in_sql_are_those_of_the_library(
+def test_breakdowns_in_sql_equal_those_of_the_library(
     connection: duckdb.DuckDBPyConnection, name: str
 ) -> None:
     columns = BREAKDOWNS[name]
@@ -211,7 +211,7 @@ def test_breakdowns_in_sql_are_those_of_the_library(
 
 
 @pytest.mark.parametrize("rule", GroupRule)
-def test_group_scores_in_sql_are_those_of_the_library(
+def test_group_scores_in_sql_equal_those_of_the_library(
     connection: duckdb.DuckDBPyConnection, rule: GroupRule
 ) -> None:
     column = "group_score" if rule is GroupRule.CORRECTED else "group_score_official"
@@ -227,7 +227,7 @@ def test_group_scores_in_sql_are_those_of_the_library(
             assert row[facet] == group.facets.get(facet)
 
 
-def test_means_of_groups_leave_out_incomplete_ones_and_count_them(
+def test_mean_group_scores_leave_out_incomplete_groups(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     groups, _ = score_groups(V2)
@@ -262,7 +262,7 @@ def few_groups() -> list[ScoredQuestion]:
 
 @pytest.mark.parametrize("name", GROUP_BREAKDOWNS)
 @pytest.mark.parametrize("evaluation", ["groups", "few"])
-def test_group_scores_have_one_interval_in_sql_and_in_reports(
+def test_group_scores_have_the_same_interval_in_sql_and_in_reports(
     few_groups: list[ScoredQuestion], tmp_path: Path, name: str, evaluation: str
 ) -> None:
     rows = V2 if evaluation == "groups" else few_groups
@@ -282,7 +282,9 @@ def test_group_scores_have_one_interval_in_sql_and_in_reports(
             assert row[field] == pytest.approx(getattr(cell, field), abs=1e-9), field
 
 
-def test_tracks_are_paired_as_compare_pairs_them(connection: duckdb.DuckDBPyConnection) -> None:
+def test_paired_tracks_equal_a_comparison_by_the_library(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
     found = compare(WITH, WITHOUT)
     row = rows_of(connection, "select * from track_against_track where duration = 'all'")[0]
     assert row["difference"] == pytest.approx(found.accuracy.difference.mean)
@@ -302,7 +304,7 @@ def test_tracks_are_not_paired_when_more_than_the_subtitles_differs(tmp_path: Pa
         assert rows_of(connection, "select * from track_against_track") == []
 
 
-def test_the_leaderboard_has_score_and_cost_side_by_side(
+def test_the_leaderboard_has_score_and_cost(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     found = {row["evaluation"]: row for row in rows_of(connection, "select * from leaderboard")}
@@ -330,7 +332,7 @@ def test_outcomes_have_their_denominator(connection: duckdb.DuckDBPyConnection) 
     assert sum(row["share"] for row in found) == pytest.approx(1)
 
 
-def test_samples_of_a_question_are_not_more_questions(tmp_path: Path) -> None:
+def test_repeats_of_a_question_count_as_one_question(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, [scored(sample=sample) for sample in range(5)] + [scored("002-1")])
     with database.connect(store) as connection:
@@ -353,7 +355,7 @@ def test_the_file_opens_anywhere_without_the_data_folder(tmp_path: Path, store: 
     assert ran.stdout == "3\n"
 
 
-def test_a_reader_keeps_its_file_and_the_next_one_sees_the_new(tmp_path: Path) -> None:
+def test_an_open_connection_keeps_its_data_after_a_rebuild(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, WITHOUT)
     with database.connect(store) as before:
@@ -363,7 +365,7 @@ def test_a_reader_keeps_its_file_and_the_next_one_sees_the_new(tmp_path: Path) -
             assert rows_of(before, "select count(*) as n from overall") == [{"n": 1}]
 
 
-def test_a_file_that_is_current_is_not_built_again(tmp_path: Path) -> None:
+def test_a_current_file_is_not_rebuilt(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, WITHOUT)
     database.connect(store).close()
@@ -377,7 +379,7 @@ def test_a_file_that_is_current_is_not_built_again(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*duckdb*"))
 
 
-def test_a_damaged_file_is_built_again(tmp_path: Path) -> None:
+def test_a_damaged_file_is_rebuilt(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, WITHOUT)
     store.warehouse.write_bytes(b"not a database")
@@ -417,7 +419,7 @@ def test_a_disk_that_fills_up_keeps_the_complete_file(
     assert list(tmp_path.glob("*.duckdb*")) + list(tmp_path.glob(".*.duckdb*")) == [path]
 
 
-def test_the_tables_that_a_statement_reads() -> None:
+def test_table_names_are_those_that_a_statement_reads() -> None:
     sql = "with c as (select * from a) select (select max(x) from d) from c join b using (y)"
     with duckdb.connect() as connection:
         assert database.table_names(connection, sql) >= {"a", "b", "d"}

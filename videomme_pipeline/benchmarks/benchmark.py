@@ -32,7 +32,7 @@ class Metric(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """The one score that an evaluation is ranked by. `facet` is the facet of `MEAN_OF`."""
+    """The score that ranks evaluations. `facet` is the one of `MEAN_OF`, otherwise None."""
 
     metric: Metric = Metric.ACCURACY
     facet: str | None = None
@@ -49,7 +49,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Counts of the complete benchmark; None if nobody published them.
+    """Counts of the complete benchmark, or None where they are not known.
 
     `videos_by` maps a facet to the number of videos that each of its values has.
     """
@@ -77,11 +77,10 @@ class License:
 class Benchmark:
     """One benchmark.
 
-    `facets` are in display order; the first one divides the benchmark into the fewest parts and
-    is shown first. `crossings` are pairs of facets that have a breakdown of their own. `strata` are
-    the facets that a subset of the videos represents in proportion.
-    `letters` are those of the question with the most options.
-    `is_public` is true if questions and frames may be shown to anyone. Benchmarks about the same
+    `facets` are in display order. The first one divides the benchmark into the fewest parts.
+    `crossings` are pairs of facets that have a common breakdown. A subset of the videos represents
+    the facets in `strata` in proportion. `letters` are those of the question with the most options.
+    If `is_public` is true, questions and frames may be shown to anyone. Benchmarks about the same
     videos share a `media_folder`. `prompt` and `alignment` are what `videomme init` suggests.
     `reader` is the published one, which official reports use.
     """

@@ -32,10 +32,10 @@ class Facets(ColumnMapping):
 class Facet:
     """One way to group the questions of a benchmark.
 
-    `values` is the closed set of values in display order, or None if any value is allowed; then
-    the order is that of the dataset. Comparisons test a difference for each value of a facet with
-    `is_tested`. A facet without `is_shown` is stored, but has no breakdown. `is_of_video` is true
-    if all questions on one video have the same value.
+    `values` is the closed set of values in display order, or None if any value is allowed. Then the
+    values are in the order of the dataset. If `is_tested` is true, comparisons test the difference
+    for each value. If `is_shown` is false, the facet is stored but has no breakdown. `is_of_video`
+    is true if all questions on one video have the same value.
     """
 
     column: str
@@ -67,5 +67,5 @@ class Facet:
         return (known.index(value) if value in known else len(known), str(value))
 
     def show(self, value: FacetValue) -> str:
-        """`value` as people read it."""
+        """`value` for display."""
         return self.value_title.format(value)

@@ -1,6 +1,6 @@
 """Find the video and subtitle files of a benchmark in the layouts of common tools.
 
-The layouts are from the code of evaluators. The hub's archives, and this project, unzip to
+The layouts were read from the code of the tools. The hub's archives, and this project, unzip to
 `data/<youtube id>.mp4` and `subtitle/<youtube id>.srt` (v1), or `videos/<id>.mp4` and
 `subtitle/<id>.jsonl` (v2). lmms-eval unzips to `$HF_HOME/videomme` (its v2 subtitles are in
 `subtitle/subtitle`), VLMEvalKit to `video/` and `subtitle/` in the snapshot of the hub cache. Some

@@ -49,7 +49,7 @@ class GroupType(StrEnum):
 class Question:
     """One multiple-choice question on one video.
 
-    `options` are as published, with their letters ("A. Apples."), in order. `video_id` is the
+    `options` are in order and as published, with their letters ("A. Apples."). `video_id` is the
     dataset's own id (three digits in Video-MME); `youtube_id` is the upstream `videoID`.
     """
 
@@ -70,7 +70,7 @@ class Question:
 
     @property
     def duration(self) -> Duration | None:
-        """Duration class that samplings may depend on, or None if the benchmark has no such one."""
+        """Duration class that samplings may depend on, or None if the question has none."""
         value = self.facets.get("duration")
         return Duration(value) if value in set(Duration) else None
 

@@ -43,7 +43,7 @@ class Source(ABC):
         self.benchmark = benchmark
         self.spec = spec
         self.folder = folder
-        self._found: MediaIndex | None = None
+        self._media: MediaIndex | None = None
 
     @property
     def is_public(self) -> bool:
@@ -93,13 +93,13 @@ class Source(ABC):
 
     def invalidate(self) -> None:
         """Drop the list of files, so that the folders are read again."""
-        self._found = None
+        self._media = None
 
     @property
     def _index(self) -> MediaIndex:
-        if self._found is None:
-            self._found = index_media(self.roots())
-        return self._found
+        if self._media is None:
+            self._media = index_media(self.roots())
+        return self._media
 
 
 class PublishedSource(Source):

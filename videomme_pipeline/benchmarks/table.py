@@ -1,6 +1,6 @@
-"""A published annotation table: checks its columns, cells and counts, with clear errors.
+"""A published annotation table: read it, and check its columns, cells and counts.
 
-The benchmark's own module interprets the cells.
+The module of each benchmark interprets the cells.
 """
 
 import re
@@ -58,7 +58,7 @@ class AnnotationTable:
             raise self.error(None, f"not readable as Parquet ({error})") from error
 
     def error(self, row: Mapping[str, Any] | None, found: str) -> AnnotationError:
-        """Error about one row, or about the whole table. It names the right revision."""
+        """An error about one row, or about the whole table if `row` is None."""
         item = f"{self.name}, question {row['question_id']}" if row else self.name
         return AnnotationError(
             f"{item}: {found}. This is not the published {self.release.annotations} of "
@@ -67,7 +67,7 @@ class AnnotationTable:
         )
 
     def text(self, row: Mapping[str, Any], column: str) -> str:
-        """Text of a cell exactly as published, because prompts are compared byte by byte."""
+        """Text of a cell, exactly as published: prompts must be equal byte for byte."""
         value = row[column]
         if not isinstance(value, str) or not value.strip():
             raise self.error(row, f"`{column}` must be a text, found {value!r}")

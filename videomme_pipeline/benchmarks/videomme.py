@@ -58,7 +58,7 @@ COLUMNS = (
 )
 
 # Values of the facets, in the order of the official report. lmms-eval stops on any other value, so
-# the published table has no other.
+# the published table contains no others.
 DOMAINS = (
     "Knowledge",
     "Film & Television",

@@ -20,7 +20,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from videomme_pipeline.errors import ArchiveError
 
 MAX_COMPRESSION_RATIO = 200
-"""A member with a higher ratio is a zip bomb: videos hardly compress, subtitles about 10×."""
+"""A member with a higher ratio is rejected as a zip bomb. Subtitles have a ratio of about 10."""
 
 BinaryFile = IO[bytes] | io.RawIOBase
 
@@ -28,9 +28,9 @@ BinaryFile = IO[bytes] | io.RawIOBase
 _CHUNK_BYTES = 8 << 20
 _SMALL_BYTES = 1 << 20
 _ENCRYPTED = 0x1
-_LEFT_BY_MACOS = "__MACOSX"
+_MACOS_FOLDER = "__MACOSX"
 _DAMAGE = (BadZipFile, EOFError, KeyError, RuntimeError, ValueError, struct.error, zlib.error)
-"""Exceptions that `zipfile` raises for damaged bytes (found by damaging archives)."""
+"""Exceptions that `zipfile` raises for damaged bytes, found by experiment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ def read_directory(file: BinaryFile, archive: str) -> tuple[Member, ...]:
     with open_archive(file, archive) as opened:
         infos = opened.infolist()
     end = file.seek(0, os.SEEK_END)
-    _check_places(infos, end, archive)
+    _check_overlaps(infos, end, archive)
     members = tuple(_member(info, archive) for info in infos if not _is_left_out(info))
     counts = Counter(member.file_name.casefold() for member in members)
     repeated = [name for name, count in counts.items() if count > 1]
@@ -147,7 +147,7 @@ def _is_left_out(info: ZipInfo) -> bool:
     return (
         not parts
         or info.is_dir()
-        or parts[0] == _LEFT_BY_MACOS
+        or parts[0] == _MACOS_FOLDER
         or (parts[-1].startswith(".") and parts[-1] != "..")
     )
 
@@ -191,7 +191,7 @@ def _problem(info: ZipInfo) -> str | None:
     return next((reason for reason, applies in reasons.items() if applies), None)
 
 
-def _check_places(infos: Sequence[ZipInfo], end: int, archive: str) -> None:
+def _check_overlaps(infos: Sequence[ZipInfo], end: int, archive: str) -> None:
     """Reject members that share bytes: they would unzip to more than was downloaded."""
     placed = sorted(infos, key=lambda info: info.header_offset)
     starts = [info.header_offset for info in placed] + [end]

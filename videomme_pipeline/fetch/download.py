@@ -2,10 +2,10 @@
 
 All files are of one commit. A file gets its final name only when it is complete and verified, so
 the next run repairs an interrupted one. Videos are in zip archives of about 5 GB (v1) and 2 GB
-(v2). The directories of the archives (some kilobytes at the end of each) say which video is where;
-they are read by HTTP ranges and kept. An archive is downloaded whole and compared with its sha256
-if more than half of it is wanted. From the others only the wanted members are read, by ranges, and
-compared with their CRC.
+(v2). The directories of the archives (some kilobytes at the end of each) list the videos. They are
+read by HTTP ranges and kept. If more than half of an archive is wanted, it is downloaded whole and
+compared with its sha256. Otherwise only the wanted members are read by ranges and compared with
+their CRC.
 """
 
 import shutil
@@ -49,7 +49,8 @@ class FetchProgress:
 class FetchedFile:
     """The file of one video, or the problem with it.
 
-    Without path and problem, nothing is published for this video (most often subtitles).
+    If there is neither path nor problem, the repository has no such file. Many videos have no
+    subtitles.
     """
 
     video_id: str
@@ -67,7 +68,7 @@ def fetch_annotations(release: Release, spec: FetchSpec, folder: Path) -> Path:
     mirror = Mirror.of(release, spec, folder)
     if mirror.path(release.annotations).is_file():
         return mirror.path(release.annotations)
-    with _alone_in(folder):
+    with _locked(folder):
         return mirror.file(release.annotations)
 
 
@@ -85,7 +86,7 @@ def fetch_subtitles(
         StorageError: if `folder` cannot be written.
     """
     target = folder / release.subtitle_folder
-    with _alone_in(folder):
+    with _locked(folder):
         path = Mirror.of(release, spec, folder).file(release.subtitles)
         with (
             explained(release.subtitles),
@@ -121,7 +122,7 @@ def fetch_videos(
     target = folder / release.video_folder
     members, problems = _find_members(mirror, wanted)
     if _missing(members, target):
-        with _alone_in(folder):
+        with _locked(folder):
             jobs = _unzip_jobs(mirror, _missing(members, target))
             _require_space(jobs, folder, keep_archives=spec.keep_archives)
             meter = _Meter(on_progress, len(wanted), jobs)
@@ -141,10 +142,10 @@ def fetch_videos(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _UnzipJob:
-    """The wanted members of one archive. `stated` is None if the archive is on disk, verified."""
+    """The wanted members of one archive. `reported` is None if the archive is already on disk."""
 
     archive: Path
-    stated: HubFile | None
+    reported: HubFile | None
     members: Mapping[str, Member]
 
     @property
@@ -154,12 +155,12 @@ class _UnzipJob:
     @property
     def is_downloaded_whole(self) -> bool:
         stored = sum(member.stored_bytes for member in self.members.values())
-        return self.stated is not None and stored > self.stated.size_bytes * WHOLE_ARCHIVE_SHARE
+        return self.reported is not None and stored > self.reported.size_bytes * WHOLE_ARCHIVE_SHARE
 
     @property
     def download_bytes(self) -> int:
         """Bytes on disk in addition to the unzipped files."""
-        return self.stated.size_bytes if self.stated and self.is_downloaded_whole else 0
+        return self.reported.size_bytes if self.reported and self.is_downloaded_whole else 0
 
 
 class _Meter:
@@ -190,7 +191,7 @@ class _Meter:
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """Allow only one process at a time to fetch into `folder`. Others wait, then find the files."""
     lock = FileLock(folder / ".fetch.lock")
     with explained(str(folder)):
@@ -266,9 +267,9 @@ def _unzip_jobs(mirror: Mirror, missing: Mapping[str, Member]) -> list[_UnzipJob
     for video_id, member in missing.items():
         by_archive[member.archive][video_id] = member
     remote = [archive for archive in by_archive if not mirror.path(archive).is_file()]
-    stated = mirror.stated(remote) if remote else {}
+    reported = mirror.reported(remote) if remote else {}
     return [
-        _UnzipJob(archive=mirror.path(archive), stated=stated.get(archive), members=members)
+        _UnzipJob(archive=mirror.path(archive), reported=reported.get(archive), members=members)
         for archive, members in by_archive.items()
     ]
 
@@ -312,13 +313,13 @@ def _unzip(job: _UnzipJob, mirror: Mirror, target: Path, meter: _Meter) -> dict[
 @contextmanager
 def _opened(job: _UnzipJob, mirror: Mirror, meter: _Meter) -> Iterator[ZipFile]:
     """Open the archive of a job: on disk, downloaded whole, or read from the hub by ranges."""
-    if job.stated is not None and job.is_downloaded_whole:
-        mirror.hub.download(job.stated, job.archive, meter.add)
+    if job.reported is not None and job.is_downloaded_whole:
+        mirror.hub.download(job.reported, job.archive, meter.add)
     if job.archive.is_file():
         file: BinaryFile = job.archive.open("rb")
-    elif job.stated is not None:
-        file = mirror.hub.open(job.stated)
+    elif job.reported is not None:
+        file = mirror.hub.open(job.reported)
     else:
-        raise DownloadError(f"{job.archive.name} is no longer in {mirror.hub}")
+        raise DownloadError(f"{job.archive.name} is not in {mirror.hub}; run again")
     with file, open_archive(file, job.archive.name) as opened:
         yield opened

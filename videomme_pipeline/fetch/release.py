@@ -40,14 +40,14 @@ class Release:
     videos: int
     questions_per_video: int
     videos_per_archive: int | None
-    """Number of consecutive videos in each archive, or None if only the archives' directories
-    say which video is where."""
+    """Number of consecutive videos in each archive, or None if the number of a video does not
+    determine its archive."""
     video_folder: str
     """Folder that the archives are unzipped into."""
     subtitle_folder: str
 
     def archives_with(self, video_id: str) -> tuple[str, ...]:
-        """Archives that may contain a video, as far as its number determines them."""
+        """Archives that may contain a video: one if its number determines it, otherwise all."""
         if self.videos_per_archive is None or not video_id.isdecimal():
             return self.archives
         index = (int(video_id) - 1) // self.videos_per_archive

@@ -63,7 +63,7 @@ _LABELS = (
     "judge",
 )
 """Text columns of `scored_questions` with few values, by which views group and join. Text facets
-are handled in the same way."""
+are treated like these."""
 
 _MACRO_OF = {Measure.ACCURACY: "accuracy_by", Measure.GROUP_SCORE: "group_score_by"}
 """Table macro that computes each measure."""

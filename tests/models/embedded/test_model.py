@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.benchmarks.smoke import benchmark as smoke
 from videomme_pipeline.benchmarks.smoke.drawing import draw_scene, draw_shapes
-from videomme_pipeline.benchmarks.smoke.scripts import Colour, Scene, Script, scripts
+from videomme_pipeline.benchmarks.smoke.scripts import Color, Scene, Script, scripts
 from videomme_pipeline.frames.cache import Frame, FrameSet
 from videomme_pipeline.models.embedded.model import (
     MAX_PICTURES,
@@ -120,7 +120,7 @@ def test_shapes_of_one_color_are_counted(script: Script) -> None:
         shapes = draw_shapes(script, scene)
         plain = Image.new("RGB", (script.width, script.height), (140, 160, 170))
         plain.paste(shapes, (0, script.height // 2), shapes)
-        if scene.colour is not Colour.WHITE:  # outlines are dark, text boxes are light
+        if scene.colour is not Color.WHITE:  # outlines are dark, text boxes are light
             assert equal_shapes(np.asarray(plain), []) == f"{scene.count} {scene.colour} shapes"
 
 

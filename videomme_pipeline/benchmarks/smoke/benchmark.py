@@ -1,9 +1,9 @@
 """The questions and videos of the smoke benchmarks.
 
-`smoke` has the schema of Video-MME (three questions per video), `smoke_v2` that of Video-MME-v2
-(groups of four, eight options) on some of the same videos. Most videos are drawn from a script, a
-few are real clips with a free license from registry packages. A score on them only shows that the
-pipeline works.
+`smoke` has the schema of Video-MME (three questions per video). `smoke_v2` has the schema of
+Video-MME-v2 (groups of four questions, up to eight options) and uses some of the same videos. Most
+videos are drawn from a script. A few are real clips with a free license from registry packages. A
+score on them only shows that the pipeline works.
 """
 
 import os
@@ -58,7 +58,8 @@ def make_video(video_id: str, folder: Path, *, progress: Progress | None = None)
 
     Files have names as in the published benchmarks: `<youtube id>.mp4` and `.srt` for `smoke`, and
     also `<video id>.mp4` (the same bytes) and `.jsonl` for a video of `smoke_v2`. A video without
-    subtitles has no subtitle file. Each file is written atomically. A damaged one is built again.
+    subtitles has no subtitle file. Each file is written atomically. A damaged file is written
+    again.
 
     Raises:
         DownloadError, ArchiveError: if a real clip cannot be fetched.
@@ -131,8 +132,8 @@ def write_annotations(folder: Path) -> tuple[Path, Path]:
 
 @cache
 def _questions_v1() -> tuple[Question, ...]:
-    taken = [task for clip in CLIPS for task, _ in clip.drafts]
-    tasks = choose_tasks(taken, QUESTIONS_PER_TASK_TYPE)
+    clip_tasks = [task for clip in CLIPS for task, _ in clip.drafts]
+    tasks = choose_tasks(clip_tasks, QUESTIONS_PER_TASK_TYPE)
     drafted = [
         (script, task, draft)
         for script in scripts()

@@ -39,8 +39,8 @@ class SmokeSource(Source):
         existing = {
             video.video_id for video in videos if (self.folder / f"{video.file_stem}.mp4").exists()
         }
-        # Checking an existing file takes milliseconds, so a thread does it. Drawing a video is
-        # worth a process. It is spawned, because a fork would inherit threads of libav and Arrow.
+        # A thread checks existing files, which takes milliseconds. Processes draw the others. They
+        # are spawned, because a forked process would inherit threads of libav and Arrow.
         with (
             ThreadPoolExecutor(max_workers=1) as thread,
             ProcessPoolExecutor(cpu_count(), get_context("spawn")) as processes,
@@ -67,8 +67,8 @@ class SmokeSource(Source):
 
 def _values(question: Question) -> dict[str, Any]:
     """Columns of `question` without the facets of other benchmarks."""
-    own = {facet.column for facet in (*videomme.FACETS, *videomme_v2.FACETS)}
-    others = Facets.declared.keys() - own
+    declared = {facet.column for facet in (*videomme.FACETS, *videomme_v2.FACETS)}
+    others = Facets.declared.keys() - declared
     return {name: value for name, value in to_values(question).items() if name not in others}
 
 

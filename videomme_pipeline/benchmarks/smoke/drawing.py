@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from videomme_pipeline.benchmarks.smoke.scripts import Colour, Corner, Motion, Scene, Script, Shape
+from videomme_pipeline.benchmarks.smoke.scripts import Color, Corner, Motion, Scene, Script, Shape
 
 DRAWING_VERSION = 1
 """Increase it when the same script results in other pictures."""
@@ -30,14 +30,14 @@ CUE_SECONDS = 3.5
 GAP_SECONDS = 0.25
 
 _PAINT = {
-    Colour.RED: (214, 48, 49),
-    Colour.ORANGE: (240, 140, 30),
-    Colour.YELLOW: (250, 218, 60),
-    Colour.GREEN: (46, 160, 67),
-    Colour.BLUE: (38, 98, 217),
-    Colour.PURPLE: (142, 68, 173),
-    Colour.WHITE: (250, 250, 250),
-    Colour.BLACK: (18, 18, 20),
+    Color.RED: (214, 48, 49),
+    Color.ORANGE: (240, 140, 30),
+    Color.YELLOW: (250, 218, 60),
+    Color.GREEN: (46, 160, 67),
+    Color.BLUE: (38, 98, 217),
+    Color.PURPLE: (142, 68, 173),
+    Color.WHITE: (250, 250, 250),
+    Color.BLACK: (18, 18, 20),
 }
 _BACKDROPS = (
     ((171, 205, 219), (107, 146, 168)),
@@ -55,7 +55,7 @@ Plane = NDArray[np.uint8]
 def write_video(script: Script, path: Path, comment: str) -> None:
     """Draw and encode `script` to `path` (mp4, H.264, yuv420p), with `comment` in its metadata.
 
-    It uses one thread and fixed settings, so the same libraries write the same bytes.
+    The encoder uses one thread and fixed settings, so that equal libraries write equal bytes.
     """
     with av.open(str(path), "w", format="mp4", options={"fflags": "+bitexact"}) as output:
         output.metadata["comment"] = comment
@@ -85,9 +85,9 @@ def subtitle_lines(script: Script) -> Iterator[tuple[float, float, str]]:
 
 
 def srt(script: Script) -> str:
-    """The subtitles as an SRT file; every second script wraps its lines in a font tag.
+    """The subtitles as an SRT file.
 
-    Many published v1 files do, so readers meet both.
+    Every second script wraps its lines in a font tag, as many published v1 files do.
     """
     tagged = int(script.video_id) % 2 == 0
     blocks = []
@@ -143,7 +143,7 @@ def draw_shapes(script: Script, scene: Scene) -> Image.Image:
         "RGBA", (fine * (step * (scene.count - 1) + size), fine * size), (*_PAINT[scene.colour], 0)
     )
     pen = ImageDraw.Draw(canvas)
-    outline = _PAPER if scene.colour is Colour.BLACK else _INK
+    outline = _PAPER if scene.colour is Color.BLACK else _INK
     for place in range(scene.count):
         _shape(pen, scene.shape, fine * place * step, fine * size, _PAINT[scene.colour], outline)
     return canvas.resize((canvas.width // fine, canvas.height // fine), Image.Resampling.LANCZOS)
@@ -172,8 +172,8 @@ class _Sprite:
     planes: tuple[Plane, ...]
     opacities: tuple[NDArray[np.float32], ...]
 
-    def lay(self, target: tuple[Plane, ...], x: int, y: int) -> None:
-        """Blend into `target` at an even position."""
+    def blend(self, target: tuple[Plane, ...], x: int, y: int) -> None:
+        """Draw it into `target` at an even position."""
         for plane, picture, opacity in zip(target, self.planes, self.opacities, strict=True):
             shrink = 1 if plane is target[0] else 2
             rows, columns = picture.shape
@@ -182,7 +182,7 @@ class _Sprite:
 
 
 def _frames(script: Script) -> Iterator[av.VideoFrame]:
-    """Yield one frame object repeatedly: it is encoded before it is updated for the next frame."""
+    """Yield the frames. All are the same object: encode each before asking for the next."""
     canvas = av.VideoFrame(script.width, script.height, "yuv420p")
     target = _planes(canvas)
     rate = script.frames_per_second
@@ -211,7 +211,7 @@ def _move(
 ) -> None:
     if shown is not None:
         _copy(still, target, (shown[1], shown[1] + shown[2]))
-    shapes.lay(target, place[0], place[1])
+    shapes.blend(target, place[0], place[1])
 
 
 def _copy(source: tuple[Plane, ...], target: tuple[Plane, ...], rows: tuple[int, int]) -> None:
@@ -237,8 +237,8 @@ def _draw_clock(
 ) -> None:
     clock = _clock(script.height, second)
     x = _even((script.width - clock.planes[0].shape[1]) / 2)
-    clock.lay(target, x, _even(script.height * 0.87))
-    clock.lay(still, x, _even(script.height * 0.87))
+    clock.blend(target, x, _even(script.height * 0.87))
+    clock.blend(still, x, _even(script.height * 0.87))
 
 
 @cache
@@ -328,7 +328,7 @@ def _shape(
 
 
 def _round_outline(radii: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
-    """Corners around the center, beginning at the top, at the given distances in turn."""
+    """Corners around the center from the top, with each of `radii` in turn as the distance."""
     return tuple(
         (
             radius * math.sin(2 * math.pi * place / len(radii)),

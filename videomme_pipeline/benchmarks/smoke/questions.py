@@ -23,7 +23,7 @@ from videomme_pipeline.benchmarks.smoke.scripts import (
     REASONS,
     SEED,
     SIGNS,
-    Colour,
+    Color,
     Corner,
     Motion,
     Scene,
@@ -82,47 +82,47 @@ def ask(task: TaskType, script: Script, scene: Scene, wrong: int, draw: random.R
     return _draft(text, right, others, draw, wrong)
 
 
-_Asked = tuple[str, str, Iterable[str]]
+_Parts = tuple[str, str, Iterable[str]]
 """Text, correct answer, and answers of the same kind, which may include the correct one."""
 
 
-def _when(script: Script, scene: Scene, draw: random.Random) -> _Asked:
+def _when(script: Script, scene: Scene, draw: random.Random) -> _Parts:
     middle = draw.randint(scene.start_seconds + 1, scene.end_seconds - 2)
     text = f"Which heading is on the screen when the clock shows {clock_text(middle)}?"
     return text, scene.heading, (other.heading for other in script.scenes)
 
 
-def _corner(script: Script, scene: Scene, draw: random.Random) -> _Asked:
+def _corner(script: Script, scene: Scene, draw: random.Random) -> _Parts:
     text = f"In which corner of the picture is the code {scene.code} shown?"
     return text, scene.corner, Corner
 
 
-def _colour(script: Script, scene: Scene, draw: random.Random) -> _Asked:
-    return f'What colour are the shapes under the heading "{scene.heading}"?', scene.colour, Colour
+def _color(script: Script, scene: Scene, draw: random.Random) -> _Parts:
+    return f'What colour are the shapes under the heading "{scene.heading}"?', scene.colour, Color
 
 
-def _motion(script: Script, scene: Scene, draw: random.Random) -> _Asked:
+def _motion(script: Script, scene: Scene, draw: random.Random) -> _Parts:
     text = f'How do the shapes under the heading "{scene.heading}" move?'
     return text, scene.motion, Motion
 
 
-def _shape(script: Script, scene: Scene, draw: random.Random) -> _Asked:
+def _shape(script: Script, scene: Scene, draw: random.Random) -> _Parts:
     return f'Which shapes are shown under the heading "{scene.heading}"?', scene.shape, Shape
 
 
-def _code(script: Script, scene: Scene, draw: random.Random) -> _Asked:
+def _code(script: Script, scene: Scene, draw: random.Random) -> _Parts:
     shown = [other.code for other in script.scenes]
     similar = [f"{scene.code[0]}{draw.randint(1000, 9999)}" for _ in range(7)]
     text = f'Which code is shown together with the heading "{scene.heading}"?'
     return text, scene.code, [*shown, *similar][:8]
 
 
-def _count(script: Script, scene: Scene, draw: random.Random) -> _Asked:
+def _count(script: Script, scene: Scene, draw: random.Random) -> _Parts:
     text = f'How many {scene.shape} are shown under the heading "{scene.heading}"?'
     return text, str(scene.count), map(str, range(MIN_COUNT, MAX_COUNT + 1))
 
 
-def _next(script: Script, scene: Scene, draw: random.Random) -> _Asked:
+def _next(script: Script, scene: Scene, draw: random.Random) -> _Parts:
     place = max(1, script.scenes.index(scene))
     before = script.scenes[place - 1].heading
     text = f'Which heading comes directly after the heading "{before}"?'
@@ -131,7 +131,7 @@ def _next(script: Script, scene: Scene, draw: random.Random) -> _Asked:
     return text, right, (*seen, *(heading for heading in script.headings if heading != before))
 
 
-def _passed_last(script: Script, scene: Scene, draw: random.Random) -> _Asked:
+def _passed_last(script: Script, scene: Scene, draw: random.Random) -> _Parts:
     text = (
         f'Under the heading "{scene.heading}", someone walks from the left edge to the right edge '
         "of the picture. Which sign is reached last?"
@@ -143,17 +143,17 @@ def _signs_of_others(script: Script, scene: Scene) -> tuple[str, ...]:
     return tuple(other.right_sign for other in script.scenes if other is not scene)
 
 
-def _why(script: Script, scene: Scene, draw: random.Random) -> _Asked:
+def _why(script: Script, scene: Scene, draw: random.Random) -> _Parts:
     text = f"Why does {scene.person} stop at the {scene.heading.lower()}?"
     return text, scene.reason, REASONS
 
 
-def _what_for(script: Script, scene: Scene, draw: random.Random) -> _Asked:
+def _what_for(script: Script, scene: Scene, draw: random.Random) -> _Parts:
     text = f"Which object does {scene.person} need at the {scene.heading.lower()}?"
     return text, f"The {scene.item}", (f"The {item}" for item in ITEMS)
 
 
-def _topic(script: Script, scene: Scene, draw: random.Random) -> _Asked:
+def _topic(script: Script, scene: Scene, draw: random.Random) -> _Parts:
     text = "What is this video mainly about?"
     return text, script.topic, (other.topic for other in scripts())
 
@@ -162,10 +162,10 @@ def _sentence(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-_QUESTIONS: Mapping[TaskType, Callable[[Script, Scene, random.Random], _Asked]] = {
+_QUESTIONS: Mapping[TaskType, Callable[[Script, Scene, random.Random], _Parts]] = {
     TaskType.TEMPORAL_PERCEPTION: _when,
     TaskType.SPATIAL_PERCEPTION: _corner,
-    TaskType.ATTRIBUTE_PERCEPTION: _colour,
+    TaskType.ATTRIBUTE_PERCEPTION: _color,
     TaskType.ACTION_RECOGNITION: _motion,
     TaskType.OBJECT_RECOGNITION: _shape,
     TaskType.OCR_PROBLEMS: _code,
@@ -252,7 +252,7 @@ def _chain(script: Script, draw: random.Random) -> Group:
             _draft(
                 f"What colour are the shapes in the scene that follows the code {before.code}?",
                 scene.colour,
-                Colour,
+                Color,
                 draw,
             ),
             _draft(
@@ -270,8 +270,8 @@ def _converging(script: Script, draw: random.Random) -> Group:
     scene = draw.choice(script.scenes)
     moment = clock_text((scene.start_seconds + scene.end_seconds) // 2)
     described = [
-        f"{colour} {shape} under {scene.heading}"
-        for colour in draw.sample(list(Colour), 4)
+        f"{color} {shape} under {scene.heading}"
+        for color in draw.sample(list(Color), 4)
         for shape in draw.sample(list(Shape), 4)
     ]
     return _logic(
@@ -286,7 +286,7 @@ def _converging(script: Script, draw: random.Random) -> Group:
                 draw,
             ),
             _draft(f"Which shapes are shown at {moment}?", scene.shape, Shape, draw),
-            _draft(f"What colour are the shapes at {moment}?", scene.colour, Colour, draw),
+            _draft(f"What colour are the shapes at {moment}?", scene.colour, Color, draw),
             _draft(
                 f"Which description fits the picture at {moment}?",
                 f"{scene.colour} {scene.shape} under {scene.heading}",

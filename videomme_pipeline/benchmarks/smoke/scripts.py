@@ -1,7 +1,8 @@
 """The scripts of the smoke videos: the content of every scene, generated from a seed.
 
 `drawing` draws pictures and subtitles from a script, and `questions` generates questions about it.
-Field names are part of the fingerprint of a drawn video.
+The names and values of fields are part of the fingerprint of a drawn video, so they keep their
+British spelling (`colour`).
 """
 
 import random
@@ -25,7 +26,7 @@ class Shape(StrEnum):
     RING = "rings"
 
 
-class Colour(StrEnum):
+class Color(StrEnum):
     RED = "red"
     ORANGE = "orange"
     YELLOW = "yellow"
@@ -90,7 +91,7 @@ class Scene:
     end_seconds: int
     heading: str
     shape: Shape
-    colour: Colour
+    colour: Color
     count: int
     motion: Motion
     code: str
@@ -146,7 +147,7 @@ class _Theme:
     title: str
     topic: str
     headings: str
-    """Split a text into words. There must be at least as many as scenes in a script."""
+    """Words, at least as many as a script has scenes."""
     duration: Duration = Duration.SHORT
     narrated: bool = True
 
@@ -232,7 +233,7 @@ def _scenes(theme: _Theme, draw: random.Random) -> tuple[Scene, ...]:
     """Scenes that differ from each other in everything that questions ask about."""
     count = _SCENES[theme.duration]
     headings = draw.sample(theme.headings.split(), count)
-    shapes, colours = draw.sample(list(Shape), count), draw.sample(list(Colour), count)
+    shapes, colors = draw.sample(list(Shape), count), draw.sample(list(Color), count)
     counts = draw.sample(range(MIN_COUNT, MAX_COUNT + 1), count)
     motions = draw.sample(list(Motion), count)
     signs = draw.sample(SIGNS, 2 * count)
@@ -247,7 +248,7 @@ def _scenes(theme: _Theme, draw: random.Random) -> tuple[Scene, ...]:
                 end_seconds=start + draw.randint(*_SCENE_SECONDS[theme.duration]),
                 heading=headings[place],
                 shape=shapes[place],
-                colour=colours[place],
+                colour=colors[place],
                 count=counts[place],
                 motion=motions[place],
                 code=f"{draw.choice('HKMTWX')}{draw.randint(1000, 9999)}",

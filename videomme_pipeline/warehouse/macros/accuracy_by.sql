@@ -1,4 +1,4 @@
--- Accuracy by facets: one row per (benchmark, evaluation, and the columns named in `cell`)
+-- Accuracy by facets: one row per benchmark, evaluation and value of the columns in `cell`
 with per_video as (
     select columns(lambda c: c in ('benchmark', 'evaluation', 'video_id') or list_contains(cell, c)),
            count(*)::int as responses,

@@ -1,5 +1,5 @@
--- Group score by facets: one row per (benchmark, evaluation, and the columns named in `cell`)
--- Scores are means over complete groups; `incomplete_groups` have none. Accuracy is over questions.
+-- Group score by facets: one row per benchmark, evaluation and value of the columns in `cell`
+-- Scores are means over complete groups; incomplete ones have no score. Accuracy is over questions.
 -- Intervals are Student's t with the clustered error, cut to 0-100 (`clustered_t`). They are null
 -- for a single video and if all videos have the same score. `group_score_interval` in
 -- scoring/statistics/estimates.py computes the same.
