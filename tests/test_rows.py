@@ -32,10 +32,10 @@ class Row:
     share: float
     seen: bool
     picture: bytes
-    colour: Color
+    color: Color
     at: datetime
     note: str | None
-    colours: tuple[Color, ...]
+    colors: tuple[Color, ...]
     times: tuple[float, ...] | None
 
 
@@ -46,14 +46,14 @@ rows = st.builds(
     share=st.floats(allow_nan=False),
     seen=st.booleans(),
     picture=st.binary(),
-    colour=st.sampled_from(Color),
+    color=st.sampled_from(Color),
     at=st.datetimes(
         min_value=datetime(1700, 1, 1),
         max_value=datetime(2200, 1, 1),
         timezones=st.just(UTC),
     ),
     note=st.none() | st.text(st.characters(exclude_categories=["Cs"])),
-    colours=st.lists(st.sampled_from(Color), max_size=3).map(tuple),
+    colors=st.lists(st.sampled_from(Color), max_size=3).map(tuple),
     times=st.none() | st.lists(st.floats(allow_nan=False), max_size=3).map(tuple),
 )
 
@@ -101,18 +101,18 @@ class Size:
 class Picture:
     name: str
     size: Size
-    colour: Color | None = None
+    color: Color | None = None
 
 
 PICTURES = [
-    Picture(name="a", size=Size(width=1, height=2), colour=Color.RED),
+    Picture(name="a", size=Size(width=1, height=2), color=Color.RED),
     Picture(name="b", size=Size(width=3)),
 ]
 
 
 def test_a_nested_value_has_one_column_per_field_in_its_place() -> None:
     table = to_table(PICTURES, Picture)
-    assert table.column_names == ["name", "width", "height", "colour"]
+    assert table.column_names == ["name", "width", "height", "color"]
     assert [column.nullable for column in table.schema] == [False, False, True, True]
     assert from_table(table, Picture) == PICTURES
 
@@ -162,15 +162,15 @@ def test_a_column_mapping_has_one_nullable_column_per_declared_key() -> None:
         name: str
         labels: Labels
 
-    Labels.declare("colour", str)
-    first = Labelled(name="a", labels=Labels({"colour": "red", "size": 3}))
-    assert arrow_schema(Labelled).names == ["name", "colour"]
+    Labels.declare("color", str)
+    first = Labelled(name="a", labels=Labels({"color": "red", "size": 3}))
+    assert arrow_schema(Labelled).names == ["name", "color"]
     Labels.declare("size", int)
     table = to_table([first, Labelled(name="b", labels=Labels())], Labelled)
     assert table.column("size").to_pylist() == [3, None]
     assert [row.labels for row in from_table(table, Labelled)] == [first.labels, Labels()]
     older = table.drop_columns(["size"])
-    assert from_table(older, Labelled)[0].labels == Labels({"colour": "red"})
+    assert from_table(older, Labelled)[0].labels == Labels({"color": "red"})
 
 
 def test_a_column_of_a_mapping_cannot_repeat_another_column() -> None:
