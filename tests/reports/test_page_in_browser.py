@@ -143,10 +143,10 @@ def test_chance_and_the_best_baseline_are_lines_in_the_charts(
     place = "lines => lines.map(line => parseFloat(line.getAttribute('x1')))"
     first = page.locator("td.plot").first
     assert first.locator(".reference.chance").evaluate_all(place) == [25.0]
-    assert first.locator(".reference.blind").evaluate_all(place) == [round(100 * overall, 3)]
+    assert first.locator(".reference.blind").evaluate_all(place) == [round(100 * overall, 5)]
     visit.turn("breakdowns")
     row = page.locator("tr", has=page.get_by_role("link", name="short", exact=True))
-    assert row.locator(".reference.blind").evaluate_all(place) == [round(100 * short, 3)]
+    assert row.locator(".reference.blind").evaluate_all(place) == [round(100 * short, 5)]
 
 
 def test_a_filter_keeps_exactly_the_questions_with_that_outcome(
