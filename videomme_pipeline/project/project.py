@@ -88,7 +88,7 @@ def open_project(
     return Project(
         configuration=read_configuration(folder),
         store=store,
-        turns=LockFileTurns(store.turns, on_wait=on_message),
+        turns=LockFileTurns(store.turns, run=f"process {os.getpid()}", on_wait=on_message),
         on_progress=on_progress,
         on_message=on_message,
     )

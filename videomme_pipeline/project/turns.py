@@ -5,7 +5,6 @@ any reason. Dagster's `pool=` does not: after `kill -9` of the run with the slot
 forever at full CPU, because only the daemon frees slots and the command line has no daemon.
 """
 
-import os
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -57,9 +56,7 @@ class LockFileTurns:
     when a wait starts and when it ends.
     """
 
-    def __init__(
-        self, folder: Path, *, run: str = f"process {os.getpid()}", on_wait: Callable[[str], None]
-    ) -> None:
+    def __init__(self, folder: Path, *, run: str, on_wait: Callable[[str], None]) -> None:
         self._folder = folder
         self._run = run
         self._on_wait = on_wait
