@@ -18,7 +18,7 @@ def within_step(
     context: StepContext,
     *,
     needs_machine: bool,
-    most_dollars: float | None = None,
+    max_dollars: float | None = None,
 ) -> Iterator[None]:
     """Run the block as the work of one step of a run.
 
@@ -32,7 +32,7 @@ def within_step(
         project.on_message(message)
 
     record_process(context.instance, context.run)
-    project.spending.begin(context.run.run_id, most_dollars)
+    project.spending.begin(context.run.run_id, max_dollars)
     run = f"run {context.run.run_id.partition('-')[0]}"
     turns = LockFileTurns(project.store.turns, run=run, on_wait=show)
     with ExitStack() as stack:

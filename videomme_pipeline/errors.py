@@ -120,10 +120,10 @@ class EndpointDownError(ModelError):
 class CostLimitError(VideoMMEError):
     """The next request could exceed the cost limit of the evaluation."""
 
-    def __init__(self, most_dollars: float, spent_dollars: float) -> None:
-        self.most_dollars, self.spent_dollars = most_dollars, spent_dollars
+    def __init__(self, max_dollars: float, spent_dollars: float) -> None:
+        self.max_dollars, self.spent_dollars = max_dollars, spent_dollars
         super().__init__(
-            f"stopped at ${spent_dollars:.4f} of ${most_dollars:.4f} (`--max-cost`, or "
+            f"stopped at ${spent_dollars:.4f} of ${max_dollars:.4f} (`--max-cost`, or "
             "`max_cost_dollars` in models.yaml), because the next request might exceed the limit. "
             "Everything answered so far is stored: raise the limit and run again to ask the rest."
         )

@@ -79,7 +79,7 @@ def _op(
             project,
             context,
             needs_machine=stages[0].needs_machine,
-            most_dollars=request.max_cost_dollars,
+            max_dollars=request.max_cost_dollars,
         ):
             stopped_before = spending.stopped_by
             for stage in stages:

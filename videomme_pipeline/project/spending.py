@@ -10,12 +10,12 @@ class Spending:
     """Cost limit and cost of one run, over all of its evaluations.
 
     `stops` has one message per evaluation that a cost limit stopped; the message says how to
-    continue. `is_used_up` becomes True when the next request would exceed `most_dollars`. After
+    continue. `is_used_up` becomes True when the next request would exceed `max_dollars`. After
     that, the run sends no request that costs money. The limit is not part of any fingerprint.
     """
 
     run_id: str | None = None
-    most_dollars: float | None = None
+    max_dollars: float | None = None
     spent_dollars: float = 0.0
     is_used_up: bool = False
     stops: list[str] = field(default_factory=list)
@@ -28,14 +28,14 @@ class Spending:
     @property
     def left_dollars(self) -> float | None:
         """The dollars that the run may still spend, or None without a limit."""
-        if self.most_dollars is None:
+        if self.max_dollars is None:
             return None
-        return 0.0 if self.is_used_up else max(self.most_dollars - self.spent_dollars, 0.0)
+        return 0.0 if self.is_used_up else max(self.max_dollars - self.spent_dollars, 0.0)
 
-    def begin(self, run_id: str, most_dollars: float | None) -> None:
+    def begin(self, run_id: str, max_dollars: float | None) -> None:
         """Set the limit and reset the cost if `run_id` is a new run."""
         if run_id != self.run_id:
-            self.run_id, self.most_dollars = run_id, most_dollars
+            self.run_id, self.max_dollars = run_id, max_dollars
             self.spent_dollars, self.is_used_up, self.stops = 0.0, False, []
 
     def stop(self, name: str, error: CostLimitError, own_limit: float | None) -> CostLimitError:
@@ -43,8 +43,8 @@ class Spending:
 
         The limit is either `own_limit`, which is that of the model, or that of the run.
         """
-        if self.most_dollars is not None and error.most_dollars != own_limit:
+        if self.max_dollars is not None and error.max_dollars != own_limit:
             self.is_used_up = True
-            error = CostLimitError(self.most_dollars, self.spent_dollars)
+            error = CostLimitError(self.max_dollars, self.spent_dollars)
         self.stops.append(f"{name}: {error}")
         return error

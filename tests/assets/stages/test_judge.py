@@ -91,8 +91,8 @@ def test_model_and_judge_share_the_cost_limit_of_a_run(
         (folder / "models.yaml").write_text(yaml.safe_dump({"wordy": entry, "small": entry}))
         project = write_project({"mine": EVALUATION}, videos=["002"])
 
-        def run(most_dollars: float | None) -> Refreshed:
-            return refresh_project(project, instance, ["mine"], most_dollars)
+        def run(max_dollars: float | None) -> Refreshed:
+            return refresh_project(project, instance, ["mine"], max_dollars)
 
         stopped = run(0.5)
         assert asked(server) == {"model": 1}, (
