@@ -1,11 +1,14 @@
-"""Identify a process, and detect that it has ended.
+"""Identify a process, detect that it has ended, and keep keys out of children.
 
 A process id alone is ambiguous: several machines or containers may share a file or a database,
 and the operating system reuses ids.
 """
 
 import json
+import os
 import platform
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +19,11 @@ import psutil
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
 _MACHINE = Path("/etc/machine-id")
+
+_SECRET_NAME = re.compile(r"SECRET|PASSWORD|PASSWD|CREDENTIAL|(KEY|TOKEN|URL)S?$")
+_STORAGE_NAME = re.compile(r"(AWS|AZURE_STORAGE|GOOGLE_APPLICATION|FSSPEC)_")
+_URL_WITH_PASSWORD = re.compile(r"://[^/\s]*:[^/\s]*@")
+_key_variables: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +72,32 @@ class ProcessIdentity:
             return _started(psutil.Process(self.pid)) != self.started
         except (psutil.Error, OSError):  # another user's process, which may not be inspected
             return False
+
+
+def register_key_variables(names: Iterable[str]) -> None:
+    """Remove these environment variables from every later `child_environment`."""
+    _key_variables.update(name.upper() for name in names)
+
+
+def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables of `environment` that a child process may see: all but those with secrets.
+
+    A variable has a secret if it was registered, if its name contains SECRET, PASSWORD, PASSWD or
+    CREDENTIAL or ends in KEY, TOKEN or URL, or if its value is a URL with a password. Credentials
+    of object stores are kept, because children store frames.
+
+    Every child gets this environment, except the processes of Dagster, since they ask models.
+    """
+    return {
+        name: value for name, value in environment.items() if not _has_secret(name.upper(), value)
+    }
+
+
+def _has_secret(name: str, value: str) -> bool:
+    if _STORAGE_NAME.match(name):
+        return False
+    is_secret = name in _key_variables or _SECRET_NAME.search(name)
+    return bool(is_secret or _URL_WITH_PASSWORD.search(value))
 
 
 @cache

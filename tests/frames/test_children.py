@@ -10,9 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.child_tasks import double, misbehave, write_pid
+from tests.support.child_tasks import double, environment_of_a_child, misbehave, write_pid
 from tests.support.paths import ROOT
 from videomme_pipeline.frames.children import run_in_children
+from videomme_pipeline.models.catalog import Catalog
 
 
 def test_every_task_runs_once() -> None:
@@ -55,6 +56,19 @@ def test_a_failed_task_does_not_affect_the_others(how: str, message: str) -> Non
 def test_output_that_a_task_prints_is_not_read_as_a_result() -> None:
     (result,) = run_in_children(misbehave, ["print"], workers=1, time_limit_seconds=60)
     assert result.value == "did print"
+
+
+def test_a_child_does_not_get_the_keys_of_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models.yaml").write_text("m: {base_url: http://x/v1, api_key_env: MINE}")
+    Catalog.read(tmp_path / "models.yaml")
+    monkeypatch.setenv("MINE", "canary")
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    (result,) = run_in_children(environment_of_a_child, [0], workers=1, time_limit_seconds=60)
+    assert result.value is not None
+    assert result.value["PATH"] == os.environ["PATH"]
+    assert not [name for name, value in result.value.items() if "canary" in value]
 
 
 def test_closing_the_iterator_ends_the_children(tmp_path: Path) -> None:

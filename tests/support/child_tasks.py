@@ -33,3 +33,12 @@ def write_pid(path: Path) -> None:
     path.write_text(str(os.getpid()), encoding="ascii")
     if path.name.startswith("hang"):
         time.sleep(600)
+
+
+def environment_of_a_child(_: object) -> dict[str, str]:
+    """The environment with which this process was started."""
+    return dict(
+        line.split("=", 1)
+        for line in Path("/proc/self/environ").read_text().split("\0")
+        if "=" in line
+    )

@@ -27,6 +27,7 @@ import httpx2
 from filelock import FileLock
 
 from videomme_pipeline.errors import ArchiveError, DownloadError
+from videomme_pipeline.processes import child_environment
 from videomme_pipeline.store import replacing, writing
 
 Progress = Callable[[int, int | None], None]
@@ -294,6 +295,7 @@ def _pip_settings() -> dict[str, str]:
         capture_output=True,
         text=True,
         check=False,
+        env=child_environment(),
     )
     if listing.returncode != 0:
         return {}

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
 from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.processes import child_environment
 
 Task = TypeVar("Task")
 Value = TypeVar("Value")
@@ -111,7 +112,7 @@ class _Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
+            env={**child_environment(), "PYTHONPATH": os.pathsep.join(_import_path())},
         )
 
     @property

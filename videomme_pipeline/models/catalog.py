@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ from videomme_pipeline.models.embedded.spec import EmbeddedSpec, missing_package
 from videomme_pipeline.models.openai.spec import EndpointSpec, ServiceTier
 from videomme_pipeline.models.spec import ModelSpec, Provider
 from videomme_pipeline.models.video_llm import VideoLLM
+from videomme_pipeline.processes import register_key_variables
 
 ENTRY_POINT_GROUP = "videomme_pipeline.models"
 
@@ -83,16 +85,18 @@ class Catalog:
     def read(cls, path: Path) -> Self:
         """The catalog in a `models.yaml`: one entry per model, keyed by its name.
 
+        Child processes that start later do not get the keys of these models.
+
         Raises:
             ConfigurationError: if the file is missing, or a key or value is wrong; the message
                 names the nearest valid key.
         """
-        return cls(
-            models=tuple(
-                _parse_entry(str(name), entry, f"{path}: model {name}")
-                for name, entry in read_yaml(path).items()
-            )
+        models = tuple(
+            _parse_entry(str(name), entry, f"{path}: model {name}")
+            for name, entry in read_yaml(path).items()
         )
+        register_key_variables(chain.from_iterable(spec.key_variables for spec in models))
+        return cls(models=models)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -86,6 +86,11 @@ class ModelSpec(Spec, ABC):
         return self.endpoint is not None
 
     @property
+    def key_variables(self) -> tuple[str, ...]:
+        """Environment variables with keys of the endpoint. Child processes do not get them."""
+        return ()
+
+    @property
     def served_name(self) -> str:
         """The name that the endpoint uses for the model."""
         return self.name

@@ -108,6 +108,12 @@ class EndpointSpec(ModelSpec):
         return self.base_url or OPENAI_URL
 
     @property
+    def key_variables(self) -> tuple[str, ...]:
+        if self.api_key_env is not None:
+            return (self.api_key_env,)
+        return ("OPENAI_API_KEY",) if self.base_url is None else ()
+
+    @property
     def served_name(self) -> str:
         return self.model or self.name
 
@@ -171,11 +177,9 @@ class EndpointSpec(ModelSpec):
         Raises:
             ModelError: if the variable is not set.
         """
-        variable = self.api_key_env
-        if variable is None and self.base_url is None:
-            variable = "OPENAI_API_KEY"
-        if variable is None:
+        if not self.key_variables:
             return None
+        (variable,) = self.key_variables
         key = environment.get(variable)
         if not key:
             raise ModelError(
