@@ -27,9 +27,21 @@ Classes marked with * are defined in the module whose values they contain. Each 
 failed, what was found and what to do next. This module contains no recovery logic.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Self, TypeVar
+
+Error = TypeVar("Error", bound="VideoMMEError")
+
 
 class VideoMMEError(Exception):
     """Base class of every error that this project raises on purpose."""
+
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[object, ...]]:
+        """Support pickling without calling the constructor, because child processes raise these.
+
+        The parameters of a constructor are in general not the arguments of the exception.
+        """
+        return _restore, (type(self), self.args, self.__dict__)
 
 
 class ConfigurationError(VideoMMEError):
@@ -76,10 +88,6 @@ class VideoError(VideoMMEError):
     def __init__(self, video_id: str, message: str) -> None:
         self.video_id, self.message = video_id, message
         super().__init__(f"video {video_id}: {message}")
-
-    def __reduce__(self) -> tuple[type["VideoError"], tuple[str, str]]:
-        """Support pickling, because decoding child processes raise these errors."""
-        return type(self), (self.video_id, self.message)
 
 
 class VideoMissingError(VideoError):
@@ -143,3 +151,11 @@ class AlertError(VideoMMEError):
 
 class StorageError(VideoMMEError):
     """The data folder cannot be written: full, read-only or missing."""
+
+
+def _restore(
+    kind: type[Error], arguments: tuple[object, ...], fields: Mapping[str, object]
+) -> Error:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(fields)
+    return error

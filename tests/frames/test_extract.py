@@ -16,10 +16,10 @@ from tests.support.builders import (
     write_video,
 )
 from videomme_pipeline.benchmarks.question import Duration
+from videomme_pipeline.children import run_in_children
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.frames import extract as extract_module
 from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_frames
-from videomme_pipeline.frames.children import run_in_children
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract, extract_here
 from videomme_pipeline.frames.sampling import Limit, Sampling
 from videomme_pipeline.frames.sampling_names import parse_sampling

@@ -1,9 +1,12 @@
 """Functions that tests run in child processes. Few imports, so that a child starts quickly."""
 
+import ctypes
 import os
 import signal
 import time
 from pathlib import Path
+
+from videomme_pipeline.errors import MissingExtraError
 
 
 def double(number: int) -> int:
@@ -21,6 +24,8 @@ def misbehave(how: str) -> str:
             time.sleep(600)
         case "raise":
             raise ValueError("a reason")
+        case "miss":
+            raise MissingExtraError("demo", "the task", "a_module")
         case "eat":
             return str(len(bytearray(3 << 30)))
         case "print":
@@ -31,7 +36,9 @@ def misbehave(how: str) -> str:
 def write_pid(path: Path) -> None:
     """Write this process's id to `path`. Hang if the file name starts with "hang"."""
     path.write_text(str(os.getpid()), encoding="ascii")
-    if path.name.startswith("hang"):
+    if path.name.startswith("hang_natively"):
+        ctypes.PyDLL(None).sleep(600)  # native code that never releases the GIL
+    elif path.name.startswith("hang"):
         time.sleep(600)
 
 
@@ -42,3 +49,7 @@ def environment_of_a_child(_: object) -> dict[str, str]:
         for line in Path("/proc/self/environ").read_text().split("\0")
         if "=" in line
     )
+
+
+def pid(_: object) -> int:
+    return os.getpid()

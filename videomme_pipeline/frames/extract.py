@@ -20,10 +20,15 @@ from itertools import chain
 from pathlib import Path
 
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.errors import FrameCacheError, VideoError, VideoUnreadableError
+from videomme_pipeline.children import TaskResult, run_in_children
+from videomme_pipeline.errors import (
+    FrameCacheError,
+    VideoError,
+    VideoMMEError,
+    VideoUnreadableError,
+)
 from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, refusal_reason
 from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprint, read_frames
-from videomme_pipeline.frames.children import TaskResult, run_in_children
 from videomme_pipeline.frames.jpeg import EncodedPicture, encode
 from videomme_pipeline.frames.plan import packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Backend, Choice, Limit, OnDamage, Sampling
@@ -404,13 +409,10 @@ def _run(store: Store, task: _Task) -> FrameResult:
         return extract_here(task.job, store=store)
     started = time.process_time()
     job = task.job
-    try:
-        index = packet_index(store, job)
-        with task.file.open("wb") as file:
-            for item in _pictures(job, index, _selections(job, index), task.frames):
-                pickle.dump(item, file, pickle.HIGHEST_PROTOCOL)
-    except VideoError as error:
-        return _failed(job, error)
+    index = packet_index(store, job)
+    with task.file.open("wb") as file:
+        for item in _pictures(job, index, _selections(job, index), task.frames):
+            pickle.dump(item, file, pickle.HIGHEST_PROTOCOL)
     return FrameResult(
         video_id=job.video_id,
         video_hash=job.video_hash,
@@ -453,9 +455,7 @@ def _gather(
     split: dict[FrameJob, _Parts] = {}
     for finished in results:
         task, job = finished.task, finished.task.job
-        result = finished.value or _failed(
-            job, VideoError(job.video_id, f"{job.path}: {finished.error}")
-        )
+        result = finished.value or _failed(job, _video_error(job, finished.error))
         if task.file is None:
             yield result, job
             continue
@@ -465,6 +465,12 @@ def _gather(
         parts.error = parts.error or result.error
         if len(parts.files) == task.parts:
             yield _join(split.pop(job), job, store), job
+
+
+def _video_error(job: FrameJob, error: VideoMMEError | None) -> VideoError:
+    if isinstance(error, VideoError):
+        return error
+    return VideoError(job.video_id, f"{job.path}: {error}")
 
 
 def _join(parts: _Parts, job: FrameJob, store: Store) -> FrameResult:
