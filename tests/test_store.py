@@ -2,6 +2,8 @@
 
 import io
 import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from typing import cast
 import pytest
 from upath import UPath
 
+from tests.support.paths import ROOT
 from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.store import (
     Store,
@@ -161,3 +164,48 @@ def test_files_are_listed_and_read_in_the_order_of_their_names(tmp_path: Path) -
     assert read_files(store.score_files("smoke"), Row) == [Row(name="a"), Row(name="b")]
     assert read_files(store.score_files("another"), Row) == []
     assert Store.at(tmp_path / "missing").score_files() == []
+
+
+def test_published_files_have_the_permissions_that_the_umask_allows(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        publish(UPath(tmp_path / "private"), b"bytes")
+        os.umask(0o022)
+        publish(UPath(tmp_path / "readable"), b"bytes")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"private": 0o600, "readable": 0o644}
+
+
+KILLED_WHILE_IT_WRITES = """
+import os, signal, sys
+from pathlib import Path
+from videomme_pipeline.store import replacing
+
+with replacing(Path(sys.argv[1])) as new:
+    new.write_bytes(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_next_write_removes_what_a_killed_process_left(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    command = [sys.executable, "-c", KILLED_WHILE_IT_WRITES, str(path)]
+    subprocess.run(command, cwd=ROOT, env=os.environ, check=False)
+    assert not path.exists()
+    assert len(list(tmp_path.iterdir())) == 1
+    publish(UPath(path), b"whole")
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == b"whole"
+
+
+def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    with replacing(path) as first:
+        first.write_bytes(b"first")
+        with replacing(path) as second:
+            second.write_bytes(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]

@@ -4,14 +4,16 @@ A file appears whole or not at all. Paths depend on names and content hashes onl
 finds the files of another one. This module does not decide which files are stale.
 """
 
+import fcntl
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -26,6 +28,8 @@ Row = TypeVar("Row")
 
 ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
+_NEW_FILE = "new"
+"""Name of a file in a scratch folder, until it is finished."""
 _RENAMED_SETTINGS = {"samples": "repeats"}
 """Settings that were renamed after files with the old name had been written."""
 
@@ -159,8 +163,9 @@ class Store:
         return self._files("frames", "*", "*.corrupt")
 
     def unfinished_frame_files(self) -> list[UPath]:
-        """Temporary files of frames, from a write in progress or from a run that was killed."""
-        return self._files("frames", "*", ".*.parquet.*")
+        """Unfinished files of frames, from a write in progress or from a run that was killed."""
+        left = self._files("frames", "*", ".*.parquet.*")  # files of earlier versions, and folders
+        return [*(path for path in left if path.is_file()), *self._files("frames", "*", ".*", "*")]
 
     def variant_files(self, kind: str, benchmark: str = ANY, variant: str = ANY) -> list[UPath]:
         """Files of a kind with one folder per track or evaluation.
@@ -201,15 +206,15 @@ def is_local(path: UPath) -> bool:
 def publish(path: UPath, data: bytes) -> None:
     """Write `data` to `path` so that no reader ever sees a part of it.
 
-    On a local disk, a temporary file beside `path` is synced and renamed. An object store gets one
+    On a local disk, a new file beside `path` is synced and renamed. An object store gets one
     put request.
 
     Raises:
         StorageError: if the target cannot be written (full, read-only).
     """
     if is_local(path):
-        with replacing(Path(path.path)) as temporary:
-            temporary.write_bytes(data)
+        with replacing(Path(path.path)) as new:
+            new.write_bytes(data)
         return
     with writing(path):
         path.write_bytes(data)
@@ -217,31 +222,57 @@ def publish(path: UPath, data: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield an empty file beside `path` that replaces it, synced to disk, after the block.
+    """Yield the path of a new file that replaces `path`, synced to disk, after the block.
 
-    After an error in the block, `path` is unchanged and the new file is removed.
+    After an error in the block, `path` is unchanged and the new file is removed. So is the new file
+    of a process that was killed, when `path` is written again.
 
     Raises:
         StorageError: if the target cannot be written (full, read-only).
     """
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        takes_bytes = _takes_bytes(path)
-        if path.is_symlink() and not takes_bytes:
+        if path.is_symlink() and not _takes_bytes(path):
             path = path.resolve()
-        folder = None if takes_bytes else path.parent
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
-        os.close(descriptor)
-        temporary = Path(name)
-        try:
-            yield temporary
-            if takes_bytes:
-                with temporary.open("rb") as source, path.open("wb") as target:
-                    shutil.copyfileobj(source, target)
-            else:
-                put_in_place(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with scratch_folder(None if _takes_bytes(path) else path) as folder:
+            new = folder / _NEW_FILE
+            yield new
+            put_in_place(new, path)
+
+
+@contextmanager
+def scratch_folder(path: Path | None) -> Iterator[Path]:
+    """Yield an empty folder beside `path`, or in TMPDIR, and remove it after the block.
+
+    A process that is killed leaves its folder, but not its lock on it. The next scratch folder of
+    the same `path` then takes its place.
+    """
+    if path is None:
+        with tempfile.TemporaryDirectory(prefix="videomme-") as name:
+            yield Path(name)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = (f".{path.name}.{number}" for number in count())
+    folder, lock = next(found for name in names if (found := _lock_folder(path.with_name(name))))
+    try:
+        for left in folder.iterdir():
+            left.unlink()
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _lock_folder(folder: Path) -> tuple[Path, int] | None:
+    """Create `folder` and lock it. Return it with its lock, or None if another writer uses it."""
+    folder.mkdir(exist_ok=True)
+    with suppress(FileNotFoundError, BlockingIOError), ExitStack() as unlocked:
+        lock = os.open(folder, os.O_RDONLY)
+        unlocked.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), folder.stat()):  # its last user has not removed it
+            unlocked.pop_all()
+            return folder, lock
+    return None
 
 
 def _takes_bytes(path: Path) -> bool:
@@ -249,12 +280,15 @@ def _takes_bytes(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def put_in_place(temporary: Path, path: Path) -> None:
-    """Sync a finished file to disk and rename it to `path`."""
-    with temporary.open("rb") as file:
+def put_in_place(new: Path, path: Path) -> None:
+    """Sync a finished file to disk and rename it to `path`, or write it into a device or pipe."""
+    if _takes_bytes(path):
+        with new.open("rb") as source, path.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        return
+    with new.open("rb") as file:
         os.fsync(file.fileno())
-    temporary.chmod(0o644)
-    temporary.replace(path)
+    new.replace(path)
 
 
 @contextmanager

@@ -8,10 +8,8 @@ settings are never mixed up with them. `frames.extract` extracts frames.
 import io
 import json
 import math
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +27,7 @@ from videomme_pipeline.errors import FrameCacheError
 from videomme_pipeline.fingerprint import FINGERPRINT_BYTES, fingerprint
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling
 from videomme_pipeline.rows import arrow_schema, to_table
-from videomme_pipeline.store import Store, is_local, publish, put_in_place, writing
+from videomme_pipeline.store import Store, is_local, publish, put_in_place, scratch_folder, writing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -179,7 +177,9 @@ class FrameWriter:
         self._checksum = blake3()
         self._shown: list[ShownFrame] = []
         self._pending: list[Frame] = []
-        self._path = _scratch_file(self.target)
+        self._scratch = ExitStack()
+        folder = scratch_folder(Path(self.target.path) if is_local(self.target) else None)
+        self._path = self._scratch.enter_context(folder) / "frames"
         self._writer = pq.ParquetWriter(
             self._path,
             arrow_schema(Frame),
@@ -199,7 +199,7 @@ class FrameWriter:
         traceback: TracebackType | None,
     ) -> None:
         self._writer.close()
-        self._path.unlink(missing_ok=True)
+        self._scratch.close()
 
     def add(self, frame: Frame) -> None:
         self._pending.append(frame)
@@ -237,7 +237,11 @@ class FrameWriter:
         facts["checksum"] = _checksum(self._checksum, facts)
         self._writer.add_key_value_metadata(facts)
         self._writer.close()
-        _publish_file(self.target, self._path)
+        if is_local(self.target):
+            with writing(self.target):
+                put_in_place(self._path, Path(self.target.path))
+        else:
+            publish(self.target, self._path.read_bytes())
 
     def _flush(self) -> None:
         if self._pending:
@@ -379,23 +383,3 @@ def _open(path: UPath) -> pa.NativeFile:
     if is_local(path):
         return pa.memory_map(path.path)
     return pa.BufferReader(path.read_bytes())
-
-
-def _scratch_file(target: UPath) -> Path:
-    """An empty temporary file, in the target's folder if that is local."""
-    folder = None
-    if is_local(target):
-        folder = Path(target.path).parent
-        folder.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=folder, prefix=f".{target.name}.")
-    os.close(descriptor)
-    return Path(name)
-
-
-def _publish_file(target: UPath, path: Path) -> None:
-    """Rename a finished file to `target`, or upload it if `target` is not local."""
-    if not is_local(target):
-        publish(target, path.read_bytes())
-        return
-    with writing(target):
-        put_in_place(path, Path(target.path))

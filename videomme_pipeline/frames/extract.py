@@ -9,7 +9,6 @@ the packets to decode, and `frames.backends` decodes them.
 import os
 import pickle
 import sys
-import tempfile
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -32,7 +31,7 @@ from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprin
 from videomme_pipeline.frames.jpeg import EncodedPicture, encode
 from videomme_pipeline.frames.plan import packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Backend, Choice, Limit, OnDamage, Sampling
-from videomme_pipeline.store import Store
+from videomme_pipeline.store import Store, scratch_folder
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
 
 TIME_LIMIT_SECONDS = 900.0
@@ -117,8 +116,8 @@ def extract(
                 video_id=job.video_id, video_hash=job.video_hash, frame_sets=frame_sets
             )
     pending.sort(key=lambda job: _size(job.path), reverse=True)
-    with tempfile.TemporaryDirectory(prefix="videomme-frames-") as scratch:
-        tasks = _tasks(pending, store, count, Path(scratch))
+    with scratch_folder(store.local("frames")) as scratch:
+        tasks = _tasks(pending, store, count, scratch)
         results = run_in_children(
             partial(_run, store),
             tasks,

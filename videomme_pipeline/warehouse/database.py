@@ -123,8 +123,8 @@ def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
     """
     path = store.warehouse if path is None else path
     try:
-        with replacing(path) as unfinished:
-            return path, _build_file(unfinished, store)
+        with replacing(path) as new:
+            return path, _build_file(new, store)
     except duckdb.Error as error:
         raise StorageError(
             f"{path}: cannot build the DuckDB file ({error}); free some space or choose another "
@@ -133,20 +133,16 @@ def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
 
 
 def _build_file(path: Path, store: Store) -> list[str]:
-    """Build a DuckDB file instead of an empty one, and return the sentences of `rebuild`.
+    """Build a DuckDB file, and return the sentences of `rebuild`.
 
     Closing a connection ignores errors of its last checkpoint, for example on a full disk, and
     leaves the data in the write-ahead log. So the checkpoint is explicit, and the file is opened
     again without that log.
     """
-    log = path.with_name(f"{path.name}.wal")
-    path.unlink()
-    try:
-        with duckdb.connect(path) as connection:
-            left_out = build(connection, store)
-            connection.execute("checkpoint")
-    finally:
-        log.unlink(missing_ok=True)
+    with duckdb.connect(path) as connection:
+        left_out = build(connection, store)
+        connection.execute("checkpoint")
+    path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
     with _open(path) as connection:
         for name in (*TABLES, *views()):
             connection.execute(f'describe "{name}"')  # fails if it is not in the file

@@ -284,7 +284,6 @@ def _place_copy(source: Path, target: Path) -> None:
     if target.exists() and (target.samefile(source) or target.read_bytes() == source.read_bytes()):
         return
     with replacing(target) as temporary:
-        temporary.unlink()
         try:
             os.link(source, temporary)
         except OSError:
