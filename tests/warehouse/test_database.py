@@ -290,10 +290,49 @@ def test_paired_tracks_equal_a_comparison_by_the_library(
     assert row["difference"] == pytest.approx(found.accuracy.difference.mean)
     assert row["standard_error"] == pytest.approx(found.accuracy.difference.standard_error)
     assert row["difference_low"] == pytest.approx(found.accuracy.difference.low)
+    assert row["interval_kind"] == found.accuracy.interval_kind
     assert row["failed"] == len(found.failed) > 0
     short = rows_of(connection, "select * from track_against_track where duration = 'short'")[0]
     marginal = next(row for row in found.marginals if row.value == "short")
     assert short["difference"] == pytest.approx(marginal.difference.difference.mean)
+
+
+@pytest.mark.parametrize("differing", [0, 1, 2, 60])
+def test_paired_tracks_with_few_differences_have_the_interval_of_the_library(
+    tmp_path: Path, differing: int
+) -> None:
+    changed = {f"{video + 1:03d}-1" for video in range(differing)}
+    right = [replace(row, is_correct=True, outcome=Outcome.CORRECT) for row in WITHOUT]
+    subtitled = [
+        replace(
+            row,
+            evaluation="with",
+            track="with_subtitles",
+            is_correct=row.question_id not in changed,
+            outcome=Outcome.INCORRECT if row.question_id in changed else Outcome.CORRECT,
+        )
+        for row in right
+    ]
+    found = compare(subtitled, right).accuracy
+    store = Store.at(tmp_path)
+    put(store, right)
+    put(store, subtitled)
+    with database.connect(store) as connection:
+        row = rows_of(connection, "select * from track_against_track where duration = 'all'")[0]
+    assert (row["difference_low"], row["difference_high"]) == pytest.approx(
+        (found.difference.low, found.difference.high)
+    )
+    assert row["differing_videos"] == differing
+    assert row["interval_kind"] == found.interval_kind
+
+
+def test_a_single_pair_of_videos_has_no_interval(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    put(store, WITHOUT[:3])
+    put(store, [replace(r, evaluation="with", track="with_subtitles") for r in WITHOUT[:3]])
+    with database.connect(store) as connection:
+        row = rows_of(connection, "select * from track_against_track where duration = 'all'")[0]
+    assert (row["difference_low"], row["difference_high"], row["interval_kind"]) == (None,) * 3
 
 
 def test_tracks_are_not_paired_when_more_than_the_subtitles_differs(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def overall_difference(found: Comparison) -> Json:
     grouped = found.group_score is not None
     overall = found.group_score or found.mean_over or found.accuracy
     return _difference(overall, 100 if grouped else 1) | {
-        "p": round(overall.p_value, 6),
+        "p": _significant_digits(overall.p_value),
         "significant": overall.p_value < FALSE_DISCOVERY_RATE,
         "by": "Group score" if grouped else "Mean accuracy" if found.mean_over else "Accuracy",
         "value": "All groups" if grouped else "All questions",
@@ -67,7 +67,7 @@ def _marginal(marginal: Marginal, scale: int, titles: Mapping[str, str]) -> Json
     return _difference(marginal.difference, scale) | {
         "by": titles[marginal.column],
         "value": marginal.value,
-        "p": round(marginal.adjusted_p_value, 6),
+        "p": _significant_digits(marginal.adjusted_p_value),
         "significant": marginal.significant,
     }
 
@@ -76,11 +76,11 @@ def _difference(paired: PairedDifference, scale: int) -> Json:
     return {
         "n": paired.difference.values,
         "difference": rounded(paired.difference.mean, scale),
-        "low": _within_one(paired.difference.low, scale),
-        "high": _within_one(paired.difference.high, scale),
+        "low": rounded(paired.difference.low, scale),
+        "high": rounded(paired.difference.high, scale),
     }
 
 
-def _within_one(bound: float | None, scale: int) -> float | None:
-    """A bound of an interval, limited to possible differences of two shares."""
-    return None if bound is None else max(-1.0, min(1.0, round(bound / scale, 5)))
+def _significant_digits(p_value: float) -> float:
+    """A p-value with four significant digits, so that a small one is not 0."""
+    return float(f"{p_value:.4g}")

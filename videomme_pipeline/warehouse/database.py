@@ -30,6 +30,7 @@ from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.estimates import CONFIDENCE, FEW_DIFFERENCES
 from videomme_pipeline.scoring.statistics.groups import (
     GROUP_SIZE,
     GroupRule,
@@ -106,6 +107,26 @@ create macro interval_high(s, n, clusters, standard_error, t) as
     case interval_kind(clusters, standard_error)
         when 'wilson' then wilson_middle(s, n) + wilson_half_width(s, n)
         else least(s / n + t * standard_error, 1) end;
+
+create macro difference_kind(clusters, differing, standard_error) as
+    case when clusters < 2 then null
+         when differing < {FEW_DIFFERENCES} or standard_error < 1e-9 then 'exact'
+         else 'clustered_t' end;
+
+create macro same_share(clusters) as
+    {1 - CONFIDENCE} ** (1 / clusters);
+
+create macro difference_low(mean, clusters, differing, standard_error, t) as
+    case difference_kind(clusters, differing, standard_error)
+        when 'exact' then greatest(-1, least(mean - t * standard_error,
+                                             same_share(clusters) * (mean + 1) - 1))
+        when 'clustered_t' then greatest(-1, mean - t * standard_error) end;
+
+create macro difference_high(mean, clusters, differing, standard_error, t) as
+    case difference_kind(clusters, differing, standard_error)
+        when 'exact' then least(1, greatest(mean + t * standard_error,
+                                            same_share(clusters) * (mean - 1) + 1))
+        when 'clustered_t' then least(1, mean + t * standard_error) end;
 """
 
 

@@ -12,6 +12,7 @@ from scipy import stats
 
 from tests.support.paths import GOLDEN
 from videomme_pipeline.scoring.statistics.estimates import (
+    LEAST_P_VALUE,
     Estimate,
     IntervalKind,
     accuracy_interval,
@@ -21,6 +22,7 @@ from videomme_pipeline.scoring.statistics.estimates import (
     group_score_interval,
     mcnemar,
     minimal_detectable_effect,
+    p_value_text,
     paired_difference,
     sign_flip_test,
     wilson,
@@ -135,6 +137,79 @@ def test_sums_without_a_unit_are_enumerated(sums: list[int]) -> None:
     found = sign_flip_test(odd)
     assert found.exact
     assert found.p_value == pytest.approx(brute_force(odd), abs=1e-9)
+
+
+def test_the_interval_of_equal_answers_is_the_exact_bound_on_the_share_of_videos() -> None:
+    found = paired_difference(A, A, CLUSTERS)
+    bound = 1 - 0.05 ** (1 / 6)
+    assert (found.difference.low, found.difference.high) == pytest.approx((-bound, bound))
+    assert found.interval_kind is IntervalKind.EXACT
+    assert stats.binomtest(0, 6).proportion_ci(0.9).high == pytest.approx(bound)
+
+
+def test_videos_that_all_differ_by_the_same_amount_claim_no_certainty() -> None:
+    found = paired_difference([1, 1, 0] * 2, [1, 0, 0] * 2, CLUSTERS[:6])
+    assert found.difference.standard_error == pytest.approx(0)
+    low, high = found.difference.low, found.difference.high
+    assert low is not None
+    assert high is not None
+    assert low < 0 < 1 / 3 < high < 1
+
+
+def test_the_interval_of_one_difference_is_not_narrower_than_that_of_none() -> None:
+    videos = list(range(900))
+    none, one, three = (
+        paired_difference([1] * 900, [0] * count + [1] * (900 - count), videos)
+        for count in (0, 1, 3)
+    )
+    widths = [(found.difference.high or 0) - (found.difference.low or 0) for found in (none, one)]
+    assert widths[1] >= widths[0] > 0.006
+    assert (one.interval_kind, three.interval_kind) == (
+        IntervalKind.EXACT,
+        IntervalKind.CLUSTERED_T,
+    )
+
+
+def test_the_exact_interval_covers_rare_differences() -> None:
+    chance = np.random.default_rng(3)
+    for share in (0.005, 0.02, 0.05):
+        covered = 0
+        for _ in range(400):
+            differs = (chance.random(60) < share).astype(float)
+            found = paired_difference(differs, np.zeros(60), range(60)).difference
+            covered += (found.low or 0) <= share <= (found.high or 0)
+        assert covered >= 0.93 * 400
+
+
+@given(sums=st.lists(st.integers(-3, 3), min_size=2, max_size=9))
+def test_intervals_of_differences_contain_the_mean_and_are_possible(sums: list[int]) -> None:
+    videos = [video for video in range(len(sums)) for _ in range(3)]
+    values = [value for total in sums for value in _parts(total)]
+    found = paired_difference(values, np.zeros(len(values)), videos).difference
+    assert found.low is not None
+    assert found.high is not None
+    assert -1 <= found.low <= found.mean + 1e-12
+    assert found.mean - 1e-12 <= found.high <= 1
+    assert found.high - found.low > 0
+
+
+def _parts(total: int) -> list[int]:
+    """Three differences of -1, 0 or 1 with this sum."""
+    return [(total > place) - (total < -place) for place in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("p_value", "text"),
+    [(1.0, "1.0000"), (0.0031, "0.0031"), (2.5e-7, "2.5e-07"), (1e-12, "< 1e-12"), (0, "< 1e-12")],
+)
+def test_small_p_values_are_written_with_their_order_of_magnitude(
+    p_value: float, text: str
+) -> None:
+    assert p_value_text(p_value) == text
+
+
+def test_no_p_value_is_below_the_rounding_error() -> None:
+    assert sign_flip_test([1] * 900).p_value == LEAST_P_VALUE
 
 
 def test_sign_flips_of_single_questions_equal_mcnemar() -> None:
@@ -253,8 +328,18 @@ def test_correlated_questions_need_a_larger_effect() -> None:
         questions=2_700, videos=900, discordance=0.2, intra_video_correlation=0.5
     )
     assert correlated == pytest.approx(plain * 2**0.5)
-    with pytest.raises(ValueError, match="one video"):
-        minimal_detectable_effect(questions=3, videos=1, discordance=0.2)
+    with pytest.raises(ValueError, match="5 videos: with fewer than 6"):
+        minimal_detectable_effect(questions=15, videos=5, discordance=0.2)
+
+
+def test_no_effect_is_detectable_that_the_exact_test_cannot_reject() -> None:
+    effect = minimal_detectable_effect(questions=2_700, videos=900, discordance=0.0)
+    assert effect == 6 / 2_700
+    clusters = np.arange(900).repeat(3).tolist()
+    for wrong, significant in ((6, True), (5, False)):
+        after = np.ones(2_700)
+        after[: 3 * wrong : 3] = 0
+        assert (paired_difference(np.ones(2_700), after, clusters).p_value <= 0.05) == significant
 
 
 def test_flip_rate_counts_changed_answers_not_changed_scores() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from videomme_pipeline.reports.terminal.tables import percent, show_rows
+from videomme_pipeline.scoring.statistics.estimates import p_value_text
 
 if TYPE_CHECKING:
     from videomme_pipeline.scoring.statistics.compare import Comparison
@@ -73,7 +74,7 @@ def marginal_rows(comparison: "Comparison") -> list[dict[str, Any]]:
             "difference": f"{unit * m.difference.difference.mean:+.1f}",
             "interval": _signed_interval(m.difference.difference, unit),
             "n": m.difference.difference.values,
-            "p_value": f"{m.adjusted_p_value:.3f}",
+            "p_value": p_value_text(m.adjusted_p_value),
             "significant": "yes" if m.significant else "",
         }
         for m in ordered
@@ -92,7 +93,7 @@ def _conclusion(paired: "PairedDifference", unit: int) -> str:
     significant = "significant" if paired.p_value < SIGNIFICANCE else "not significant"
     spread = _signed_interval(estimate, unit)
     return (
-        f"{unit * estimate.mean:+.1f} points, {significant} (p {paired.p_value:.4f}, "
+        f"{unit * estimate.mean:+.1f} points, {significant} (p {p_value_text(paired.p_value)}, "
         f"95% CI {spread or 'undefined'}, {estimate.clusters:,} videos)"
     )
 
@@ -100,5 +101,4 @@ def _conclusion(paired: "PairedDifference", unit: int) -> str:
 def _signed_interval(estimate: "Estimate", unit: int) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
-    low, high = max(-100, unit * estimate.low), min(100, unit * estimate.high)
-    return f"{low:+.1f} to {high:+.1f}"
+    return f"{unit * estimate.low:+.1f} to {unit * estimate.high:+.1f}"

@@ -29,7 +29,9 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import Comparison, compare
 from videomme_pipeline.scoring.statistics.estimates import (
     PairedDifference,
+    least_significant_videos,
     minimal_detectable_effect,
+    p_value_text,
 )
 
 _DEFAULT_DISCORDANCE = 0.25
@@ -118,18 +120,18 @@ def assess(observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int
 def detectable_drop(
     rows: Sequence[ScoredQuestion], compared: Comparison | None = None
 ) -> float | None:
-    """The drop that a comparison of two such runs detects, or None for a single video.
+    """The drop that a comparison of two such runs detects, or None with too few videos for any.
 
     The share of answers that change between right and wrong is taken from `compared`; without
     it, 0.25 is assumed.
     """
     videos = len({row.video_id for row in rows})
-    if videos < 2:
+    if videos < least_significant_videos():
         return None
     discordance = _DEFAULT_DISCORDANCE
     if compared is not None:
         changed = len(compared.won) + len(compared.lost)
-        discordance = max(1, changed) / compared.accuracy.difference.values
+        discordance = changed / compared.accuracy.difference.values
     return minimal_detectable_effect(questions=len(rows), videos=videos, discordance=discordance)
 
 
@@ -181,7 +183,7 @@ def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
             f"{budget:,.0f} runs"
         )
     else:
-        decision = f"Within the noise (p = {state.p_value:.3f})"
+        decision = f"Within the noise (p {p_value_text(state.p_value)})"
     return NightlyFinding(
         check=check,
         severity=severity,

@@ -143,13 +143,13 @@ def compare(
         accuracy_a=clustered_mean(right_a, videos),
         accuracy_b=clustered_mean(right_b, videos),
         accuracy=paired_difference(right_a, right_b, videos),
-        group_score=_difference(groups, _GROUP_UNIT) if groups else None,
+        group_score=_difference(groups, are_groups=True) if groups else None,
         mean_over=_mean_over(answered, benchmark.headline.facet),
         p_value_mcnemar=mcnemar(len(won), len(lost)) if asked_once else None,
         flip_rate=flip_rate(
             [_answer(a) for a, _ in answered], [_answer(b) for _, b in answered], videos
         ),
-        marginals=_marginals(units, _GROUP_UNIT if groups else 1.0),
+        marginals=_marginals(units, are_groups=bool(groups)),
         won=won,
         lost=lost,
         different=_question_ids(pair for pair in pairs if _answer(pair[0]) != _answer(pair[1])),
@@ -224,12 +224,12 @@ def _group_units(
     ]
 
 
-def _marginals(units: Sequence[_Unit], unit: float) -> tuple[Marginal, ...]:
+def _marginals(units: Sequence[_Unit], *, are_groups: bool) -> tuple[Marginal, ...]:
     by_value: dict[tuple[str, str], list[_Unit]] = defaultdict(list)
     for one in units:
         for column, value in one.labels.items():
             by_value[column, value].append(one)
-    differences = [_difference(group, unit) for group in by_value.values()]
+    differences = [_difference(group, are_groups=are_groups) for group in by_value.values()]
     tests = benjamini_hochberg([test.p_value for test in differences], FALSE_DISCOVERY_RATE)
     return tuple(
         Marginal(
@@ -247,12 +247,13 @@ def _marginals(units: Sequence[_Unit], unit: float) -> tuple[Marginal, ...]:
     )
 
 
-def _difference(units: Sequence[_Unit], unit: float) -> PairedDifference:
+def _difference(units: Sequence[_Unit], *, are_groups: bool) -> PairedDifference:
     return paired_difference(
         [one.a for one in units],
         [one.b for one in units],
         [one.video_id for one in units],
-        unit=unit,
+        unit=_GROUP_UNIT if are_groups else 1.0,
+        largest=100.0 if are_groups else 1.0,
     )
 
 

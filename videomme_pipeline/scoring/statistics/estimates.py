@@ -4,14 +4,14 @@ Pure functions on arrays, with one value per question (or per v2 group) and one 
 value. The cluster is the video: its questions are not independent. Sources: CR1 as in Cameron &
 Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015); clustered errors for
 evaluations as in Miller, "Adding Error Bars to Evals" (2024); Wilson (1927); Benjamini & Hochberg
-(1995); McNemar (1947), exact form.
+(1995); McNemar (1947), exact form; Clopper & Pearson (1934).
 """
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import sqrt
+from math import ceil, log2, sqrt
 
 import numpy as np
 import scipy  # submodules are imported on first use: scipy.stats alone takes most of a second
@@ -23,6 +23,14 @@ SMALL_CELL_CLUSTERS = 10
 LEAST_GROUP_SCORE_ERROR = 1e-6
 """A standard error of a group score (0 to 100) below this is a rounding error of 0."""
 
+LEAST_P_VALUE = 1e-12
+"""Smaller p-values are below the rounding error of the exact tests."""
+FEW_DIFFERENCES = 3
+"""With fewer videos that differ, the interval of a paired difference contains the exact one."""
+
+_ROUNDING = 1e-9
+"""Differences below this are rounding errors of 0."""
+
 _MOST_ENUMERATED = 16
 """The number of clusters up to which all sign patterns are enumerated if values share no unit."""
 
@@ -32,6 +40,8 @@ class IntervalKind(StrEnum):
 
     CLUSTERED_T = "clustered_t"
     WILSON = "wilson"
+    EXACT = "exact"
+    """From the exact bound on the share of videos that differ (`exact_difference`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +69,14 @@ class ScoreInterval:
 class PairedDifference:
     """`a` minus `b` on the same questions.
 
+    `interval_kind` is the method of the interval of `difference`, or None for a single cluster.
     `p_value` is from the sign-flip test, which assumes no distribution. `p_value_t` is from
     Student's t with clusters - 1 degrees of freedom, or None if the error is 0 or undefined.
     `exact` is False if the sign-flip test used random draws.
     """
 
     difference: Estimate
+    interval_kind: IntervalKind | None
     t_statistic: float | None
     p_value_t: float | None
     p_value: float
@@ -99,13 +111,24 @@ def clustered_mean(
     return _estimate(sums, counts, confidence)
 
 
-def paired_difference(
-    a: ArrayLike, b: ArrayLike, clusters: Sequence[Hashable], *, unit: float = 1.0, seed: int = 0
+def paired_difference(  # noqa: PLR0913 - the scale of the values, by name
+    a: ArrayLike,
+    b: ArrayLike,
+    clusters: Sequence[Hashable],
+    *,
+    unit: float = 1.0,
+    largest: float = 1.0,
+    seed: int = 0,
 ) -> PairedDifference:
     """`a` minus `b`, question by question, clustered by video.
 
     All differences are whole multiples of `unit` (1 for right or wrong), which makes the
-    sign-flip test exact for any number of videos. See `sign_flip_test` for `seed`.
+    sign-flip test exact for any number of videos. See `sign_flip_test` for `seed`. `largest` is
+    the largest possible mean difference, which limits the interval.
+
+    The interval is Student's t with the clustered error. If fewer than `FEW_DIFFERENCES` videos
+    differ, or all differ by the same amount, it contains `exact_difference` too: a small error
+    would claim more than so few differences can show.
 
     Raises:
         ValueError: if there are no values, or the three do not have the same length.
@@ -120,13 +143,26 @@ def paired_difference(
         t_statistic = difference.mean / difference.standard_error
         p_value_t = float(2 * scipy.special.stdtr(difference.clusters - 1, -abs(t_statistic)))
     flip = sign_flip_test(sums, unit=unit, seed=seed)
+    difference, interval_kind = _limited(difference, sums, largest)
     return PairedDifference(
         difference=difference,
+        interval_kind=interval_kind,
         t_statistic=t_statistic,
         p_value_t=p_value_t,
         p_value=flip.p_value,
         exact=flip.exact,
     )
+
+
+def exact_difference(mean: float, clusters: int, largest: float = 1.0) -> tuple[float, float]:
+    """The 95% interval of a mean difference that is the same in all of `clusters`.
+
+    With 95% confidence, at most a share of 1 - 0.05^(1/clusters) of all clusters differs from the
+    observed ones (the exact bound of Clopper and Pearson for none). Each of those can differ by
+    `largest` in either direction.
+    """
+    share = float((1 - CONFIDENCE) ** (1 / clusters))
+    return share * mean - (1 - share) * largest, share * mean + (1 - share) * largest
 
 
 def sign_flip_test(
@@ -224,6 +260,21 @@ def benjamini_hochberg(p_values: Sequence[float], rate: float = 0.05) -> FalseDi
     )
 
 
+def p_value_text(p_value: float) -> str:
+    """A p-value for people: "0.0031", "2.5e-07", "< 1e-12"."""
+    if p_value <= LEAST_P_VALUE:
+        return f"< {LEAST_P_VALUE:.0e}"
+    return f"{p_value:.4f}" if p_value >= 0.001 else f"{p_value:.1e}"
+
+
+def least_significant_videos(alpha: float = 0.05) -> int:
+    """The smallest number of videos that can make a two-sided sign-flip test significant.
+
+    If n videos differ, all in the same direction, the p-value is 2^(1 - n).
+    """
+    return 1 + ceil(-log2(alpha))
+
+
 def minimal_detectable_effect(  # noqa: PLR0913 - the assumptions of a power analysis, by name
     *,
     questions: int,
@@ -238,17 +289,23 @@ def minimal_detectable_effect(  # noqa: PLR0913 - the assumptions of a power ana
     `discordance` is the share of questions that exactly one of them answers correctly, which is
     the variance of the difference of one question. If unknown, use 0.25: two evaluations with an
     accuracy of 0.5 and a correlation of 0.5. `intra_video_correlation` of these differences
-    widens the error by the design effect 1 + (questions per video - 1) × correlation.
+    widens the error by the design effect 1 + (questions per video - 1) × correlation. The result
+    is at least one question in each of `least_significant_videos`, the smallest difference that
+    the exact test can reject.
 
     Raises:
-        ValueError: if there are fewer than two videos.
+        ValueError: if there are fewer videos than `least_significant_videos`.
     """
-    if videos < 2:
-        raise ValueError("one video: the error between videos is undefined")
+    least = least_significant_videos(alpha)
+    if videos < least:
+        raise ValueError(
+            f"{videos} videos: with fewer than {least}, no difference can be significant at a "
+            f"level of {alpha:g}; use more videos"
+        )
     design_effect = 1 + (questions / videos - 1) * intra_video_correlation
     standard_error = sqrt(discordance * design_effect / questions)
     quantiles = scipy.special.stdtrit(videos - 1, [1 - alpha / 2, power])
-    return float(quantiles.sum() * standard_error)
+    return max(float(quantiles.sum() * standard_error), least / questions)
 
 
 def flip_rate(
@@ -303,6 +360,20 @@ def _estimate(
     )
 
 
+def _limited(
+    difference: Estimate, sums: NDArray[np.float64], largest: float
+) -> tuple[Estimate, IntervalKind | None]:
+    """`difference` with its interval limited as `paired_difference` says, and the method."""
+    low, high, kind = difference.low, difference.high, IntervalKind.CLUSTERED_T
+    if low is None or high is None or difference.standard_error is None:
+        return difference, None
+    differing = int(np.count_nonzero(np.abs(sums) > _ROUNDING))
+    if differing < FEW_DIFFERENCES or difference.standard_error < _ROUNDING:
+        exact_low, exact_high = exact_difference(difference.mean, difference.clusters, largest)
+        low, high, kind = min(low, exact_low), max(high, exact_high), IntervalKind.EXACT
+    return replace(difference, low=max(-largest, low), high=min(largest, high)), kind
+
+
 def _exact_tail(sizes: NDArray[np.int_], observed: float) -> float:
     """P(|sum of ±sizes| ≥ observed) over all sign patterns, from the characteristic function.
 
@@ -318,4 +389,4 @@ def _exact_tail(sizes: NDArray[np.int_], observed: float) -> float:
     mass = np.fft.irfft(characteristic, points)
     totals = np.arange(points)
     distance = np.minimum(totals, points - totals)
-    return float(np.clip(mass[distance >= round(observed)].sum(), 0.0, 1.0))
+    return float(np.clip(mass[distance >= round(observed)].sum(), LEAST_P_VALUE, 1.0))

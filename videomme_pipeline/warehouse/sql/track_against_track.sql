@@ -30,6 +30,7 @@ pairs as (
     select benchmark, with_subtitles, without_subtitles, duration,
            coalesce(sum(responses), 0)::bigint as responses,
            count(responses) as videos,
+           count(*) filter (with_correct <> without_correct) as differing_videos,
            sum(failed)::bigint as failed,
            sum(with_correct) / sum(responses) as accuracy_with,
            sum(without_correct) / sum(responses) as accuracy_without,
@@ -40,7 +41,10 @@ pairs as (
     group by all
 )
 select pairs.*,
-       difference - t_975 * standard_error as difference_low,
-       difference + t_975 * standard_error as difference_high
+       difference_low(difference, videos, differing_videos, standard_error, t_975)
+           as difference_low,
+       difference_high(difference, videos, differing_videos, standard_error, t_975)
+           as difference_high,
+       difference_kind(videos, differing_videos, standard_error) as interval_kind
 from pairs
 left join t_quantiles on degrees_of_freedom = videos - 1

@@ -1,6 +1,8 @@
 // Numbers and times as text. A missing value is shown as an en dash.
 
 export const NONE = "–";
+/** Smaller p-values are below the rounding error of the exact tests. */
+const LEAST_PROBABILITY = 1e-12;
 const numbers = new Intl.NumberFormat("en");
 const shortNumbers = new Intl.NumberFormat("en", {
   notation: "compact",
@@ -29,7 +31,8 @@ export function points(value) {
 
 export function probability(value) {
   if (!known(value)) return NONE;
-  return value < 0.001 ? "< 0.001" : value.toFixed(3);
+  if (value <= LEAST_PROBABILITY) return "< 1e-12";
+  return value < 0.001 ? value.toExponential(1) : value.toFixed(4);
 }
 
 /** Video time: 75.5 as "1:15.5". */
