@@ -69,7 +69,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model returned. `collect` records an empty `text` as a failure.
+    """What a model returned. `collect` records a reply without text as a failure.
 
     `usage_json` is the `usage` of the response, unchanged; `usage` is read from it.
     `cost_dollars` (US dollars) is None if no price is known. `body` is the body of the HTTP
@@ -87,6 +87,11 @@ class Reply:
     cost_dollars: float | None = None
     body: str | None = None
     warning: str | None = None
+
+    @property
+    def has_text(self) -> bool:
+        """True if the text has a character that can be seen."""
+        return any(char.isprintable() and not char.isspace() for char in self.text)
 
 
 class FailureKind(StrEnum):

@@ -2,11 +2,12 @@
 
 import json
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.made_up_requests import request
@@ -16,7 +17,7 @@ from videomme_pipeline.models.openai.reply import (
     split_reasoning,
 )
 from videomme_pipeline.models.openai.spec import EndpointSpec
-from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
+from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure, Usage
 
 SPEC = EndpointSpec(name="served")
 
@@ -86,6 +87,15 @@ def test_reasoning_fields_are_read(name: str) -> None:
         (b"[]", FailureKind.MALFORMED),
         (b'{"error": "overloaded"}', FailureKind.MALFORMED),
         (b'{"choices": []}', FailureKind.MALFORMED),
+        (completion({"content": 5}), FailureKind.MALFORMED),
+        (completion({"content": {"text": "B"}}), FailureKind.MALFORMED),
+        (completion({"content": [{"type": "text", "text": 5}]}), FailureKind.MALFORMED),
+        (
+            completion({"content": [{"type": "text", "text": {"value": "B"}}]}),
+            FailureKind.MALFORMED,
+        ),
+        (completion({"content": "\0"}), FailureKind.EMPTY),
+        (completion({"content": "\u200b\n"}), FailureKind.EMPTY),
         (completion({"content": " "}), FailureKind.EMPTY),
         (completion({"content": None}, finish_reason="length"), FailureKind.TRUNCATED),
         (completion({"content": "<think>so"}, finish_reason="length"), FailureKind.TRUNCATED),
@@ -99,13 +109,97 @@ def test_a_missing_answer_is_a_failure_with_a_kind(content: bytes, kind: Failure
     assert raised.value.kind is kind
 
 
-@given(st.binary(max_size=200))
-def test_every_body_is_read_as_a_reply_or_a_failure(content: bytes) -> None:
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+DETAILS = st.fixed_dictionaries({}, optional={"cached_tokens": ANYTHING}) | ANYTHING
+USAGE = st.fixed_dictionaries(
+    {},
+    optional={
+        "prompt_tokens": ANYTHING | st.integers(0, 2**64),
+        "completion_tokens": ANYTHING | st.integers(0, 2**64),
+        "prompt_tokens_details": DETAILS,
+    },
+)
+CONTENT = st.text(max_size=8) | st.lists(
+    st.fixed_dictionaries({"text": st.text(max_size=8) | ANYTHING}), max_size=3
+)
+MESSAGE = st.fixed_dictionaries(
+    {"content": CONTENT | ANYTHING},
+    optional=dict.fromkeys(("refusal", "reasoning", "reasoning_content"), ANYTHING),
+)
+CHOICE = st.fixed_dictionaries({"message": MESSAGE}, optional={"finish_reason": ANYTHING})
+COMPLETIONS = st.fixed_dictionaries(
+    {"choices": st.lists(CHOICE, min_size=1, max_size=2)},
+    optional={
+        "usage": USAGE | ANYTHING,
+        "timings": ANYTHING,
+        **dict.fromkeys(("model", "system_fingerprint", "service_tier"), ANYTHING),
+    },
+)
+BODIES = st.binary(max_size=200) | (COMPLETIONS | ANYTHING).map(
+    lambda value: json.dumps(value, ensure_ascii=True).encode()
+)
+
+
+def check_that_a_body_is_a_typed_reply_or_a_failure(content: bytes) -> None:
     try:
-        reply = read_reply(content, SPEC, request())
-    except ResponseFailure:
-        return
-    assert isinstance(reply, Reply)
+        reply = read_reply(content, spec(prices={"input": 1, "output": 2}), request())
+    except ResponseFailure as failure:
+        if failure.reply is None:
+            return
+        reply = failure.reply
+    texts = (reply.text, reply.reasoning, reply.finish_reason, reply.reported_model)
+    for text in (*texts, reply.system_fingerprint, reply.usage_json, reply.body):
+        assert text is None or type(text) is str
+        assert "\0" not in (text or "")
+    for count in (reply.usage.prompt_tokens, reply.usage.completion_tokens):
+        assert count is None or (type(count) is int and 0 <= count < 2**63)
+    assert reply.cost_dollars is None or reply.cost_dollars >= 0
+
+
+@given(BODIES)
+@settings(max_examples=100)
+def test_every_body_is_a_typed_reply_or_a_failure(content: bytes) -> None:
+    check_that_a_body_is_a_typed_reply_or_a_failure(content)
+
+
+@pytest.mark.slow
+@given(BODIES)
+@settings(max_examples=20_000, deadline=None)
+def test_every_one_of_many_bodies_is_a_typed_reply_or_a_failure(content: bytes) -> None:
+    check_that_a_body_is_a_typed_reply_or_a_failure(content)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("model", {"name": "m"}),
+        ("system_fingerprint", ["fp"]),
+        ("usage", "10 tokens"),
+        ("usage", {"prompt_tokens": 2**63 + 5, "completion_tokens": -1}),
+        ("usage", {"prompt_tokens": True, "prompt_tokens_details": [1]}),
+        ("timings", 5),
+    ],
+)
+def test_an_odd_field_that_the_answer_does_not_need_is_unknown(field: str, value: object) -> None:
+    body = completion({"content": "B", "reasoning": ["hm"]}, **{field: value}, finish_reason=None)
+    reply = read_reply(body, SPEC, request())
+    assert (reply.text, reply.reasoning, reply.usage) == ("B", None, Usage())
+    assert reply.reported_model == (None if field == "model" else "m-1")
+
+
+def test_nul_characters_are_removed() -> None:
+    reply = read_reply(completion({"content": "\0B\0", "reasoning": "a\0b"}), SPEC, request())
+    assert (reply.text, reply.reasoning) == ("B", "ab")
+
+
+def test_a_byte_order_mark_is_ignored() -> None:
+    assert read_reply(b"\xef\xbb\xbf" + completion({"content": "B"}), SPEC, request()).text == "B"
 
 
 def test_every_form_of_retry_after_is_read() -> None:
@@ -114,5 +208,31 @@ def test_every_form_of_retry_after_is_read() -> None:
     assert retry_after_seconds({"retry-after-ms": "1500", "retry-after": "9"}, now) == 1.5
     assert retry_after_seconds({"retry-after": "Sat, 21 Nov 2026 12:02:00 GMT"}, now) == 120
     assert retry_after_seconds({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT"}, now) == 0
-    assert retry_after_seconds({"retry-after": "soon"}, now) is None
+    assert retry_after_seconds({"retry-after": "Sat, 21 Nov 2026 12:02:00"}, now) == 120
+    assert retry_after_seconds({"retry-after": "Sat, 21 Nov 2026 12:02:00 -0000"}, now) == 120
+    assert retry_after_seconds({"retry-after": "86400"}, now) == 86_400
     assert retry_after_seconds({}, now) is None
+
+
+@pytest.mark.parametrize(
+    "value", ["soon", "nan", "inf", "-inf", "99999999", "1e400", "Wed, 21 Oct 2099 07:28:00 GMT"]
+)
+def test_a_retry_after_without_a_sensible_value_is_ignored(value: str) -> None:
+    now = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+    assert retry_after_seconds({"retry-after": value}, now) is None
+    assert retry_after_seconds({"retry-after-ms": value}, now) is None
+
+
+HEADERS = (
+    st.text(max_size=30)
+    | st.floats().map(str)
+    | st.datetimes().map(format_datetime)
+    | st.datetimes().map(lambda date: f"{date:%a, %d %b} {date.year} {date:%H:%M:%S}")
+)
+
+
+@given(HEADERS, HEADERS)
+def test_every_retry_after_is_a_time_of_at_most_a_day_or_ignored(one: str, other: str) -> None:
+    now = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+    seconds = retry_after_seconds({"retry-after": one, "retry-after-ms": other}, now)
+    assert seconds is None or 0 <= seconds <= 86_400

@@ -3,8 +3,10 @@
 import asyncio
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,16 @@ from tests.support.made_up_requests import request
 from tests.support.model_server import ModelServer
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.openai.spec import EndpointSpec
-from videomme_pipeline.models.openai.transport import Connections, connect
+from videomme_pipeline.models.openai.transport import AsyncioBackend, Connections
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 
 SPEC = EndpointSpec(name="served")
+
+
+@dataclass
+class RawEndpoint:
+    base_url: str = ""
+    sent_bytes: int = 0
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +94,67 @@ async def test_the_error_for_an_endpoint_that_is_down_has_its_address() -> None:
     assert raised.value.kind is FailureKind.CONNECTION
 
 
+def endless(status: str) -> Iterator[bytes]:
+    yield f"HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    while True:
+        yield b"10000\r\n" + b" " * 65_536 + b"\r\n"
+
+
+@pytest.mark.parametrize("status", ["200 OK", "500 Error"])
+async def test_a_response_without_an_end_fails_its_attempt(status: str) -> None:
+    async with raw_endpoint(lambda: endless(status)) as endpoint:
+        model = OpenAICompatibleModel(
+            EndpointSpec.model_validate(
+                {
+                    "name": "served",
+                    "base_url": endpoint.base_url,
+                    "limits": {"max_response_bytes": 2 * 2**20},
+                }
+            )
+        )
+        with pytest.raises(ResponseFailure, match="larger than 2,097,152 bytes") as raised:
+            await model.respond(request())
+        await model.close()
+    assert raised.value.kind is FailureKind.MALFORMED
+
+
+async def test_a_connection_receives_no_more_than_is_read() -> None:
+    async with raw_endpoint(lambda: endless("200 OK")) as endpoint:
+        host, port = endpoint.base_url.removeprefix("http://").removesuffix("/v1").split(":")
+        stream = await AsyncioBackend().connect_tcp(host, int(port))
+        await stream.write(b"POST / HTTP/1.1\r\n\r\n")
+        sent = -1
+        while endpoint.sent_bytes > sent:  # until the endpoint cannot send more
+            sent = endpoint.sent_bytes
+            await asyncio.sleep(0.2)
+        unread = len(await stream.read(1))
+        assert unread < 2 * 2**20
+        while endpoint.sent_bytes < sent + 10 * 2**20:
+            unread = max(unread, len(await stream.read(1)))
+        await stream.aclose()
+    assert unread < 2 * 2**20
+
+
+async def test_a_key_that_the_endpoint_repeats_is_removed() -> None:
+    key = "sk-canary-0123456789"
+    body = b'{"error": {"message": "Incorrect API key provided: %s"}}' % key.encode()
+
+    def repeat() -> Iterator[bytes]:
+        yield b"HTTP/1.1 400 Bad\r\nLocation: /%s\r\n" % key.encode()
+        yield b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+    def break_protocol() -> Iterator[bytes]:
+        yield f"HTTP {key}\r\n\r\n".encode()
+
+    for response in (repeat, break_protocol):
+        async with raw_endpoint(response) as endpoint:
+            model = OpenAICompatibleModel(spec(endpoint.base_url), api_key=key)
+            with pytest.raises(ResponseFailure, match=r"\[key removed\]") as raised:
+                await model.respond(request())
+            assert key not in "".join(traceback.format_exception(raised.value))
+            await model.close()
+
+
 async def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer() as proxy:
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
@@ -145,6 +214,28 @@ async def test_an_encrypted_endpoint_is_reached_through_a_proxy(
 
 
 @asynccontextmanager
+async def raw_endpoint(response: Callable[[], Iterator[bytes]]) -> AsyncIterator[RawEndpoint]:
+    """An endpoint that reads a request and sends `response`."""
+    endpoint = RawEndpoint()
+
+    async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        with suppress(ConnectionError):
+            for data in response():
+                writer.write(data)
+                await writer.drain()
+                endpoint.sent_bytes += len(data)
+        writer.close()
+
+    server = await asyncio.start_server(send, "127.0.0.1", 0)
+    endpoint.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    try:
+        yield endpoint
+    finally:
+        server.close()
+
+
+@asynccontextmanager
 async def encrypted_endpoint(folder: Path) -> AsyncIterator[tuple[int, Path]]:
     """An endpoint on a port of `localhost` that answers `{}`, and its certificate."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
@@ -176,8 +267,7 @@ async def answer_of(port: int) -> tuple[int, bytes]:
     async def body() -> AsyncIterator[bytes]:
         yield b"body"
 
-    client = connect(spec(f"https://localhost:{port}/v1"), None)
-    connections = Connections(client, "chat/completions", timeout_seconds=5)
+    connections = Connections(spec(f"https://localhost:{port}/v1"), None, "chat/completions")
     found = await connections.post(body(), 4)
     await connections.close()
     return found.status, found.content

@@ -16,10 +16,20 @@ from typing import Any
 import openai
 import orjson
 from openai.types import Batch
+from pydantic import ValidationError
 
-from videomme_pipeline.errors import ModelError, VideoMMEError
+from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.openai.body import RequestBody, request_body
-from videomme_pipeline.models.openai.reply import kind_of_status, read_reply, status_failure
+from videomme_pipeline.models.openai.redaction import Redaction
+from videomme_pipeline.models.openai.reply import (
+    Fields,
+    OrNone,
+    Problem,
+    error_in,
+    kind_of_status,
+    read_reply,
+    status_failure,
+)
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.transport import Answer, connect
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
@@ -33,6 +43,19 @@ RECALL_SECONDS = 48 * 3600
 
 _PER_KEY = 20
 _ENDED_BADLY = frozenset({"failed", "expired", "cancelled"})
+
+
+class _Response(Fields):
+    status_code: OrNone[int] = None
+    body: OrNone[dict[str, Any]] = None
+
+
+class _Result(Fields):
+    """One line of a batch's output."""
+
+    custom_id: str
+    response: OrNone[_Response] = None
+    error: OrNone[Problem] = None
 
 
 @dataclass
@@ -63,13 +86,14 @@ class OpenAIBatchModel:
     ) -> None:
         self.spec = spec
         self._api_key = api_key
+        self._redaction = Redaction(api_key)
         self._poll_seconds = poll_seconds
         self._gather_seconds = gather_seconds
         self._client: openai.AsyncOpenAI | None = None
         self._recalled: asyncio.Task[None] | None = None
         self._part: _Part | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._answers: dict[str, asyncio.Future[_Result]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -139,12 +163,12 @@ class OpenAIBatchModel:
                     self._start(self._watch(batch, wanted), wanted)
         except openai.OpenAIError as error:
             self._recalled = None
-            raise self._failure(error) from error
+            raise self._failure(error) from None  # the error may contain the key
 
     def _expect(self, fingerprints: Sequence[str]) -> None:
         loop = asyncio.get_running_loop()
         for fingerprint in fingerprints:
-            future: asyncio.Future[dict[str, Any]] = loop.create_future()
+            future: asyncio.Future[_Result] = loop.create_future()
             # Nothing may ever wait for this answer. Retrieve its error, or asyncio logs it.
             future.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._answers[fingerprint] = future
@@ -183,7 +207,7 @@ class OpenAIBatchModel:
         async def guarded() -> None:
             try:
                 await work
-            except (openai.OpenAIError, ResponseFailure, ModelError) as error:
+            except Exception as error:  # noqa: BLE001 - otherwise nobody would end the waits
                 failure = self._failure(error)
                 for fingerprint in fingerprints:
                     answer = self._answers.get(fingerprint)
@@ -216,8 +240,9 @@ class OpenAIBatchModel:
             batch = await client.batches.retrieve(batch.id)
         for file_id in (batch.output_file_id, batch.error_file_id):
             if file_id is not None:
-                content = await client.files.content(file_id)
-                self._deliver(content.content.splitlines(), set(fingerprints))
+                file = await client.files.content(file_id)
+                content = self._redaction.redact_bytes(file.content)
+                self._deliver(content.splitlines(), set(fingerprints))
         for fingerprint in fingerprints:
             answer = self._answers.get(fingerprint)
             if answer is not None and not answer.done():
@@ -230,30 +255,37 @@ class OpenAIBatchModel:
 
     def _deliver(self, lines: Sequence[bytes], wanted: set[str]) -> None:
         for line in lines:
-            result = orjson.loads(line)
-            answer = self._answers.get(result["custom_id"])
-            if result["custom_id"] in wanted and answer is not None and not answer.done():
+            try:
+                result = _Result.model_validate(orjson.loads(line))
+            except (orjson.JSONDecodeError, ValidationError):
+                continue  # its question gets no answer, and the batch says why
+            answer = self._answers.get(result.custom_id)
+            if result.custom_id in wanted and answer is not None and not answer.done():
                 answer.set_result(result)
 
-    def _failure(self, error: openai.OpenAIError | VideoMMEError) -> VideoMMEError:
+    def _failure(self, error: Exception) -> VideoMMEError:
+        if isinstance(error, VideoMMEError):
+            return error
         if isinstance(error, openai.APIStatusError):
             response = error.response
-            answer = Answer(response.status_code, response.headers, response.content)
+            headers, content = response.headers.items(), response.content
+            answer = Answer.redacted(response.status_code, headers, content, self._redaction)
             return status_failure(answer, self.spec)
-        if isinstance(error, openai.OpenAIError):
-            return ResponseFailure(FailureKind.CONNECTION, f"{type(error).__name__}: {error}")
-        return error
+        message = self._redaction.redact(f"{type(error).__name__}: {error}")
+        return ResponseFailure(FailureKind.CONNECTION, message)
 
 
-def _reply_of(line: dict[str, Any], spec: EndpointSpec, request: Request) -> Reply:
-    response = line.get("response") or {}
-    status = response.get("status_code")
+def _reply_of(result: _Result, spec: EndpointSpec, request: Request) -> Reply:
+    response = result.response or _Response()
+    status, body = response.status_code, orjson.dumps(response.body)
     if status == 200:
-        return read_reply(orjson.dumps(response.get("body")), spec, request)
-    error = line.get("error") or (response.get("body") or {}).get("error") or {}
-    code = error.get("code") if isinstance(error, dict) else None
+        return read_reply(body, spec, request)
+    if result.error is not None:
+        message, code = result.error.message, result.error.code
+    else:
+        message, code = error_in(Answer(status or 0, {}, body))
     kind = FailureKind.SERVER_ERROR if status is None else kind_of_status(status, code)
-    raise ResponseFailure(kind, f"in a batch: {error}", status=status)
+    raise ResponseFailure(kind, f"in a batch: {message}", status=status)
 
 
 def _metadata_of(fingerprints: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-import httpcore2
 from upath import UPath
 
 from videomme_pipeline.models.openai.body import RecentFrames, request_body, share_frames
@@ -19,8 +18,8 @@ from videomme_pipeline.models.openai.reply import (
     status_failure,
 )
 from videomme_pipeline.models.openai.spec import EndpointSpec
-from videomme_pipeline.models.openai.transport import Answer, Connections, connect
-from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
+from videomme_pipeline.models.openai.transport import Answer, Connections
+from videomme_pipeline.models.video_llm import Reply, Request
 
 UPLOADS_AT_ONCE = 32
 """Limit of bodies that are sent at the same time. They share one network link, so more would
@@ -75,21 +74,6 @@ class OpenAICompatibleModel:
         content, size = body.stream(self._uploads), body.size
         # Free the multi-megabyte body while waiting for the response.
         del body
-        seconds = self.spec.limits.request_timeout_seconds
         if self._connections is None:
-            client = connect(self.spec, self._api_key)
-            self._connections = Connections(client, "chat/completions", timeout_seconds=seconds)
-        try:
-            return await self._connections.post(content, size)
-        except TimeoutError as error:
-            raise ResponseFailure(FailureKind.TIMEOUT, f"no answer within {seconds:g} s") from error
-        except (
-            httpcore2.ConnectTimeout,
-            httpcore2.NetworkError,
-            httpcore2.ProtocolError,
-            httpcore2.ProxyError,
-        ) as error:
-            raise ResponseFailure(
-                FailureKind.CONNECTION,
-                f"{self.spec.endpoint}: {type(error).__name__}: {error}; is the server up?",
-            ) from error
+            self._connections = Connections(self.spec, self._api_key, "chat/completions")
+        return await self._connections.post(content, size)

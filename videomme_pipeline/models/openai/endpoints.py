@@ -1,7 +1,7 @@
 """Profiles of the families of OpenAI-compatible endpoints, as plain data.
 
 A profile has the ways to send frames, the limits, the field that constrains an answer, and the
-fields that contain reasoning and cached tokens. `body` builds requests; `pricing` has prices.
+fields that contain reasoning. `body` builds requests; `pricing` has prices.
 
 Sources: the endpoints' own API references and, for vLLM and SGLang, their request schemas. A
 limit that an endpoint does not publish is None here and can be set in `models.yaml`.
@@ -61,7 +61,7 @@ class EndpointProfile:
 
     `frames_as` lists the ways to send frames, the default first. `max_images` and
     `max_body_bytes` are checked before anything is sent. `reasoning_fields` are fields of the
-    message, `cached_tokens_at` paths in the response body.
+    message.
     """
 
     profile: Profile
@@ -71,9 +71,6 @@ class EndpointProfile:
     token_limit_parameter: str = "max_tokens"
     answer_constraint: AnswerConstraint | None = None
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning")
-    cached_tokens_at: tuple[tuple[str, ...], ...] = (
-        ("usage", "prompt_tokens_details", "cached_tokens"),
-    )
     schedule: Schedule = Schedule.TOGETHER
     takes_prompt_cache_key: bool = False
     is_paid: bool = False
@@ -124,10 +121,6 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
         EndpointProfile(
             profile=Profile.LLAMA_CPP,
             answer_constraint=AnswerConstraint.GRAMMAR,
-            cached_tokens_at=(
-                ("usage", "prompt_tokens_details", "cached_tokens"),
-                ("timings", "cache_n"),
-            ),
             schedule=Schedule.LEADER_FOLLOWER,
         ),
         EndpointProfile(

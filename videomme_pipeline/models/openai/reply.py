@@ -1,12 +1,27 @@
-"""Reading an endpoint's HTTP response: an answer, a failed attempt or a wrong configuration."""
+"""Reading an endpoint's HTTP response: an answer, a failed attempt or a wrong configuration.
+
+The classes below are the fields of a body that are used, with their types. Other fields are
+ignored. A field that the answer does not need is None if its value has a wrong type. NUL
+characters are removed from text, because databases and terminals end a text there.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from math import isfinite
+from typing import Annotated, Any, TypeVar
 
 import orjson
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.openai.endpoints import AnswerConstraint
@@ -15,6 +30,98 @@ from videomme_pipeline.models.openai.transport import Answer
 from videomme_pipeline.models.pricing import TokenUsage
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
+MAX_TOKENS = 2**63 - 1
+"""The largest token count that a database stores."""
+LONGEST_RETRY_AFTER_SECONDS = 86_400.0
+"""A longer Retry-After is a mistake of the endpoint and is ignored."""
+
+_MAX_MESSAGE_CHARACTERS = 500
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def _or_none(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+AnyType = TypeVar("AnyType")
+Text = Annotated[str, AfterValidator(lambda text: text.replace("\0", ""))]
+OrNone = Annotated[AnyType | None, WrapValidator(_or_none)]
+Tokens = OrNone[Annotated[int, Field(ge=0, le=MAX_TOKENS)]]
+
+
+class Fields(BaseModel):
+    """Fields of a JSON object. Values of another type are not converted."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+class _Part(Fields):
+    text: Text | None = None
+
+
+class _Message(Fields):
+    content: Text | list[_Part] | None = None
+    refusal: OrNone[Text] = None
+    reasoning: OrNone[Text] = None
+    reasoning_content: OrNone[Text] = None
+
+    @property
+    def text(self) -> str:
+        """The text, which some endpoints send in parts."""
+        if isinstance(self.content, list):
+            return "".join(part.text or "" for part in self.content)
+        return self.content or ""
+
+
+class _Choice(Fields):
+    message: _Message
+    finish_reason: OrNone[Text] = None
+
+
+class _TokenDetails(Fields):
+    cached_tokens: Tokens = None
+    cache_write_tokens: Tokens = None
+    reasoning_tokens: Tokens = None
+
+
+class _Usage(Fields):
+    prompt_tokens: Tokens = None
+    completion_tokens: Tokens = None
+    prompt_tokens_details: OrNone[_TokenDetails] = None
+    completion_tokens_details: OrNone[_TokenDetails] = None
+
+
+class _Timings(Fields):
+    cache_n: Tokens = None
+    """The cached tokens that llama.cpp reports."""
+
+
+class _Completion(Fields):
+    choices: list[_Choice] = Field(min_length=1)
+    model: OrNone[Text] = None
+    system_fingerprint: OrNone[Text] = None
+    service_tier: OrNone[Text] = None
+    usage: OrNone[_Usage] = None
+    timings: OrNone[_Timings] = None
+
+
+class _ConstrainedAnswer(Fields):
+    answer: Text
+
+
+class Problem(Fields):
+    """An error that an endpoint describes."""
+
+    message: Text
+    code: OrNone[Text] = None
+
+
+class _ErrorBody(Fields):
+    error: Problem
+
 
 def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
     """The answer in the body of a chat completion.
@@ -22,30 +129,36 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
     Raises:
         ResponseFailure: if the body is not a completion, or the completion has no answer.
     """
-    body = _completion(content)
-    choice = body["choices"][0]
-    message = choice["message"]
-    finish_reason = choice.get("finish_reason")
+    body = _parsed(content)
+    try:
+        completion = _Completion.model_validate(body)
+    except ValidationError as error:
+        raise _malformed(content, f"not a chat completion: {_first_of(error)}") from error
+    choice = completion.choices[0]
+    message = choice.message
     profile = spec.endpoint_profile
-    content_text = _text_of(message.get("content"))
-    text, thought = split_reasoning(content_text, finish_reason)
+    text, thought = split_reasoning(message.text, choice.finish_reason)
     constraint = profile.answer_constraint
     if request.decoding.constrain_answer and constraint is AnswerConstraint.JSON_SCHEMA:
         text = _constrained_letter(text)
-    reasoning = next((message[f] for f in profile.reasoning_fields if message.get(f)), thought)
-    reply = _with_usage(
-        Reply(
-            text=text,
-            reasoning=reasoning,
-            finish_reason=finish_reason,
-            reported_model=body.get("model"),
-            system_fingerprint=body.get("system_fingerprint"),
-            body=content.decode("utf-8", "replace"),
-        ),
-        body,
-        spec,
+    fields = (getattr(message, field) for field in profile.reasoning_fields)
+    reply = Reply(
+        text=text,
+        reasoning=next(filter(None, fields), thought),
+        finish_reason=choice.finish_reason,
+        reported_model=completion.model,
+        system_fingerprint=completion.system_fingerprint,
+        body=content.decode("utf-8", "replace"),
     )
-    failure = _no_answer(reply, message.get("refusal"))
+    if completion.usage is not None:
+        usage = _usage_of(completion.usage, completion.timings)
+        reply = replace(
+            reply,
+            usage=usage,
+            usage_json=orjson.dumps(body["usage"]).decode(),
+            cost_dollars=_cost_of(usage, completion, spec),
+        )
+    failure = _no_answer(reply, message.refusal)
     if failure is not None:
         raise failure
     return reply
@@ -92,7 +205,7 @@ def dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -
 def status_failure(answer: Answer, spec: EndpointSpec) -> ModelError | ResponseFailure:
     """The error for an HTTP status. A ModelError ends the evaluation."""
     status = answer.status
-    message, code = _error_in(answer)
+    message, code = error_in(answer)
     found = f"HTTP {status}: {message}"
     if status in (401, 403):
         variable = spec.api_key_env or "OPENAI_API_KEY"
@@ -133,103 +246,98 @@ def kind_of_status(status: int, code: str | None) -> FailureKind:
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds to wait according to `retry-after-ms` or `Retry-After` (seconds or a date)."""
+    """Seconds to wait according to `retry-after-ms` or `Retry-After` (seconds or a date).
+
+    None if there is no such header, or if its value cannot be read or is more than a day. A date
+    without a zone is in UTC.
+    """
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
-            return max(float(headers.get(name, "")) * scale, 0.0)
+            return _plausible(float(headers.get(name, "")) * scale)
         except ValueError:
             continue
     try:
-        moment = parsedate_to_datetime(headers.get("retry-after", ""))
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
     except ValueError:
         return None
-    return max((moment - now).total_seconds(), 0.0)
+    return _plausible(((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds())
 
 
-def _completion(content: bytes) -> dict[str, Any]:
-    """The parsed body, checked to have a choice with a message."""
+def _plausible(seconds: float) -> float | None:
+    is_plausible = isfinite(seconds) and seconds <= LONGEST_RETRY_AFTER_SECONDS
+    return max(seconds, 0.0) if is_plausible else None
+
+
+def _parsed(content: bytes) -> Any:
     try:
-        body = orjson.loads(content)
+        return orjson.loads(content.removeprefix(_BYTE_ORDER_MARK))
     except orjson.JSONDecodeError as error:
-        raise ResponseFailure(
-            FailureKind.MALFORMED, f"not JSON: {content[:200]!r} ({error})", status=200
-        ) from error
-    try:
-        message = body["choices"][0]["message"]
-    except (KeyError, IndexError, TypeError):
-        message = None
-    if not isinstance(message, dict):
-        raise ResponseFailure(
-            FailureKind.MALFORMED, f"JSON without a message: {content[:200]!r}", status=200
-        )
-    return dict(body)
+        raise _malformed(content, f"not JSON: {error}") from error
 
 
-def _text_of(content: object) -> str:
-    """The text of a message, which some endpoints send in parts."""
-    if isinstance(content, list):
-        return "".join(part.get("text") or "" for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else ""
+def _malformed(content: bytes, problem: str) -> ResponseFailure:
+    found = f"{problem}; the body starts with {content[:200]!r}"
+    return ResponseFailure(FailureKind.MALFORMED, found, status=200)
+
+
+def _first_of(error: ValidationError) -> str:
+    """The first problem, such as "choices.0.message: Field required"."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}"
 
 
 def _constrained_letter(text: str) -> str:
     """The letter in `{"answer": "B"}`, or `text` itself if it has another form."""
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return _ConstrainedAnswer.model_validate_json(text).answer
+    except ValidationError:
         return text
-    answer = value.get("answer") if isinstance(value, dict) else None
-    return answer if isinstance(answer, str) else text
 
 
-def _with_usage(reply: Reply, body: dict[str, Any], spec: EndpointSpec) -> Reply:
-    usage = body.get("usage")
-    if not isinstance(usage, dict):
-        return reply
-    profile = spec.endpoint_profile
-    prompt = _count(usage, ("prompt_tokens",))
-    completion = _count(usage, ("completion_tokens",))
-    found = (_count(body, path) for path in profile.cached_tokens_at)
-    cached = next((count for count in found if count is not None), None)
-    cost = None
-    if prompt is not None and completion is not None and spec.costs_money:
-        tokens = TokenUsage(
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            cached_tokens=cached or 0,
-            cache_write_tokens=_count(usage, ("prompt_tokens_details", "cache_write_tokens")) or 0,
-        )
-        tariff = spec.tariff
-        if body.get("service_tier") == "default":
-            tariff = replace(tariff, service_tier=None)
-        cost = tariff.dollars(tokens)
-    return replace(
-        reply,
-        usage=Usage(
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            cached_tokens=cached,
-            reasoning_tokens=_count(usage, ("completion_tokens_details", "reasoning_tokens")),
-        ),
-        usage_json=orjson.dumps(usage).decode(),
-        cost_dollars=cost,
+def _usage_of(usage: _Usage, timings: _Timings | None) -> Usage:
+    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    cached = None if prompt is None else prompt.cached_tokens
+    if cached is None and timings is not None:
+        cached = timings.cache_n
+    return Usage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=cached,
+        reasoning_tokens=None if completion is None else completion.reasoning_tokens,
     )
 
 
-def _count(value: object, path: tuple[str, ...]) -> int | None:
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, int) else None
+def _cost_of(usage: Usage, completion: _Completion, spec: EndpointSpec) -> float | None:
+    """The price of a completion in US dollars, or None if it is unknown or free."""
+    if usage.prompt_tokens is None or usage.completion_tokens is None or not spec.costs_money:
+        return None
+    details = None if completion.usage is None else completion.usage.prompt_tokens_details
+    # Some endpoints report more cached tokens than tokens.
+    cached = min(usage.cached_tokens or 0, usage.prompt_tokens)
+    written = 0 if details is None else details.cache_write_tokens or 0
+    tariff = spec.tariff
+    if completion.service_tier == "default":
+        tariff = replace(tariff, service_tier=None)
+    return tariff.dollars(
+        TokenUsage(
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cached_tokens=cached,
+            cache_write_tokens=min(written, usage.prompt_tokens - cached),
+        )
+    )
 
 
-def _no_answer(reply: Reply, refusal: object) -> ResponseFailure | None:
+def _no_answer(reply: Reply, refusal: str | None) -> ResponseFailure | None:
     """The reason why a completion is not an answer, or None if it is one."""
-    if isinstance(refusal, str) and refusal:
-        return ResponseFailure(FailureKind.REFUSED, refusal, status=200, reply=reply)
+    if refusal:
+        return ResponseFailure(
+            FailureKind.REFUSED, refusal[:_MAX_MESSAGE_CHARACTERS], status=200, reply=reply
+        )
     if reply.finish_reason == "content_filter":
         message = "the endpoint withheld the answer"
         return ResponseFailure(FailureKind.CONTENT_FILTER, message, status=200, reply=reply)
-    if reply.text.strip():
+    if reply.has_text:
         return None
     if reply.finish_reason == "length":
         message = (
@@ -241,12 +349,13 @@ def _no_answer(reply: Reply, refusal: object) -> ResponseFailure | None:
     return ResponseFailure(FailureKind.EMPTY, message, status=200, reply=reply)
 
 
-def _error_in(answer: Answer) -> tuple[str, str | None]:
+def error_in(answer: Answer) -> tuple[str, str | None]:
     """The message and the code in the body of an error, else the start of the body and None."""
     try:
-        error = orjson.loads(answer.content)["error"]
-        return str(error["message"]), error.get("code")
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        problem = _ErrorBody.model_validate(orjson.loads(answer.content)).error
+        return problem.message[:_MAX_MESSAGE_CHARACTERS], problem.code
+    except (orjson.JSONDecodeError, ValidationError):
         moved_to = answer.headers.get("location")
-        start = answer.content[:200].decode("utf-8", "replace")
-        return (f"moved to {moved_to}" if moved_to else start), None
+        start = moved_to or answer.content.decode("utf-8", "replace")
+        start = start.replace("\0", "")[:200]
+        return (f"moved to {start}" if moved_to else start), None

@@ -17,29 +17,45 @@ import select
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 from urllib.request import getproxies, proxy_bypass
 
 import httpcore2
 import httpx2
 import openai
 
+from videomme_pipeline.models.openai.endpoints import MEBIBYTE
+from videomme_pipeline.models.openai.redaction import Redaction
 from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 
 CONNECT_SECONDS = 30.0
 
 _KEPT_IDLE_SECONDS = 5.0
 """Servers close an idle connection after some time; 5 s is the shortest usual time."""
+_UNREAD_BYTES = MEBIBYTE
+"""A connection stops receiving while this many bytes have not been read."""
 _UNSENT_KEY = "not-needed"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The HTTP response to one request, whatever its status."""
+    """The HTTP response to one request, whatever its status. It does not contain the key."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes
+
+    @classmethod
+    def redacted(
+        cls, status: int, headers: Iterable[tuple[str, str]], content: bytes, redaction: Redaction
+    ) -> Self:
+        """The response without the key. The names of headers become lower case."""
+        return cls(
+            status=status,
+            headers={name.lower(): redaction.redact(value) for name, value in headers},
+            content=redaction.redact_bytes(content),
+        )
 
 
 def connect(spec: EndpointSpec, api_key: str | None) -> openai.AsyncOpenAI:
@@ -56,22 +72,25 @@ def connect(spec: EndpointSpec, api_key: str | None) -> openai.AsyncOpenAI:
 
 
 class Connections:
-    """Connections to the endpoint of `client`, as many as there are concurrent requests.
+    """Connections to the endpoint of `spec`, as many as there are concurrent requests.
 
     A request uses the connection that was used last, so surplus connections expire and are
     closed. Proxies are read from the environment (`HTTPS_PROXY`, `NO_PROXY` …).
     """
 
-    def __init__(self, client: openai.AsyncOpenAI, path: str, *, timeout_seconds: float) -> None:
+    def __init__(self, spec: EndpointSpec, api_key: str | None, path: str) -> None:
+        client = connect(spec, api_key)
         url = client.base_url.join(path)
+        self._spec = spec
+        self._redaction = Redaction(api_key)
         self._url = httpcore2.URL(str(url))
         self._headers = [(b"Host", url.netloc)] + [
             (name.encode(), value.encode())
             for name, value in {**client.default_headers, **client.auth_headers}.items()
             if isinstance(value, str) and not name.startswith("X-Stainless-")
         ]
-        self._timeout_seconds = timeout_seconds
-        self._extensions = {"timeout": {"connect": min(CONNECT_SECONDS, timeout_seconds)}}
+        connect_seconds = min(CONNECT_SECONDS, spec.limits.request_timeout_seconds)
+        self._extensions = {"timeout": {"connect": connect_seconds}}
         # Only creates connections; `_connection` decides which one is used.
         self._factory = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context() if url.scheme == "https" else None,
@@ -85,9 +104,9 @@ class Connections:
         """Send a body of `size` bytes and return the response.
 
         Raises:
-            TimeoutError: if request and response together take longer than `timeout_seconds`.
-            httpcore2.ConnectTimeout, httpcore2.NetworkError, httpcore2.ProtocolError,
-            httpcore2.ProxyError: if the endpoint cannot be reached or closes the connection.
+            ResponseFailure: if the endpoint cannot be reached or closes the connection, if
+                request and response together take longer than `request_timeout_seconds`, or if
+                the response is larger than `max_response_bytes`.
         """
         request = httpcore2.Request(
             b"POST",
@@ -96,21 +115,49 @@ class Connections:
             content=content,
             extensions=self._extensions,
         )
+        seconds = self._spec.limits.request_timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._exchange(request)
+        except TimeoutError as error:
+            raise ResponseFailure(FailureKind.TIMEOUT, f"no answer within {seconds:g} s") from error
+        except (
+            httpcore2.ConnectTimeout,
+            httpcore2.NetworkError,
+            httpcore2.ProtocolError,
+            httpcore2.ProxyError,
+        ) as error:
+            found = self._redaction.redact(f"{type(error).__name__}: {error}")
+            raise ResponseFailure(
+                FailureKind.CONNECTION, f"{self._spec.endpoint}: {found}; is the server up?"
+            ) from None  # the error may contain the key
+
+    async def _exchange(self, request: httpcore2.Request) -> Answer:
         connection = await self._connection()
-        async with asyncio.timeout(self._timeout_seconds):
-            response = await connection.handle_async_request(request)
-            try:
-                body = await response.aread()
-            finally:
-                await response.aclose()
+        response = await connection.handle_async_request(request)
+        try:
+            content = await self._body_of(response)
+        finally:
+            await response.aclose()
         if connection.is_available():
             self._idle.append(connection)
-        headers = {name.decode("latin-1").lower(): value for name, value in response.headers}
-        return Answer(
-            status=response.status,
-            headers={name: value.decode("latin-1") for name, value in headers.items()},
-            content=body,
-        )
+        headers = ((n.decode("latin-1"), v.decode("latin-1")) for n, v in response.headers)
+        return Answer.redacted(response.status, headers, content, self._redaction)
+
+    async def _body_of(self, response: httpcore2.Response) -> bytes:
+        limit = self._spec.limits.max_response_bytes
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in response.aiter_stream():
+            size += len(chunk)
+            if size > limit:
+                raise ResponseFailure(
+                    FailureKind.MALFORMED,
+                    f"the response is larger than {limit:,} bytes (`limits: max_response_bytes`)",
+                    status=response.status,
+                )
+            chunks.append(chunk)
+        return b"".join(chunks)
 
     async def close(self) -> None:
         while self._idle:
@@ -178,6 +225,7 @@ class Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
 
     def __init__(self) -> None:
         self._received: list[bytes] = []
+        self._unread_bytes = 0
         self._lost: Exception | None = None
         self._has_ended = False
         self._can_write = True
@@ -195,7 +243,9 @@ class Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
             await self._wait()
         if not self._received and self._lost is not None:
             raise httpcore2.ReadError(str(self._lost)) from self._lost
-        data, self._received = b"".join(self._received), []
+        if self._unread_bytes > _UNREAD_BYTES:
+            self._transport.resume_reading()
+        data, self._received, self._unread_bytes = b"".join(self._received), [], 0
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
@@ -251,6 +301,9 @@ class Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
 
     def data_received(self, data: bytes) -> None:
         self._received.append(data)
+        self._unread_bytes += len(data)
+        if self._unread_bytes > _UNREAD_BYTES:
+            self._transport.pause_reading()
         self._wake()
 
     def eof_received(self) -> None:
