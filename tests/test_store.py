@@ -1,14 +1,11 @@
 """The store: every file is written whole or not at all, with its fingerprint."""
 
-import io
 import os
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import pytest
 from upath import UPath
@@ -134,26 +131,6 @@ def test_files_that_need_a_local_disk_are_local_with_an_object_store_too() -> No
     store = Store.at("memory://videomme-test")
     assert store.journal.is_absolute()
     assert store.journal.name == "journal.sqlite"
-
-
-def test_a_stored_file_is_read_on_the_calling_thread(tmp_path: Path) -> None:
-    """The process aborts if one of Arrow's threads has a Python file open when it ends."""
-    stored = UPath(tmp_path / "x.parquet")
-    write_rows(stored, [Row(name="x")], Row, fingerprint="abc")
-    readers = set()
-
-    class Watched(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
-            readers.add(threading.get_ident())
-            return super().read(size)
-
-    class WatchedPath:
-        def open(self, mode: str) -> Watched:
-            assert mode == "rb"
-            return Watched(stored.read_bytes())
-
-    assert read_rows(cast(UPath, WatchedPath()), Row) == [Row(name="x")]
-    assert readers == {threading.get_ident()}
 
 
 def test_files_are_listed_and_read_in_the_order_of_their_names(tmp_path: Path) -> None:

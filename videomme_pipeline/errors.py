@@ -9,8 +9,8 @@
     │   ├── LicenseNotAcceptedError
     │   └── MissingExtraError
     ├── CostLimitError
+    ├── DamagedFileError
     ├── DownloadError
-    ├── FrameCacheError
     ├── ModelError
     │   └── EndpointDownError
     ├── NotReadyError
@@ -98,8 +98,8 @@ class VideoUnreadableError(VideoError):
     """No picture in a video file can be decoded."""
 
 
-class FrameCacheError(VideoMMEError):
-    """A cached frame file is damaged. It is set aside and built again."""
+class DamagedFileError(VideoMMEError):
+    """The content of a stored file is damaged. If it can be built again, it was set aside."""
 
 
 class SubtitleError(VideoMMEError):
@@ -150,7 +150,7 @@ class AlertError(VideoMMEError):
 
 
 class StorageError(VideoMMEError):
-    """The data folder cannot be written: full, read-only or missing."""
+    """The data folder cannot be read or written: full, read-only, forbidden or missing."""
 
 
 def _restore(

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from upath import UPath
 
-from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline import parquet
+from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.rows import from_table, to_table
 
 Row = TypeVar("Row")
@@ -30,6 +30,8 @@ ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
 _NEW_FILE = "new"
 """Name of a file in a scratch folder, until it is finished."""
+SET_ASIDE = ".corrupt"
+"""Suffix of a damaged file that was set aside."""
 _RENAMED_SETTINGS = {"samples": "repeats"}
 """Settings that were renamed after files with the old name had been written."""
 
@@ -318,9 +320,7 @@ def write_rows(
     """
     metadata = {"fingerprint": fingerprint, "recipe": json.dumps(footer or {}, sort_keys=True)}
     table = to_table(rows, row_class, metadata)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    publish(path, sink.getvalue().to_pybytes())
+    publish(path, parquet.encode(table))
     return table
 
 
@@ -329,16 +329,15 @@ def read_rows(path: UPath, row_class: type[Row]) -> list[Row]:
 
     Raises:
         FileNotFoundError: if there is no file at `path`.
+        DamagedFileError: if the file is damaged. It is set aside, so that the next run rebuilds it.
     """
-    return from_table(read_table(path), row_class)
+    with setting_aside(path):
+        return from_table(parquet.read_table(path), row_class)
 
 
 def read_files(paths: Iterable[UPath], row_class: type[Row]) -> list[Row]:
     """The rows of all `paths`, in their order."""
-    tables = [read_table(path) for path in paths]
-    if not tables:
-        return []
-    return from_table(pa.concat_tables(tables, promote_options="default"), row_class)
+    return [row for path in paths for row in read_rows(path, row_class)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,9 +379,10 @@ class RowFolder(Generic[Row]):
         return {name: row for name, (_, row) in self._known.items()}
 
     def _read(self, path: UPath) -> StoredRow[Row]:
-        table = read_table(path)
-        (row,) = from_table(table, self._row_class)
-        return StoredRow(row, (table.schema.metadata or {}).get(b"fingerprint", b"").decode())
+        with setting_aside(path):
+            table = parquet.read_table(path)
+            (row,) = from_table(table, self._row_class)
+            return StoredRow(row, (table.schema.metadata or {}).get(b"fingerprint", b"").decode())
 
 
 def _is_table(name: str) -> bool:
@@ -394,23 +394,48 @@ def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
 
     Raises:
         FileNotFoundError: if there is no file at `path`.
-        pa.ArrowInvalid: if it is not Parquet.
+        DamagedFileError: if the file is damaged. It is set aside, so that the next run rebuilds it.
     """
-    # Read on this thread only: if one of Arrow's threads still has a Python file open when the
-    # interpreter ends, the process aborts. One thread is also faster for tables of this size.
-    with path.open("rb") as file:
-        return pq.ParquetFile(file, pre_buffer=False).read(columns, use_threads=False)
+    with setting_aside(path):
+        return parquet.read_table(path, columns)
+
+
+def verify(path: UPath) -> None:
+    """Verify all bytes of a stored table. Errors are those of `read_table`."""
+    with setting_aside(path):
+        parquet.verify(path)
+
+
+@contextmanager
+def setting_aside(path: UPath) -> Iterator[None]:
+    """Rename the file at `path` to `….corrupt` if the block cannot understand its content.
+
+    Raises:
+        DamagedFileError: in this case. The next run rebuilds the file.
+    """
+    try:
+        yield
+    except (DamagedFileError, KeyError, TypeError, ValueError) as error:
+        damaged = isinstance(error, DamagedFileError)
+        found = str(error) if damaged else f"{path}: the file is damaged ({error!r})"
+        aside = path.with_name(f"{path.name}{SET_ASIDE}")
+        try:
+            path.rename(aside)
+        except OSError:
+            raise DamagedFileError(f"{found}; remove it, then run again to rebuild it") from error
+        raise DamagedFileError(
+            f"{found} and was renamed to {aside.name}; run again to rebuild it"
+        ) from error
 
 
 def stored_fingerprint(path: UPath) -> str | None:
     """The fingerprint of the file at `path`, or None if it is missing or unreadable."""
-    value = _metadata(path).get(b"fingerprint")
-    return value.decode() if value else None
+    return _metadata(path).get("fingerprint") or None
 
 
 def stored_footer(path: UPath) -> dict[str, Any]:
     """The footer of the file at `path`; empty if it has none, is missing or unreadable."""
-    value = _metadata(path).get(b"recipe")
+    value = _metadata(path).get("recipe")
     return dict(json.loads(value)) if value else {}
 
 
@@ -419,11 +444,10 @@ def stored_settings(path: UPath) -> dict[str, Any]:
     return {_RENAMED_SETTINGS.get(key, key): value for key, value in stored_footer(path).items()}
 
 
-def _metadata(path: UPath) -> dict[bytes, bytes]:
+def _metadata(path: UPath) -> dict[str, str]:
     try:
-        with path.open("rb") as file:
-            return pq.read_schema(file).metadata or {}
-    except (OSError, pa.ArrowInvalid):
+        return parquet.read_metadata(path)
+    except (FileNotFoundError, DamagedFileError, StorageError):
         return {}
 
 

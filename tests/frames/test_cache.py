@@ -13,7 +13,7 @@ from tests.support.builders import draw_frame, read_barcode
 from tests.support.paths import GOLDEN
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.errors import FrameCacheError
+from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.frames.cache import (
     ROW_GROUP_FRAMES,
     Frame,
@@ -93,7 +93,7 @@ def test_a_file_with_a_flipped_bit_in_a_picture_is_detected_and_renamed(tmp_path
     data = bytearray(path.read_bytes())
     data[len(data) // 3] ^= 1
     path.write_bytes(data)
-    with pytest.raises(FrameCacheError, match=r"checksum.*renamed to .*\.corrupt"):
+    with pytest.raises(DamagedFileError, match=r"checksum.*renamed to .*\.corrupt"):
         read_frames(store, "video", frame_set.fingerprint)
     assert not store.frames("video", frame_set.fingerprint).exists()
     assert path.with_name(f"{path.name}.corrupt").exists()
@@ -109,7 +109,7 @@ def test_a_truncated_file_is_detected(
     frame_set = stored(store)
     path = Path(store.frames("video", frame_set.fingerprint).path)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(FrameCacheError, match="the file is damaged"):
+    with pytest.raises(DamagedFileError, match="the file is damaged"):
         read(store, "video", frame_set.fingerprint)
     assert not store.frames("video", frame_set.fingerprint).exists()
 
@@ -126,6 +126,38 @@ def test_shown_frames_are_read_without_the_pictures(tmp_path: Path) -> None:
         ShownFrame(blake3(frame.picture).hexdigest()[:24], frame.pts_seconds, frame.index)
         for frame in frame_set.frames
     )
+
+
+@pytest.mark.parametrize("read", [read_frames, read_shown])
+def test_a_changed_digest_in_the_footer_is_detected(
+    tmp_path: Path, read: Callable[[Store, str, str], object]
+) -> None:
+    store = Store.at(tmp_path)
+    frame_set = stored(store)
+    path = Path(store.frames("video", frame_set.fingerprint).path)
+    digest = frame_set.frames[1].shown.digest.encode()
+    changed = digest[:-1] + (b"0" if digest[-1:] != b"0" else b"1")
+    path.write_bytes(path.read_bytes().replace(digest, changed))
+    with pytest.raises(DamagedFileError, match="checksum"):
+        read(store, "video", frame_set.fingerprint)
+
+
+def test_a_file_of_an_earlier_version_is_read_and_its_own_checksum_verified(
+    tmp_path: Path,
+) -> None:
+    store = Store.at(tmp_path)
+    path = store.frames("video", frames_fingerprint(SAMPLING))
+    path.parent.mkdir(parents=True)
+    written = (GOLDEN / "frames_before_seal.parquet").read_bytes()
+    path.write_bytes(written)
+    frame_set = read_frames(store, "video", path.stem)
+    assert frame_set.frames == tuple(frames_of(3))
+    shown = read_shown(store, "video", path.stem)
+    assert shown == tuple(frame.shown for frame in frame_set.frames)
+    position = written.index(frame_set.frames[1].picture) + 100
+    path.write_bytes(written[:position] + b"\0" + written[position + 1 :])
+    with pytest.raises(DamagedFileError, match="checksum"):
+        read_frames(store, "video", path.stem)
 
 
 def test_shown_frames_of_a_file_without_digests_are_computed_from_its_pictures(
@@ -150,7 +182,7 @@ def test_a_file_under_a_wrong_name_is_detected(tmp_path: Path) -> None:
     other = store.frames("other", frame_set.fingerprint)
     other.parent.mkdir(parents=True)
     other.write_bytes(store.frames("video", frame_set.fingerprint).read_bytes())
-    with pytest.raises(FrameCacheError, match="another video"):
+    with pytest.raises(DamagedFileError, match="another video"):
         read_frames(store, "other", frame_set.fingerprint)
 
 

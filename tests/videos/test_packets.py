@@ -9,7 +9,7 @@ from upath import UPath
 
 from tests.support.builders import truncate, write_audio_only, write_video
 from tests.support.shared_files import OddVideos
-from videomme_pipeline.errors import StorageError, VideoUnreadableError
+from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.videos.packets import (
     IndexSource,
     PacketIndex,
@@ -77,11 +77,14 @@ def test_a_loaded_index_equals_the_saved_one(tmp_path: Path) -> None:
     )
 
 
-def test_loading_a_missing_index_returns_none_and_a_damaged_one_raises(tmp_path: Path) -> None:
+def test_a_missing_index_is_none_and_so_is_a_damaged_one_which_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     assert PacketIndex.load(UPath(tmp_path / "none.parquet")) is None
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(StorageError, match="not a packet index"):
-        PacketIndex.load(UPath(tmp_path / "bad.parquet"))
+    assert PacketIndex.load(UPath(tmp_path / "bad.parquet")) is None
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.parquet.corrupt"]
+    assert "bad.parquet: the file is damaged" in caplog.text
 
 
 @pytest.mark.parametrize(

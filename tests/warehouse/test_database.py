@@ -432,7 +432,23 @@ def test_one_unreadable_table_does_not_stop_the_others(tmp_path: Path) -> None:
     store.scores("videomme", "broken").write_bytes(b"PAR1 no")
     _, left_out = database.rebuild(store)
     assert len(left_out) == 1
-    assert "broken.parquet: left out" in left_out[0]
+    assert left_out[0].startswith("left out of the DuckDB file: ")
+    assert "broken.parquet: the file is damaged" in left_out[0]
+    with database.connect(store) as connection:
+        assert len(rows_of(connection, "select * from overall")) == 1
+
+
+def test_a_flipped_bit_that_duckdb_would_read_is_left_out(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    put(store, WITHOUT)
+    put(store, WITH)
+    path = Path(store.score_files()[0].path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 1
+    path.write_bytes(data)
+    _, left_out = database.rebuild(store)
+    assert len(left_out) == 1
+    assert f"{path}: the file is damaged" in left_out[0]
     with database.connect(store) as connection:
         assert len(rows_of(connection, "select * from overall")) == 1
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from videomme_pipeline.benchmarks.facets import FacetValue
 from videomme_pipeline.benchmarks.question import Letter, Question, videos_of
-from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.errors import AnnotationError, DamagedFileError, StorageError
 from videomme_pipeline.fetch.release import Release
+from videomme_pipeline.parquet import read_table
 
 # Ids become file names and partition keys, so an id must not lead out of a folder. A leading hyphen
 # is allowed (several YouTube ids have one), a leading dot or a slash is not.
@@ -51,10 +51,10 @@ class AnnotationTable:
 
     def _open(self, path: Path) -> pa.Table:
         try:
-            return pq.read_table(path)
+            return read_table(path)
         except FileNotFoundError:
             raise AnnotationError(f"{path}: no such file") from None
-        except (pa.ArrowInvalid, OSError) as error:
+        except (DamagedFileError, StorageError) as error:
             raise self.error(None, f"not readable as Parquet ({error})") from error
 
     def error(self, row: Mapping[str, Any] | None, found: str) -> AnnotationError:

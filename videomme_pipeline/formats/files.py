@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageError
 from videomme_pipeline.formats.results_format import Row
 
 _LONGEST_FIELD = 1 << 30
@@ -33,7 +33,7 @@ def read_rows_of(path: Path) -> Sequence[Row]:
         rows = _PARSERS.get(path.suffix.lower(), _parse_json_file)(path)
     except FileNotFoundError:
         raise ScoringError(f"{path}: no such file") from None
-    except (OSError, ValueError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error, DamagedFileError, StorageError) as error:
         raise ScoringError(f"{path}: not readable as {path.suffix or 'JSON'}: {error}") from error
     if not all(isinstance(row, Mapping) for row in rows):
         raise ScoringError(f"{path}: expected a list of objects, one per video or question")
@@ -77,9 +77,9 @@ def _parse_json_lines(path: Path) -> list[Any]:
 
 
 def _parse_parquet(path: Path) -> list[Any]:
-    import pyarrow.parquet as pq  # noqa: PLC0415 - not needed for the other file types
+    from videomme_pipeline.parquet import read_table  # noqa: PLC0415 - loads pyarrow
 
-    rows: list[Any] = pq.read_table(path).to_pylist()
+    rows: list[Any] = read_table(path).to_pylist()
     return rows
 
 

@@ -8,8 +8,8 @@ settings are never mixed up with them. `frames.extract` extracts frames.
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,12 +22,21 @@ from blake3 import blake3
 from numpy.typing import NDArray
 from upath import UPath
 
+from videomme_pipeline import parquet
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.errors import FrameCacheError
+from videomme_pipeline.errors import DamagedFileError, StorageError, VideoUnreadableError
 from videomme_pipeline.fingerprint import FINGERPRINT_BYTES, fingerprint
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling
 from videomme_pipeline.rows import arrow_schema, to_table
-from videomme_pipeline.store import Store, is_local, publish, put_in_place, scratch_folder, writing
+from videomme_pipeline.store import (
+    Store,
+    is_local,
+    publish,
+    put_in_place,
+    scratch_folder,
+    setting_aside,
+    writing,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -119,7 +128,7 @@ class FrameSet:
         from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415
 
         if not self.frames:
-            raise FrameCacheError(f"video {self.video_hash}: no frames to show")
+            raise VideoUnreadableError(self.video_hash, "it has no frames to show")
         columns = min(columns, len(self.frames))
         height = max(round(width * frame.height / frame.width) for frame in self.frames)
         caption = 16
@@ -174,7 +183,6 @@ class FrameWriter:
         self.target = store.frames(video_hash, self.fingerprint)
         self.frame_count = 0
         self.picture_bytes = 0
-        self._checksum = blake3()
         self._shown: list[ShownFrame] = []
         self._pending: list[Frame] = []
         self._scratch = ExitStack()
@@ -203,7 +211,6 @@ class FrameWriter:
 
     def add(self, frame: Frame) -> None:
         self._pending.append(frame)
-        _update(self._checksum, frame)
         self._shown.append(frame.shown)
         self.frame_count += 1
         self.picture_bytes += len(frame.picture)
@@ -234,14 +241,14 @@ class FrameWriter:
             "frame_count": str(self.frame_count),
             "shown": json.dumps([[s.digest, s.pts_seconds, s.index] for s in self._shown]),
         }
-        facts["checksum"] = _checksum(self._checksum, facts)
-        self._writer.add_key_value_metadata(facts)
+        self._writer.add_key_value_metadata(facts | parquet.SEALED)
         self._writer.close()
-        if is_local(self.target):
-            with writing(self.target):
+        with writing(self.target):
+            parquet.seal(self._path)
+            if is_local(self.target):
                 put_in_place(self._path, Path(self.target.path))
-        else:
-            publish(self.target, self._path.read_bytes())
+            else:
+                publish(self.target, self._path.read_bytes())
 
     def _flush(self) -> None:
         if self._pending:
@@ -254,33 +261,29 @@ def read_frames(store: Store, video_hash: str, settings_fingerprint: str) -> Fra
 
     Raises:
         FileNotFoundError: if none are stored.
-        FrameCacheError: if the file is damaged. It is then renamed to `….corrupt`, so that the
-            next run rebuilds it.
+        DamagedFileError: if the file is damaged. It is set aside, so that the next run rebuilds it.
     """
-    with _renaming_if_damaged(store.frames(video_hash, settings_fingerprint)) as path:
-        with _open(path) as source:
-            table = pq.ParquetFile(source, pre_buffer=False).read(use_threads=False)
+    path = store.frames(video_hash, settings_fingerprint)
+    with setting_aside(path):
+        table = parquet.read_table(path)
         facts = _facts(table.schema.metadata)
         frames = _frames_of(table)
-        checksum = blake3()
-        for frame in frames:
-            _update(checksum, frame)
-        if _checksum(checksum, facts) != facts["checksum"]:
-            raise FrameCacheError("the checksum does not match")
+        if "seal" not in facts:
+            _verify_unsealed(frames, facts)
         if (facts["video_hash"], facts["fingerprint"]) != (video_hash, settings_fingerprint):
-            raise FrameCacheError("it belongs to another video or other settings")
-    return FrameSet(
-        video_hash=video_hash,
-        fingerprint=settings_fingerprint,
-        media_type=facts["media_type"],
-        frames=frames,
-        sampling=facts["sampling"],
-        asked=int(facts["asked"]),
-        limit=Limit(facts["limit"]) if facts["limit"] else None,
-        missing_seconds=tuple(json.loads(facts["missing_seconds"])),
-        damage=facts["damage"] or None,
-        decoded_by=facts["decoded_by"],
-    )
+            raise ValueError("it belongs to another video or other settings")
+        return FrameSet(
+            video_hash=video_hash,
+            fingerprint=settings_fingerprint,
+            media_type=facts["media_type"],
+            frames=frames,
+            sampling=facts["sampling"],
+            asked=int(facts["asked"]),
+            limit=Limit(facts["limit"]) if facts["limit"] else None,
+            missing_seconds=tuple(json.loads(facts["missing_seconds"])),
+            damage=facts["damage"] or None,
+            decoded_by=facts["decoded_by"],
+        )
 
 
 def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> tuple[ShownFrame, ...]:
@@ -288,9 +291,9 @@ def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> tupl
 
     Errors are those of `read_frames`, but damage outside the footer is not detected.
     """
-    with _renaming_if_damaged(store.frames(video_hash, settings_fingerprint)) as path:
-        with path.open("rb") as file:
-            facts = _facts(pq.read_metadata(file).metadata)
+    path = store.frames(video_hash, settings_fingerprint)
+    with setting_aside(path):
+        facts = parquet.read_metadata(path)
         if "shown" in facts:
             return tuple(ShownFrame(*values) for values in json.loads(facts["shown"]))
     # A file without the digests in its footer: compute them from the pictures.
@@ -301,35 +304,9 @@ def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> tupl
 def stored_sampling(path: UPath) -> str | None:
     """The name of the sampling of a stored frame set, or None if the file is unreadable."""
     try:
-        with _open(path) as source:
-            facts = pq.read_metadata(source).metadata or {}
-    except (OSError, pa.ArrowException):
+        return parquet.read_metadata(path).get("sampling")
+    except (FileNotFoundError, DamagedFileError, StorageError):
         return None
-    name = facts.get(b"sampling")
-    return name.decode() if name else None
-
-
-@contextmanager
-def _renaming_if_damaged(path: UPath) -> Iterator[UPath]:
-    """Rename a damaged file and raise FrameCacheError."""
-    if not path.exists():
-        raise FileNotFoundError(str(path))
-    try:
-        yield path
-    except (
-        pa.ArrowException,
-        KeyError,
-        OSError,
-        TypeError,
-        ValueError,
-        FrameCacheError,
-    ) as error:
-        renamed = path.with_name(f"{path.name}.corrupt")
-        path.rename(renamed)
-        raise FrameCacheError(
-            f"{path}: the file is damaged ({error}) and was renamed to {renamed.name}; build the "
-            "frames of this video again"
-        ) from error
 
 
 def _facts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
@@ -344,22 +321,23 @@ def _frames_of(table: pa.Table) -> tuple[Frame, ...]:
     )
 
 
-def _update(checksum: blake3, frame: Frame) -> None:
-    facts = (
-        frame.requested_seconds,
-        frame.pts_seconds,
-        frame.index,
-        frame.is_keyframe,
-        frame.width,
-        frame.height,
-    )
-    checksum.update(repr(facts).encode())
-    checksum.update(frame.picture)
-
-
-def _checksum(frames: blake3, facts: Mapping[str, str]) -> str:
+def _verify_unsealed(frames: Sequence[Frame], facts: Mapping[str, str]) -> None:
+    """Verify the checksum in the footer of a file of an earlier version, which has no seal."""
+    digest = blake3()
+    for frame in frames:
+        values = (
+            frame.requested_seconds,
+            frame.pts_seconds,
+            frame.index,
+            frame.is_keyframe,
+            frame.width,
+            frame.height,
+        )
+        digest.update(repr(values).encode())
+        digest.update(frame.picture)
     checked = {key: value for key, value in sorted(facts.items()) if key in _CHECKED_FACTS}
-    return blake3(repr(checked).encode() + frames.digest()).hexdigest()
+    if blake3(repr(checked).encode() + digest.digest()).hexdigest() != facts["checksum"]:
+        raise ValueError("its checksum does not match")
 
 
 _CHECKED_FACTS = {
@@ -376,10 +354,3 @@ _CHECKED_FACTS = {
     "frame_count",
     "shown",
 }
-
-
-def _open(path: UPath) -> pa.NativeFile:
-    """Open a file for reading. A local file is mapped, which saves a copy of all pictures."""
-    if is_local(path):
-        return pa.memory_map(path.path)
-    return pa.BufferReader(path.read_bytes())

@@ -21,7 +21,7 @@ from pathlib import Path
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.children import TaskResult, run_in_children
 from videomme_pipeline.errors import (
-    FrameCacheError,
+    DamagedFileError,
     VideoError,
     VideoMMEError,
     VideoUnreadableError,
@@ -498,7 +498,7 @@ def _cached(store: Store, video_hash: str, fingerprint: str) -> StoredFrames | N
     """The cached frame set of a video, or None if there is none or it is damaged."""
     try:
         frames = read_frames(store, video_hash, fingerprint)
-    except (FileNotFoundError, FrameCacheError):
+    except (FileNotFoundError, DamagedFileError):
         return None
     return StoredFrames(
         sampling=frames.sampling,

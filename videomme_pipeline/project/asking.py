@@ -25,7 +25,7 @@ def requests_of(benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
 
     Raises:
         NotReadyError: if its prompts or frames are missing; the message says why.
-        FrameCacheError: if its frame file is damaged.
+        DamagedFileError: if its frame file is damaged.
     """
     prompts = {p.question_id: p for p in stored_prompts(benchmark, video_id, evaluation)}
     questions = benchmark.snapshot.questions[video_id]

@@ -33,7 +33,7 @@ def load_frames(benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
 
     Raises:
         NotReadyError: if the video or its frames are missing.
-        FrameCacheError: if the frame file is damaged.
+        DamagedFileError: if the frame file is damaged.
     """
     return _read(read_frames, benchmark, video_id, evaluation) or NO_FRAMES
 
@@ -45,7 +45,7 @@ def shown_frames(
 
     Raises:
         NotReadyError: if the video or its frames are missing.
-        FrameCacheError: if the frame file is damaged.
+        DamagedFileError: if the frame file is damaged.
     """
     return _read(read_shown, benchmark, video_id, evaluation) or ()
 
@@ -57,7 +57,7 @@ def sampled_frames(
 
     Raises:
         NotReadyError: if the video or its frames are missing.
-        FrameCacheError: if the frame file is damaged.
+        DamagedFileError: if the frame file is damaged.
     """
     frames = load_frames(benchmark, video_id, evaluation)
     benchmark.snapshot.versions.video(video_id)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet
 from PIL import Image
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.frames.cache import read_frames
+from videomme_pipeline.parquet import encode
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
 from videomme_pipeline.reports.history import LastRuns, history
@@ -116,7 +116,7 @@ def write_folder(
         details[page.benchmark] = page.details(page.texts(store, thumbnails), None)
         for name, table in page.tables.items():
             file = folder / "numbers" / f"{page.benchmark}-{name}.parquet"
-            publish(UPath(file), _parquet(table))
+            publish(UPath(file), encode(table))
     index = folder / "index.html"
     publish(UPath(index), _document(pages, details, share=False, images=True).encode())
     return index
@@ -199,7 +199,7 @@ def _benchmark_page(
         "published": published_results(benchmark),
         "questions": question_columns(declared, questions),
         "results": [answer_cells(questions, evaluation.rows) for evaluation in evaluations],
-        "parquet": {name: b64encode(_parquet(table)).decode() for name, table in tables.items()},
+        "parquet": {name: b64encode(encode(table)).decode() for name, table in tables.items()},
     }
     return _BenchmarkPage(
         benchmark=benchmark,
@@ -251,12 +251,6 @@ def _document(
 ) -> str:
     summary = {"share": share, "benchmarks": [page.summary for page in pages]}
     return render(summary, details or {}, images=images)
-
-
-def _parquet(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    pyarrow.parquet.write_table(table, sink, compression="zstd")
-    return sink.getvalue()
 
 
 def _write_thumbnails(store: Store, folder: Path, page: _BenchmarkPage) -> Thumbnails:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.frames.cache import frames_fingerprint
+from videomme_pipeline.frames.cache import frames_fingerprint, read_shown
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import shorten, utf16_span
 from videomme_pipeline.reports.json_values import rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.rows import to_values
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import Store, read_files, read_rows, read_table
+from videomme_pipeline.store import Store, read_files, read_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 from videomme_pipeline.videos.probe import Video
 
@@ -183,8 +183,7 @@ def frame_times(store: Store, question: Question, evaluation: ScoredEvaluation) 
     found = stored_frames(store, question, evaluation)
     if found is None:
         return []
-    table = read_table(store.frames(*found), columns=["pts_seconds"])
-    return [float(seconds) for seconds in table.column("pts_seconds").to_pylist()]
+    return [frame.pts_seconds for frame in read_shown(store, *found)]
 
 
 def stored_frames(

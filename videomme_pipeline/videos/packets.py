@@ -5,6 +5,7 @@ for it. For an mp4 the index is read from the sample tables, which takes millise
 of video. Any other container is demuxed once. `frames.sampling` chooses frames from the index.
 """
 
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -13,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from upath import UPath
 
-from videomme_pipeline.errors import StorageError, VideoUnreadableError
-from videomme_pipeline.store import publish, read_table
+from videomme_pipeline import parquet
+from videomme_pipeline.errors import DamagedFileError, VideoUnreadableError
+from videomme_pipeline.store import publish, setting_aside
 from videomme_pipeline.videos.container import (
     claimed_seconds,
     complete_packets,
@@ -30,6 +31,7 @@ from videomme_pipeline.videos.mp4 import Flags, Integers, read_sample_tables
 Floats = NDArray[np.float64]
 
 INDEX_VERSION = 2
+_log = logging.getLogger(__name__)
 
 
 class IndexSource(StrEnum):
@@ -134,27 +136,26 @@ class PacketIndex:
             "claimed_seconds": "" if self.claimed_seconds is None else repr(self.claimed_seconds),
             "source": self.source.value,
         }
-        table = pa.table(columns).replace_schema_metadata(metadata)
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
-        publish(path, sink.getvalue().to_pybytes())
+        publish(path, parquet.encode(pa.table(columns).replace_schema_metadata(metadata)))
 
     @classmethod
     def load(cls, path: UPath) -> "PacketIndex | None":
-        """The index that `save` stored, or None if there is none or it has another version.
+        """The index that `save` stored, or None if there is none that can be used.
 
-        Raises:
-            StorageError: if the file is damaged.
+        A file of another version is ignored. A damaged file is set aside.
         """
         try:
-            table = read_table(path)
+            with setting_aside(path):
+                return cls._of(parquet.read_table(path))
         except FileNotFoundError:
             return None
-        except (OSError, pa.ArrowInvalid) as error:
-            raise StorageError(
-                f"{path}: not a packet index ({error}); delete the file, and the next run "
-                "rebuilds it"
-            ) from error
+        except DamagedFileError as error:
+            _log.warning("%s", error)
+            return None
+
+    @classmethod
+    def _of(cls, table: pa.Table) -> "PacketIndex | None":
+        """The index in a stored table, or None if it has another version."""
         facts = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
         if facts.get("version") != str(INDEX_VERSION):
             return None

@@ -6,6 +6,7 @@ any working directory. The views and `scoring` define what the numbers mean.
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -25,7 +26,7 @@ from upath import UPath
 from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.question import GroupType, Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
-from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
@@ -38,8 +39,12 @@ from videomme_pipeline.scoring.statistics.groups import (
     group_score,
     linear_score,
 )
-from videomme_pipeline.store import Store, is_local, read_table, replacing
+from videomme_pipeline.store import Store, is_local, read_table, replacing, verify
 from videomme_pipeline.videos.probe import Video
+
+_log = logging.getLogger(__name__)
+_UNREADABLE = (DamagedFileError, FileNotFoundError, StorageError)
+"""Errors of reading one file that do not concern the others."""
 
 TABLES: Mapping[str, tuple[type, Callable[[Store], list[UPath]]]] = {
     "questions": (Question, Store.question_files),
@@ -369,18 +374,39 @@ def _load(
 ) -> list[str]:
     """Create a table from Parquet files, and return a sentence for each unreadable file."""
     schema = arrow_schema(row_class)
-    if not paths:
+    intact, left_out = _verified(paths)
+    if not intact:
         _create(connection, name, schema.empty_table())
-        return []
-    if all(map(is_local, paths)):
-        files = ", ".join(_quoted(path.path) for path in paths)
-        with suppress(duckdb.Error):  # one of them is damaged: load the others one by one
+        return left_out
+    if all(map(is_local, intact)):
+        files = ", ".join(_quoted(path.path) for path in intact)
+        with suppress(duckdb.Error):  # one without a checksum is damaged: load them one by one
             _fill(connection, name, schema, f"read_parquet([{files}], union_by_name = true)")
-            return []
-    left_out = _stage(connection, schema, paths)
+            return left_out
+    left_out += _stage(connection, schema, intact)
     _fill(connection, name, schema, "staged")
     connection.execute("drop table staged")
     return left_out
+
+
+def _verified(paths: Sequence[UPath]) -> tuple[list[UPath], list[str]]:
+    """The intact files, and a sentence for each other one. DuckDB itself verifies no checksums."""
+    intact, left_out = [], []
+    for path in paths:
+        try:
+            verify(path)
+        except _UNREADABLE as error:
+            left_out.append(_left_out(error))
+        else:
+            intact.append(path)
+    return intact, left_out
+
+
+def _left_out(error: Exception) -> str:
+    """The sentence about a file that was left out, which is also logged."""
+    sentence = f"left out of the DuckDB file: {error}"
+    _log.warning("%s", sentence)
+    return sentence
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, source: str) -> None:
@@ -412,8 +438,8 @@ def _stage(
             table = read_table(path)
             known = [column for column in schema.names if column in table.schema.names]
             connection.register("incoming", table.select(known))
-        except (OSError, pa.ArrowInvalid) as error:
-            left_out.append(f"{path}: left out, not readable ({error}); rebuild it")
+        except _UNREADABLE as error:
+            left_out.append(_left_out(error))
             continue
         connection.execute("insert into staged by name from incoming")
     connection.unregister("incoming")

@@ -1,0 +1,175 @@
+"""Parquet files with checksums: how every table is written, verified and read.
+
+A seal between data and footer, where Parquet readers expect nothing, covers the whole file:
+
+    data | mark, digest of the data, digest of the footer | footer | length of the footer | PAR1
+
+The digest of the footer also covers the digest of the data. So a footer can be verified without
+reading the data. (Parquet's own page checksums cover neither footers nor page headers, and DuckDB
+does not verify them.) Files without a seal are read as they are: those of earlier versions, and
+those of other programs.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from blake3 import blake3
+from upath import UPath
+
+from videomme_pipeline.errors import DamagedFileError, StorageError
+
+SEALED = {"seal": "blake3"}
+"""Metadata of a file with a seal. Without the seal itself, such a file is damaged."""
+
+_MARK = b"VMMESEAL"
+_DIGEST_BYTES = 32
+_SEAL_BYTES = len(_MARK) + 2 * _DIGEST_BYTES
+_END_BYTES = 8
+"""Size of the length of the footer and of `PAR1` after it."""
+_TAIL_BYTES = 1 << 16
+"""Most footers with their seal are smaller than this, so that one read is enough."""
+_CHUNK_BYTES = 1 << 20
+
+
+def encode(table: pa.Table) -> bytes:
+    """`table` as a sealed Parquet file. The metadata of its schema is in the footer."""
+    metadata = {**(table.schema.metadata or {}), **SEALED}
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata(metadata), sink, compression="zstd")
+    data, _, footer = _split(memoryview(sink.getvalue()))
+    return b"".join((data, _seal(_digest(data), footer), footer))
+
+
+def seal(path: Path) -> None:
+    """Seal a Parquet file that is not published yet. Its metadata must contain `SEALED`."""
+    with path.open("r+b") as file:
+        footer = _split(memoryview(_tail(file))).footer
+        file.seek(-len(footer), os.SEEK_END)
+        file.truncate()
+        file.seek(0)
+        data = blake3()
+        while chunk := file.read(_CHUNK_BYTES):
+            data.update(chunk)
+        file.write(_seal(data.digest(), footer) + footer)
+
+
+def read_table(path: UPath | Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """The table at `path`, or some of its columns. All bytes of the file are verified.
+
+    Raises:
+        FileNotFoundError: if there is no file at `path`.
+        DamagedFileError: if the file is damaged, or is not Parquet.
+        StorageError: if the file cannot be read for another reason.
+    """
+    with _explained(path):
+        content = path.read_bytes()
+        footer = _verified(content)
+        file = pq.ParquetFile(pa.BufferReader(content), metadata=footer, pre_buffer=False)
+        return file.read(columns, use_threads=False)  # one thread is faster for small tables
+
+
+def read_metadata(path: UPath | Path) -> dict[str, str]:
+    """The metadata in the footer of the file at `path`. Only the footer is read and verified.
+
+    Errors are those of `read_table`.
+    """
+    with _explained(path):
+        with path.open("rb") as file:
+            footer = _verified(_tail(file), footer_only=True)
+        return {key.decode(): value.decode() for key, value in (footer.metadata or {}).items()}
+
+
+def verify(path: UPath | Path) -> None:
+    """Verify all bytes of the file at `path`.
+
+    Errors are those of `read_table`.
+    """
+    with _explained(path):
+        _verified(path.read_bytes())
+
+
+class _Parts(NamedTuple):
+    """The parts of a file, or of its end. `footer` includes its length and `PAR1`."""
+
+    data: memoryview
+    seal: memoryview | None
+    footer: memoryview
+
+
+def _verified(content: bytes, *, footer_only: bool = False) -> pq.FileMetaData:
+    """The footer of a file, from its bytes. With `footer_only`, the end of the file is enough.
+
+    Raises:
+        pa.ArrowInvalid: if the file is damaged.
+    """
+    data, seal, footer = _split(memoryview(content))
+    if seal is not None:
+        digest = bytes(seal[len(_MARK) : -_DIGEST_BYTES])
+        if _seal(digest, footer) != seal or not (footer_only or _digest(data) == digest):
+            raise pa.ArrowInvalid("its checksum does not match")
+    parsed = pq.read_metadata(pa.BufferReader(content))
+    if seal is None and b"seal" in (parsed.metadata or {}):
+        raise pa.ArrowInvalid("its checksum is missing")
+    return parsed
+
+
+def _split(content: memoryview) -> _Parts:
+    """The parts of a file, from its bytes or from enough bytes of its end."""
+    footer_bytes = _footer_bytes(content)
+    if bytes(content[-4:]) != b"PAR1" or footer_bytes > len(content):
+        raise pa.ArrowInvalid("its end is not that of a Parquet file")
+    before, footer = content[:-footer_bytes], content[-footer_bytes:]
+    found = before[-_SEAL_BYTES:]
+    if found[: len(_MARK)] != _MARK:
+        return _Parts(before, None, footer)
+    return _Parts(before[:-_SEAL_BYTES], found, footer)
+
+
+def _footer_bytes(content: memoryview | bytes) -> int:
+    """The size of the footer with its length and `PAR1`, from the last bytes of a file."""
+    return int.from_bytes(content[-_END_BYTES:-4], "little") + _END_BYTES
+
+
+def _tail(file: IO[bytes]) -> bytes:
+    """The end of an open file, with at least the seal and the footer."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _TAIL_BYTES))
+    tail = file.read()
+    wanted = _footer_bytes(tail) + _SEAL_BYTES
+    if len(tail) < min(wanted, size):
+        file.seek(max(0, size - wanted))
+        tail = file.read()
+    return tail
+
+
+def _seal(data_digest: bytes, footer: memoryview) -> bytes:
+    footer_digest = blake3(data_digest).update(footer).digest()
+    return _MARK + data_digest + footer_digest
+
+
+def _digest(data: memoryview) -> bytes:
+    return blake3(data).digest()
+
+
+@contextmanager
+def _explained(path: UPath | Path) -> Iterator[None]:
+    """Turn errors of reading `path` into errors that name it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        # An error of Arrow about the content can be an OSError, but it has no number.
+        number = getattr(error, "errno", None)
+        if number is None or isinstance(error, IsADirectoryError):
+            found = str(error).strip()
+            raise DamagedFileError(f"{path}: the file is damaged ({found})") from error
+        raise StorageError(
+            f"{path}: cannot read ({os.strerror(number)}); check the file and its permissions, "
+            "then run again"
+        ) from error
