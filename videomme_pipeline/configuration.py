@@ -7,11 +7,14 @@ from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticCustomError
 
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fingerprint import Spec
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
+
+_MAY_BE_SECRET = "may_be_secret"
 
 
 class _EachKeyOnce(yaml.SafeLoader):
@@ -78,6 +81,11 @@ def parse_spec(value: Mapping[str, Any], spec_class: type[AnySpec], where: str) 
         raise ConfigurationError(f"{where}: {found}") from None
 
 
+def secret_error(message: str) -> PydanticCustomError:
+    """The error of a validator whose value may contain a secret, so that no message shows it."""
+    return PydanticCustomError(_MAY_BE_SECRET, "{message}", {"message": message})
+
+
 def nearest(word: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -> str:
     """A hint for an error message: the known word nearest to `word`, or else all known words."""
     close = get_close_matches(word, list(known), n=1, cutoff=0.5)
@@ -94,6 +102,8 @@ def _explain(item: dict[str, Any], spec_class: type[BaseModel]) -> str:
         return f"unknown key `{place}`, {nearest(str(key), list(owner.model_fields))}"
     if item["type"] == "missing":
         return f"missing key `{place}`"
+    if item["type"] == _MAY_BE_SECRET:
+        return f"`{place}` cannot be used: {item['msg']}"
     return f"`{place}` is {item['input']!r}: {item['msg']}"
 
 

@@ -1,8 +1,10 @@
 """Models by name: `models.yaml`, built-in models, and the identity of a model."""
 
+import traceback
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from tests.support.paths import ROOT
 from videomme_pipeline.benchmarks.question import Letter
@@ -72,6 +74,33 @@ def test_the_error_for_a_wrong_entry_names_the_right_key_or_value(
         Catalog.read(written(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("{base_url: 'http://me:canary@host/v1'}", "`base_url`.*user name.*`api_key_env`"),
+        ("{base_url: 'http://canary@host/v1'}", "`base_url`.*user name"),
+        ("{base_url: 'http://host/v1?key=canary'}", "`base_url`.*query"),
+        ("{base_url: 'http://host/v1#canary'}", "`base_url`.*fragment"),
+        ("{base_url: 'me:canary@host/v1'}", "`base_url`.*http://"),
+        ("{base_url: 'http://[canary/v1'}", "`base_url`.*not a URL"),
+        ("{base_url: 'http://host/v1', api_key_env: sk-canary}", "`api_key_env`.*MY_KEY"),
+        ("http://me:canary@host/v1", "found a str"),
+    ],
+)
+def test_a_secret_in_an_entry_is_rejected_and_not_shown(
+    tmp_path: Path, entry: str, words: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=words) as raised:
+        Catalog.read(written(tmp_path, f"mine: {entry}\n"))
+    assert "canary" not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_spec_in_python_does_not_show_a_secret_either() -> None:
+    with pytest.raises(ValidationError) as raised:
+        EndpointSpec(name="mine", base_url="http://me:canary@host/v1")
+    assert "canary" not in str(raised.value)
+
+
 def test_the_error_for_an_unknown_model_names_the_nearest_one() -> None:
     catalog = Catalog(models=(EndpointSpec(name="qwen-vl"),))
     with pytest.raises(ModelError, match="did you mean `qwen-vl`"):
@@ -90,8 +119,12 @@ def test_built_in_models_need_no_entry() -> None:
 
 
 def test_the_error_for_a_missing_key_names_its_variable() -> None:
+    model = EndpointSpec(name="m", base_url="http://x/v1", api_key_env="MY_KEY")
     with pytest.raises(ModelError, match="MY_KEY is not set"):
-        build_model(EndpointSpec(name="m", base_url="http://x/v1", api_key_env="MY_KEY"), {})
+        build_model(model, {})
+    with pytest.raises(ModelError, match="MY_KEY contains a line break") as raised:
+        build_model(model, {"MY_KEY": "canary\nX: y"})
+    assert "canary" not in str(raised.value)
     with pytest.raises(ModelError, match="OPENAI_API_KEY"):
         build_model(EndpointSpec(name="gpt-5"), {})
     assert build_model(EndpointSpec(name="m", base_url="http://x/v1"), {}).name == "m"

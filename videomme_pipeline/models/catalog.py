@@ -120,7 +120,7 @@ class Catalog:
 def _parse_entry(name: str, entry: Any, where: str) -> ModelSpec:
     if not isinstance(entry, dict):
         raise ConfigurationError(
-            f"{where}: expected `key: value` lines, found {entry!r}; "
+            f"{where}: expected `key: value` lines, found a {type(entry).__name__}; "
             "write at least `base_url` and `profile`"
         )
     if name in BUILT_IN:

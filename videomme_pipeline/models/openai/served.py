@@ -1,25 +1,48 @@
 """The list of models that an endpoint serves."""
 
+from pydantic import BaseModel, ValidationError
+
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.openai.redaction import Redaction
 
 TIMEOUT_SECONDS = 5.0
+MAX_BYTES = 2**20
+
+
+class _Model(BaseModel):
+    id: str
+
+
+class _List(BaseModel):
+    data: list[_Model]
 
 
 def served_models(base_url: str, api_key: str | None) -> list[str]:
     """Sorted names in the answer to `GET {base_url}/models`.
 
     Raises:
-        ModelError: if the endpoint does not answer with a list within `TIMEOUT_SECONDS`.
+        ModelError: if the endpoint does not send a list of at most `MAX_BYTES`.
     """
     import httpx2  # noqa: PLC0415 - takes 0.3 s, and only few commands need it
 
+    redaction = Redaction(api_key)
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     url = f"{base_url.rstrip('/')}/models"
     try:
-        response = httpx2.get(url, headers=headers, timeout=TIMEOUT_SECONDS, follow_redirects=True)
-        return sorted(str(model["id"]) for model in response.raise_for_status().json()["data"])
-    except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
+        with httpx2.stream(
+            "GET", url, headers=headers, timeout=TIMEOUT_SECONDS, follow_redirects=True
+        ) as response:
+            response.raise_for_status()
+            content = b""
+            for chunk in response.iter_bytes():
+                content += chunk
+                if len(content) > MAX_BYTES:
+                    break  # a list that was cut is not JSON
+        models = _List.model_validate_json(redaction.redact_bytes(content)).data
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValidationError) as error:
+        found = redaction.redact(f"{type(error).__name__}: {error}".partition("\n")[0])
         raise ModelError(
-            f"{base_url} does not list its models ({type(error).__name__}: {error}); is the "
-            "server up, and does base_url end in /v1?"
-        ) from error
+            f"{base_url} does not list its models ({found}); is the server up, and does base_url "
+            "end in /v1?"
+        ) from None  # the error may contain the key
+    return sorted(model.id for model in models)

@@ -4,10 +4,12 @@ import os
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from videomme_pipeline.configuration import secret_error
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.openai.endpoints import (
     PROFILES,
@@ -37,16 +39,42 @@ class ServiceTier(StrEnum):
     BATCH = "batch"
 
 
+def _url_without_secrets(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise secret_error("it is not a URL; put http:// or https:// before the host")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise secret_error(
+            "it contains a user name, a query or a fragment; write only scheme, host, port and "
+            "path, and put a key into the environment variable that `api_key_env` names"
+        )
+    return url
+
+
+def _variable_name(name: str) -> str:
+    if not name.isidentifier():
+        raise secret_error(
+            "it is not the name of an environment variable; put the key into a variable, such as "
+            "MY_KEY, and write the name of the variable here"
+        )
+    return name
+
+
 class EndpointSpec(ModelSpec):
     """A model of an endpoint that speaks OpenAI's chat completions."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     kind: Literal["openai_compatible"] = "openai_compatible"
     model: str | None = None
     """The endpoint's name for the model. Default: `name`."""
-    base_url: str | None = None
+    base_url: Annotated[str, AfterValidator(_url_without_secrets)] | None = None
     """URL of the endpoint, including `/v1`. Default: OpenAI's."""
     profile: Profile = Profile.GENERIC
-    api_key_env: str | None = None
+    api_key_env: Annotated[str, AfterValidator(_variable_name)] | None = None
     """Environment variable that contains the key. Keys are never written in a file."""
     revision: str | None = None
     """Your own label for weights or quantization. Another revision counts as another model."""
@@ -74,8 +102,6 @@ class EndpointSpec(ModelSpec):
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
-        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
-            raise ValueError(f"base_url {self.base_url!r}: put http:// or https:// before it")
         if self.frames_as is not None and self.frames_as not in self.endpoint_profile.frames_as:
             known = ", ".join(way.value for way in self.endpoint_profile.frames_as)
             raise ValueError(
@@ -175,15 +201,20 @@ class EndpointSpec(ModelSpec):
         """The endpoint's key, or None if the entry names no variable.
 
         Raises:
-            ModelError: if the variable is not set.
+            ModelError: if the variable is not set or cannot be a key.
         """
         if not self.key_variables:
             return None
         (variable,) = self.key_variables
-        key = environment.get(variable)
+        key = environment.get(variable, "").strip()
         if not key:
             raise ModelError(
                 f"model {self.name}: the environment variable {variable} is not set; "
                 f"set it to the endpoint's key (`export {variable}=…`) and run again"
+            )
+        if not (key.isascii() and key.isprintable()):
+            raise ModelError(
+                f"model {self.name}: the environment variable {variable} contains a line break "
+                "or another character that no key has; set it to the endpoint's key and run again"
             )
         return key
