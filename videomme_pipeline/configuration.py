@@ -1,5 +1,6 @@
 """Read YAML files into specs; error messages explain how to fix a file."""
 
+import re
 from collections.abc import Hashable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,25 +13,50 @@ from pydantic_core import PydanticCustomError
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fingerprint import Spec
 
+try:
+    from yaml import CSafeLoader as SafeLoader
+except ImportError:  # PyYAML was built without libyaml, so reading is slower
+    from yaml import SafeLoader  # type: ignore[assignment]
+
 AnySpec = TypeVar("AnySpec", bound=Spec)
 
+MAX_FILE_BYTES = 256 * 1024
+MAX_VALUES = 20_000
+MAX_DEPTH = 20
+MAX_TEXT_CHARACTERS = 10_000
+"""Limits of a YAML file: its size, its keys and values after aliases are resolved, their nesting,
+and the length of one text. Any file within them is read in a fraction of a second."""
+
+MAX_NAME_CHARACTERS = 100
+"""The longest name of a benchmark, model or evaluation. File systems accept 255 bytes in a name,
+and the longest file names also contain the id of a video and a temporary suffix."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SHOWN_CHARACTERS = 200
+_SHOWN_MISTAKES = 5
 _MAY_BE_SECRET = "may_be_secret"
 
 
-class _EachKeyOnce(yaml.SafeLoader):
-    """YAML loader that rejects duplicate keys; PyYAML silently keeps the last one."""
+def is_name(text: str) -> bool:
+    """True if `text` can be a partition key and the name of a folder."""
+    return len(text) <= MAX_NAME_CHARACTERS and _NAME.fullmatch(text) is not None
 
 
-def _mapping(loader: _EachKeyOnce, node: yaml.MappingNode) -> dict[Any, Any]:
+class _JsonLoader(SafeLoader):
+    """YAML loader of JSON values that rejects duplicate keys; PyYAML silently keeps the last one.
+
+    Dates are read as text. Other types that JSON does not have are errors.
+    """
+
+
+def _mapping(loader: _JsonLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: dict[object, yaml.Mark] = {}
     for key, _ in node.value:
         if key.tag == "tag:yaml.org,2002:merge":
             continue
         name = loader.construct_object(key, deep=True)
         if isinstance(name, Hashable) and name in seen:
-            raise yaml.constructor.ConstructorError(
-                None,
-                None,
+            raise _mistake(
                 f"duplicate key `{name}`, also in line {seen[name].line + 1}; keep one of them",
                 key.start_mark,
             )
@@ -40,33 +66,103 @@ def _mapping(loader: _EachKeyOnce, node: yaml.MappingNode) -> dict[Any, Any]:
     return loader.construct_mapping(node, deep=True)
 
 
-_EachKeyOnce.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+def _integer(loader: _JsonLoader, node: yaml.ScalarNode) -> int:
+    value = loader.construct_yaml_int(node)
+    if value.bit_length() > 64:
+        raise _mistake("an integer with more than 64 bits", node.start_mark)
+    return value
+
+
+def _mistake(found: str, mark: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=found, problem_mark=mark)
+
+
+_TAG = "tag:yaml.org,2002:"
+_JsonLoader.yaml_constructors = {
+    None: SafeLoader.construct_undefined,
+    f"{_TAG}null": SafeLoader.construct_yaml_null,
+    f"{_TAG}bool": SafeLoader.construct_yaml_bool,
+    f"{_TAG}int": _integer,
+    f"{_TAG}float": SafeLoader.construct_yaml_float,
+    f"{_TAG}str": SafeLoader.construct_yaml_str,
+    f"{_TAG}timestamp": SafeLoader.construct_yaml_str,
+    f"{_TAG}seq": SafeLoader.construct_yaml_seq,
+    f"{_TAG}map": _mapping,
+}
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file; an empty file is an empty mapping.
 
     Raises:
-        ConfigurationError: if the file is missing, is not YAML, is not a mapping or has a
-            duplicate key.
+        ConfigurationError: if the file is missing, is not YAML, is not a mapping, has a duplicate
+            key or exceeds a limit.
     """
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"), _EachKeyOnce)
+        text = _read_text(path)
+        _check_limits(text)
+        value = yaml.load(text, _JsonLoader)
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: no such file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except (yaml.YAMLError, ValueError, ArithmeticError) as error:
         found = " ".join(str(error).split())
         raise ConfigurationError(f"{path}: not readable as YAML: {found}") from error
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ConfigurationError(
-            f"{path}: expected `key: value` lines, found a {type(value).__name__}"
-        )
+        raise ConfigurationError(f"{path}: {_not_a_mapping(value)}")
     return value
 
 
-def parse_spec(value: Mapping[str, Any], spec_class: type[AnySpec], where: str) -> AnySpec:
+def _read_text(path: Path) -> str:
+    if path.exists() and not path.is_file():
+        raise ConfigurationError(f"{path}: not a regular file; put a YAML file in its place")
+    with path.open("rb") as file:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigurationError(
+            f"{path}: larger than {MAX_FILE_BYTES // 1024} KiB, the limit of a configuration file; "
+            "move long texts to files of their own"
+        )
+    return data.decode()
+
+
+def _check_limits(text: str) -> None:
+    """Check the limits on the events of the parser, before any value is built.
+
+    Raises:
+        yaml.MarkedYAMLError: if a limit is exceeded.
+    """
+    values = 0
+    values_by_anchor: dict[str | None, int] = {}
+    open_collections: list[tuple[str | None, int]] = []
+    for event in yaml.parse(text, SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            values += values_by_anchor.get(event.anchor, 0)
+        elif isinstance(event, yaml.NodeEvent):
+            values += 1
+            # An alias inside its own anchor has no end.
+            values_by_anchor[event.anchor] = MAX_VALUES
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_collections.append((event.anchor, values))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_collections.pop()
+            values_by_anchor[anchor] = values - before + 1
+        elif isinstance(event, yaml.ScalarEvent):
+            values_by_anchor[event.anchor] = 1
+            if len(event.value) > MAX_TEXT_CHARACTERS:
+                found = f"a text of more than {MAX_TEXT_CHARACTERS:,} characters"
+                raise _mistake(found, event.start_mark)
+        if len(open_collections) > MAX_DEPTH:
+            raise _mistake(f"nested more than {MAX_DEPTH} levels deep", event.start_mark)
+        if values > MAX_VALUES:
+            found = f"more than {MAX_VALUES:,} values, counting each alias as a copy"
+            raise _mistake(found, event.start_mark)
+
+
+def parse_spec(value: object, spec_class: type[AnySpec], where: str) -> AnySpec:
     """`value` as a `spec_class`.
 
     Raises:
@@ -74,11 +170,20 @@ def parse_spec(value: Mapping[str, Any], spec_class: type[AnySpec], where: str) 
             each unknown key with the nearest valid one, and each wrong value with the expected
             one.
     """
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{where}: {_not_a_mapping(value)}")
     try:
         return spec_class.model_validate(dict(value))
     except ValidationError as error:
-        found = "; ".join(_explain(dict(item), spec_class) for item in error.errors())
-        raise ConfigurationError(f"{where}: {found}") from None
+        mistakes = error.errors()
+        found = [_explain(dict(item), spec_class) for item in mistakes[:_SHOWN_MISTAKES]]
+        if more := len(mistakes) - len(found):
+            found.append(f"and {more:,} more")
+        raise ConfigurationError(f"{where}: {'; '.join(found)}") from None
+
+
+def _not_a_mapping(value: object) -> str:
+    return f"expected `key: value` lines, found a {type(value).__name__}"
 
 
 def secret_error(message: str) -> PydanticCustomError:
@@ -104,7 +209,13 @@ def _explain(item: dict[str, Any], spec_class: type[BaseModel]) -> str:
         return f"missing key `{place}`"
     if item["type"] == _MAY_BE_SECRET:
         return f"`{place}` cannot be used: {item['msg']}"
-    return f"`{place}` is {item['input']!r}: {item['msg']}"
+    return f"`{place}` is {shown(item['input'])}: {item['msg']}"
+
+
+def shown(value: object) -> str:
+    """`value` as it is shown in an error message."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
 
 
 def _spec_at(spec_class: type[BaseModel], path: list[Any]) -> type[BaseModel]:

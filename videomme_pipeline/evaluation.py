@@ -5,20 +5,26 @@ has its own small spec in its own package. This module combines these specs and 
 The cost and the state of an evaluation are computed in `project` and `assets`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 from upath import UPath
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.spec import BenchmarkSpec
-from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
+from videomme_pipeline.configuration import (
+    MAX_NAME_CHARACTERS,
+    is_name,
+    nearest,
+    parse_spec,
+    read_yaml,
+    shown,
+)
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.frames.sampling import Sampling
@@ -33,7 +39,10 @@ from videomme_pipeline.store import publish
 from videomme_pipeline.subtitles.align import Alignment, parse_alignment
 
 NONE = "none"
-_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+Reference = Annotated[str, Field(max_length=500)]
+"""The name of something, or the path of a file."""
 
 
 class EvaluationFile(Spec):
@@ -41,15 +50,15 @@ class EvaluationFile(Spec):
 
     renamed: ClassVar[Mapping[str, str]] = {"samples": "repeats"}
 
-    benchmark: str
-    model: str
+    benchmark: Reference
+    model: Reference
     """A name in models.yaml, or a built-in model (`embedded`, `random`, `constant-A` …)."""
-    sampling: str | dict[str, Any] = NONE
+    sampling: Reference | dict[str, Any] = NONE
     """A name (`uniform_n-16`, `fps_based-1-max-512`, `keyframe-32` …), a mapping of sampling
     settings, or `none` for a blind evaluation without frames."""
-    subtitles: str = NONE
+    subtitles: Reference = NONE
     """An alignment policy (`window-500`, `official`, `full` …), or `none`."""
-    prompt: str = "contract_v1"
+    prompt: Reference = "contract_v1"
     """A named template, or the path of your own template beside the evaluation file."""
     reader: ReaderName = ReaderName.STRICT
     judge: JudgeSpec | None = None
@@ -215,8 +224,8 @@ def read_evaluation(
         ConfigurationError: if the file has a mistake. The message has the file, the key, the wrong
             value and the valid values.
     """
-    file = parse_spec(read_yaml(path), EvaluationFile, str(path))
     _check_name(path.stem, path)
+    file = parse_spec(read_yaml(path), EvaluationFile, str(path))
     if file.benchmark not in benchmarks:
         raise ConfigurationError(
             f"{path}: benchmark `{file.benchmark}` is not set up in benchmarks.yaml, "
@@ -256,10 +265,11 @@ def _read_benchmarks(path: Path) -> dict[str, BenchmarkSpec]:
     benchmarks = {}
     for name, value in read_yaml(path).items():
         try:
-            find_benchmark(name)
+            find_benchmark(str(name))
         except ConfigurationError as error:
             raise ConfigurationError(f"{path}: {error}") from error
-        benchmarks[name] = parse_spec(value or {}, BenchmarkSpec, f"{path}, `{name}`")
+        settings = {} if value is None else value
+        benchmarks[name] = parse_spec(settings, BenchmarkSpec, f"{path}, `{name}`")
     return benchmarks
 
 
@@ -267,24 +277,50 @@ def _read_samplings(path: Path) -> dict[str, tuple[Sampling, ...]]:
     """Samplings by benchmark; the file is optional."""
     if not path.exists():
         return {}
-    return {
-        benchmark: tuple(parse_sampling(value) for value in values or ())
-        for benchmark, values in read_yaml(path).items()
-    }
+    samplings = {}
+    for benchmark, values in read_yaml(path).items():
+        offered = [] if values is None else values
+        if not isinstance(offered, list):
+            raise ConfigurationError(
+                f"{path}, `{benchmark}`: expected a list of samplings, found {shown(offered)}"
+            )
+        try:
+            samplings[benchmark] = tuple(parse_sampling(value) for value in offered)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{path}, `{benchmark}`: {error}") from error
+    return samplings
 
 
 def _template(value: str, folder: Path) -> Template:
-    if value in set(TemplateName):
-        return parse_template(value)
+    """The published template `value`, or the one in a file at this path from `folder`.
+
+    The file must be inside the configuration folder, the parent of `folder`, so that a
+    configuration from elsewhere cannot send other files to a model.
+    """
     path = folder / value
-    return load_template(path) if path.exists() else parse_template(value)
+    if value in set(TemplateName) or not _is_file(path):
+        return parse_template(value)
+    allowed = folder.parent.resolve()
+    if not path.resolve().is_relative_to(allowed):
+        raise ConfigurationError(
+            f"prompt template {value!r}: {path.resolve()} is outside of the configuration folder "
+            f"{allowed}; copy the file beside the evaluation"
+        )
+    return load_template(path)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # the text is not the path of any file, for example too long
+        return False
 
 
 def _check_name(name: str, path: Path) -> None:
-    """Reject a name that cannot be a partition key and a folder name."""
-    if not _SLUG.fullmatch(name):
+    if not is_name(name):
         raise ConfigurationError(
-            f"{path}: the file name is the evaluation's name; use letters, digits, `.`, `_`, `-`"
+            f"{path}: the file name is the evaluation's name; use letters, digits, `.`, `_`, `-`, "
+            f"at most {MAX_NAME_CHARACTERS} characters"
         )
 
 

@@ -17,12 +17,12 @@ FINGERPRINT_BYTES = 12
 
 
 class Spec(BaseModel):
-    """A frozen piece of configuration. Unknown keys are errors."""
+    """A frozen piece of configuration. Unknown keys, infinity and NaN are errors."""
 
     renamed: ClassVar[Mapping[str, str]] = {}
     """New key by old key. An old key is rejected with a message that has the new one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @property
     def fingerprint(self) -> str:

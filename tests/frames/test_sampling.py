@@ -14,6 +14,9 @@ from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.frames.sampling import (
+    MAX_FPS,
+    MAX_SIDE_PIXELS,
+    MIN_FPS,
     STRATEGIES,
     Backend,
     Budgets,
@@ -158,7 +161,7 @@ def test_budgets_replace_the_count_of_a_duration_class() -> None:
 PICTURES = st.builds(
     PictureSpec,
     resize=st.sampled_from([Resize.SHORT_SIDE, Resize.LONG_SIDE, Resize.AREA]),
-    pixels=st.integers(1, 10_000),
+    pixels=st.integers(1, MAX_SIDE_PIXELS),
     jpeg_quality=st.integers(1, 100),
 ) | st.just(PictureSpec(resize=Resize.NATIVE, encoding=Encoding.PNG))
 COUNTS = st.integers(1, 999)
@@ -174,7 +177,7 @@ SAMPLINGS = (
     st.builds(UniformN, frames=COUNTS, placement=st.sampled_from(Placement), **COMMON)
     | st.builds(
         FpsBased,
-        fps=st.floats(0.001, 1000),
+        fps=st.floats(MIN_FPS, MAX_FPS),
         min_frames=st.none() | st.integers(1, 9),
         max_frames=st.none() | st.integers(9, 999),
         **COMMON,
@@ -188,6 +191,7 @@ def test_a_name_determines_the_sampling_and_is_a_partition_key(
     sampling: UniformN | FpsBased | Keyframe,
 ) -> None:
     assert parse_sampling(sampling.name) == sampling
+    assert len(sampling.name) <= 135
     assert all(c.isascii() and (c.isalnum() or c in "._-") for c in sampling.name)
 
 

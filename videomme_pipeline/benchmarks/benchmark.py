@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from videomme_pipeline.benchmarks.facets import Facet, Measure
 from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, is_name
 from videomme_pipeline.errors import AnnotationError, LicenseNotAcceptedError
 
 if TYPE_CHECKING:
@@ -107,6 +108,11 @@ class Benchmark:
     reader: str = "strict"
 
     def __post_init__(self) -> None:
+        if not is_name(self.name):
+            raise ValueError(
+                f"benchmark {self.name!r}: use letters, digits, `.`, `_`, `-` in its name, at most "
+                f"{MAX_NAME_CHARACTERS} characters"
+            )
         columns = {facet.column for facet in self.facets}
         named = {*chain.from_iterable(self.crossings), *self.strata, *self.size.videos_by}
         if self.headline.facet is not None:

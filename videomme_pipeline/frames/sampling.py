@@ -17,12 +17,21 @@ from typing import Annotated, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.fingerprint import Spec
 
 Integers = NDArray[np.int64]
+
+MAX_FRAMES = 10_000
+MAX_FPS = 240
+MIN_FPS = 0.0001
+MAX_SIDE_PIXELS = 8_192
+"""Limits of what a sampling can request: frames of one video (a frame per second of almost three
+hours), frames per second, and the side of a picture (8K; an area has at most its square)."""
+
+FrameCount = Annotated[int, Field(gt=0, le=MAX_FRAMES)]
 
 SAME_INSTANT_SECONDS = 1e-6
 """Times closer than this count as equal, since seconds are rounded to floats."""
@@ -124,9 +133,15 @@ class PictureSpec(Spec):
     """
 
     resize: Resize = Resize.SHORT_SIDE
-    pixels: PositiveInt = 448
+    pixels: Annotated[int, Field(gt=0, le=MAX_SIDE_PIXELS**2)] = 448
     encoding: Encoding = Encoding.JPEG
     jpeg_quality: Annotated[int, Field(ge=1, le=100)] = 85
+
+    @model_validator(mode="after")
+    def _limit_the_side(self) -> Self:
+        if self.resize is not Resize.AREA and self.pixels > MAX_SIDE_PIXELS:
+            raise ValueError(f"a side of {self.pixels} pixels is above {MAX_SIDE_PIXELS}")
+        return self
 
     @model_validator(mode="after")
     def _refuse_unused_values(self) -> Self:
@@ -173,9 +188,9 @@ class PictureSpec(Spec):
 class Budgets(Spec):
     """The number of frames for each duration class. None keeps the number of the strategy."""
 
-    short: PositiveInt | None = None
-    medium: PositiveInt | None = None
-    long: PositiveInt | None = None
+    short: FrameCount | None = None
+    medium: FrameCount | None = None
+    long: FrameCount | None = None
 
     def for_duration(self, duration: Duration | None) -> int | None:
         """The budget of a duration class, or None if it has none."""
@@ -250,7 +265,7 @@ class UniformN(Strategy):
     """
 
     strategy: Literal["uniform_n"] = "uniform_n"
-    frames: PositiveInt
+    frames: FrameCount
     placement: Placement = Placement.MIDPOINT
 
     name_pattern: ClassVar[re.Pattern[str]] = re.compile(
@@ -282,9 +297,9 @@ class FpsBased(Strategy):
     """
 
     strategy: Literal["fps_based"] = "fps_based"
-    fps: PositiveFloat
-    min_frames: PositiveInt | None = None
-    max_frames: PositiveInt | None = None
+    fps: Annotated[float, Field(ge=MIN_FPS, le=MAX_FPS)]
+    min_frames: FrameCount | None = None
+    max_frames: FrameCount | None = None
 
     name_pattern: ClassVar[re.Pattern[str]] = re.compile(
         r"fps_based-(?P<fps>\d+(?:\.\d+)?)(?:-min-(?P<min_frames>\d+))?(?:-max-(?P<max_frames>\d+))?"
@@ -338,7 +353,7 @@ class Keyframe(Strategy):
     """The video's own keyframes: all of them, or `frames` spaced evenly among them (midpoint)."""
 
     strategy: Literal["keyframe"] = "keyframe"
-    frames: PositiveInt | None = None
+    frames: FrameCount | None = None
 
     name_pattern: ClassVar[re.Pattern[str]] = re.compile(r"keyframe-(?:(?P<frames>\d+)|all)")
     name_examples: ClassVar[tuple[str, ...]] = ("keyframe-32", "keyframe-all")

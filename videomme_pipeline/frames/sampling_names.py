@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.configuration import nearest, parse_spec
+from videomme_pipeline.configuration import nearest, parse_spec, shown
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.frames.sampling import (
     STRATEGIES,
@@ -64,14 +64,17 @@ def parse_sampling(value: str | Mapping[str, Any]) -> Sampling:
         near = _nearest(strategy_name)
         hint = "." if near == strategy_name else f"; did you mean {near!r}?"
         raise ConfigurationError(
-            f"sampling {value!r}: {reason}{hint} A sampling is one of "
+            f"sampling {shown(value)}: {reason}{hint} A sampling is one of "
             f"{', '.join(_strategy_examples())}, followed by any of "
             f"{', '.join(_OPTION_EXAMPLES)}, each after a dot"
         ) from error
 
 
-def _from_mapping(value: Mapping[str, Any]) -> Sampling:
-    strategy, where = str(value.get("strategy")), f"sampling {dict(value)}"
+def _from_mapping(value: object) -> Sampling:
+    where = f"sampling {shown(value)}"
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{where}: expected a name or a mapping with `strategy`")
+    strategy = str(value.get("strategy"))
     if strategy not in STRATEGIES:
         raise ConfigurationError(
             f"{where}: no strategy `{strategy}`, {nearest(strategy, list(STRATEGIES))}"

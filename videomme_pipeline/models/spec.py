@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from pydantic import Field
 
+from videomme_pipeline.configuration import MAX_NAME_CHARACTERS
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.models.pricing import Tariff
 from videomme_pipeline.models.video_llm import VideoLLM
@@ -58,7 +59,7 @@ class ModelSpec(Spec, ABC):
     describe a free model in this process, do not fit.
     """
 
-    name: str
+    name: str = Field(min_length=1, max_length=MAX_NAME_CHARACTERS)
     """The name in evaluations, tables and reports."""
     kind: str
     limits: Limits = Limits()

@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError, model_validator
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.subtitles.align import AlignedLine
@@ -194,13 +195,21 @@ def load_template(path: Path | UPath) -> Template:
     """A custom template from a text file. Its name is the stem of the file name.
 
     Raises:
-        ConfigurationError: if the file cannot be read, or has the name of a published template.
+        ConfigurationError: if the file cannot be read, is too long, or has the name of a
+            published template.
         PromptError: if its text is not a template.
     """
+    where = f"prompt template {path}"
     try:
-        return Template(name=path.stem, text=path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValidationError) as error:
-        raise ConfigurationError(f"prompt template {path}: {error}") from error
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_TEMPLATE_CHARACTERS + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{where}: {error}") from error
+    if len(text) > MAX_TEMPLATE_CHARACTERS:
+        raise ConfigurationError(
+            f"{where}: a template has at most {MAX_TEMPLATE_CHARACTERS:,} characters"
+        )
+    return parse_spec({"name": path.stem, "text": text}, Template, where)
 
 
 def render(

@@ -1,0 +1,245 @@
+"""Hostile configuration: one file that is too large, too deep or misleading stops nothing else."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.configuration import MAX_NAME_CHARACTERS
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.evaluation import Configuration, read_configuration
+from videomme_pipeline.frames.sampling_names import parse_sampling
+
+GOOD = "benchmark: smoke\nmodel: random\n"
+
+
+def doubled(line: str, levels: int) -> str:
+    """Lines a0, a1 …, each of which refers to the line before it twice."""
+    return "".join(line.format(n=n, before=n - 1) for n in range(1, levels))
+
+
+HOSTILE: Mapping[str, tuple[str, str]] = {
+    "brackets": ("sampling: " + "[" * 5_000, "nested more than 20 levels deep"),
+    "a million brackets": ("sampling: " + "[" * 250_000, "nested more than 20 levels deep"),
+    "question marks": ("? " * 5_000, "nested more than 20 levels deep"),
+    "dashes": (GOOD + "sampling:\n  " + "- " * 5_000 + "a\n", "nested more than 20 levels"),
+    "aliases": (
+        "a0: &a0 [x, x]\n" + doubled("a{n}: &a{n} [*a{before}, *a{before}]\n", 40),
+        "more than 20,000 values",
+    ),
+    "aliases under a key": (
+        GOOD
+        + "sampling:\n  a0: &a0 [x, x]\n"
+        + doubled("  a{n}: &a{n} [*a{before}, *a{before}]\n", 40),
+        "more than 20,000 values",
+    ),
+    "merge keys": (
+        "a0: &a0 {x0: 1, y0: 1}\n"
+        + doubled("a{n}: &a{n} {{<<: [*a{before}, *a{before}], x{n}: 1}}\n", 40),
+        "more than 20,000 values",
+    ),
+    "an alias of itself": (GOOD + "sampling: &a [*a]\n", "more than 20,000 values"),
+    "a mapping of itself": (GOOD + "sampling: &a {<<: *a}\n", "more than 20,000 values"),
+    "30 MB of text": (GOOD + "prompt: " + "x" * 30_000_000, "larger than 256 KiB"),
+    "a long text": (GOOD + "prompt: " + "x" * 20_000, "a text of more than 10,000 characters"),
+    "200,000 keys": ("".join(f"k{n}: 1\n" for n in range(200_000)), "larger than 256 KiB"),
+    "15,000 keys": ("".join(f"k{n}: 1\n" for n in range(15_000)), "more than 20,000 values"),
+    "5,000 unknown keys": ("".join(f"k{n}: 1\n" for n in range(5_000)), "and 4,997 more"),
+    "a huge integer": (GOOD + "repeats: " + "9" * 9_000, "not readable as YAML"),
+    "a huge hexadecimal": (GOOD + "repeats: 0x" + "f" * 9_000, "more than 64 bits"),
+    "a huge sexagesimal": (GOOD + "repeats: 1" + ":59" * 3_000, "more than 64 bits"),
+    "a huge float": (GOOD + "decoding: {temperature: 1" + ":59" * 3_000 + ".5}", "not readable"),
+    "not a number": (GOOD + "decoding: {temperature: .nan}", "`decoding.temperature` is nan"),
+    "an impossible date": (GOOD + "prompt: 2026-13-45", "no such template"),
+    "bytes": (GOOD + "prompt: !!binary aGk=", "could not determine a constructor"),
+    "a set": (GOOD + "sampling: !!set {a, b}", "could not determine a constructor"),
+    "a Python object": ("model: !!python/object/apply:os.system [ls]", "could not determine"),
+    "a key that is a list": ("? [a, b]\n: 1\n", "unhashable key"),
+    "a key that is a number": (GOOD + "1: 2\n", "should be strings"),
+    "a NUL character": (GOOD + 'prompt: "a\\0b"', "no such template"),
+    "a path of 5,000 characters": (GOOD + "prompt: " + "x" * 5_000, "at most 500 characters"),
+    "a path of 400 characters": (GOOD + "prompt: " + "x" * 400, "no such template"),
+    "a sequence for a sampling": (GOOD + "sampling: 5", "`sampling"),
+    "frames": (GOOD + "sampling: uniform_n-99999999999", "less than or equal to 10000"),
+    "frames of the fps": (GOOD + "sampling: fps_based-99999999", "less than or equal to 240"),
+    "budgets": (GOOD + "sampling: keyframe-8.budgets-1-1-999999", "less than or equal to 10000"),
+    "a side": (GOOD + "sampling: uniform_n-8.long_side-9999999", "is above 8192"),
+    "an area": (GOOD + "sampling: uniform_n-8.area-99999999999", "less than or equal to 67108864"),
+}
+"""Text of an evaluation file and a part of the message about it, by what is wrong."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A configuration folder with one good evaluation."""
+    (tmp_path / "evaluations").mkdir()
+    (tmp_path / "benchmarks.yaml").write_text("smoke:\n")
+    (tmp_path / "evaluations" / "good.yaml").write_text(GOOD)
+    return tmp_path
+
+
+def problem(configuration: Configuration, name: str) -> str:
+    """The message about the evaluation `name`, which must be the only one that has a problem."""
+    assert list(configuration.evaluations) == ["good"]
+    assert list(configuration.problems) == [name]
+    return str(configuration.problems[name])
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_file_is_one_short_problem_and_stops_no_other(folder: Path, kind: str) -> None:
+    text, expected = HOSTILE[kind]
+    (folder / "evaluations" / "bad.yaml").write_text(text)
+    message = problem(read_configuration(folder), "bad")
+    assert expected in message
+    assert len(message) < 2_000
+    assert "\n" not in message
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from videomme_pipeline.evaluation import read_configuration
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))
+configuration = read_configuration(Path(sys.argv[1]))
+print(len(configuration.evaluations), len(configuration.problems))
+"""
+
+
+@pytest.mark.slow
+def test_all_hostile_files_together_need_little_time_and_memory(folder: Path) -> None:
+    """Three copies of each, with limits that one of them alone exceeded without the checks."""
+    files = [text for text, _ in HOSTILE.values()] * 3
+    for number, text in enumerate(files):
+        (folder / "evaluations" / f"bad-{number}.yaml").write_text(text)
+    command = [sys.executable, "-c", LIMITED, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout.split() == ["1", str(len(files))], done.stderr
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "loop", "unreadable link"])
+def test_a_path_that_is_not_a_file_is_a_problem(folder: Path, kind: str) -> None:
+    path = folder / "evaluations" / "bad.yaml"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "loop":
+        path.symlink_to(path)
+    else:
+        path.symlink_to("/proc/self/mem")
+    assert problem(read_configuration(folder), "bad").startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("value", ["[a, b]", "5", "text", "false", "{accept_license: [a]}"])
+def test_a_wrong_entry_of_a_benchmark_is_a_configuration_error(folder: Path, value: str) -> None:
+    (folder / "benchmarks.yaml").write_text(f"smoke: {value}\n")
+    with pytest.raises(ConfigurationError, match=r"benchmarks\.yaml, `smoke`: "):
+        read_configuration(folder)
+
+
+@pytest.mark.parametrize("name", ["1", "null", "1.5"])
+def test_a_benchmark_whose_name_is_not_text_is_a_configuration_error(
+    folder: Path, name: str
+) -> None:
+    (folder / "benchmarks.yaml").write_text(f"{name}: {{}}\n")
+    with pytest.raises(ConfigurationError, match="there is no benchmark"):
+        read_configuration(folder)
+
+
+@pytest.mark.parametrize("value", ["5", "uniform_n-8", "[5]", "[[a]]", "[uniform_n-99999999]"])
+def test_a_wrong_list_of_samplings_is_a_configuration_error(folder: Path, value: str) -> None:
+    (folder / "samplings.yaml").write_text(f"smoke: {value}\n")
+    with pytest.raises(ConfigurationError, match=r"samplings\.yaml, `smoke`: "):
+        read_configuration(folder)
+
+
+# Prompt files.
+
+
+def test_a_prompt_file_is_inside_the_configuration_folder(folder: Path) -> None:
+    (folder / "prompts").mkdir()
+    (folder / "prompts" / "mine.txt").write_text("{{ question }}")
+    (folder / "evaluations" / "link.txt").symlink_to(folder / "prompts" / "mine.txt")
+    for name, prompt in (("above", "../prompts/mine.txt"), ("linked", "link.txt")):
+        (folder / "evaluations" / f"{name}.yaml").write_text(GOOD + f"prompt: {prompt}\n")
+    configuration = read_configuration(folder)
+    assert configuration.problems == {}
+    assert configuration.evaluation("above").template.text == "{{ question }}"
+
+
+@pytest.mark.parametrize("kind", ["absolute", "relative", "link", "linked folder"])
+def test_a_prompt_file_elsewhere_is_a_problem(folder: Path, kind: str) -> None:
+    with tempfile.TemporaryDirectory() as elsewhere:
+        secret = Path(elsewhere) / "secret.txt"
+        secret.write_text("secret")
+        evaluations = folder / "evaluations"
+        (evaluations / "link.txt").symlink_to(secret)
+        (evaluations / "linked").symlink_to(elsewhere)
+        prompt = {
+            "absolute": str(secret),
+            "relative": os.path.relpath(secret, evaluations),
+            "link": "link.txt",
+            "linked folder": "linked/secret.txt",
+        }[kind]
+        (evaluations / "bad.yaml").write_text(GOOD + f"prompt: {prompt}\n")
+        message = problem(read_configuration(folder), "bad")
+    assert "outside of the configuration folder" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"x" * 500_000, "at most 100,000 characters"),
+        (b"\xff\xfe", "can't decode"),
+        (b"{{ question", "line 1"),
+    ],
+)
+def test_an_unusable_prompt_file_is_a_problem(folder: Path, content: bytes, expected: str) -> None:
+    (folder / "evaluations" / "mine.txt").write_bytes(content)
+    (folder / "evaluations" / "bad.yaml").write_text(GOOD + "prompt: mine.txt\n")
+    message = problem(read_configuration(folder), "bad")
+    assert expected in message
+    assert len(message) < 1_000
+    assert "\n" not in message
+
+
+# Names.
+
+
+def test_a_name_has_a_length_that_file_systems_accept(folder: Path) -> None:
+    evaluations = folder / "evaluations"
+    (evaluations / f"{'a' * (MAX_NAME_CHARACTERS + 1)}.yaml").write_text(GOOD)
+    message = problem(read_configuration(folder), "a" * (MAX_NAME_CHARACTERS + 1))
+    assert "at most 100 characters" in message
+
+
+def test_the_longest_file_names_can_be_written(tmp_path: Path) -> None:
+    """The names of a failed partition: a track or an evaluation, a video, a temporary suffix."""
+    sampling = parse_sampling(
+        "fps_based-0.12345678901234568-min-10000-max-10000.budgets-10000-10000-10000"
+        ".short_side-8192.jpeg-100.use_what_decodes.torchcodec"
+    )
+    track = f"{sampling.name}.window-3600000-3600000"
+    for variant in (track, "a" * MAX_NAME_CHARACTERS):
+        with tempfile.NamedTemporaryFile(prefix=f".{variant}~{'v' * 64}.json.", dir=tmp_path):
+            pass
+
+
+def test_a_model_with_a_long_name_is_a_configuration_error(folder: Path) -> None:
+    (folder / "models.yaml").write_text(f"{'m' * 101}:\n  kind: random\n")
+    with pytest.raises(ConfigurationError, match="at most 100 characters"):
+        read_configuration(folder)
+
+
+@pytest.mark.parametrize("name", ["b" * 101, "../b", "", "a b"])
+def test_a_benchmark_with_an_unusable_name_is_not_declared(name: str) -> None:
+    with pytest.raises(ValueError, match="at most 100 characters"):
+        replace(find_benchmark("smoke"), name=name)
