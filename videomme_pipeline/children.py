@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO, Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar, cast
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.processes import child_environment
@@ -45,6 +45,12 @@ class TaskResult(Generic[Task, Value]):
     task: Task
     value: Value | None = None
     error: VideoMMEError | None = None
+
+    def result(self) -> Value:
+        """The value. Raises the error if the task failed."""
+        if self.error is not None:
+            raise self.error
+        return cast("Value", self.value)
 
 
 def run_in_children(

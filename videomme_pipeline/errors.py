@@ -28,6 +28,7 @@ failed, what was found and what to do next. This module contains no recovery log
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Self, TypeVar
 
 Error = TypeVar("Error", bound="VideoMMEError")
@@ -88,6 +89,11 @@ class VideoError(VideoMMEError):
     def __init__(self, video_id: str, message: str) -> None:
         self.video_id, self.message = video_id, message
         super().__init__(f"video {video_id}: {message}")
+
+    @staticmethod
+    def from_child(video_id: str, path: Path, error: VideoMMEError | None) -> "VideoError":
+        """The error that ended the child process of a video, as an error about the video."""
+        return error if isinstance(error, VideoError) else VideoError(video_id, f"{path}: {error}")
 
 
 class VideoMissingError(VideoError):

@@ -10,11 +10,13 @@ import dagster as dg
 
 from assets.stages.base import BenchmarkStage, Built, Failed, Target
 from assets.stages.metadata import picture
+from videomme_pipeline.errors import VideoError, VideoMMEError
 from videomme_pipeline.frames.cache import Frame, FrameSet, read_frames
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, StoredFrames, extract
 from videomme_pipeline.project.frame_budget import FrameBudget, read_storage
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.videos.probe import video_hash
 
 SHEETS_PER_RUN = 50
 """Number of videos with a contact sheet in one run. Dagster's event log stores these pictures."""
@@ -53,7 +55,14 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
             by_video[target.partition.video].append(target)
         budget = FrameBudget(read_storage(self.project.configuration), self.store)
         objection = budget.objection(budget.expected_bytes(t.fingerprint for t in targets))
-        jobs = [self._job(video_id, wanted) for video_id, wanted in by_video.items()]
+        jobs: list[FrameJob] = []
+        for video_id, wanted in by_video.items():
+            try:
+                jobs.append(self._job(video_id, wanted))
+            except VideoMMEError as error:
+                for target in wanted:
+                    yield Failed(partition=target.partition, reason=str(error))
+        by_video = {job.video_id: by_video[job.video_id] for job in jobs}
         total = len(jobs)
         with closing(extract([] if objection else jobs, store=self.store)) as results:
             for number, result in enumerate(results, start=1):
@@ -70,11 +79,20 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
                 yield Failed(partition=target.partition, reason=str(objection))
 
     def _job(self, video_id: str, targets: Sequence[Target[VideoVariantPartition]]) -> FrameJob:
+        """The extraction of one video.
+
+        Raises:
+            VideoError: if its file is missing, or has changed since it was probed.
+        """
         snapshot, samplings = self.benchmark.snapshot, self.benchmark.samplings
+        path = snapshot.source.files(snapshot.reference(video_id)).video
+        content = snapshot.versions.video(video_id)
+        if video_hash(path, video_id, self.project.hashes) != content:
+            raise VideoError(video_id, f"{path}: the file changed after it was probed; run again")
         return FrameJob(
             video_id=video_id,
-            path=snapshot.source.files(snapshot.reference(video_id)).video,
-            video_hash=snapshot.versions.video(video_id),
+            path=path,
+            video_hash=content,
             samplings=tuple(samplings[target.partition.variant] for target in targets),
             duration=snapshot.questions[video_id][0].duration,
         )

@@ -1,14 +1,26 @@
 """`videos`: the file of each video, its stream facts, and the index of its packets."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 from assets.stages.base import BenchmarkStage, Built, Failed, Target
-from videomme_pipeline.errors import NotReadyError, VideoMissingError, VideoMMEError
+from videomme_pipeline.errors import (
+    NotReadyError,
+    VideoError,
+    VideoMissingError,
+    VideoMMEError,
+)
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import VideoPartition
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.store import write_rows
-from videomme_pipeline.videos.probe import Video, content_hash, probe_video
+from videomme_pipeline.videos.probe import (
+    ProbeJob,
+    ProbeResult,
+    Video,
+    probe_videos,
+    video_hash,
+)
 
 
 class Videos(BenchmarkStage[VideoPartition]):
@@ -45,12 +57,12 @@ class Videos(BenchmarkStage[VideoPartition]):
             files = snapshot.source.files(snapshot.reference(video_id))
         except VideoMissingError as error:
             raise NotReadyError(str(error)) from error
-        video_hash = content_hash(files.video, self.project.hashes)
+        content = video_hash(files.video, video_id, self.project.hashes)
         subtitle_hash = snapshot.subtitle_hash(video_id)
         return Target(
             partition=partition,
-            fingerprint=fingerprint(self.name, self.code_version, video_hash, subtitle_hash),
-            data_version=video_hash,
+            fingerprint=fingerprint(self.name, self.code_version, content, subtitle_hash),
+            data_version=content,
             path=self.store.video(self.benchmark.name, video_id),
             inputs=self.inputs(),
         )
@@ -63,36 +75,53 @@ class Videos(BenchmarkStage[VideoPartition]):
     def build(
         self, targets: Sequence[Target[VideoPartition]]
     ) -> Iterator[Built[VideoPartition] | Failed[VideoPartition]]:
-        for target in targets:
-            try:
-                video = self._probe(target)
-            except VideoMMEError as error:
-                yield Failed(partition=target.partition, reason=str(error))
-                continue
-            yield Built(
-                target=target,
-                metadata={
-                    "seconds": video.duration_seconds,
-                    "frames": video.frame_count,
-                    "keyframes": video.keyframe_count,
-                    "bytes": video.bytes,
-                    "codec": video.codec,
-                    "size": f"{video.width}x{video.height}",
-                    "subtitles": video.subtitle_path is not None,
-                },
-            )
+        by_video = {target.partition.video: target for target in targets}
+        with closing(probe_videos([self._job(target) for target in targets])) as results:
+            for result in results:
+                target = by_video[result.task.video_id]
+                try:
+                    video = self._store(target, result)
+                except VideoMMEError as error:
+                    yield Failed(partition=target.partition, reason=str(error))
+                    continue
+                yield Built(
+                    target=target,
+                    metadata={
+                        "seconds": video.duration_seconds,
+                        "frames": video.frame_count,
+                        "keyframes": video.keyframe_count,
+                        "bytes": video.bytes,
+                        "codec": video.codec,
+                        "size": f"{video.width}x{video.height}",
+                        "subtitles": video.subtitle_path is not None,
+                    },
+                )
         self.benchmark.invalidate()
 
-    def _probe(self, target: Target[VideoPartition]) -> Video:
+    def _job(self, target: Target[VideoPartition]) -> ProbeJob:
         snapshot, video_id = self.benchmark.snapshot, target.partition.video
         files = snapshot.source.files(snapshot.reference(video_id))
-        video, index = probe_video(
-            files.video,
+        return ProbeJob(
             benchmark=self.benchmark.name,
             video_id=video_id,
+            path=files.video,
+            content_hash=target.data_version,
             subtitle_path=files.subtitle,
-            hashes=self.project.hashes,
+            subtitle_hash=snapshot.subtitle_hash(video_id),
         )
+
+    def _store(self, target: Target[VideoPartition], result: ProbeResult) -> Video:
+        """Store a video and its packet index.
+
+        Raises:
+            VideoError: if it could not be probed, or its file changed meanwhile.
+        """
+        job = result.task
+        video, index = result.result()
+        if video_hash(job.path, job.video_id, self.project.hashes) != job.content_hash:
+            raise VideoError(
+                job.video_id, f"{job.path}: the file changed while it was read; run again"
+            )
         index.save(self.store.packets(video.content_hash))
         write_rows(target.path, [video], Video, fingerprint=target.fingerprint)
         return video

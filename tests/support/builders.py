@@ -154,6 +154,21 @@ def hide_first_frames(path: Path, media_units: int) -> Path:
     return path
 
 
+def declare_samples(path: Path, box: str, samples: int) -> Path:
+    """Set the first count of samples in the `stsz`, `stts`, `ctts` or `stsc` of an mp4, in place.
+
+    All samples in `stsz` get the size 1, since only then a large count needs no large box.
+    """
+    data = bytearray(path.read_bytes())
+    table = data.index(box.encode()) + 4
+    if box == "stsz":
+        data[table + 4 : table + 8] = (1).to_bytes(4, "big")
+    place = table + (12 if box == "stsc" else 8)
+    data[place : place + 4] = samples.to_bytes(4, "big")
+    path.write_bytes(data)
+    return path
+
+
 def _number(data: bytearray, place: int) -> int:
     return int.from_bytes(data[place : place + 4], "big", signed=True)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from upath import UPath
 
-from tests.support.builders import truncate, write_audio_only, write_video
+from tests.support.builders import declare_samples, truncate, write_audio_only, write_video
 from tests.support.shared_files import OddVideos
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.videos.packets import (
@@ -104,6 +104,16 @@ def test_the_error_for_another_format_names_that_format(
     path = tmp_path / "007.mp4"
     path.write_bytes(content)
     with pytest.raises(VideoUnreadableError, match=f"video 007: .*{found}"):
+        index_packets(path)
+
+
+@pytest.mark.parametrize("box", ["stsz", "stts", "ctts", "stsc"])
+def test_a_box_that_declares_more_samples_than_the_file_has_bytes_is_named(
+    tmp_path: Path, box: str
+) -> None:
+    path = write_video(tmp_path / "007.mp4", options={"bf": "2"})
+    declare_samples(path, box, (1 << 31) - 1)
+    with pytest.raises(VideoUnreadableError, match=f"'{box}' declares 2,147,483,[67].. samples"):
         index_packets(path)
 
 

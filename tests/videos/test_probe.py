@@ -1,22 +1,45 @@
 """Probing: the facts of a file, and a content hash that is computed only once."""
 
-import mmap
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blake3 import blake3
 
-from tests.support.builders import rotate_mp4, write_audio_only, write_video
-from videomme_pipeline.errors import VideoUnreadableError
+from tests.support.builders import (
+    declare_samples,
+    rotate_mp4,
+    write_audio_only,
+    write_video,
+)
+from videomme_pipeline.errors import VideoError, VideoUnreadableError
 from videomme_pipeline.store import Store, read_rows, write_rows
 from videomme_pipeline.videos import probe
-from videomme_pipeline.videos.probe import HashCache, Video, content_hash, probe_video
+from videomme_pipeline.videos.probe import (
+    HashCache,
+    ProbeJob,
+    Video,
+    content_hash,
+    probe_video,
+    probe_videos,
+    video_hash,
+)
+
+
+def job(path: Path, **more: Any) -> ProbeJob:
+    return ProbeJob(
+        benchmark="smoke",
+        video_id=path.stem,
+        path=path,
+        content_hash=content_hash(path) if path.is_file() else "",
+        **more,
+    )
 
 
 def test_the_facts_of_a_rotated_video_describe_the_shown_pictures(tmp_path: Path) -> None:
     path = rotate_mp4(write_video(tmp_path / "a.mp4", audio=True, colorspace=1), 90)
-    video, index = probe_video(path, benchmark="smoke", video_id="a")
+    video, index = probe_video(job(path))
     assert (video.width, video.height, video.rotation_degrees) == (120, 160, -90)
     assert (video.codec, video.pixel_format, video.color_space) == ("h264", "yuv420p", "bt709")
     assert (video.frame_count, video.keyframe_count) == (60, 5)
@@ -31,7 +54,11 @@ def test_the_facts_are_a_row_of_a_table(tmp_path: Path) -> None:
     subtitle = tmp_path / "a.srt"
     subtitle.write_text("1\n00:00:00,000 --> 00:00:01,000\nhello\n", encoding="utf-8")
     video, _ = probe_video(
-        write_video(tmp_path / "a.mp4"), benchmark="smoke", video_id="a", subtitle_path=subtitle
+        job(
+            write_video(tmp_path / "a.mp4"),
+            subtitle_path=subtitle,
+            subtitle_hash=content_hash(subtitle),
+        )
     )
     path = Store.at(tmp_path / "data").video("smoke", "a")
     write_rows(path, [video], Video, fingerprint=video.content_hash)
@@ -39,11 +66,47 @@ def test_the_facts_are_a_row_of_a_table(tmp_path: Path) -> None:
     assert video.subtitle_hash == blake3(subtitle.read_bytes()).hexdigest()
 
 
-def test_a_missing_file_and_a_file_without_pictures_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(VideoUnreadableError, match=r"video 7: .*no such file"):
-        probe_video(tmp_path / "7.mp4", benchmark="smoke", video_id="7")
-    with pytest.raises(VideoUnreadableError, match="only audio"):
-        probe_video(write_audio_only(tmp_path / "8.mp4"), benchmark="smoke", video_id="8")
+def test_bad_files_do_not_stop_the_other_videos(tmp_path: Path) -> None:
+    (tmp_path / "folder.mp4").mkdir()
+    (tmp_path / "loop.mp4").symlink_to("loop.mp4")
+    declare_samples(write_video(tmp_path / "huge.mp4"), "stts", (1 << 31) - 1)
+    reasons = {
+        "gone": "gone.mp4: no such file",
+        "folder": "not a regular file",
+        "loop": "Too many levels of symbolic links",
+        "sound": "only audio",
+        "huge": "'stts' declares 2,147,483,647 samples, more than the",
+    }
+    write_audio_only(tmp_path / "sound.mp4")
+    write_video(tmp_path / "good.mp4")
+    jobs = [job(tmp_path / f"{name}.mp4") for name in (*reasons, "good")]
+    results = {result.task.video_id: result for result in probe_videos(jobs)}
+    video, index = results["good"].result()
+    assert video.frame_count == index.frame_count == 60
+    for name, reason in reasons.items():
+        error = results[name].error
+        assert isinstance(error, VideoError)
+        assert f"video {name}: " in str(error)
+        assert reason in str(error)
+
+
+@pytest.mark.parametrize("name", ["gone.mp4", "folder.mp4", "loop.mp4"])
+def test_the_error_of_a_file_that_cannot_be_hashed_names_its_video(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "folder.mp4").mkdir()
+    (tmp_path / "loop.mp4").symlink_to("loop.mp4")
+    with pytest.raises(VideoUnreadableError, match=f"video 7: .*{name}: .*; get it again"):
+        video_hash(tmp_path / name, "7")
+
+
+def test_a_video_over_its_limits_does_not_stop_the_others(tmp_path: Path) -> None:
+    jobs = [job(write_video(tmp_path / "a.mp4"))]
+    (late,) = probe_videos(jobs, time_limit_seconds=0.01)
+    assert "video a: " in str(late.error)
+    assert "not finished after 0.01 s" in str(late.error)
+    (large,) = probe_videos(jobs, memory_limit_bytes=1 << 20)
+    assert isinstance(large.error, VideoError)
 
 
 def test_a_file_in_the_hash_cache_is_not_read_again(tmp_path: Path) -> None:
@@ -63,12 +126,12 @@ def test_a_file_in_the_hash_cache_is_not_read_again(tmp_path: Path) -> None:
         assert content_hash(path, hashes) == blake3(b"third").hexdigest()
 
 
-def test_the_hash_does_not_depend_on_the_size_of_the_mapped_parts(
+def test_the_hash_does_not_depend_on_the_size_of_the_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "MAPPED_PART_BYTES", mmap.ALLOCATIONGRANULARITY)
+    monkeypatch.setattr(probe, "HASHED_PART_BYTES", 1000)
     path = tmp_path / "a.mp4"
-    for size in (0, 1, mmap.ALLOCATIONGRANULARITY, 2 * mmap.ALLOCATIONGRANULARITY + 5):
+    for size in (0, 1, 1000, 2005):
         path.write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
         assert content_hash(path) == blake3(path.read_bytes()).hexdigest()
 

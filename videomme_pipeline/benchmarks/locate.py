@@ -89,6 +89,14 @@ def _files_in(folder: Path, suffixes: Sequence[str]) -> list[Path]:
             for entry in entries
             if not entry.name.startswith(".")
             and Path(entry.name).suffix.lower() in suffixes
-            and entry.is_file()
+            and _may_be_file(entry)
         ]
     return sorted(paths, key=lambda path: (suffixes.index(path.suffix.lower()), path.name))
+
+
+def _may_be_file(entry: os.DirEntry[str]) -> bool:
+    """True for a file, and for a link that cannot be followed: reading it gives the reason."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return True

@@ -20,22 +20,16 @@ from pathlib import Path
 
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.children import TaskResult, run_in_children
-from videomme_pipeline.errors import (
-    DamagedFileError,
-    VideoError,
-    VideoMMEError,
-    VideoUnreadableError,
-)
+from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
 from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, refusal_reason
 from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprint, read_frames
 from videomme_pipeline.frames.jpeg import EncodedPicture, encode
 from videomme_pipeline.frames.plan import packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Backend, Choice, Limit, OnDamage, Sampling
 from videomme_pipeline.store import Store, scratch_folder
+from videomme_pipeline.videos.container import MEMORY_LIMIT_BYTES, TIME_LIMIT_SECONDS
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
 
-TIME_LIMIT_SECONDS = 900.0
-MEMORY_LIMIT_BYTES = 4 << 30
 MIN_PACKETS_TO_SPLIT = 3_000
 """A video that needs fewer packets than this (a few seconds of work) is not split."""
 
@@ -454,7 +448,9 @@ def _gather(
     split: dict[FrameJob, _Parts] = {}
     for finished in results:
         task, job = finished.task, finished.task.job
-        result = finished.value or _failed(job, _video_error(job, finished.error))
+        result = finished.value or _failed(
+            job, VideoError.from_child(job.video_id, job.path, finished.error)
+        )
         if task.file is None:
             yield result, job
             continue
@@ -464,12 +460,6 @@ def _gather(
         parts.error = parts.error or result.error
         if len(parts.files) == task.parts:
             yield _join(split.pop(job), job, store), job
-
-
-def _video_error(job: FrameJob, error: VideoMMEError | None) -> VideoError:
-    if isinstance(error, VideoError):
-        return error
-    return VideoError(job.video_id, f"{job.path}: {error}")
 
 
 def _join(parts: _Parts, job: FrameJob, store: Store) -> FrameResult:

@@ -7,7 +7,7 @@ from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_fr
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.store import Store
-from videomme_pipeline.videos.probe import HashCache, content_hash
+from videomme_pipeline.videos.probe import HashCache, video_hash
 
 
 def show_frames(
@@ -23,22 +23,21 @@ def show_frames(
     The frames are read from the cache or stored there, as in an evaluation.
 
     Raises:
-        VideoError: if the video cannot be used.
-        FileNotFoundError: if there is no such video.
+        VideoError: if there is no such video, or it cannot be used.
     """
     with HashCache(store.hashes) as hashes:
-        video_hash = content_hash(video, hashes)
+        content = video_hash(video, video.stem, hashes)
     job = FrameJob(
         video_id=video.stem,
         path=video,
-        video_hash=video_hash,
+        video_hash=content,
         samplings=(sampling,),
         duration=duration,
     )
     for result in extract([job], store=store):
         if result.error is not None:
             raise result.error
-    frames = read_frames(store, video_hash, frames_fingerprint(sampling, duration))
+    frames = read_frames(store, content, frames_fingerprint(sampling, duration))
     output.parent.mkdir(parents=True, exist_ok=True)
     frames.contact_sheet().save(output)
     return frames

@@ -143,10 +143,20 @@ class Snapshot:
         )
 
     def subtitle_hash(self, video_id: str) -> str | None:
-        """Hash of a video's subtitle file, or None if it has none."""
+        """Hash of a video's subtitle file, or None if it has none.
+
+        Raises:
+            NotReadyError: if the file cannot be read.
+        """
         if video_id not in self._subtitle_hashes:
             path = self.source.subtitle(self.reference(video_id))
-            found = content_hash(path, self._benchmark.hashes) if path else None
+            try:
+                found = content_hash(path, self._benchmark.hashes) if path else None
+            except OSError as error:
+                raise NotReadyError(
+                    f"video {video_id}: its subtitle file {path} cannot be read "
+                    f"({error.strerror}); replace or remove it"
+                ) from error
             self._subtitle_hashes[video_id] = found
         return self._subtitle_hashes[video_id]
 

@@ -4,6 +4,9 @@ All uses of `av.open` outside the frame backends are here. `videos.packets` buil
 index from the packets.
 """
 
+import errno
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.videos.mp4 import (
     has_encrypted_video,
+    impossible_count,
     read_moov_box,
     top_boxes,
     track_end_seconds,
@@ -20,6 +24,10 @@ from videomme_pipeline.videos.mp4 import (
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.stream import VideoStream
+
+TIME_LIMIT_SECONDS = 900.0
+MEMORY_LIMIT_BYTES = 4 << 30
+"""Limits of a child process for one video."""
 
 _WITHOUT_PROBES = {
     "options": {"probesize": "4096"},  # bytes
@@ -46,27 +54,52 @@ def open_video(
     name = video_id or path.stem
     options: dict[str, Any] = {} if probes else _WITHOUT_PROBES
     try:
+        problem = diagnose(path)
+    except OSError as error:
+        raise unreadable(name, path, error) from error
+    if problem:
+        raise VideoUnreadableError(name, f"{path}: {problem}; replace it with the video itself")
+    try:
         container = av.open(str(path), metadata_errors="replace", **options)
-    except FileNotFoundError as error:
-        raise VideoUnreadableError(name, f"{path}: no such file") from error
     except (av.FFmpegError, OSError) as error:
-        found = diagnose(path) or "no video that can be opened"
         raise VideoUnreadableError(
-            name, f"{path}: {found} ({error.strerror}); get it again"
+            name, f"{path}: no video that can be opened ({error.strerror}); get it again"
         ) from error
     with container:
         yield container, _video_stream(container, path, name)
 
 
+def unreadable(video_id: str, path: Path, error: OSError) -> VideoUnreadableError:
+    """The error for a file that the operating system cannot read."""
+    missing = isinstance(error, FileNotFoundError)
+    found = "no such file" if missing else f"the file cannot be read ({error.strerror})"
+    return VideoUnreadableError(video_id, f"{path}: {found}; get it again")
+
+
+def stat_file(path: Path) -> os.stat_result:
+    """The status of a regular file.
+
+    Raises:
+        OSError: if there is none, or if it is a folder, a pipe or a device. Reading these may
+            never end.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return status
+
+
 def _video_stream(container: "InputContainer", path: Path, video_id: str) -> "VideoStream":
     from av.stream import Discard  # noqa: PLC0415
 
-    problem = diagnose(path)
     stream = container.streams.best("video")
-    if problem or stream is None:
+    if stream is None:
         kinds = ", ".join(sorted({other.type for other in container.streams}))
-        message = problem or f"no video stream in it, only {kinds or 'nothing'}"
-        raise VideoUnreadableError(video_id, f"{path}: {message}; replace it with the video itself")
+        raise VideoUnreadableError(
+            video_id,
+            f"{path}: no video stream in it, only {kinds or 'nothing'}; "
+            "replace it with the video itself",
+        )
     video: Any = stream
     for other in container.streams:
         if other.index != video.index:
@@ -77,8 +110,12 @@ def _video_stream(container: "InputContainer", path: Path, video_id: str) -> "Vi
 
 
 def diagnose(path: Path) -> str | None:
-    """Reason why a file is not a usable video, by its first bytes and boxes, or None."""
-    size = path.stat().st_size
+    """Reason why a file is not a usable video, by its first bytes and boxes, or None.
+
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    size = stat_file(path).st_size
     if size == 0:
         return "the file is empty (0 bytes)"
     with path.open("rb") as file:
@@ -96,7 +133,7 @@ def diagnose(path: Path) -> str | None:
         return f"an mp4 without its table of contents (no 'moov' box), cut off{cut}"
     if has_encrypted_video(moov):
         return "the video track is encrypted (sample entry 'encv'); no key is known for it"
-    return None
+    return impossible_count(moov, size)
 
 
 _OTHER_FORMATS = {

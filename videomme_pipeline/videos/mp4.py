@@ -58,8 +58,10 @@ def read_sample_tables(path: Path) -> SampleTables | None:
         if moov is None or not any(box.kind == b"ftyp" for box in boxes[:2]):
             return None
         file_size = path.stat().st_size
+        if impossible_count(moov, file_size):
+            return None
         return _read_movie(moov, file_size if boxes[-1].end > file_size else None)
-    except (struct.error, ValueError, IndexError, KeyError):
+    except (OSError, struct.error, ValueError, IndexError, KeyError):
         return None  # libav decides whether such a file can be used
 
 
@@ -94,7 +96,37 @@ def read_moov_box(path: Path, boxes: Sequence[Box]) -> memoryview | None:
         return None
     with path.open("rb") as file:
         file.seek(moov.start)
-        return memoryview(file.read(moov.end - moov.start))
+        return memoryview(file.read(min(moov.end, path.stat().st_size) - moov.start))
+
+
+def impossible_count(moov: memoryview, file_bytes: int) -> str | None:
+    """Description of a box that declares more samples than the file has bytes, or None.
+
+    Nothing is allocated for the samples.
+    """
+    for track in _video_tracks(moov):
+        tables = _sample_table_box(track)
+        for kind in (b"stsz", b"stts", b"ctts", b"stsc"):
+            count = _declared_samples(kind, _child(tables, kind))
+            if count > file_bytes:
+                return (
+                    f"an mp4 whose box '{kind.decode()}' declares {count:,} samples, "
+                    f"more than the {file_bytes:,} bytes of the file"
+                )
+    return None
+
+
+def _declared_samples(kind: bytes, table: memoryview) -> int:
+    """The number of samples that a table declares for its track, or `stsc` for one chunk."""
+    words = np.frombuffer(table[: len(table) // 4 * 4], ">u4").astype(np.int64)
+    if len(words) < 3:
+        return 0
+    if kind == b"stsz":
+        return int(words[2])
+    entries = int(words[1])
+    if kind == b"stsc":
+        return int(words[2 : 2 + 3 * entries][1::3].max(initial=0))
+    return int(words[2 : 2 + 2 * entries : 2].sum())
 
 
 def has_encrypted_video(moov: memoryview) -> bool:
@@ -171,8 +203,8 @@ def _read_track(
     count = len(sizes)
     durations = _runs(_child(tables, b"stts"), count)
     offsets = _runs(_child(tables, b"ctts"), count, missing=0)
-    if not count or len(durations) != count or len(offsets) != count:
-        raise ValueError("tables of different lengths")
+    if not count:
+        raise ValueError("no sample")
     delay, media_start, segment = _edit(_child(track, b"edts", b"elst"))
     decode_time = np.cumsum(durations) - durations
     cts = decode_time + offsets
@@ -228,8 +260,8 @@ def _runs(table: memoryview, count: int, missing: int | None = None) -> Integers
         return np.full(count, missing, np.int64)
     (entries,) = struct.unpack_from(">I", table, 4)
     pairs = np.frombuffer(table, ">i4", entries * 2, 8).astype(np.int64).reshape(-1, 2)
-    if entries == count and (pairs[:, 0] == 1).all():
-        return pairs[:, 1]
+    if pairs[:, 0].sum() != count:
+        raise ValueError("tables of different lengths")
     return np.repeat(pairs[:, 1], pairs[:, 0])
 
 
@@ -282,10 +314,11 @@ def _sample_ends(tables: memoryview, sizes: Integers) -> Integers:
     runs = np.frombuffer(stsc, ">u4", entries * 3, 8).astype(np.int64).reshape(-1, 3)
     lengths = np.diff(np.append(runs[:, 0], chunks + 1))
     per_chunk = np.repeat(runs[:, 1], lengths)
-    chunk_of = np.repeat(np.arange(chunks), per_chunk)[: len(sizes)]
-    if len(chunk_of) != len(sizes):
+    chunk_ends = np.cumsum(per_chunk)
+    if len(per_chunk) != chunks or per_chunk.sum() < len(sizes):
         raise ValueError("the chunk table and the sample table disagree")
+    chunk_of = np.searchsorted(chunk_ends, np.arange(len(sizes)), side="right")
     total = np.cumsum(sizes)
-    firsts = np.concatenate(([0], np.cumsum(per_chunk)[:-1]))
+    firsts = chunk_ends - per_chunk
     bytes_before_chunk = (total - sizes)[np.minimum(firsts, len(sizes) - 1)]
     return np.asarray(chunk_starts[chunk_of] + total - bytes_before_chunk[chunk_of])

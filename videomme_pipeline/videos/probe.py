@@ -4,24 +4,33 @@
 `frames.sampling` chooses frames.
 """
 
-import mmap
 import os
 import sqlite3
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
 from blake3 import blake3
 
-from videomme_pipeline.errors import VideoUnreadableError
-from videomme_pipeline.videos.container import open_video
+from videomme_pipeline.children import TaskResult, run_in_children
+from videomme_pipeline.errors import VideoError, VideoUnreadableError
+from videomme_pipeline.videos.container import (
+    MEMORY_LIMIT_BYTES,
+    TIME_LIMIT_SECONDS,
+    open_video,
+    stat_file,
+    unreadable,
+)
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
 
 __all__ = ["HashCache", "PacketIndex", "Video", "content_hash", "probe_video"]
 
-MAPPED_PART_BYTES = 16 << 20
-"""Size of the parts in which a file is mapped. This is as fast as mapping the whole file, and
-uses less memory, since mapped pages count as memory in use."""
+HASHED_PART_BYTES = 4 << 20
+"""Size of the parts in which a file is read. Mapping a file is no faster, and a mapped file that
+is cut short meanwhile ends the process."""
+VIDEOS_PER_CHILD = 16
+"""Probing this many videos takes about as long as starting another child process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,44 +124,92 @@ class HashCache:
 
 
 def content_hash(path: Path, hashes: HashCache | None = None, *, verify: bool = False) -> str:
-    """BLAKE3 of the bytes of `path` as 64 hexadecimal digits.
+    """BLAKE3 of the bytes of `path` as 64 hexadecimal digits, computed on all cores.
 
-    The file is memory-mapped and hashed on all cores. A file in `hashes` is not read again
-    unless `verify` is set.
+    A file in `hashes` is not read again unless `verify` is set.
 
     Raises:
-        FileNotFoundError: if there is no such file.
+        OSError: if there is no such file, or it cannot be read.
     """
     path = path.absolute()
-    stat = path.stat()
-    known = None if verify or hashes is None else hashes.get(path, stat)
+    status = stat_file(path)
+    known = None if verify or hashes is None else hashes.get(path, status)
     if known is not None:
         return known
-    value = _blake3(path, stat.st_size)
+    value = _blake3(path)
     if hashes is not None:
-        hashes.put(path, stat, value)
+        hashes.put(path, status, value)
     return value
 
 
-def _blake3(path: Path, size: int) -> str:
+def video_hash(path: Path, video_id: str, hashes: HashCache | None = None) -> str:
+    """The content hash of a video.
+
+    Raises:
+        VideoUnreadableError: if there is no such file, or it cannot be read.
+    """
+    try:
+        return content_hash(path, hashes)
+    except OSError as error:
+        raise unreadable(video_id, path, error) from error
+
+
+def _blake3(path: Path) -> str:
     hasher = blake3(max_threads=blake3.AUTO)
-    with path.open("rb") as file:
-        for start in range(0, size, MAPPED_PART_BYTES):
-            length = min(MAPPED_PART_BYTES, size - start)
-            with mmap.mmap(file.fileno(), length, offset=start, access=mmap.ACCESS_READ) as part:
-                hasher.update(part)
+    part = memoryview(bytearray(HASHED_PART_BYTES))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(part):
+            hasher.update(part[:size])
     return hasher.hexdigest()
 
 
-def probe_video(
-    path: Path,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeJob:
+    """A video to probe: the file, its content hash, and the same for its subtitles, if any."""
+
+    benchmark: str
+    video_id: str
+    path: Path
+    content_hash: str
+    subtitle_path: Path | None = None
+    subtitle_hash: str | None = None
+
+
+ProbeResult = TaskResult[ProbeJob, tuple[Video, PacketIndex]]
+
+
+def probe_videos(
+    jobs: Sequence[ProbeJob],
     *,
-    benchmark: str,
-    video_id: str,
-    subtitle_path: Path | None = None,
-    hashes: HashCache | None = None,
-) -> tuple[Video, PacketIndex]:
-    """The facts of the video in `path`, and its packet index.
+    workers: int | None = None,
+    time_limit_seconds: float = TIME_LIMIT_SECONDS,
+    memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
+) -> Generator[ProbeResult]:
+    """Probe videos in child processes, and yield each job's result when it is ready.
+
+    A video that cannot be read, crashes libav, takes longer than `time_limit_seconds` or needs
+    more than `memory_limit_bytes` yields a result with a `VideoError`, and the others continue.
+    Closing the iterator ends all child processes.
+    """
+    useful = -(-len(jobs) // VIDEOS_PER_CHILD)
+    results = run_in_children(
+        probe_video,
+        jobs,
+        workers=min(workers or os.cpu_count() or 1, useful),
+        time_limit_seconds=time_limit_seconds,
+        memory_limit_bytes=memory_limit_bytes,
+    )
+    for result in results:
+        job = result.task
+        if result.error is None:
+            yield result
+        else:
+            error = VideoError.from_child(job.video_id, job.path, result.error)
+            yield replace(result, error=error)
+
+
+def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
+    """The facts of a video, and its packet index, in this process.
 
     One picture is decoded, because rotation and pixel format are not certain without it.
 
@@ -161,7 +218,7 @@ def probe_video(
     """
     import av  # noqa: PLC0415 - libav is loaded only when a video is opened
 
-    video_hash = _hash_of_video(path, video_id, hashes)
+    video_id, path = job.video_id, job.path
     index = index_packets(path, video_id)
     with open_video(path, video_id) as (container, stream):
         try:
@@ -174,10 +231,10 @@ def probe_video(
             ) from error
         is_turned = frame.rotation % 180 != 0
         video = Video(
-            benchmark=benchmark,
+            benchmark=job.benchmark,
             video_id=video_id,
             path=str(path),
-            content_hash=video_hash,
+            content_hash=job.content_hash,
             bytes=path.stat().st_size,
             container=container.format.name,
             codec=stream.codec_context.codec.canonical_name,
@@ -198,17 +255,10 @@ def probe_video(
             time_base=str(index.time_base),
             index_source=index.source.value,
             has_audio=any(other.type == "audio" for other in container.streams),
-            subtitle_path=str(subtitle_path) if subtitle_path else None,
-            subtitle_hash=content_hash(subtitle_path, hashes) if subtitle_path else None,
+            subtitle_path=str(job.subtitle_path) if job.subtitle_path else None,
+            subtitle_hash=job.subtitle_hash,
         )
     return video, index
-
-
-def _hash_of_video(path: Path, video_id: str, hashes: HashCache | None) -> str:
-    try:
-        return content_hash(path, hashes)
-    except FileNotFoundError as error:
-        raise VideoUnreadableError(video_id, f"{path}: no such file") from error
 
 
 _COLOR_SPACES = {
