@@ -19,6 +19,7 @@
     ├── ScoringError
     ├── StorageError
     ├── SubtitleError
+    ├── UnstorableError
     └── VideoError
         ├── VideoMissingError
         └── VideoUnreadableError
@@ -165,3 +166,7 @@ def _restore(
     error = kind.__new__(kind, *arguments)
     error.__dict__.update(fields)
     return error
+
+
+class UnstorableError(VideoMMEError):
+    """A model returned a value that the journal cannot contain. Other answers are not affected."""

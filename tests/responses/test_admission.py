@@ -108,6 +108,22 @@ async def test_a_retry_after_delays_every_request() -> None:
     assert time.monotonic() - began >= 0.2
 
 
+async def test_a_pause_ends_after_the_time_that_a_question_may_take() -> None:
+    permits = Permits(Limits(deadline_seconds=0.2), asyncio.get_running_loop().time)
+    permits.overloaded(86_400.0)
+    assert permits.pause_seconds == 0.2
+    await asyncio.wait_for(permits.acquire(Priority.FOLLOWER), timeout=10)
+    assert permits.pause_seconds == 0.0
+
+
+async def test_one_absurd_token_count_does_not_slow_down_the_next_requests() -> None:
+    pace = Pace(Limits(tokens_per_minute=6000))
+    for tokens in (2**63 - 1, *[10] * 30):
+        pace.record(tokens)
+    for _ in range(10):
+        await asyncio.wait_for(pace.wait(expected_tokens=1), timeout=10)
+
+
 async def test_tokens_per_minute_count_the_reported_tokens() -> None:
     pace = Pace(Limits(tokens_per_minute=6000))
     await pace.wait(expected_tokens=1)

@@ -31,6 +31,7 @@ from videomme_pipeline.models.video_llm import (
     Reply,
     Request,
     ResponseFailure,
+    Usage,
 )
 from videomme_pipeline.responses.collect import (
     PREFETCHED_VIDEOS,
@@ -401,6 +402,84 @@ def test_stopping_early_loses_no_answer(tmp_path: Path) -> None:
         remaining = list(collect_now(videos(20), model_at(server), journal, plan))
     assert len(letters(remaining)) == 60
     assert server.request_count <= 60 + 4
+
+
+class OddModel(LocalModel):
+    """A model that returns or raises something odd for the first question of each video."""
+
+    def __init__(self, odd: Reply | Exception) -> None:
+        self.odd = odd
+
+    async def respond(self, request: Request) -> Reply:
+        if not request.question.question_id.endswith("-1"):
+            return await super().respond(request)
+        if isinstance(self.odd, Exception):
+            raise self.odd
+        return self.odd
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        TypeError("a bug of the provider"),
+        Reply(text="\0"),
+        Reply(text="B", reasoning=["so"]),  # type: ignore[arg-type]
+        Reply(text=5),  # type: ignore[arg-type]
+        Reply(text="B", usage=Usage(prompt_tokens=2**63)),
+    ],
+    ids=str,
+)
+def test_an_odd_reply_costs_one_question(tmp_path: Path, odd: Reply | Exception) -> None:
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4, max_attempts=1))
+    with Journal(tmp_path / "journal") as journal:
+        responses = list(collect_now(videos(5), OddModel(odd), journal, plan))
+    failed = [item for item in responses if item.error]
+    assert len(responses) == 15
+    assert {item.question_id[-2:] for item in failed} == {"-1"}
+    assert len(failed) == 5
+
+
+def test_a_pause_longer_than_the_deadline_fails_its_question_and_is_shown(tmp_path: Path) -> None:
+    class Busy(LocalModel):
+        requests = 0
+
+        async def respond(self, request: Request) -> Reply:
+            self.requests += 1
+            if self.requests == 1:
+                raise ResponseFailure(
+                    FailureKind.RATE_LIMITED, "come back later", retry_after_seconds=3600.0
+                )
+            return await super().respond(request)
+
+    shown: list[AskingProgress] = []
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=1, deadline_seconds=0.5))
+    with Journal(tmp_path / "journal") as journal:
+        responses = list(collect_now(videos(2), Busy(), journal, plan, on_progress=shown.append))
+    assert [item.failure for item in responses if item.error] == [FailureKind.RATE_LIMITED]
+    assert len(responses) == 6
+    assert {0.0, 0.5} == {progress.pause_seconds for progress in shown}
+
+
+def test_a_retry_that_is_not_admitted_before_the_deadline_fails_with_the_last_reason(
+    tmp_path: Path,
+) -> None:
+    class Overloaded(LocalModel):
+        async def respond(self, request: Request) -> Reply:
+            if request.question.question_id == "000-1":
+                raise ResponseFailure(FailureKind.SERVER_ERROR, "overloaded")
+            await asyncio.sleep(0.6)
+            return await super().respond(request)
+
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=1, deadline_seconds=1.0))
+    with Journal(tmp_path / "journal") as journal:
+        responses = {
+            item.question_id: item for item in collect_now(videos(1), Overloaded(), journal, plan)
+        }
+        failed = responses["000-1"]
+        attempts = journal.attempts([failed.request_fingerprint])
+    assert failed.failure is FailureKind.DEADLINE
+    assert "no answer within 1 s; attempt 1 failed with server_error: over" in str(failed.error)
+    assert len(attempts) == 1
 
 
 @pytest.mark.slow

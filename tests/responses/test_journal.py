@@ -1,5 +1,7 @@
 """The journal: stored answers, claims, and errors of the disk."""
 
+import resource
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.made_up_requests import question
-from videomme_pipeline.errors import StorageError
+from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, Usage
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.response import Attempt, Response, Served
@@ -244,3 +246,46 @@ def test_a_record_that_cannot_be_written_raises_an_error(tmp_path: Path) -> None
         with pytest.raises(StorageError, match="free some space"):
             journal.record(attempt("b"), answer("b")).result(timeout=10)
         assert journal.settled(["a", "b"]) == {"a"}
+
+
+class Unknown:
+    """A value that SQLite cannot store."""
+
+
+@pytest.mark.parametrize(
+    "usage_json",
+    [Unknown(), ["a list"], 2**63, "lone surrogate \ud800"],
+    ids=lambda v: str(type(v)),
+)
+def test_a_value_that_cannot_be_stored_fails_only_its_own_record(
+    tmp_path: Path, usage_json: object
+) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        blocker = sqlite3.connect(tmp_path / "journal", isolation_level=None)
+        blocker.execute("begin immediate")  # so that all records are in one commit
+        odd = journal.record(attempt("odd", usage_json=usage_json), answer("odd"))
+        others = [journal.record(attempt(str(n)), answer(str(n))) for n in range(20)]
+        blocker.execute("commit")
+        blocker.close()
+        with pytest.raises(UnstorableError, match="cannot store a value"):
+            odd.result(timeout=10)
+        for other in others:
+            committed(other)
+        assert len(journal.settled(["odd", *map(str, range(20))])) == 20
+
+
+def test_records_are_stored_again_after_a_disk_was_full(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        committed(journal.record(attempt("a"), answer("a")))
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        size = (tmp_path / "journal-wal").stat().st_size
+        before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, hard))
+            with pytest.raises(StorageError, match="free some space"):
+                journal.record(attempt("b"), answer("b" * 10_000)).result(timeout=10)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, before)
+        committed(journal.record(attempt("b"), answer("b")))
+        assert journal.settled(["a", "b"]) == {"a", "b"}

@@ -55,7 +55,8 @@ def open_for_run() -> Iterator[tuple["Project", "DagsterInstance"]]:
     from videomme_pipeline.reports.terminal.progress import ProgressLines
 
     with ProgressLines(err) as lines, open_instance() as instance:
-        yield (
-            open_project(lambda progress: lines.show(progress.what, progress.done, progress.total)),
-            instance,
-        )
+
+        def show(progress: "Progress") -> None:
+            lines.show(progress.what, progress.done, progress.total, progress.wait)
+
+        yield open_project(show), instance

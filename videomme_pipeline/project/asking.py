@@ -19,6 +19,9 @@ from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
 from videomme_pipeline.responses.response import Response
 
+SHOWN_PAUSE_SECONDS = 5.0
+"""Shorter pauses are not shown."""
+
 
 def requests_of(benchmark: BenchmarkState, video_id: str, evaluation: Evaluation) -> VideoRequests:
     """All requests of an evaluation about a video.
@@ -95,10 +98,14 @@ def ask_model(
     total = sum(len(request.questions) for request in requests) * plan.repeats
     spent_before = spending.spent_dollars
 
-    def count_spending(progress: AskingProgress) -> None:
+    def show(progress: AskingProgress) -> None:
         spending.spent_dollars = spent_before + progress.cost_dollars
+        if progress.pause_seconds >= SHOWN_PAUSE_SECONDS:
+            done = progress.answered + progress.failed
+            wait = f"the endpoint asks for a pause of {progress.pause_seconds:,.0f} s"
+            project.on_progress(Progress(what=what, done=done, total=total, wait=wait))
 
-    responses = collect_now(requests, build_model(spec), journal, plan, on_progress=count_spending)
+    responses = collect_now(requests, build_model(spec), journal, plan, on_progress=show)
     with _turn(project, spec), closing(responses):
         try:
             for done, response in enumerate(responses, start=1):

@@ -64,6 +64,11 @@ class Admission:
         """Upper bound of the number of requests in flight."""
         return self._permits.max_in_flight
 
+    @property
+    def pause_seconds(self) -> float:
+        """Length of the pause that the endpoint asked for, or 0 if there is none now."""
+        return self._permits.pause_seconds
+
     @asynccontextmanager
     async def slot(self, priority: Priority, expected_tokens: int) -> AsyncIterator[Slot]:
         """Wait until a request of about `expected_tokens` may be sent, and account for it.
@@ -111,11 +116,13 @@ class Permits:
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self._fixed = limits.concurrency is not None
         self._max = limits.concurrency or limits.max_concurrency
+        self._longest_pause_seconds = limits.deadline_seconds
         self._allowed = float(self._max if self._fixed else min(FIRST_CONCURRENCY, self._max))
         self._clock = clock
         self._starting = True
         self._decreased_at = float("-inf")
         self._paused_until = float("-inf")
+        self._pause_seconds = 0.0
         self._waiting: list[tuple[Priority, int, asyncio.Future[None]]] = []
         self._numbers = count()
         self.in_flight = 0
@@ -129,6 +136,11 @@ class Permits:
     def allowed(self) -> int:
         """Current limit of the number of requests in flight."""
         return int(self._allowed)
+
+    @property
+    def pause_seconds(self) -> float:
+        """Length of the current pause, or 0."""
+        return self._pause_seconds if self._clock() < self._paused_until else 0.0
 
     async def acquire(self, priority: Priority) -> None:
         """Wait for a permit. Every `acquire` needs one `release`."""
@@ -155,21 +167,24 @@ class Permits:
         self._allowed = min(self._allowed + step, float(self._max))
 
     def overloaded(self, retry_after_seconds: float | None) -> None:
-        """Allow fewer concurrent requests, and none for `retry_after_seconds`."""
+        """Allow fewer concurrent requests, and none for `retry_after_seconds`.
+
+        A pause lasts at most as long as a question may take.
+        """
         now = self._clock()
         if retry_after_seconds is not None:
-            self._pause(now + retry_after_seconds)
+            self._pause(min(retry_after_seconds, self._longest_pause_seconds))
         if self._fixed or now - self._decreased_at < _SECONDS_BETWEEN_DECREASES:
             return
         self._starting = False
         self._decreased_at = now
         self._allowed = max(self._allowed / 2, 1.0)
 
-    def _pause(self, until: float) -> None:
+    def _pause(self, seconds: float) -> None:
+        until = self._clock() + seconds
         if until > self._paused_until:
-            self._paused_until = until
-            loop = asyncio.get_running_loop()
-            loop.call_later(until - self._clock() + 0.01, self._admit)
+            self._paused_until, self._pause_seconds = until, seconds
+            asyncio.get_running_loop().call_later(seconds + 0.01, self._admit)
 
     def _admit(self) -> None:
         if self._clock() < self._paused_until:
@@ -204,7 +219,9 @@ class Pace:
             await self._tokens.acquire(min(max(tokens, 1.0), self._tokens.max_rate))
 
     def record(self, tokens: int) -> None:
-        """Record the tokens that a request used."""
+        """Record the tokens that a request used. No request counts more than a minute's tokens."""
+        if self._tokens is not None:
+            tokens = min(tokens, int(self._tokens.max_rate))
         mean = self._mean_tokens
         self._mean_tokens = tokens if mean is None else 0.9 * mean + 0.1 * tokens
 

@@ -9,12 +9,17 @@ limits how many are in flight.
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from logging import getLogger
 
-from videomme_pipeline.errors import EndpointDownError, StorageError, VideoMMEError
+from videomme_pipeline.errors import (
+    EndpointDownError,
+    StorageError,
+    UnstorableError,
+    VideoMMEError,
+)
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
 from videomme_pipeline.models.spec import Schedule
 from videomme_pipeline.models.video_llm import (
@@ -49,7 +54,11 @@ _log = getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingProgress:
-    """Counts of one collection. `usage` and `cost_dollars` are those of this run's requests."""
+    """Counts of one collection. `usage` and `cost_dollars` are those of this run's requests.
+
+    `pause_seconds` is the length of the pause that the endpoint asked for, or 0 if there is none
+    now.
+    """
 
     answered: int = 0
     failed: int = 0
@@ -58,6 +67,7 @@ class AskingProgress:
     in_flight: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_dollars: float = 0.0
+    pause_seconds: float = 0.0
     warning: str | None = None
 
 
@@ -141,13 +151,13 @@ class _Pending:
     """A request that is not settled, with the attempts of this run.
 
     `response` is the response until the request is sent. `first_sent` is the time of the first
-    attempt by the clock of the event loop.
+    attempt by the clock of the event loop, or None before it.
     """
 
     planned: PlannedRequest
     response: Response
     attempts: list[Attempt] = field(default_factory=list)
-    first_sent: float = 0.0
+    first_sent: float | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -338,54 +348,80 @@ class _Collection:
             result = await self._attempt(pending, request, priority, prefetch_slot)
             if result is None:
                 break
-            if isinstance(result, Reply) or result.kind.is_final:
-                response = pending.response_to(result, answered_at=datetime.now(UTC))
-                if await self._record(pending.attempts[-1], response):
-                    self._failed_in_a_row = 0
-                    self._deliver(response)
+            is_settled = isinstance(result, Reply) or result.kind.is_final
+            response = pending.response_to(result, datetime.now(UTC)) if is_settled else None
+            try:
+                await asyncio.wrap_future(self._journal.record(pending.attempts[-1], response))
+            except UnstorableError as error:
+                self._give_up(pending, ResponseFailure(FailureKind.MALFORMED, str(error)))
+                break
+            except StorageError as error:
+                self._stop(error)
                 return
-            if not await self._record(pending.attempts[-1], None):
+            if response is not None:
+                self._failed_in_a_row = 0
+                self._deliver(response)
                 return
+            assert isinstance(result, ResponseFailure)
             delay = retry_delay_seconds(
                 result,
                 attempts=len(pending.attempts),
-                elapsed_seconds=self._clock() - pending.first_sent,
+                elapsed_seconds=self._clock() - (pending.first_sent or 0.0),
                 limits=self._plan.limits,
                 chance=random.random(),
             )
             if delay is None:
-                self._deliver(pending.response_to(result, answered_at=None))
-                self._count_failure(result)
+                self._give_up(pending, result)
                 break
+            self._show(self._progress)
             await asyncio.sleep(delay)
         await asyncio.to_thread(self._journal.release, [pending.fingerprint])
 
     async def _attempt(
         self, pending: _Pending, request: Request, priority: Priority, prefetch_slot: ExitStack
     ) -> Reply | ResponseFailure | None:
-        """Send one request when it is admitted. None if the collection stopped before."""
+        """Send one request when it is admitted.
+
+        None if the collection stopped before, or if a retry was not admitted before the deadline.
+        """
         result: Reply | ResponseFailure | None = None
         try:
-            async with self._admission.slot(priority, _expected_tokens(request)) as slot:
+            async with AsyncExitStack() as admitted:
+                async with asyncio.timeout_at(self._deadline_of(pending)):
+                    slot = await admitted.enter_async_context(
+                        self._admission.slot(priority, _expected_tokens(request))
+                    )
                 prefetch_slot.close()
                 if self.stopped_by is None:
                     result = slot.result = await self._send(pending, request)
+        except TimeoutError:
+            self._give_up(pending, self._too_late(pending))
         except VideoMMEError as error:
             self._stop(error)
         return result
 
+    def _deadline_of(self, pending: _Pending) -> float | None:
+        """The time at which `pending` fails, or None before its first attempt."""
+        if pending.first_sent is None:
+            return None
+        return pending.first_sent + self._plan.limits.deadline_seconds
+
+    def _too_late(self, pending: _Pending) -> ResponseFailure:
+        found = f"no answer within {self._plan.limits.deadline_seconds:g} s"
+        if pending.attempts:
+            found += f"; attempt {len(pending.attempts)} failed with {pending.attempts[-1].error}"
+        return ResponseFailure(FailureKind.DEADLINE, found)
+
     async def _send(self, pending: _Pending, request: Request) -> Reply | ResponseFailure:
         """Send one request and add it to the attempts of `pending`."""
         started_at, sent = datetime.now(UTC), self._clock()
-        if not pending.attempts:
+        if pending.first_sent is None:
             pending.first_sent = sent
-        deadline = pending.first_sent + self._plan.limits.deadline_seconds
         try:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(self._deadline_of(pending)):
                 result = await _respond(self._model, request)
         except TimeoutError:
-            seconds = self._plan.limits.deadline_seconds
-            result = ResponseFailure(FailureKind.DEADLINE, f"no answer within {seconds:g} s")
+            result = self._too_late(pending)
         if isinstance(result, ResponseFailure):
             failure, reply = result, result.reply or Reply(text="")
         else:
@@ -418,23 +454,15 @@ class _Collection:
         )
         return result
 
-    async def _record(self, attempt: Attempt, response: Response | None) -> bool:
-        """Record in the journal. Return True once it is committed, and False if that fails."""
-        try:
-            await asyncio.wrap_future(self._journal.record(attempt, response))
-        except StorageError as error:
-            self._stop(error)
-            return False
-        return True
-
     def _stop(self, error: VideoMMEError) -> None:
         """Send no further request. Requests in flight end and are recorded."""
         if self.stopped_by is None:
             self.stopped_by = error
             _log.error("%s", error)
 
-    def _count_failure(self, failure: ResponseFailure) -> None:
-        """Stop after many failures in a row, instead of retrying every other question."""
+    def _give_up(self, pending: _Pending, failure: ResponseFailure) -> None:
+        """Deliver a failure. Stop after many in a row, instead of retrying every other question."""
+        self._deliver(pending.response_to(failure, answered_at=None))
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= _MAX_FAILURES_IN_A_ROW:
             self._stop(EndpointDownError(self._model.name, self._failed_in_a_row, str(failure)))
@@ -458,20 +486,30 @@ class _Collection:
         self._has_responses.set()
 
     def _show(self, progress: AskingProgress) -> None:
-        self._progress = progress
+        self._progress = progress = replace(progress, pause_seconds=self._admission.pause_seconds)
         if self._on_progress is not None:
             self._on_progress(progress)
 
 
 async def _respond(model: VideoLLM, request: Request) -> Reply | ResponseFailure:
-    """The model's reply, or the failure if it is not an answer."""
+    """The model's reply, or the failure if it is not an answer.
+
+    Raises:
+        VideoMMEError: if no further question can be answered.
+    """
     try:
         reply = await model.respond(request)
+        is_answer = reply.has_text
     except ResponseFailure as failure:
         return failure
-    if not reply.text.strip():
-        return ResponseFailure(FailureKind.EMPTY, "an answer without text", reply=reply)
-    return reply
+    except VideoMMEError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a fault of a provider costs only this attempt
+        _log.debug("model %s", model.name, exc_info=True)
+        return ResponseFailure(FailureKind.MALFORMED, f"{type(error).__name__}: {error}")
+    if is_answer:
+        return reply
+    return ResponseFailure(FailureKind.EMPTY, "an answer without text", reply=reply)
 
 
 def _not_asked(planned: PlannedRequest, plan: RequestPlan, model: str) -> Response:

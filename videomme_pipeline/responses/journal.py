@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from videomme_pipeline.errors import StorageError
+from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.processes import ProcessIdentity
 from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import Row, arrow_schema, from_values, to_values
@@ -107,7 +107,12 @@ class Journal:
         self._connection = self._open("normal")
         self._synchronous = "full" if flushes_every_commit else "normal"
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
-        self._writer = threading.Thread(target=self._write_all, name="journal", daemon=True)
+        self._writer = threading.Thread(
+            target=self._write_all,
+            args=(self._open(self._synchronous),),
+            name="journal",
+            daemon=True,
+        )
         self._writer.start()
 
     def __enter__(self) -> Self:
@@ -165,7 +170,9 @@ class Journal:
     def record(self, attempt: Attempt, response: Response | None) -> "Future[None]":
         """Store an attempt and, if it settled the request, its response.
 
-        The future ends when both are committed. Only then is the response acknowledged.
+        The future ends when both are committed. Only then is the response acknowledged. It raises
+        StorageError if the file cannot be written, and UnstorableError if it cannot contain a
+        value of this attempt or response. Other records are then not affected.
         """
         entry = _Entry(attempt, response, Future())
         self._queue.put(entry)
@@ -239,46 +246,70 @@ class Journal:
         except sqlite3.Error as error:
             raise self._not_written(error) from error
 
-    def _write_all(self) -> None:
-        connection = self._open(self._synchronous)
+    def _write_all(self, connection: sqlite3.Connection) -> None:
         is_closing = False
         while not is_closing:
             group = [self._queue.get()]
             while not self._queue.empty() and len(group) < _MAX_RECORDS_PER_COMMIT:
                 group.append(self._queue.get())
             is_closing = None in group
+            # An entry is stored even if its caller has cancelled the future.
             entries = [entry for entry in group if entry is not None]
+            for entry in entries:
+                entry.done.set_running_or_notify_cancel()
             if entries:
                 self._commit(connection, entries)
         connection.close()
 
     def _commit(self, connection: sqlite3.Connection, entries: Sequence[_Entry]) -> None:
-        # An entry is stored even if its caller has cancelled the future.
-        waiting = [entry.done for entry in entries if entry.done.set_running_or_notify_cancel()]
+        """Commit `entries` together, or one by one if a value of one of them cannot be stored."""
+        failure: Exception | None = None
         try:
-            with _immediate(connection):
-                connection.executemany(_ADD_ATTEMPT, [_attempt_row(entry) for entry in entries])
-                settled = [row for entry in entries if (row := _response_row(entry)) is not None]
-                connection.executemany(_ADD_RESPONSE, settled)
-                connection.executemany(
-                    "delete from claims where request_fingerprint = ?",
-                    [
-                        (entry.response.request_fingerprint,)
-                        for entry in entries
-                        if entry.response is not None
-                    ],
-                )
-        except sqlite3.Error as error:
-            for done in waiting:
-                done.set_exception(self._not_written(error))
-        else:
-            for done in waiting:
-                done.set_result(None)
+            _write(connection, entries)
+        except Exception as error:  # noqa: BLE001 - without this thread, no future would ever end
+            if _is_about_a_value(error) and len(entries) > 1:
+                for entry in entries:
+                    self._commit(connection, [entry])
+                return
+            failure = self._not_written(error)
+        for entry in entries:
+            if entry.done.cancelled():
+                continue
+            if failure is None:
+                entry.done.set_result(None)
+            else:
+                entry.done.set_exception(failure)
 
-    def _not_written(self, error: sqlite3.Error) -> StorageError:
+    def _not_written(self, error: Exception) -> StorageError | UnstorableError:
+        if _is_about_a_value(error):
+            return UnstorableError(
+                f"{self.path}: the journal cannot store a value that the model returned "
+                f"({type(error).__name__}: {error}); report this to the authors of the provider"
+            )
         return StorageError(
             f"{self.path}: the journal cannot be written ({error}); free some space or check the "
             "disk, then run again. All stored responses are kept."
+        )
+
+
+def _is_about_a_value(error: Exception) -> bool:
+    """True if a value has a type or size that SQLite cannot store, and the file is all right."""
+    if isinstance(error, sqlite3.DatabaseError):
+        return isinstance(
+            error, (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError)
+        )
+    return not isinstance(error, (OSError, MemoryError))
+
+
+def _write(connection: sqlite3.Connection, entries: Sequence[_Entry]) -> None:
+    """Insert all entries in one transaction, and release the claims of settled requests."""
+    settled = [entry for entry in entries if entry.response is not None]
+    with _immediate(connection):
+        connection.executemany(_ADD_ATTEMPT, [_attempt_row(entry) for entry in entries])
+        connection.executemany(_ADD_RESPONSE, [_response_row(entry) for entry in settled])
+        connection.executemany(
+            "delete from claims where request_fingerprint = ?",
+            [(entry.attempt.request_fingerprint,) for entry in settled],
         )
 
 
@@ -288,15 +319,14 @@ def _immediate(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     connection.execute("begin immediate")
     try:
         yield connection
+        connection.execute("commit")
     except BaseException:
-        connection.execute("rollback")
+        if connection.in_transaction:  # SQLite ends a transaction itself if the disk is full
+            connection.execute("rollback")
         raise
-    connection.execute("commit")
 
 
-def _response_row(entry: _Entry) -> tuple[Any, ...] | None:
-    if entry.response is None:
-        return None
+def _response_row(entry: _Entry) -> tuple[Any, ...]:
     values = to_values(entry.response)
     return (*_to_sql(values, _RESPONSE_COLUMNS), entry.attempt.body)
 

@@ -20,7 +20,8 @@ from rich.progress import (
 class ProgressLines:
     """Progress bars with counts and time left on a terminal, plain lines elsewhere.
 
-    A plain line is printed when work starts and ends, and at most every `every_seconds` between.
+    A plain line is printed when work starts, waits and ends, and at most every `every_seconds`
+    between.
     """
 
     def __init__(self, console: Console, every_seconds: float = 10.0) -> None:
@@ -28,6 +29,7 @@ class ProgressLines:
         self._every_seconds = every_seconds
         self._tasks: dict[str, TaskID] = {}
         self._printed_at: dict[str, float] = {}
+        self._waits: dict[str, str] = {}
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -53,14 +55,21 @@ class ProgressLines:
         if self._console.is_terminal:
             self._bars.stop()
 
-    def show(self, what: str, done: int, total: int) -> None:
-        """Show that `done` of `total` items of `what` are finished."""
+    def show(self, what: str, done: int, total: int, wait: str = "") -> None:
+        """Show that `done` of `total` items of `what` are finished, and what the work waits for."""
         if self._console.is_terminal:
             if what not in self._tasks:
-                self._tasks[what] = self._bars.add_task(escape(what), total=total)
-            self._bars.update(self._tasks[what], completed=done, total=total)
+                self._tasks[what] = self._bars.add_task(what, total=total)
+            description = escape(f"{what}, {wait}" if wait else what)
+            self._bars.update(
+                self._tasks[what], completed=done, total=total, description=description
+            )
             return
         now = monotonic()
-        if done >= total or now - self._printed_at.get(what, -inf) >= self._every_seconds:
+        is_due = done >= total or now - self._printed_at.get(what, -inf) >= self._every_seconds
+        is_news = wait != "" and wait != self._waits.get(what)
+        self._waits[what] = wait
+        if is_due or is_news:
             self._printed_at[what] = now
-            self._console.print(f"{what}: {done} of {total}", highlight=False, markup=False)
+            line = f"{what}: {done} of {total}" + (f", {wait}" if wait else "")
+            self._console.print(line, highlight=False, markup=False)
