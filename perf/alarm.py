@@ -1,10 +1,10 @@
-"""Alarms over simulated nightly runs: false alarms against the budget, delay until a drop.
+"""Alarms over simulated nightly runs: false alarms against the budget, power against the optimum.
 
     python -m perf.alarm [--quick] [--json]
 
-Prints the alarms of an unchanged model, the delay after drops of several sizes, and the false
-alarms of all tests of the default policy. For comparison, the alarms without the policy are
-printed too: a paired t-test against the baseline after every run, at 5%.
+Prints the alarms of an unchanged model, the drops that are reported within 21 runs next to the best
+possible test, and the false alarms of all tests of the default policy. For comparison, the alarms
+without the policy are printed too: a paired t-test against the baseline after every run, at 5%.
 """
 
 import argparse
@@ -12,9 +12,29 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from tests.support.simulated_runs import SimulatedBenchmark, simulate_alarms, simulate_checks
+from tests.support.simulated_runs import (
+    SimulatedBenchmark,
+    optimal_power,
+    simulate_alarms,
+    simulate_checks,
+)
+from videomme_pipeline.scoring.nightly.policy import BUDGET_SHARES, NightlyCheck
 
 NIGHTS = 60
+BUDGET = 60.0
+POWER_NIGHTS = 21
+V1_SHARES = sum(
+    share for check, share in BUDGET_SHARES.items() if check is not NightlyCheck.GROUP_SCORE
+)
+ACCURACY_BUDGET = BUDGET * V1_SHARES / BUDGET_SHARES[NightlyCheck.ACCURACY]
+"""Runs per false alarm of the accuracy test, if all tests of v1 are on."""
+STARTS = {
+    "first night": 1,
+    "first night, baseline_repeats: 3": 3,
+    "after 10 nights": 11,
+    "after 20 nights": 21,
+    "after 30 nights": 31,
+}
 
 
 def main() -> None:
@@ -24,12 +44,10 @@ def main() -> None:
     arguments = parser.parse_args()
     scale = 10 if arguments.quick else 1
     results: dict[str, dict[str, Any]] = {}
-    for name, benchmark in {
-        "900 videos": SimulatedBenchmark(),
-        "300 videos": SimulatedBenchmark(videos=300),
-    }.items():
-        results |= measure_unchanged(name, benchmark, histories=50 // scale)
-        results |= measure_drops(name, benchmark, histories=30 // scale)
+    for videos in (900, 300, 100):
+        benchmark = SimulatedBenchmark(videos=videos)
+        results |= measure_unchanged(benchmark, histories=50 // scale)
+    results |= measure_power(SimulatedBenchmark(videos=100), histories=300 // scale)
     for name, benchmark, v2 in (
         ("v1, 100 videos", SimulatedBenchmark(videos=100), False),
         ("v2, 60 groups", SimulatedBenchmark(videos=60, per_video=4), True),
@@ -39,49 +57,54 @@ def main() -> None:
         print(json.dumps(results))
 
 
-def measure_unchanged(
-    name: str, benchmark: SimulatedBenchmark, histories: int
-) -> dict[str, dict[str, Any]]:
+def measure_unchanged(benchmark: SimulatedBenchmark, histories: int) -> dict[str, dict[str, Any]]:
     found = simulate_alarms(
         benchmark,
         drop=0,
         changes_at=1,
-        nights=NIGHTS,
+        nights=3 * NIGHTS,
         histories=histories,
-        budget=NIGHTS,
+        budget=BUDGET,
         seed=1,
     )
     print(
-        f"{name}: {found.nights:,} unchanged runs, budget {found.nights / NIGHTS:.0f}: "
-        f"{found.alarms} alarms (at most {found.worst_history} in {NIGHTS} runs); "
-        f"t-test after every run: {found.alarms_of_t_test} ({found.worst_history_of_t_test})"
+        f"{benchmark.videos} videos: {found.nights:,} unchanged runs, budget "
+        f"{found.nights / BUDGET:.0f}: {found.alarms} alarms (at most {found.worst_history} in "
+        f"{3 * NIGHTS} runs); t-test after every run: {found.alarms_of_t_test} "
+        f"({found.worst_history_of_t_test})",
+        flush=True,
     )
-    return {f"{name}, unchanged": asdict(found)}
+    return {f"{benchmark.videos} videos, unchanged": asdict(found)}
 
 
-def measure_drops(
-    name: str, benchmark: SimulatedBenchmark, histories: int
-) -> dict[str, dict[str, Any]]:
+def measure_power(benchmark: SimulatedBenchmark, histories: int) -> dict[str, dict[str, Any]]:
     results = {}
-    for share, budget in ((1.0, 60.0), (1.0, 300.0), (0.5, 60.0), (0.5, 300.0)):
-        for start in (1, 11):
-            drop = share * benchmark.detectable_drop
+    questions = benchmark.videos * benchmark.per_video
+    for drop in (0.01, 0.02):
+        optimum = optimal_power(benchmark, drop=drop, nights=POWER_NIGHTS, budget=BUDGET)
+        print(
+            f"{questions} questions, drop of {drop:.0%}, reported within {POWER_NIGHTS} runs: "
+            f"best possible test {optimum:.0%}"
+        )
+        for name, start in STARTS.items():
             found = simulate_alarms(
                 benchmark,
                 drop=drop,
                 changes_at=start,
-                nights=start + 14,
+                nights=start + POWER_NIGHTS - 1,
                 histories=histories,
-                budget=budget,
+                budget=ACCURACY_BUDGET,
                 seed=2,
             )
             print(
-                f"  drop of {drop:.2%} ({share:g} of the detectable one) from run {start}, one "
-                f"false alarm in {budget:.0f} runs: reported after {found.median_delay:g} runs "
-                f"(median; mean {found.mean_delay:.1f}), {found.missed} of {histories} not within "
-                "15"
+                f"  {name}: {found.power:.0%} ({found.power / optimum:.2f} of it), after "
+                f"{found.median_delay:g} runs (median)",
+                flush=True,
             )
-            results[f"{name}, drop {share:g}, budget {budget:g}, night {start}"] = asdict(found)
+            results[f"{questions} questions, drop {drop:g}, {name}"] = asdict(found) | {
+                "power": found.power,
+                "optimum": optimum,
+            }
     return results
 
 
@@ -92,7 +115,8 @@ def measure_checks(
     print(
         f"{name}: {found.nights:,} unchanged runs with every test of the default policy: "
         f"{found.false_alarms} false alarms, {found.allowed:.0f} allowed "
-        f"(at most {found.worst_history} in {NIGHTS} runs; {found.by_test})"
+        f"(at most {found.worst_history} in {NIGHTS} runs; {found.by_test})",
+        flush=True,
     )
     return {f"{name}, every test": asdict(found)}
 

@@ -7,11 +7,13 @@ probabilities are near 0 or 1. The other questions are toss-ups, whose answers f
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from statistics import median
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from tests.support.scored_rows import scored
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter
@@ -19,7 +21,7 @@ from videomme_pipeline.scoring.nightly.alarm import Counts, Measure, threshold_f
 from videomme_pipeline.scoring.nightly.assess import runs_per_false_alarm, watch_check
 from videomme_pipeline.scoring.nightly.history import history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
-from videomme_pipeline.scoring.nightly.policy import SHARING_THE_BUDGET, AlarmSpec, NightlyCheck
+from videomme_pipeline.scoring.nightly.policy import BUDGET_SHARES, AlarmSpec, NightlyCheck
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import (
     minimal_detectable_effect,
@@ -59,6 +61,11 @@ class SimulatedBenchmark:
         return UNCERTAIN * toss_up + (1 - UNCERTAIN) * 2 * FLIPPED * (1 - FLIPPED)
 
     @property
+    def noise(self) -> float:
+        """The standard error of the accuracy of one run."""
+        return sqrt(self.discordance / 2 / (self.videos * self.per_video))
+
+    @property
     def detectable_drop(self) -> float:
         """The drop that one comparison of two runs detects with 80% power at a 5% level."""
         return minimal_detectable_effect(
@@ -72,8 +79,9 @@ class SimulatedBenchmark:
 class SimulatedAlarms:
     """Alarms of the accuracy test over some histories.
 
-    Delays count runs, 1 for the first run of the drop. `alarms_of_t_test` is the count without
-    the policy: a paired t-test of every run against the baseline at 5%.
+    Delays count runs, 1 for the first run of the drop, in histories that were not in alarm when
+    the drop began. `missed` of these `histories` have no alarm. `alarms_of_t_test` is the count
+    without the policy: a paired t-test of every run against the baseline at 5%.
     """
 
     nights: int
@@ -81,9 +89,15 @@ class SimulatedAlarms:
     alarms_of_t_test: int
     worst_history: int
     worst_history_of_t_test: int
+    histories: int
     median_delay: float
     mean_delay: float
     missed: int
+
+    @property
+    def power(self) -> float:
+        """The share of the histories in which the drop was reported."""
+        return 1 - self.missed / self.histories
 
 
 def simulate_alarms(
@@ -114,9 +128,10 @@ def simulate_alarms(
         states = watch(_measure_of(wrong), np.ones_like(wrong, bool), threshold)
         alarms.append(sum(state.is_new for state in states))
         alarms_of_t_test.append(sum(_is_worse(wrong[0], run) for run in wrong[1:]))
-        in_alarm = [run for run, state in enumerate(states, start=1) if state.in_alarm]
-        after = [run - changes_at + 1 for run in in_alarm if run >= changes_at]
-        delays.append(after[0] if after else None)
+        if changes_at > 1 and states[changes_at - 2].in_alarm:
+            continue
+        after = states[changes_at - 1 :]
+        delays.append(next((n for n, state in enumerate(after, start=1) if state.in_alarm), None))
     reported = [delay for delay in delays if delay is not None]
     return SimulatedAlarms(
         nights=nights * histories,
@@ -124,10 +139,53 @@ def simulate_alarms(
         alarms_of_t_test=sum(alarms_of_t_test),
         worst_history=max(alarms),
         worst_history_of_t_test=max(alarms_of_t_test),
+        histories=len(delays),
         median_delay=median(reported) if reported else float(nights),
         mean_delay=sum(reported) / len(reported) if reported else float(nights),
         missed=delays.count(None),
     )
+
+
+def optimal_power(
+    benchmark: SimulatedBenchmark,
+    *,
+    drop: float,
+    nights: int,
+    budget: float,
+    histories: int = 4_000,
+) -> float:
+    """The share of drops that the best possible test reports within `nights` runs of the drop.
+
+    It knows the true accuracy, the noise and the size of the drop, and spends the whole budget.
+    With this knowledge, no test has a shorter delay than the CUSUM of the likelihood ratios
+    (Moustakides, 1986).
+    """
+    generator = np.random.default_rng(9)
+    shift = drop / benchmark.noise
+    unchanged = _cusum(generator.standard_normal((histories, int(6 * budget))), shift)
+    threshold = brentq(lambda level: _run_length(unchanged, level) - budget, 0, 20, xtol=1e-3)
+    scores = generator.standard_normal((histories, 20 + nights))
+    scores[:, 20:] += shift
+    evidence = _cusum(scores, shift)
+    quiet = (evidence[:, :20] < threshold).all(axis=1)
+    return float((evidence[quiet, 20:] >= threshold).any(axis=1).mean())
+
+
+def _cusum(scores: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
+    """The evidence after each night (columns) of each history, as logarithms."""
+    evidence = np.zeros_like(scores)
+    current = np.zeros(len(scores))
+    for night in range(scores.shape[1]):
+        current = np.maximum(current, 0) + shift * scores[:, night] - shift**2 / 2
+        evidence[:, night] = current
+    return evidence
+
+
+def _run_length(evidence: NDArray[np.float64], threshold: float) -> float:
+    """The mean number of nights to an alarm, over histories of limited length."""
+    alarms = evidence >= threshold
+    first = np.where(alarms.any(axis=1), alarms.argmax(axis=1) + 1, evidence.shape[1])
+    return float(first.sum() / max(1, alarms.any(axis=1).sum()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,19 +249,19 @@ def draw_runs(
 def new_alarms(runs: Sequence[Sequence[ScoredQuestion]], spec: AlarmSpec) -> dict[str, list[bool]]:
     """For every test that shares the budget: True for the runs in which it raises a new alarm."""
     history = history_of(runs)
-    budget = runs_per_false_alarm(spec, history)
-    accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budget)
+    budgets = runs_per_false_alarm(spec, history)
+    accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budgets)
     alarms: dict[str, list[bool]] = {}
-    for check in SHARING_THE_BUDGET:
+    for check in BUDGET_SHARES:
         if check is NightlyCheck.GROUP_SCORE and not history.has_groups:
             continue
         if check is NightlyCheck.MARGINALS:
             alarms[check.value] = [
-                worse_marginals(history, accuracy_states, run, budget)[1]
+                worse_marginals(history, accuracy_states, run, budgets[check])[1]
                 for run in range(1, len(runs))
             ]
         else:
-            states = watch_check(check, history, budget)
+            states = watch_check(check, history, budgets)
             alarms[check.value] = [state.is_new for state in states]
     return alarms
 

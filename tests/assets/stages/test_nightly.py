@@ -233,7 +233,7 @@ def test_a_subset_has_the_same_videos_in_every_run_and_a_nightly_run_can_be_the_
     report = tracked.assess("2026-11-03")
     assert report.against_baseline is not None
     assert report.against_baseline.accuracy.difference.mean == 0
-    assert report.detectable_drop is not None
+    assert report.detectable_drop is None, "4 videos cannot make a difference significant"
 
 
 def test_mistakes_in_nightly_yaml_have_messages(project: Callable[..., Project]) -> None:

@@ -1,4 +1,4 @@
-"""Alarms over nightly runs: exact p-values, and a threshold that keeps its budget."""
+"""Alarms over nightly runs: exact p-values, evidence for a drop, and the budget."""
 
 import subprocess
 import sys
@@ -9,26 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
-from tests.support.simulated_runs import SimulatedBenchmark, simulate_alarms
+from tests.support.simulated_runs import SimulatedBenchmark, optimal_power, simulate_alarms
 from videomme_pipeline.scoring.nightly.alarm import (
+    Evidence,
     distribution_of_sum,
-    e_value,
-    exchangeability_p_value,
-    runs_to_false_alarm,
+    exchangeability_test,
     threshold_for,
     watch,
 )
 from videomme_pipeline.scoring.statistics.estimates import sign_flip_test
 
 
-def by_enumeration(values: NDArray[np.int64], valid: NDArray[np.bool_]) -> float:
-    """The p-value from all values that the last run could have had."""
+def by_enumeration(values: NDArray[np.int64], valid: NDArray[np.bool_]) -> tuple[float, float]:
+    """The p-value and the mid p-value from all values that the last run could have had."""
     columns = [values[valid[:, v], v] for v in range(values.shape[1]) if valid[-1, v]]
     totals = [sum(draw) for draw in product(*columns)]
     observed_total = sum(column[-1] for column in columns)
-    return float(np.mean([total >= observed_total for total in totals]))
+    worse = float(np.mean([total > observed_total for total in totals]))
+    equal = float(np.mean([total == observed_total for total in totals]))
+    return worse + equal, worse + equal / 2
 
 
 @st.composite
@@ -44,7 +45,8 @@ def observed(draw: st.DrawFn) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 def test_the_p_value_equals_the_enumeration_of_all_orders(
     data: tuple[NDArray[np.int64], NDArray[np.bool_]],
 ) -> None:
-    assert exchangeability_p_value(*data) == pytest.approx(by_enumeration(*data))
+    found = exchangeability_test(*data)
+    assert (found.p_value, found.mid_p_value) == pytest.approx(by_enumeration(*data))
 
 
 def test_slow_parts_of_scipy_are_imported_on_first_use() -> None:
@@ -65,9 +67,8 @@ def test_the_first_run_is_the_sign_flip_test() -> None:
     values = np.stack([baseline, run])
     two_sided = sign_flip_test(run - baseline).p_value
     if (run - baseline).sum() > 0:
-        assert exchangeability_p_value(values, np.ones_like(values, bool)) == pytest.approx(
-            two_sided / 2
-        )
+        found = exchangeability_test(values, np.ones_like(values, bool))
+        assert found.p_value == pytest.approx(two_sided / 2)
     else:
         pytest.fail("the seed must draw a run that is worse")
 
@@ -80,24 +81,58 @@ def test_the_distribution_of_a_sum_is_a_convolution() -> None:
     assert distribution_of_sum(chances)[: expected.size] == pytest.approx(expected)
 
 
-def test_the_mean_of_a_bet_is_1_if_nothing_changed() -> None:
-    normals = np.linspace(-8, 12, 20_001)
-    density = np.exp(-(normals**2) / 2) / np.sqrt(2 * np.pi)
-    bets = np.array([e_value(float(p)) for p in ndtr(-normals)])
-    assert np.trapezoid(bets * density, normals) == pytest.approx(1, abs=1e-6)
+def evidence_of(p_values: NDArray[np.float64]) -> list[float]:
+    """The evidence after each run, with one run more in the reference each time."""
+    evidence = Evidence()
+    totals = []
+    for run, p_value in enumerate(p_values, start=1):
+        evidence.add(run, float(p_value), run)
+        totals.append(evidence.total)
+    return totals
 
 
-@pytest.mark.parametrize("budget", [10, 60, 300])
-def test_the_threshold_meets_the_budget(budget: float) -> None:
-    threshold = threshold_for(budget)
-    assert runs_to_false_alarm(threshold) == pytest.approx(budget, rel=1e-3)
-    bets = [e_value(p) for p in np.random.default_rng(3).random(100 * int(budget))]
-    alarms, evidence = 0, 0.0
-    for bet in bets:
-        evidence = bet * max(evidence, 1.0)
-        if evidence >= threshold:
-            alarms, evidence = alarms + 1, 0.0
-    assert 70 < alarms < 130
+def normal_scores(runs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The p-value of each run but the first, compared with the mean of the runs before it."""
+    sizes = np.arange(1, len(runs))
+    means = np.cumsum(runs)[:-1] / sizes
+    return ndtr(-(runs[1:] - means) / np.sqrt(1 + 1 / sizes))
+
+
+def test_the_mean_of_the_evidence_grows_by_1_in_every_run_if_nothing_changed() -> None:
+    normals = np.linspace(-8, 12, 2_001)
+    weights = np.exp(-(normals**2) / 2) / np.sqrt(2 * np.pi)
+    totals = [evidence_of(ndtr(-normal) * np.ones(1))[-1] for normal in normals]
+    assert np.trapezoid(totals * weights, normals) == pytest.approx(1, abs=1e-5)
+    second = [evidence_of(np.array([0.3, p]))[-1] for p in ndtr(-normals)]
+    expected = evidence_of(np.array([0.3]))[-1] + 1
+    assert np.trapezoid(second * weights, normals) == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_evidence_is_the_likelihood_ratio_of_a_drop_whose_runs_join_the_reference() -> None:
+    runs = np.random.default_rng(8).normal(size=12)
+    p_values = normal_scores(runs)
+    shift, start = 1.0, 4
+    shifted = np.concatenate((np.zeros(start), np.full(len(runs) - start, shift)))
+    expected_scores = -ndtri(normal_scores(shifted))
+    scores = -ndtri(p_values)
+    exact = (expected_scores * scores - expected_scores**2 / 2).sum()
+    evidence = Evidence()
+    for run, p_value in enumerate(p_values, start=1):
+        evidence.add(run, float(p_value), run)
+    by_drop = evidence.log_ratios[start - 1]
+    assert by_drop[1] == pytest.approx(exact), "the second drop is one standard error"
+
+
+@pytest.mark.parametrize("budget", [10, 60])
+def test_the_threshold_meets_the_budget(budget: int) -> None:
+    generator = np.random.default_rng(3)
+    runs, alarms = 0, 0
+    while runs < 60 * budget:
+        totals = np.array(evidence_of(generator.random(4 * budget)))
+        above = np.flatnonzero(totals >= threshold_for(budget))
+        runs += int(above[0]) + 1 if above.size else totals.size
+        alarms += bool(above.size)
+    assert 25 <= alarms <= 75, "the budget is 60"
 
 
 def test_unchanged_runs_alarm_about_as_often_as_the_budget_allows() -> None:
@@ -148,3 +183,28 @@ def test_an_alarm_lasts_as_long_as_the_drop_and_ends_with_it() -> None:
     assert [run for run, state in enumerate(states, start=1) if state.is_new] == [12]
     assert states[14].since in (11, 12)
     assert not set(states[25].reference) & set(in_alarm), "runs in alarm are not in the reference"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("drop", "share"), [(0.01, 0.75), (0.02, 0.9)])
+def test_a_lasting_drop_is_found_almost_as_often_as_by_the_best_possible_test(
+    drop: float, share: float
+) -> None:
+    benchmark = SimulatedBenchmark(videos=100)
+    found = simulate_alarms(
+        benchmark, drop=drop, changes_at=21, nights=41, histories=100, budget=90, seed=2
+    )
+    optimum = optimal_power(benchmark, drop=drop, nights=21, budget=60)
+    assert found.power >= (share - 0.05) * optimum, "0.05 for the error of the simulation"
+
+
+def test_a_drop_that_began_slowly_is_dated_to_its_beginning() -> None:
+    generator = np.random.default_rng(11)
+    wrong = (generator.random((45, 300)) < 0.3).astype(np.int64)
+    for night in range(20, 45):
+        wrong[night] = generator.random(300) < 0.3 + 0.1 * min(1.0, (night - 19) / 10)
+    states = watch(lambda runs: wrong[runs], np.ones_like(wrong, bool), threshold_for(60))
+    new = [state for state in states if state.is_new]
+    assert len(new) >= 1
+    assert new[0].since is not None
+    assert 15 <= new[0].since <= 32

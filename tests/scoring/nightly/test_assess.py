@@ -17,7 +17,7 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.responses.response import Served
 from videomme_pipeline.scoring.nightly.alarm import threshold_for
-from videomme_pipeline.scoring.nightly.assess import assess
+from videomme_pipeline.scoring.nightly.assess import assess, detectable_drop, runs_per_false_alarm
 from videomme_pipeline.scoring.nightly.history import history_of
 from videomme_pipeline.scoring.nightly.marginals import marginal_tests
 from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
@@ -138,12 +138,31 @@ def test_a_run_without_answers_fails_only_the_failed_check() -> None:
     assert [f.check for f in report.findings if not f.passed] == [NightlyCheck.FAILED]
 
 
+def test_a_run_without_flips_detects_no_smaller_drop_than_the_exact_test_can_reject() -> None:
+    report = assess([Observation(name=name, rows=V1) for name in ("b", "one")], AlarmSpec())
+    assert report.detectable_drop == 6 / len(V1)
+    few = [row for row in V1 if row.video_id <= "005"]
+    assert detectable_drop(few) is None, "5 videos cannot make a difference significant"
+    compared = report.against_baseline
+    assert compared is not None
+    assert compared.accuracy.difference.low == pytest.approx(-(1 - 0.05 ** (1 / 90)))
+    assert "points against the baseline (95% CI -3.3 to +3.3" in report.findings[0].summary
+
+
+def test_the_shares_of_the_budget_add_up() -> None:
+    for rows in (V1, V2):
+        history = history_of([rows, rows])
+        budgets = runs_per_false_alarm(AlarmSpec(), history)
+        applied = [check for check in budgets if check != "group_score" or history.has_groups]
+        assert sum(1 / budgets[check] for check in applied) == pytest.approx(1 / 60)
+
+
 def test_the_budget_is_divided_among_the_tests_that_are_on() -> None:
     observations = list(runs_of(V1, 3, seed=5))
     (alone,) = assess(observations, ONLY_ACCURACY).findings
     among = assess(observations, AlarmSpec()).findings[0]
     assert alone.measures["alarm_at"] == pytest.approx(threshold_for(60))
-    assert among.measures["alarm_at"] == pytest.approx(threshold_for(4 * 60))
+    assert among.measures["alarm_at"] == pytest.approx(threshold_for(1.5 * 60))
     shared = assess(observations, ONLY_ACCURACY, tracked=3).findings[0]
     assert shared.measures["alarm_at"] == pytest.approx(threshold_for(3 * 60))
 

@@ -9,37 +9,42 @@ runs of a video are exchangeable: every order of them is equally likely. The tes
    sign-flip test against the baseline. The reference grows with every run, so that a lucky
    baseline does not cause repeated alarms. The p-values of different runs are independent
    (conformal p-values: Vovk, Nouretdinov & Gammerman, "Testing exchangeability on-line", 2003).
-2. The alarm. Each p-value is converted to an e-value, a bet against "nothing changed". The mean of
-   a bet is at most 1 if nothing changed. The bets are accumulated in a CUSUM: evidence = bet ×
-   max(evidence, 1). A large drop raises the alarm in the first run, a small one after several runs
-   (Page, "Continuous inspection schemes", 1954; for such p-values Vovk, "Testing randomness", arXiv
-   1906.09256; Shin, Ramdas & Rinaldo, "E-detectors", NEJSDS). Because the p-values are independent
-   and uniform, the mean number of runs to a false alarm depends on the threshold alone, at any
-   noise level. It is computed (Brook & Evans, "An approach to the probability distribution of CUSUM
-   run length", 1972), and the threshold is chosen to meet the budget.
+   The evidence uses the mid p-value (Lancaster, "Significance tests in discrete distributions",
+   1961), because totals are whole numbers and the ordinary one is too large on average.
+2. The alarm. The evidence is a sum of likelihood ratios, one for every run at which the model may
+   have changed (Shiryaev, 1963; Roberts, 1966; for e-values Shin, Ramdas & Rinaldo, "E-detectors",
+   NEJSDS). Each ratio bets on a lasting drop that began in this run. Runs of an unnoticed drop are
+   part of the reference, which makes later runs of the drop look less bad. The ratio expects that:
+   with r runs before the drop among the k runs of the reference, a drop by d standard errors of
+   one run shifts the normal score of the p-value by d × r / sqrt(k × (k + 1)). Therefore small
+   and slow drops are found although they join the reference. If nothing changed, the mean of every
+   ratio is 1, so the mean number of runs to a false alarm is at least the threshold.
 
 The functions here are pure. `history` builds their arrays from scored rows.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-import scipy  # submodules are imported on first use: scipy.optimize alone takes half a second
+import scipy  # submodules are imported on first use
 from numpy.typing import NDArray
 
-SHIFTS = (1.0, 2.0, 3.0)
-"""Drops that the e-value bets on in equal parts, in standard errors of one run."""
+from videomme_pipeline.scoring.statistics.estimates import LEAST_P_VALUE
+
+DROPS = (0.5, 1.0, 2.0, 3.0)
+"""Drops that the evidence bets on in equal parts, in standard errors of one run."""
+
+UNNOTICED_RUNS = 60
+"""The latest runs at which an unnoticed change may have begun."""
+
+RUNS_PER_EVIDENCE = 1.4
+"""The mean number of runs to a false alarm, divided by the threshold. In theory it is at least 1,
+because the evidence exceeds the threshold when it crosses it. This value is for a long history in
+which alarms remove runs from the reference (`python -m perf.alarm`)."""
 
 RECOVERED_ABOVE = 0.2
 """An alarm ends with the first run whose p-value is above this."""
-
-_STEPS = 150
-"""Number of states into which evidence below the threshold is divided to compute run lengths."""
-
-_LEAST_P_VALUE = 1e-12
-"""Smaller p-values are below the rounding error of the computation."""
 
 Counts = NDArray[np.int64]
 """Whole numbers with one row per run and one column per video."""
@@ -56,9 +61,9 @@ class AlarmState:
     """The result of one test for one nightly run.
 
     `p_value` is the probability that a run of an unchanged model is at least as bad as this one.
-    `evidence` is the CUSUM. While `in_alarm`, `since` is the first run that seems to be part of the
-    change. `is_new` is True for the run that raised the alarm. `reference` has the earlier runs
-    that this run was compared with.
+    `evidence` is the sum of the likelihood ratios. While `in_alarm`, `since` is the run at which
+    the change most likely began. `is_new` is True for the run that raised the alarm. `reference`
+    has the earlier runs that this run was compared with.
     """
 
     p_value: float
@@ -69,11 +74,19 @@ class AlarmState:
     reference: tuple[int, ...]
 
 
-def exchangeability_p_value(values: Counts, valid: Mask) -> float:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeabilityTest:
+    """The p-value of a run. `mid_p_value` counts half of the probability of an equally bad run."""
+
+    p_value: float
+    mid_p_value: float
+
+
+def exchangeability_test(values: Counts, valid: Mask) -> ExchangeabilityTest:
     """The probability that the last row is at least as bad as it is, if rows are exchangeable.
 
     Larger values are worse. A video counts if its last row is valid; it is compared with its
-    earlier valid rows. The result is 1.0 if no video ever differs.
+    earlier valid rows. The p-value is 1 if no video ever differs.
     """
     counts = valid.sum(axis=0)
     comparable = valid[-1] & (counts > 1)
@@ -84,12 +97,17 @@ def exchangeability_p_value(values: Counts, valid: Mask) -> float:
     varies = steps.max(axis=0, initial=0) > 0
     steps, valid, counts = steps[:, varies], valid[:, varies], counts[varies]
     if not counts.size:
-        return 1.0
+        return ExchangeabilityTest(p_value=1.0, mid_p_value=0.5)
     chances = np.zeros((counts.size, int(steps.max()) + 1))
     videos = np.broadcast_to(np.arange(counts.size), steps.shape)
     np.add.at(chances, (videos[valid], steps[valid]), 1.0)
     totals = distribution_of_sum(chances / counts[:, None])
-    return float(np.clip(totals[int(steps[-1].sum()) :].sum(), _LEAST_P_VALUE, 1.0))
+    total = int(steps[-1].sum())
+    worse = float(totals[total + 1 :].sum())
+    p_value, mid_p_value = np.clip(
+        (worse + totals[total], worse + totals[total] / 2), LEAST_P_VALUE, 1.0
+    )
+    return ExchangeabilityTest(p_value=float(p_value), mid_p_value=float(mid_p_value))
 
 
 def distribution_of_sum(chances: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -110,38 +128,45 @@ def distribution_of_sum(chances: NDArray[np.float64]) -> NDArray[np.float64]:
     return total
 
 
-def e_value(p_value: float) -> float:
-    """A bet against "nothing changed" whose mean is at most 1 if nothing changed."""
-    return float(_bet(np.array([-scipy.special.ndtri(p_value)]))[0])
-
-
-def runs_to_false_alarm(threshold: float) -> float:
-    """The mean number of runs until the evidence reaches `threshold` while nothing changed.
-
-    The logarithm of the evidence, in discrete steps, is a Markov chain that is absorbed by the
-    alarm. If few answers ever differ, p-values are larger than uniform ones, so the true number of
-    runs is higher than the result.
-    """
-    edges = np.linspace(0.0, np.log(threshold), _STEPS + 1)
-    middles = np.concatenate(([0.0], (edges[:-1] + edges[1:]) / 2))
-    normals = np.linspace(-9.0, 9.0, 4_001)
-    bets = np.log(_bet(normals))
-    below = scipy.special.ndtr(np.interp(edges[None, :] - middles[:, None], bets, normals))
-    transitions = np.column_stack((below[:, 0], np.diff(below, axis=1)))
-    runs = np.linalg.solve(np.eye(len(middles)) - transitions, np.ones(len(middles)))
-    return float(runs[0])
-
-
-@cache
 def threshold_for(budget: float) -> float:
     """The evidence that raises an alarm, for a mean of one false alarm in `budget` runs."""
-    logarithm = scipy.optimize.brentq(
-        lambda value: runs_to_false_alarm(float(np.exp(value))) - budget,
-        0.01,
-        np.log(2 * budget),
-        xtol=1e-4,
-    )
-    return float(np.exp(logarithm))
+    return budget / RUNS_PER_EVIDENCE
+
+
+class Evidence:
+    """Evidence for a lasting drop.
+
+    `log_ratios` has a row per run at which it may have begun, and a column per size in `DROPS`.
+    """
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._runs_before: list[int] = []
+        self.log_ratios = np.zeros((0, len(DROPS)))
+
+    def add(self, run: int, mid_p_value: float, reference_runs: int) -> None:
+        """Add a run that was compared with `reference_runs` runs."""
+        self._starts = [*self._starts, run][-UNNOTICED_RUNS:]
+        self._runs_before = [*self._runs_before, reference_runs][-UNNOTICED_RUNS:]
+        ratios = np.concatenate((self.log_ratios, np.zeros((1, len(DROPS)))))[-UNNOTICED_RUNS:]
+        size = np.sqrt(reference_runs * (reference_runs + 1))
+        shifts = np.outer(self._runs_before, DROPS) / size
+        normal_score = -scipy.special.ndtri(mid_p_value)
+        self.log_ratios = ratios + shifts * normal_score - shifts**2 / 2
+
+    @property
+    def total(self) -> float:
+        """The sum of the likelihood ratios; its mean increases by 1 in every run."""
+        return float(self._by_start().sum())
+
+    @property
+    def likeliest_start(self) -> int:
+        """The run at which the drop most likely began."""
+        return self._starts[int(self._by_start().argmax())]
+
+    def _by_start(self) -> NDArray[np.float64]:
+        by_start: NDArray[np.float64] = np.exp(self.log_ratios).mean(axis=1)
+        return by_start
 
 
 def watch(measure: Measure, valid: Mask, threshold: float) -> list[AlarmState]:
@@ -150,44 +175,30 @@ def watch(measure: Measure, valid: Mask, threshold: float) -> list[AlarmState]:
     Runs that belong to an alarm are removed from the reference, so that a lasting drop is compared
     with the runs before it. After an alarm has ended, the evidence starts from zero.
     """
-    reference, suspects = [0], list[int]()
-    evidence, in_alarm = 0.0, False
+    reference, evidence, states = [0], Evidence(), list[AlarmState]()
     since: int | None = None
-    states = []
     for run in range(1, len(valid)):
         before = tuple(reference)
         runs = [*before, run]
-        p_value = exchangeability_p_value(measure(runs), valid[runs])
-        was_in_alarm = in_alarm
-        if was_in_alarm:
-            in_alarm = p_value <= RECOVERED_ABOVE
-            if not in_alarm:
-                evidence, since = 0.0, None
-        else:
-            evidence = e_value(p_value) * max(evidence, 1.0)
-            suspects = [*suspects, run] if evidence > 1 else []
-            in_alarm = evidence >= threshold
-        if in_alarm and not was_in_alarm:
-            since = suspects[0]
-            reference = [earlier for earlier in reference if earlier not in suspects]
-            suspects = []
-        elif not in_alarm:
+        test = exchangeability_test(measure(runs), valid[runs])
+        was_in_alarm = since is not None
+        if not was_in_alarm:
+            evidence.add(run, test.mid_p_value, len(before))
+            if evidence.total >= threshold:
+                since = evidence.likeliest_start
+                reference = [earlier for earlier in reference if earlier < since]
+        elif test.p_value > RECOVERED_ABOVE:
+            evidence, since = Evidence(), None
+        if since is None:
             reference.append(run)
         states.append(
             AlarmState(
-                p_value=p_value,
-                evidence=evidence,
-                in_alarm=in_alarm,
-                is_new=in_alarm and not was_in_alarm,
+                p_value=test.p_value,
+                evidence=evidence.total,
+                in_alarm=since is not None,
+                is_new=since is not None and not was_in_alarm,
                 since=since,
                 reference=before,
             )
         )
     return states
-
-
-def _bet(normals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean likelihood ratio of a normal shifted by each of `SHIFTS`."""
-    shifts = np.array(SHIFTS)
-    bets: NDArray[np.float64] = np.exp(np.outer(normals, shifts) - shifts**2 / 2).mean(axis=1)
-    return bets

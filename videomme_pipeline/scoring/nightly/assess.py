@@ -20,7 +20,7 @@ from videomme_pipeline.scoring.nightly.history import GROUP_UNITS, History, hist
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
 from videomme_pipeline.scoring.nightly.observation import Observation
 from videomme_pipeline.scoring.nightly.policy import (
-    SHARING_THE_BUDGET,
+    BUDGET_SHARES,
     AlarmSpec,
     NightlyCheck,
     Severity,
@@ -86,27 +86,28 @@ def assess(observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int
     baseline, previous, current = observations[0], observations[-2], observations[-1]
     history = history_of([observation.rows for observation in observations])
     against_baseline = _compared(current, baseline)
-    budget = runs_per_false_alarm(spec, history, tracked)
+    budgets = runs_per_false_alarm(spec, history, tracked)
     dates = [observation.name for observation in observations]
-    accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budget)
+    accuracy_states = watch_check(NightlyCheck.ACCURACY, history, budgets)
     findings: list[NightlyFinding] = []
     for check in NightlyCheck:
         if not _applies(check, spec, history):
             continue
         severity = spec.severity[check]
-        if check is NightlyCheck.MARGINALS:
-            findings.append(_marginals_finding(history, accuracy_states, budget, severity))
-        elif check in SHARING_THE_BUDGET:
+        if check not in BUDGET_SHARES:
+            findings.append(_limit_finding(check, observations, spec))
+        elif check is NightlyCheck.MARGINALS:
+            findings.append(_marginals_finding(history, accuracy_states, budgets[check], severity))
+        else:
             states = (
                 accuracy_states
                 if check is NightlyCheck.ACCURACY
-                else watch_check(check, history, budget)
+                else watch_check(check, history, budgets)
             )
+            budget = budgets[check]
             findings.append(
                 _test_finding(check, history, states, budget, dates, against_baseline, severity)
             )
-        else:
-            findings.append(_limit_finding(check, observations, spec))
     return Assessment(
         evaluation=current.rows[0].evaluation if current.rows else baseline.rows[0].evaluation,
         date=current.name,
@@ -135,15 +136,27 @@ def detectable_drop(
     return minimal_detectable_effect(questions=len(rows), videos=videos, discordance=discordance)
 
 
-def runs_per_false_alarm(spec: AlarmSpec, history: History, tracked: int = 1) -> float:
-    """The runs per false alarm allowed to each test so that all tests stay within the budget."""
-    tests = [check for check in SHARING_THE_BUDGET if _applies(check, spec, history)]
-    return spec.nights_per_false_alarm * max(1, len(tests)) * tracked
+def runs_per_false_alarm(
+    spec: AlarmSpec, history: History, tracked: int = 1
+) -> dict[NightlyCheck, float]:
+    """The runs per false alarm allowed to each test so that all tests stay within the budget.
+
+    Tests that do not apply or are `off` have no share. The accuracy test always has a threshold,
+    because marginals use its reference.
+    """
+    applied = [check for check in BUDGET_SHARES if _applies(check, spec, history)]
+    shares = sum(BUDGET_SHARES[check] for check in applied)
+    return {
+        check: spec.nights_per_false_alarm * tracked * max(1.0, shares / BUDGET_SHARES[check])
+        for check in BUDGET_SHARES
+    }
 
 
-def watch_check(check: NightlyCheck, history: History, budget: float) -> list[AlarmState]:
-    """The states of one test for every nightly run, with one false alarm in `budget` runs."""
-    return watch(*_measure(check, history), threshold_for(budget))
+def watch_check(
+    check: NightlyCheck, history: History, budgets: Mapping[NightlyCheck, float]
+) -> list[AlarmState]:
+    """The states of one test for every nightly run, within its budget."""
+    return watch(*_measure(check, history), threshold_for(budgets[check]))
 
 
 def _applies(check: NightlyCheck, spec: AlarmSpec, history: History) -> bool:

@@ -3,18 +3,23 @@
 from dataclasses import dataclass
 
 from videomme_pipeline.scoring.nightly.assess import Assessment
+from videomme_pipeline.scoring.nightly.policy import RULE_VERSION
 from videomme_pipeline.store import Store, read_rows, write_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFinding:
-    """The stored result of one check of one nightly run."""
+    """The stored result of one check of one nightly run.
+
+    `rule_version` is the version of the rules that decided it. Files of version 1 do not have it.
+    """
 
     check: str
     severity: str
     passed: bool
     is_new: bool
     summary: str
+    rule_version: int = 1
 
 
 def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerprint: str) -> None:
@@ -30,6 +35,7 @@ def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerp
             passed=finding.passed,
             is_new=finding.is_new,
             summary=finding.summary,
+            rule_version=RULE_VERSION,
         )
         for finding in assessment.findings
     ]

@@ -10,7 +10,7 @@ from videomme_pipeline.scoring.nightly.alarm import (
     AlarmState,
     Counts,
     Mask,
-    exchangeability_p_value,
+    exchangeability_test,
 )
 from videomme_pipeline.scoring.nightly.history import GROUP_UNITS, History
 from videomme_pipeline.scoring.statistics.estimates import benjamini_hochberg
@@ -56,7 +56,7 @@ def marginal_tests(
                 counts, valid = history.wrong(runs, selected), history.complete[runs] & videos
                 most = float(selected.sum() / videos.sum())
             cells.append((column, value, counts, valid, most))
-    p_values = [exchangeability_p_value(counts, valid) for *_, counts, valid, _ in cells]
+    p_values = [exchangeability_test(counts, valid).p_value for *_, counts, valid, _ in cells]
     corrected = benjamini_hochberg(p_values, rate)
     return tuple(
         MarginalTest(

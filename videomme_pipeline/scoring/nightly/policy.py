@@ -1,5 +1,6 @@
 """The checks of nightly runs, their severities and their limits."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from pydantic import Field, field_validator
@@ -31,14 +32,21 @@ class Severity(StrEnum):
     OFF = "off"
 
 
-SHARING_THE_BUDGET = (
-    NightlyCheck.ACCURACY,
-    NightlyCheck.GROUP_SCORE,
-    NightlyCheck.MARGINALS,
-    NightlyCheck.FLIPS,
-    NightlyCheck.UNREADABLE,
-)
-"""The statistical tests. The other checks compare a number with a fixed limit."""
+BUDGET_SHARES: Mapping[NightlyCheck, int] = {
+    NightlyCheck.ACCURACY: 8,
+    NightlyCheck.GROUP_SCORE: 8,
+    NightlyCheck.MARGINALS: 2,
+    NightlyCheck.FLIPS: 1,
+    NightlyCheck.UNREADABLE: 1,
+}
+"""The statistical tests, and how much of the budget of false alarms each one has. The other checks
+compare a number with a fixed limit.
+
+Small drops of the score are the hardest to detect and need most of the budget. Another model or a
+broken reader changes so many answers that a small share is enough."""
+
+RULE_VERSION = 2
+"""Version of the rules, stored with every finding. Raise it when a verdict can change."""
 
 _DEFAULT_SEVERITY = dict.fromkeys(NightlyCheck, Severity.ERROR) | dict.fromkeys(
     (NightlyCheck.FLIPS, NightlyCheck.LATENCY, NightlyCheck.COST), Severity.WARN
@@ -50,9 +58,9 @@ class AlarmSpec(Spec):
 
     nights_per_false_alarm: float = Field(default=60.0, ge=2)
     """The mean number of nightly runs between false alarms of all tests of all tracked
-    evaluations together, which share this budget evenly."""
+    evaluations together. Evaluations share this budget evenly, tests by `BUDGET_SHARES`."""
     severity: dict[NightlyCheck, Severity] = Field(default_factory=dict, validate_default=True)
-    """Severity by check. The budget is divided among the checks that are not `off`."""
+    """Severity by check. The budget is divided among the tests that are not `off`."""
     max_failed_rate: float = Field(default=0.02, ge=0, le=1)
     max_latency_ratio: float = Field(default=2.0, gt=0)
     """Limit of the median latency of a request, as a multiple of the baseline's."""
