@@ -12,7 +12,8 @@ _COMBINING = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff\u0e00-\u0e7f"
 WORDS = re.compile(
     rf"[^\W\d_](?:[^\W\d_]|[{_COMBINING}])*(?:'[^\W\d_]+)?|\d+|->|=>|[:=→,;(–—-]", re.UNICODE
 )
-MARKS = frozenset((":", "=", "->", "=>", "→", "-", "–", "—"))
+ARROWS = frozenset(("->", "=>", "→"))
+MARKS = ARROWS | frozenset((":", "=", "-", "–", "—"))
 """Marks between a label and its value. A comma is not one."""
 
 
@@ -27,6 +28,10 @@ ANSWER_NOUNS = _words(
     antwoord jawaban jawabannya lời đáp án αντ απάντηση उत्तर الإجابة الجواب إجابة الاجابة
     תשובה התשובה"""
 )
+THINGS = _words(
+    "solution response prediction conclusion selection pick decision result output final"
+)
+"""Answer nouns that may also name a thing: "Solution B turns blue"."""
 OPTION_NOUNS = _words(
     """option options choice letter alternative opt opción opcion opção opcao opzione scelta
     choix wahl auswahl variante вариант варіант optie alternativ alternativa pilihan seçenek
@@ -59,6 +64,8 @@ CHOICE_VERBS = _words(
     elijo escojo selecciono choisis sélectionne scelgo seleziono escolho seleciono wähle nehme
     выбираю выберу kies väljer wybieram seçiyorum"""
 )
+POINTING_VERBS = _words("points pointing")
+"""Choice verbs that are also nouns: "points A and B"."""
 CONCLUSIONS = _words(
     """so thus hence therefore consequently ergo but donc alors also folglich daher entonces
     logo portanto quindi dunque следовательно значит"""
@@ -84,7 +91,8 @@ CLAUSE_JOINTS = _words(
 )
 
 ANNOUNCES_UNSPACED = re.compile(
-    r"(?:答案|答え|回答|解答|正解|正答|正し|选择|選擇|应选|應選|我选|我選|选(?!项)|選(?![項択])|正确|正確|應該|应该|应为|答"
+    r"(?:答案|答え|回答|解答|正解|正答|正し|选择|選擇|应选|應選|我选|我選|选(?!项)|選(?![項択])|选项[是为]|選項[是為]"
+    r"|正确|正確|應該|应该|应为|答"
     r"|觉得是|覺得是|认为是|認為是|就是|可能的?是|应该是|應該是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
 )
 """Words of scripts without spaces that announce an answer, directly before its letter."""
@@ -138,12 +146,14 @@ DENIED = re.compile(
       (?:is|are|was|were|seems?|looks?|appears?|would|can|could|does|do|did|has|be|ist|est|es|è)
       (?:\s(?:be|also|clearly|definitely|obviously|therefore|thus|probably|likely|completely
         |simply|just|both|all|too|to\sbe|either))*\s*
-    )?(?:not\b(?!\s+[A-H]\b)|n't\b|wrong|incorrect|false\b|inaccurate|unlikely|impossible|invalid
+    )?(?:not\b(?!\s+[A-N]\b)|n't\b|wrong|incorrect|false\b|inaccurate|unlikely|impossible|invalid
       |irrelevant|implausible|eliminated|excluded|ruled\sout|absent|cannot|can't|doesn't|isn't
       |aren't|don't|didn't|wasn't|won't|(?:plausible|possible|tempting)\s*,?\s*but\b|no\s*\||✗|❌|✘|✖|×|错|錯|不[^\s]|有误|falsch|nicht|faux
       |falso|falsa|не\b|değil|नहीं|ではな|ではあり|は誤|は間違|[가이은는]?\s*아[니닙닌]|[은는이가]?\s*틀)""",
     re.IGNORECASE | re.VERBOSE,
 )
+TEXT_THAT_DENIES = re.compile(r"[ \t]*(?:Not|None|No|Nothing|Nobody|Neither|Cannot|Can't|Never)\b")
+"""The beginning of an option's text after "(D)". A denial of the letter is in lower case."""
 AFFIRMED = re.compile(
     rf"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项|が|は|이|가)?[ \t]*(?:
       (?:is|are|was|seems?|looks?|appears?|would\sbe|must\sbe|should\sbe|has\sto\sbe|being|ist|est|es
@@ -191,13 +201,22 @@ ANOTHER_AFTER = re.compile(
 """A second letter beside the first: "A or B", "A, B", "A B"."""
 
 CORRECTION = re.compile(
-    r"""(?P<withdrawn>\bwait\b|\blet\sme\s(?:re\w+|double|look\sagain|correct)|\bscratch\sthat
-      |\bthat's\s(?:wrong|not\sright|incorrect)|\bi\swas\swrong|\bcorrection\b|不对|等等|更正)
-    |\bactually\b|\bon\ssecond\sthought|\boops\b|\bmy\smistake|\bi\smeant?\b|\bor\srather\b
-    |\bno,|\bsorry,\s""",
+    r"""(?:^|(?<=[.!?…\n–—-])|(?<=[.!?…\n–—-]\s)|(?<=,\s)|(?<=\b(?:no|oh|so)\s)|(?<=\bbut\s))
+    (?:(?P<withdrawn>wait\b(?=\s*(?:[,.!?…–—-]|$|(?:no|that|actually|it|i|let|the\sanswer)\b))
+        |scratch\sthat|that's\s(?:wrong|not\sright|incorrect)|i\swas\swrong|correction\b)
+      |actually\b|on\ssecond\sthought|oops\b|my\smistake|i\smeant?\b|or\srather\b
+      |let\sme\s(?:re\w+|double|look\sagain|correct)|no,|sorry,\s)
+    |(?P<withdrawn_unspaced>不对|等等|更正)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Only the text after one of these counts. `withdrawn` also cancels the text before it."""
+"""The beginning of a clause after which only the text that follows counts, if it has an answer.
+`withdrawn` also cancels the text before it."""
+NEXT_QUESTION = re.compile(
+    r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem)\s?\d*[ \t*]*:
+    |\n[^\n]{5,400}\?[ \t*]*\n+[ \t*]*\(?A[.):]""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The beginning of a question that a model adds after its answer."""
 
 ERROR_TEXT = re.compile(
     r"""[\W_]*+(?:

@@ -6,7 +6,11 @@ every span is also a span of the original response.
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import cache
+
+Span = tuple[int, int]
+"""The start and the end of a part of a text."""
 
 _REASONING_TAGS = "think|thinking|thought|thoughts|analysis|reasoning|reason|scratchpad|reflection"
 _OPEN = (
@@ -16,6 +20,10 @@ _CLOSE = (
     rf"(?:</(?:seed:)?(?:{_REASONING_TAGS})>|◁/think▷|\[/THINK\]|<unused95>|<\|end_of_thought\|>)"
 )
 _REASONING_MARK = re.compile(rf"(?P<open>{_OPEN})|{_CLOSE}", re.IGNORECASE)
+# A line that begins the answer after a block whose closing tag is missing or broken.
+_ANSWER_LINE = re.compile(
+    r"\n[ \t#*<|/]*(?:(?:the\s)?(?:final\s)?answer|assistant)[ \t#*>|:]*\n", re.IGNORECASE
+)
 # Harmony-style channels: all but the final one contain reasoning.
 _CHANNEL = re.compile(r"<\|channel\|>\s*(?P<name>\w+)[^<]*<\|message\|>", re.IGNORECASE)
 _REASONING_FIELD = re.compile(
@@ -56,8 +64,9 @@ _LONE_LOOK_ALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOK_ALIKES)}](?!\w)")
 def set_reasoning_aside(text: str) -> str:
     """`text` with reasoning blanked: tagged blocks, reasoning channels, reasoning JSON fields.
 
-    A block that is never closed extends to the end: the response was cut off before its answer. A
-    closing tag without an opening one closes a block that the chat template opened.
+    A block that is never closed extends to the line "answer" or "assistant" if there is one, and
+    otherwise to the end: the response was cut off before its answer. A closing tag without an
+    opening one closes a block that the chat template opened.
     """
     text = _blank_channels(_blank_blocks(text))
     return _REASONING_FIELD.sub(_blank, text) if '"' in text else text
@@ -73,7 +82,7 @@ def set_markup_aside(text: str) -> str:
 def _blank_blocks(text: str) -> str:
     if not any(mark in text for mark in "<◁["):
         return text
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     opened: int | None = None
     for mark in _REASONING_MARK.finditer(text):
         if mark["open"]:
@@ -82,8 +91,9 @@ def _blank_blocks(text: str) -> str:
             spans.append((opened or 0, mark.end()))
             opened = None
     if opened is not None:
-        spans.append((opened, len(text)))
-    return _blank_spans(text, spans)
+        answers = list(_ANSWER_LINE.finditer(text, opened))
+        spans.append((opened, answers[-1].start() if answers else len(text)))
+    return blank_spans(text, spans)
 
 
 def _blank_channels(text: str) -> str:
@@ -94,10 +104,10 @@ def _blank_channels(text: str) -> str:
     for mark, after in zip(marks, [*marks[1:], None], strict=True):
         final = mark["name"].lower() == "final"
         spans.append((mark.start(), mark.end() if final else after.start() if after else len(text)))
-    return _blank_spans(text, spans)
+    return blank_spans(text, spans)
 
 
-def _blank_spans(text: str, spans: list[tuple[int, int]]) -> str:
+def blank_spans(text: str, spans: Iterable[Span]) -> str:
     """Blank `spans`, which are sorted by their ends; a span may include earlier ones."""
     parts: list[str] = []
     position = 0

@@ -1,0 +1,219 @@
+"""An option that is written with its letter is read as that letter, whatever its text contains."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers.option_texts import option_texts
+from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
+from videomme_pipeline.scoring.readers.reading import Reading
+
+FORMS = {
+    "letter and period": "{letter}. {text}",
+    "brackets": "({letter}) {text}",
+    "closing bracket": "{letter}) {text}",
+    "colon": "{letter}: {text}",
+    "space": "{letter} {text}",
+    "bold": "**{letter}. {text}**",
+    "bold letter": "**{letter}.** {text}",
+    "answer tag": "<answer>{letter}. {text}</answer>",
+    "correct answer is": "The correct answer is {letter}) {text}",
+    "option": "Option {letter}: {text}",
+    "answer is": "The answer is ({letter}) {text}",
+    "answer": "Answer: ({letter}) {text}",
+    "it is": "it is ({letter}) {text}",
+    "after reasoning": "<think>Maybe A, or is it B?</think>{letter}. {text}",
+    "after a sentence": "The man walks through the park. {letter}. {text}",
+    "lower case": "{lower}. {low}",
+}
+ENDINGS = ("", ".", "\n", "</s>")
+TEXTS = st.one_of(
+    st.lists(st.sampled_from("abcdefgABCDEFG"), min_size=1, max_size=6, unique=True).map(
+        lambda letters: "".join(f"({letter})" for letter in letters)
+    ),
+    st.lists(st.sampled_from("ABCDEFGHIJKLMN"), min_size=1, max_size=3, unique=True).map(", ".join),
+    st.integers(-50, 5_000).map(str),
+    st.decimals(0, 99, places=1).map(lambda number: f"{number} seconds"),
+    st.sampled_from(
+        (
+            *(
+                "Not mentioned.",
+                "Cannot be determined.",
+                "None of the above.",
+                "False",
+                "No",
+                "Yes",
+            ),
+            *(
+                "It is not shown.",
+                "Option A is wrong.",
+                "All of the above",
+                "Both A and B",
+                "A or B",
+            ),
+            *(
+                "I'm sorry, I cannot answer.",
+                "Not enough information",
+                "Error",
+                "Unknown",
+                "Wait, no.",
+            ),
+            *(
+                "Actually, the answer is C.",
+                "The answer is A",
+                "Who is he?",
+                "Is it B?",
+                "If it rains",
+            ),
+            *("Because he was wrong.", "He must wait for the bus.", "Vitamin C", "Plan B", "A man"),
+            *(
+                "跑步",
+                "不是",
+                "无法判断",
+                "答案是A",
+                "以上都不是",
+                "第一个选项",
+                "他在游泳吗?",
+                "红色和蓝色",
+            ),
+            *("a", "I", "E", "U.S.A.", "36°", "1:2", "C++", "Question: who?", "wrong", "correct"),
+        )
+    ),
+    st.text(alphabet="abcdefgh ABCDI'.,-", min_size=1, max_size=30),
+)
+
+
+def distinct(text: str) -> object:
+    """The words of an option. Options without words cannot be told apart from marks."""
+    return option_texts([Letter.A], [text])[Letter.A].words
+
+
+OPTIONS = st.lists(
+    TEXTS.filter(lambda text: bool(distinct(text))), min_size=2, max_size=8, unique_by=distinct
+)
+
+
+def read(response: str, options: Sequence[str]) -> Reading:
+    letters = tuple(Letter)[: len(options)]
+    return read_answer(ReaderName.STRICT, response, letters=letters, options=options)
+
+
+def check_every_form(texts: list[str], ending: str, published: bool, place: int) -> None:
+    """Check that one of `texts` is read as its own letter in all forms."""
+    pairs = list(zip(Letter, texts, strict=False))
+    options = [f"{letter}. {text}" if published else text for letter, text in pairs]
+    letter, text = pairs[place % len(pairs)]
+    for form in FORMS.values():
+        response = ending.join(
+            (form.format(letter=letter, text=text, lower=letter.lower(), low=text.lower()), "")
+        )
+        reading = read(response, options)
+        assert (response, reading.letter) == (response, letter)
+        assert reading.span is not None
+        assert response[slice(*reading.span)].upper() == letter
+
+
+ARGUMENTS = (OPTIONS, st.sampled_from(ENDINGS), st.booleans(), st.integers(0, 7))
+
+
+@given(*ARGUMENTS)
+@settings(max_examples=40)
+def test_every_option_is_read_as_its_own_letter(
+    texts: list[str], ending: str, published: bool, place: int
+) -> None:
+    check_every_form(texts, ending, published, place)
+
+
+@pytest.mark.slow
+@given(*ARGUMENTS)
+@settings(max_examples=3_000)
+def test_every_option_is_read_as_its_own_letter_in_many_examples(
+    texts: list[str], ending: str, published: bool, place: int
+) -> None:
+    check_every_form(texts, ending, published, place)
+
+
+FRUIT = ("A. Apples.", "B. Pears.", "C. Plums.", "D. Figs.")
+NOTHING = st.sampled_from(
+    (
+        *("", " ", "\n\n", "...", "?", "N/A", "null", "[]", "{}", "<answer></answer>", "\\boxed{}"),
+        *("I'm sorry, I cannot answer this question.", "As an AI, I cannot watch videos."),
+        *("There is not enough information.", "I don't know.", "无法判断。", "Error code: 500"),
+        *("A man walks his dog.", "I see a red car and a bus.", "The film is about vitamin C."),
+        *("Let me look at the frames.", "<think>The answer is B", "Is it A?", "Not A.", "If A"),
+        *("None of them.", "All of them.", "Team A wins against team B.", "He gets a grade of A."),
+        *("Apples or pears?", "Is it plums?", "It is not figs.", "Apples, pears, plums and figs."),
+    )
+)
+SEVERAL = st.builds(
+    lambda form, letters: form.format(*letters),
+    st.sampled_from(
+        (
+            *("{} or {}", "{}, {}", "{} and {}", "({}) or ({})", "Both {} and {}", "{}/{}"),
+            *("The answer is {} or {}.", "Answer: {}, {}", "Either {} or {}.", "答案是{}或{}"),
+            *("It could be {} or it could be {}.", "**{}** or **{}**", "Neither {} nor {}."),
+        )
+    ),
+    st.permutations("ABCD"),
+)
+
+
+@given(st.one_of(NOTHING, SEVERAL), st.sampled_from(("{}", "{}\n", "**{}**", "<think>B</think>{}")))
+@settings(max_examples=60)
+def test_no_letter_is_read_where_there_is_none(text: str, form: str) -> None:
+    assert read(form.format(text), FRUIT).letter is None
+
+
+@pytest.mark.parametrize(
+    ("response", "options", "letter"),
+    [
+        ("The most likely diagnosis is (D) a cold", ("Flu", "Asthma", "Nothing", "A cold"), "D"),
+        ("The road sign is (C) Stop.", ("Yield", "Turn", "Stop", "Go"), "C"),
+        ("The sign that matters here is (C).", ("Yield", "Turn", "Stop", "Go"), "C"),
+        ("He eats. Answer: B\n\nQuestion: Who?\nThe answer is D.", FRUIT, "B"),
+        ("B. Pears\n\nWho eats?\nA. He\nB. She\nC. Nobody\nThe answer is A.", FRUIT, "B"),
+        ("Question: Who eats?\nOptions: A. He B. She\nAnswer: B", ("He", "She"), "B"),
+        ("The answer is C. He must wait for the bus.", FRUIT, "C"),
+        ("The answer is C. The man actually eats.", FRUIT, "C"),
+        ("The answer is C. Actually, it is D.", FRUIT, "D"),
+        ("The answer is C. Wait, it is D.", FRUIT, "D"),
+        ("The answer is C. Wait, no.", FRUIT, None),
+        ("The answer is B, because Solution A is acid and Solution C is a base.", FRUIT, "B"),
+        ("The answer is B. The answer A would need a dog.", FRUIT, "B"),
+        ("Solution B", FRUIT, None),
+        ("Since points A and B are 5 apart, the answer is C.", FRUIT, "C"),
+        ("Points A and B lie on the circle.", FRUIT, None),
+        ("<think>He eats.\nanswer\nD", FRUIT, "D"),
+        ("<think>He eats.\nAssistant\nD", FRUIT, "D"),
+        ("<think>He eats. The answer is D", FRUIT, None),
+        ("综上，选项为D", FRUIT, "D"),
+        ("(D) Not shown in the video", FRUIT, "D"),
+        ("The angle ADE is 36°.", ("30°", "32°", "36°", "40°"), "C"),
+        ("The angle is not 36°.", ("30°", "32°", "36°", "40°"), None),
+        ("In frame 3 a man waves.", ("1", "2", "3", "4"), None),
+        ("There are three.", ("1", "2", "3", "4"), "C"),
+        ("So x = 3 and \\boxed{15}", ("15 seconds", "20 seconds"), "A"),
+        ("It is -5.", ("5", "-5"), "B"),
+        ("Both A and B", ("He", "She", "Both A and B"), "C"),
+        ("The answer is A and B.", ("He", "She", "A and B"), "C"),
+        ("B. Pears or A. Apples", FRUIT, None),
+        ("Is it B. Pears?", FRUIT, None),
+        ("Not B. Pears", FRUIT, None),
+    ],
+)
+def test_the_text_of_an_option_is_told_from_the_words_of_the_answer(
+    response: str, options: Sequence[str], letter: str | None
+) -> None:
+    assert read(response, options).letter == letter
+
+
+def test_a_long_explanation_is_read_by_its_first_sentence() -> None:
+    rest = "His hands and his face show this clearly in every frame. " * 6
+    options = ("talking", "shopping", "working out", "gardening")
+    assert read(f"The man is busy talking. {rest}", options).letter is Letter.A
+    assert read(f"The man is busy talking. {rest}There is no shopping.", options).letter is Letter.A
+    assert read(f"The man is busy talking. {rest}He goes shopping.", options).letter is None
+    assert read(f"The man is busy. {rest}He is talking.", options).letter is None

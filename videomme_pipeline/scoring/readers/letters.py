@@ -1,0 +1,250 @@
+"""The letters in a text that may name an option, and the text around each of them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cache, cached_property
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers import answer_words as words_of
+from videomme_pipeline.scoring.readers.response_text import Span
+
+
+class Form(Enum):
+    """How a letter is written."""
+
+    UPPER = auto()
+    LOWER = auto()
+    ORDINAL = auto()
+    """"Option 2" or "the second option"."""
+    PRONOUN = auto()
+    """"The second one"."""
+
+
+@dataclass(frozen=True)
+class FoundLetter:
+    """A letter at `start`:`end`, and the surroundings that its role depends on."""
+
+    letter: str
+    start: int
+    end: int
+    form: Form
+    clause: str
+    """The sentence up to the letter, without the marks that open it ("**(")."""
+    tail: str
+    """The text after the letter and its option text, without the marks that close them."""
+    has_text: bool
+    """True if the text of its option follows."""
+    enclosed: bool
+    first: bool
+    """True if there are only marks before the clause."""
+    last: bool
+    """True if there are only marks after the letter and its option text."""
+
+    @cached_property
+    def words(self) -> Sequence[str]:
+        """The words of the clause in lower case, without elided articles ("l'option")."""
+        return [
+            word[2:] if word.startswith(("l'", "d'")) else word
+            for word in words_of.WORDS.findall(self.clause.lower())
+        ]
+
+    @cached_property
+    def several(self) -> bool:
+        """True if another letter is next to it: "A or B"."""
+        before = words_of.ANOTHER_BEFORE.search(self.clause[-_NEAR:])
+        after = words_of.ANOTHER_AFTER.match(self.tail)
+        others = [match[1] or match[2] for match in (before, after) if match]
+        return any(other.upper() != self.letter for other in others)
+
+    @cached_property
+    def ends_statement(self) -> bool:
+        """True if a statement can end with the letter, for example before "because"."""
+        return self.several or words_of.TERMINAL.match(self.tail) is not None
+
+    @cached_property
+    def is_statement(self) -> bool:
+        """True if nothing is missing after the letter: "C.", "C, because …"."""
+        return self.several or words_of.STATEMENT_DONE.match(self.tail) is not None
+
+
+_NEAR = 60
+_LOOK_BACK = 160
+_LOOK_AHEAD = 90
+"""The distances from a letter, in characters, in which its role is determined. They are bounded so
+that reading takes linear time."""
+_OPENING = " \t*_`\"'([{<$~>^"
+_ENCLOSING = frozenset("([{*_`$<")
+_BULLETS = " \t-+*•·#>|~_`\"'([{<$"
+_CLOSERS = re.compile(r"(?:[ \t]?[*_`\"')\]}>$~^]){0,8}")
+_SENTENCE_END = re.compile(
+    r"[!?|\n]|(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)\.", re.IGNORECASE
+)
+_ANNOUNCING = (
+    words_of.ANSWER_NOUNS
+    | words_of.OPTION_NOUNS
+    | words_of.COPULAS
+    | frozenset(("assistant", "bot", "ai", "model"))
+)
+
+
+def find_letters(
+    text: str, letters: Sequence[Letter], texts: Mapping[int, Span]
+) -> list[FoundLetter]:
+    """The letters in `text`, in order. Letters that the question does not offer are included.
+
+    Args:
+        texts: the spans of option texts by the position of their letter, as `labelled_texts`
+            finds them. They are blank in `text`.
+    """
+    begins = len(text) - len(text.lstrip(_BULLETS + "\n"))
+    ends = len(text.rstrip(" \n.!?)]}*_`\"'"))
+    return [
+        _with_surroundings(text, (begins, ends), match, letters, texts)
+        for match in _pattern(tuple(letters)).finditer(text)
+    ]
+
+
+def sentence_start(text: str, end: int) -> int:
+    """The start of the sentence that contains `end`, at most `_LOOK_BACK` characters earlier."""
+    window = text[max(0, end - _LOOK_BACK) : end]
+    starts = [match.end() for match in _SENTENCE_END.finditer(window)]
+    return end - len(window) + (starts[-1] if starts else 0)
+
+
+@cache
+def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
+    """A pattern for every letter that may name an option.
+
+    It never matches a letter inside a word, in an abbreviation, in initials or in a unit. The
+    pronoun "I" counts only if the question offers the letter and no word follows.
+    """
+    offered = "".join(letters).lower()
+    lower = "".join(sorted({*"bcdfgh", *offered} - {*_LOWER_WORDS}))
+    glued = f"A-H{offered.upper()}"
+    word_letter = words_of.WORD_LETTER
+    pronoun = rf"|I(?![ \t]+[{word_letter}])" if "i" in offered else ""
+    lower_words = "".join({*"ae", *offered} & {*_LOWER_WORDS})
+    return re.compile(
+        rf"""
+        (?!(?<=\b[A-Z]\.[ ])[A-Z]\.[ ][A-Z][a-z])  # initials of a name
+        (?<![{word_letter}&@\\°\#]) (?<![{word_letter}]') (?<!\b[A-Za-z][./])
+        (?: (?<![{word_letter}]-) | (?<=nswer-) | (?<=ption-) )
+        (?: (?P<upper>[A-HJ-Z]{pronoun})
+          | (?P<lower>[{lower}]
+            | [{lower_words}](?![ \t]+[{word_letter}]) | (?<=option\ )[{lower_words}]) )
+        (?![{word_letter}&@°\#+]) (?!'[{word_letter}])
+        (?!\.[ ]?[A-Z](?![A-Za-z])\.|\.[A-Za-z](?![A-Za-z])) (?!:[\\/])
+        (?!-(?:[{word_letter}]|\s*$))
+      | (?: (?<=\b[iI]s) | (?<=nswer) | (?<=ption) ) (?P<glued>[{glued}]) (?![{word_letter}'])
+      | \b(?P<ordinal>(?i:{_either(_FIRST_TO_LAST)}))\s(?i:(?P<one>one\b)
+          |(?:option|choice|answer|alternative)\b)
+      | \b(?i:option|choice)\s(?:number\s|no\.\s?|\#)?(?P<number>(?i:{_either(_NUMBERS)}))\b
+      | 第(?P<cjk>{_either(_CJK_NUMBERS)})(?:个|個)?(?:选项|選項|选择|項|项)
+        """,
+        re.VERBOSE,
+    )
+
+
+_LOWER_WORDS = "aei"
+"""Letters that are words in lower case."""
+_WORDS_BY_NUMBER = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
+    "fourteenth",
+    "1st 2nd 3rd 4th 5th 6th 7th 8th 9th 10th 11th 12th 13th 14th",
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen",
+    "1 2 3 4 5 6 7 8 9 10 11 12 13 14",
+    "一 二 三 四 五 六 七 八 九 十 十一 十二 十三 十四",
+)
+_ORDINALS = {word: index for words in _WORDS_BY_NUMBER for index, word in enumerate(words.split())}
+_FIRST_TO_LAST = (*_WORDS_BY_NUMBER[0].split(), *_WORDS_BY_NUMBER[1].split(), "last")
+_NUMBERS = (*_WORDS_BY_NUMBER[2].split(), *_WORDS_BY_NUMBER[3].split())
+_CJK_NUMBERS = (*_WORDS_BY_NUMBER[4].split(), *_WORDS_BY_NUMBER[3].split())
+
+
+def _either(words: Sequence[str]) -> str:
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+def _with_surroundings(
+    text: str,
+    bounds: Span,
+    match: re.Match[str],
+    letters: Sequence[Letter],
+    texts: Mapping[int, Span],
+) -> FoundLetter:
+    start, end = match.span()
+    own_text = texts.get(start)
+    clause, gap = _clause_before(text, start)
+    closed = _closers_end(text, end) if gap.strip() else end
+    after = closed if own_text is None else _closers_end(text, own_text[1])
+    return FoundLetter(
+        letter=_letter(match, letters),
+        start=start,
+        end=end,
+        form=_form(match),
+        clause=clause,
+        tail=text[after : after + _LOOK_AHEAD],
+        has_text=own_text is not None,
+        enclosed=closed > end and not _ENCLOSING.isdisjoint(gap),
+        first=start - len(clause) - len(gap) <= bounds[0],
+        last=after >= bounds[1],
+    )
+
+
+def _closers_end(text: str, end: int) -> int:
+    closers = _CLOSERS.match(text, end)
+    return closers.end() if closers else end
+
+
+def _form(match: re.Match[str]) -> Form:
+    if match["one"]:
+        return Form.PRONOUN
+    if match["ordinal"] or match["number"] or match["cjk"]:
+        return Form.ORDINAL
+    return Form.LOWER if match["lower"] else Form.UPPER
+
+
+def _letter(match: re.Match[str], letters: Sequence[Letter]) -> str:
+    named = match["upper"] or match["lower"] or match["glued"]
+    if named:
+        return str(named).upper()
+    word = str(match["ordinal"] or match["number"] or match["cjk"]).lower()
+    index = len(letters) - 1 if word == "last" else _ORDINALS[word]
+    return chr(ord("A") + index)
+
+
+def _clause_before(text: str, start: int) -> tuple[str, str]:
+    """The part of the sentence before `start`, and the marks between it and the letter.
+
+    A letter on its own line belongs to the line above if that line announces an answer
+    ("### Answer", "The best answer is").
+    """
+    words_end = start
+    while words_end > 0 and text[words_end - 1] in _OPENING:
+        words_end -= 1
+    clause_start = sentence_start(text, words_end)
+    gap = text[words_end:start]
+    clause = text[clause_start:words_end].lstrip(_BULLETS)
+    if clause.endswith(("-", "=")) and gap.startswith(">"):
+        clause += ">"
+    clause += " " if clause and gap else ""
+    if clause or (clause_start > 0 and text[clause_start - 1] != "\n"):
+        return clause, gap
+    return _announcement(text[max(0, clause_start - _LOOK_BACK) : clause_start]), gap
+
+
+def _announcement(above: str) -> str:
+    """The last line of `above` if it announces what follows, otherwise ""."""
+    line = above.rstrip("\n" + _OPENING + "#")
+    line = line[sentence_start(line, len(line)) :].strip(_BULLETS)
+    words = words_of.WORDS.findall(line.lower())
+    if not words or len(words) > 8:
+        return ""
+    if not words_of.LISTING.isdisjoint(words):
+        return line.rstrip(":=")
+    if line.endswith((":", "=")):
+        return line
+    announces = words[-1] in _ANNOUNCING or words_of.ANNOUNCES_UNSPACED.search(words[-1])
+    return f"{line}:" if announces else ""

@@ -1,0 +1,74 @@
+"""Lists of the options in a response, whose labels are not answers."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from videomme_pipeline.scoring.readers import answer_words as words_of
+from videomme_pipeline.scoring.readers.response_text import Span
+
+_LABEL = re.compile(
+    rf"(?<![{words_of.WORD_LETTER}'.])([A-Za-z])(?![{words_of.WORD_LETTER}])"
+    r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=]|(?<=[)\]])(?=[ \t]))"
+    r"|(?:(?<=\n)|(?<=- ))([A-Za-z])(?=[ \t][^\w\s])"
+)
+_YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
+_LONGEST_ITEM = 160
+
+
+@dataclass(frozen=True, slots=True)
+class ListItem:
+    """An item of a list of options. `start` is the position of its letter."""
+
+    letter: str
+    start: int
+    is_marked_right: bool
+    """True if it is called correct: "B. Pears ✓"."""
+
+
+def list_items(text: str) -> list[ListItem]:
+    """The items of all lists of options in `text`.
+
+    A list is two or more labels in alphabetical order ("A. … B. …"). "A. No, B." is a correction,
+    not a list.
+    """
+    labels = list(_LABEL.finditer(text))
+    listed = _in_sequence(text, labels)
+    spans = {index: _content(text, labels, index) for index in sorted(listed)}
+    contents = [text[start:end] for start, end in spans.values()]
+    are_options = len(contents) == 2 and all(map(_YES_OR_NO.fullmatch, contents))
+    return [
+        ListItem(
+            letter=_letter(labels[index]),
+            start=labels[index].start(labels[index].lastindex or 1),
+            is_marked_right=not are_options and _is_marked_right(content),
+        )
+        for index, content in zip(spans, contents, strict=True)
+    ]
+
+
+def _letter(label: re.Match[str]) -> str:
+    return (label[1] or label[2]).upper()
+
+
+def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
+    """Indexes of the labels that are next to their neighbor in the alphabet."""
+    pairs = [
+        index
+        for index in range(1, len(labels))
+        if ord(_letter(labels[index])) - ord(_letter(labels[index - 1])) == 1
+        and not words_of.CORRECTION.search(text, labels[index - 1].end(), labels[index].start())
+    ]
+    return {index for pair in pairs for index in (pair - 1, pair)}
+
+
+def _content(text: str, labels: Sequence[re.Match[str]], index: int) -> Span:
+    """The span of an item up to the next label or the end of the line."""
+    start = labels[index].end()
+    end = labels[index + 1].start() if index + 1 < len(labels) else len(text)
+    line_end = text.find("\n", start, end)
+    return start, min(start + _LONGEST_ITEM, line_end if line_end >= 0 else end)
+
+
+def _is_marked_right(content: str) -> bool:
+    return words_of.RIGHT.search(content) is not None and words_of.WRONG.search(content) is None

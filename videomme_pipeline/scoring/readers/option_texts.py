@@ -1,0 +1,133 @@
+"""The texts of a question's options, and where a response repeats them.
+
+Texts are compared word by word, without case, leading articles and marks. Comparing words instead
+of compiling patterns keeps the time for thousands of different questions low.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers.answer_words import WORD_LETTER
+from videomme_pipeline.scoring.readers.response_text import Span, fold
+
+_WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{WORD_LETTER}]+|[^\W_]")
+"""A number, a word, or one character of a script without spaces."""
+_ARTICLES = frozenset(("the", "a", "an"))
+_LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
+_LABEL = re.compile(rf"(?<![{WORD_LETTER}])[A-Za-z](?![{WORD_LETTER}])")
+_SPACES = re.compile(r"[ \t]*")
+_LINE_START = re.compile(r"(?:^|\n)[^\w\n]*$")
+_LINE_END = re.compile(r"[^\w\n]{0,20}(?:\n|$)")
+_LONGEST_GAP = 12
+"""The number of marks and spaces that may be between a letter and its text."""
+_WORDS_OF_ONE_LETTER = frozenset("AEIOUYaeiouy")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a text in lower case, at `start`:`end`."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptionText:
+    """The words of one option without its letter, and the marks after them.
+
+    `core` are the words without a leading article.
+    """
+
+    words: tuple[str, ...]
+    core: tuple[str, ...]
+    closing: str
+
+    @classmethod
+    def of(cls, option: str, letter: Letter) -> "OptionText":
+        """The text of `option`, which may contain its letter ("A. Apples.")."""
+        text = fold(option)
+        label = _LETTER_OF_OPTION.match(text)
+        if label and label[1].upper() == letter and label.end() < len(text):
+            text = text[label.end() :]
+        found = list(words_from(text))
+        words = tuple(word.text for word in found)
+        closing = text[found[-1].end :].strip() if found else ""
+        return cls(words, without_article(words), closing)
+
+    def match(self, text: str, position: int) -> Span | None:
+        """The span of the option in `text`, if its words are the first ones after `position`."""
+        found = list(islice(words_from(text, position), len(self.words) + 1))
+        said = tuple(word.text for word in found)
+        if not said or not self.words:
+            return None
+        if said[: len(self.words)] == self.words:
+            size = len(self.words)
+        else:
+            article = 1 if said[0] in _ARTICLES else 0
+            size = article + len(self.core)
+            if said[article:size] != self.core:
+                return None
+        end = found[size - 1].end
+        closing = _SPACES.match(text, end)
+        if closing and self.closing and text.startswith(self.closing, closing.end()):
+            end = closing.end() + len(self.closing)
+        return found[0].start, end
+
+
+OptionTexts = Mapping[Letter, OptionText]
+"""The texts of the options of one question."""
+
+
+def option_texts(letters: Sequence[Letter], options: Sequence[str]) -> OptionTexts:
+    """The texts of `options` by their letters."""
+    pairs = zip(letters, options, strict=False)
+    return {letter: OptionText.of(option, letter) for letter, option in pairs}
+
+
+def labelled_texts(text: str, texts: OptionTexts) -> dict[int, Span]:
+    """The spans of the options that follow their own letter, by the position of the letter."""
+    found: dict[int, Span] = {}
+    end = 0
+    for label in _LABEL.finditer(text) if texts else ():
+        letter = label[0].upper()
+        if label.start() >= end and letter in texts:
+            span = texts[Letter(letter)].match(text, label.end())
+            if span is not None and _is_label_of(span, label, text, texts):
+                found[label.start()] = span
+                end = span[1]
+    return found
+
+
+def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Word]:
+    """The words of `text[start:end]`."""
+    matches = _WORD.finditer(text, start, len(text) if end is None else end)
+    return (Word(match[0].lower(), *match.span()) for match in matches)
+
+
+def without_article(words: tuple[str, ...]) -> tuple[str, ...]:
+    """`words` without a leading article, unless it is the only word."""
+    return words[1:] if len(words) > 1 and words[0] in _ARTICLES else words
+
+
+def _is_label_of(span: Span, label: re.Match[str], text: str, texts: OptionTexts) -> bool:
+    """True if the letter `label` belongs to the option at `span`.
+
+    Only spaces between them are enough if no longer option is there, and if the letter is no word:
+    "A dog barks" may begin with an article.
+    """
+    start, end = span
+    gap = _SPACES.match(text, label.end())
+    if start - label.end() > _LONGEST_GAP:
+        return False
+    if gap is None or gap.end() < start:
+        return True
+    if any((other := own.match(text, label.end())) and other[1] > end for own in texts.values()):
+        return False
+    if label[0].isupper() and label[0] not in _WORDS_OF_ONE_LETTER:
+        return True
+    before = text[max(0, label.start() - _LONGEST_GAP) : label.start()]
+    return bool(_LINE_START.search(before) and _LINE_END.match(text, end))

@@ -1,0 +1,161 @@
+"""Answers that repeat the text of an option without its letter."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers import answer_words as words_of
+from videomme_pipeline.scoring.readers.option_texts import (
+    OptionTexts,
+    Word,
+    without_article,
+    words_from,
+)
+from videomme_pipeline.scoring.readers.reading import Reading
+from videomme_pipeline.scoring.readers.response_text import set_markup_aside
+
+_LONGEST_READ = 3_000
+_LONGEST_STATEMENT = 300
+_LONGEST_EXPLANATION = 1_200
+_STATES_TEXT = re.compile(
+    r"\b(?:answer|option|choice)\b[^.:\n]{0,60}?(?:\bis\b|:|=)|\\boxed\s?\{|<answer>"
+    r"|(?:答案|选项|正解|정답)[^\n]{0,4}?[是为:は은]",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\w))+[.!?\n]?")
+_DOUBTS = (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
+_NUMBERS = {
+    word: str(number)
+    for number, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    )
+}
+_BEFORE_VALUE = re.compile(
+    r"(?:^|\b(?:is|are|was|were|be|equals)\b|[=:≈])\W*"
+    r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Occurrence:
+    """The text or the value of option `letter` at `start`:`end` of an answer."""
+
+    letter: Letter
+    start: int
+    end: int
+
+    def is_within(self, other: "_Occurrence") -> bool:
+        """True if `other` is longer and contains this one."""
+        is_shorter = self.end - self.start < other.end - other.start
+        return is_shorter and other.start <= self.start and self.end <= other.end
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(letter=self.letter, rule="option_text", span=(self.start, self.end))
+
+
+def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
+    """The option whose text is all of `answer`, or all of its part after "the answer is"."""
+    statement = set_markup_aside(answer)
+    for start in (*_declared(answer), 0) if texts else ():
+        if len(statement) - start > _LONGEST_READ:
+            continue
+        words = list(words_from(statement, start))
+        said = without_article(tuple(word.text for word in words))
+        fits = [letter for letter, text in texts.items() if said and text.core == said]
+        if len(fits) == 1:
+            return _Occurrence(fits[0], words[0].start, words[-1].end).reading
+    return None
+
+
+def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
+    """The only option that a short statement, or the first sentence of an explanation, contains."""
+    if not texts or len(answer.strip()) > _LONGEST_READ:
+        return None
+    statement = set_markup_aside(answer)
+    start = max(_declared(answer), default=len(statement) - len(statement.lstrip()))
+    if len(statement.rstrip()) - start > _LONGEST_STATEMENT:
+        return _read_explanation(statement, texts)
+    if _is_doubtful(statement):
+        return None
+    words = list(words_from(statement, start))
+    return _only(_occurrences(words, texts)) or _only(_values(statement, words, texts))
+
+
+def _declared(answer: str) -> list[int]:
+    """The end of the last "the answer is", if there is one."""
+    return [match.end() for match in _STATES_TEXT.finditer(answer)][-1:]
+
+
+def _is_doubtful(statement: str) -> bool:
+    is_question = statement.rstrip(" \n*\"')").endswith("?")
+    return is_question or any(doubt.search(statement) for doubt in _DOUBTS)
+
+
+def _only(occurrences: Sequence[_Occurrence]) -> Reading | None:
+    """The reading of `occurrences` if all of them are of one option."""
+    letters = {one.letter for one in occurrences}
+    return occurrences[0].reading if len(letters) == 1 else None
+
+
+def _occurrences(words: Sequence[Word], texts: OptionTexts) -> list[_Occurrence]:
+    """The texts of options in `words`, without those inside a longer one.
+
+    Numbers and very short words are no texts here, because they occur in many statements.
+    """
+    said = [word.text for word in words]
+    found = [
+        _Occurrence(letter, words[place].start, words[place + len(core) - 1].end)
+        for letter, core in ((letter, text.core) for letter, text in texts.items())
+        if len(" ".join(core)) > 2 or not "".join(core).isascii()
+        for place in range(len(said) - len(core) + 1)
+        if core and tuple(said[place : place + len(core)]) == core
+    ]
+    return [one for one in found if not any(one.is_within(other) for other in found)]
+
+
+def _values(statement: str, words: Sequence[Word], texts: OptionTexts) -> list[_Occurrence]:
+    """The values of options in `words`: "The angle is 36°", if every option is another value.
+
+    There is none unless something is, or all of the answer is, one of them.
+    """
+    values = {_value(text.words): letter for letter, text in texts.items()}
+    if None in values or len(values) < len(texts):
+        return []
+    found = [
+        _Occurrence(values[number], word.start, word.end)
+        for word in words
+        if (number := _value([word.text])) in values
+    ]
+    begin = words[0].start if words else 0
+    stated = any(_BEFORE_VALUE.search(statement[begin : one.start]) for one in found)
+    return found if stated else []
+
+
+def _value(words: Sequence[str]) -> str | None:
+    """The only number in `words`, in digits, or None."""
+    numbers = [
+        _NUMBERS.get(word, word.replace(",", ""))
+        for word in words
+        if word in _NUMBERS or word[-1].isdecimal()
+    ]
+    return numbers[0] if len(numbers) == 1 else None
+
+
+def _read_explanation(statement: str, texts: OptionTexts) -> Reading | None:
+    """The option in the first sentence, if the others occur only where the rest says no."""
+    statement = statement.rstrip()
+    if len(statement.lstrip()) > _LONGEST_EXPLANATION or not statement.endswith((".", "!")):
+        return None
+    sentences = [match for match in _SENTENCE.finditer(statement) if match[0].strip()]
+    first, *rest = [
+        (match[0], _occurrences(list(words_from(statement, *match.span())), texts))
+        for match in sentences
+    ]
+    reading = None if _is_doubtful(first[0]) else _only(first[1])
+    others = {
+        one.letter for text, found in rest if not words_of.WRONG.search(text) for one in found
+    }
+    return reading if reading and others <= {reading.letter} else None
