@@ -23,11 +23,14 @@ from assets.stages.base import (
     BenchmarkStage,
     Target,
 )
+from assets.stages.questions import Questions
+from assets.stages.scores import READER_VERSION_TAG, Scores
+from assets.stages.subtitles import Subtitles
+from assets.stages.videos import Videos
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.project.partitions import (
     WHOLE,
-    Dimension,
     Partition,
     variant_of,
     video_of,
@@ -37,6 +40,9 @@ from videomme_pipeline.store import stored_settings
 
 _EVENTS_AT_A_TIME = 500
 _SHOWN_CHARACTERS = 60
+_SHOWN_BEFORE = 20
+"""Characters of a long text that are shown before the first difference."""
+_SHOWN_NAMES = 5
 _SHOWN_VERSION = 8
 
 
@@ -46,8 +52,11 @@ class Cause(StrEnum):
     FAILED = "failed"
     NEVER_BUILT = "never built"
     NEW_BYTES = "new video bytes"
+    NEW_SUBTITLES = "new subtitle file"
+    NEW_QUESTIONS = "new questions"
     SETTING = "changed setting"
     CODE_VERSION = "code version"
+    READER_VERSION = "reader version"
     FILE = "file gone or outdated"
     UPSTREAM = "upstream"
 
@@ -122,7 +131,7 @@ class Explanation:
         changes = list(self._changes(state, recorded, is_blocked=bool(roots)))
         yield from changes
         if not (changes or roots or failed):
-            yield Reason(Cause.SETTING, "the settings changed; the earlier values are not stored")
+            yield _only_remaining(state, recorded)
 
     def _changes(
         self, state: PartitionState, recorded: Mapping[str, str], *, is_blocked: bool
@@ -141,12 +150,14 @@ class Explanation:
             if not is_blocked:
                 yield Reason(Cause.FILE, str(error))
             return
-        yield from _changed_settings(stage, target)
-        version = recorded[DATA_VERSION_TAG]
-        if stage.dimensions == {Dimension.VIDEO} and version != target.data_version:
-            yield Reason(Cause.NEW_BYTES, _versions(version, target.data_version))
-        if state.keeps_version:
+        settings = list(_changed_settings(stage, target))
+        yield from settings
+        if isinstance(stage, Videos):
+            yield from _changed_video(stage, target, recorded[DATA_VERSION_TAG])
+        elif state.keeps_version:
             yield Reason(Cause.FILE, str(target.path))
+        if not settings:
+            yield from _changed_reader(stage, target, recorded)
         if not is_blocked:
             yield from _changed_inputs(target, recorded)
 
@@ -255,7 +266,66 @@ def _changed_settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
     if not known:
         return
     for setting in changed_settings(known, {name: now[name] for name in known}):
-        yield Reason(Cause.SETTING, f"{setting.key}: {_short(setting.a)} → {_short(setting.b)}")
+        yield Reason(Cause.SETTING, f"{setting.key}: {_change(setting.a, setting.b)}")
+
+
+def _changed_video(stage: Videos, target: Target[Any], recorded: str) -> Iterator[Reason]:
+    """Yield what changed in the files of a video since it was probed."""
+    if recorded != target.data_version:
+        yield Reason(Cause.NEW_BYTES, _versions(recorded, target.data_version))
+    snapshot, video_id = stage.benchmark.snapshot, video_of(target.partition)
+    assert video_id is not None, "partitions of videos have a video"
+    video = snapshot.videos.get(video_id)
+    if video is None:
+        yield Reason(Cause.FILE, str(target.path))
+    elif video.subtitle_hash != snapshot.subtitle_hash(video_id):
+        hashes = (video.subtitle_hash, snapshot.subtitle_hash(video_id))
+        yield Reason(Cause.NEW_SUBTITLES, _versions(*(one or "none" for one in hashes)))
+
+
+def _changed_reader(
+    stage: AnyStage, target: Target[Any], recorded: Mapping[str, str]
+) -> Iterator[Reason]:
+    """Yield the version of the answer reader, if it differs from the recorded one."""
+    if isinstance(stage, Scores) and READER_VERSION_TAG in recorded:
+        before, now = recorded[READER_VERSION_TAG], stage.reader_version(target.partition)
+        if before != now:
+            yield Reason(Cause.READER_VERSION, f"{before} → {now}")
+
+
+def _only_remaining(state: PartitionState, recorded: Mapping[str, str]) -> Reason:
+    """The reason of a partition whose code, settings and parents are the same as before.
+
+    The questions depend on nothing else than their source, and subtitle lines on nothing else
+    than the subtitle file.
+    """
+    stage = state.stage
+    if isinstance(stage, Questions):
+        return Reason(Cause.NEW_QUESTIONS, _changed_questions(stage, recorded))
+    if isinstance(stage, Subtitles):
+        return Reason(Cause.NEW_SUBTITLES)
+    return Reason(Cause.SETTING, "the settings changed; the earlier values are not stored")
+
+
+def _changed_questions(stage: Questions, recorded: Mapping[str, str]) -> str:
+    """The questions that differ from the stored ones, or the versions if they must be fetched."""
+    snapshot = stage.benchmark.snapshot
+    found = snapshot.source.known_questions()
+    if found is None:
+        return _versions(recorded[DATA_VERSION_TAG], stage.target(WHOLE).data_version)
+    before = {q.question_id: q for questions in snapshot.questions.values() for q in questions}
+    now = {question.question_id: question for question in found}
+    parts = {
+        "changed": [key for key in now if key in before and now[key] != before[key]],
+        "added": [key for key in now if key not in before],
+        "removed": [key for key in before if key not in now],
+    }
+    return "; ".join(f"{_listed(ids)} {what}" for what, ids in parts.items() if ids)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN_NAMES:,} more" if len(names) > _SHOWN_NAMES else ""
+    return ", ".join(names[:_SHOWN_NAMES]) + more
 
 
 def _changed_inputs(target: Target[Any], recorded: Mapping[str, str]) -> Iterator[Reason]:
@@ -282,6 +352,17 @@ def _versions(before: str, now: str) -> str:
     return f"{before[:_SHOWN_VERSION]} → {now[:_SHOWN_VERSION]}"
 
 
-def _short(value: str | None) -> str:
-    text = "none" if value is None else " ".join(value.split())
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
+def _change(before: str | None, now: str | None) -> str:
+    """Both values of a setting. Long ones are cut to the place where they begin to differ."""
+    texts = [("none" if text is None else text).replace("\n", "⏎") for text in (before, now)]
+    start = 0
+    if max(map(len, texts)) > _SHOWN_CHARACTERS:
+        pairs = enumerate(zip(*texts, strict=False))
+        differs = next((place for place, (a, b) in pairs if a != b), min(map(len, texts)))
+        start = max(0, differs - _SHOWN_BEFORE)
+    return " → ".join(_excerpt(text, start) for text in texts)
+
+
+def _excerpt(text: str, start: int) -> str:
+    end = start + _SHOWN_CHARACTERS
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

@@ -164,6 +164,10 @@ class Stage(ABC, Generic[P]):
         """Fetch files that the targets of `partitions` depend on. Most stages fetch nothing."""
         yield from ()
 
+    def tags(self, partition: P) -> Mapping[str, str]:  # noqa: ARG002
+        """Further tags of its events: versions that are neither settings nor parents."""
+        return {}
+
     def update_partition_keys(self, instance: dg.DagsterInstance) -> None:
         """Update the dynamic partitions in Dagster, if the stage defines any."""
 
@@ -360,6 +364,7 @@ def materialization(
         DATA_VERSION_TAG: version,
         CODE_VERSION_TAG: stage.code_version,
         USER_PROVIDED_TAG: "true",
+        **stage.tags(target.partition),
     }
     for parent in stage.parent_keys:
         key = parent.to_user_string()

@@ -17,9 +17,12 @@ from videomme_pipeline.project.scores import score_evaluation
 from videomme_pipeline.project.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import interval, percent
 from videomme_pipeline.scoring.readers.judge import summarize_judge
+from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.store import write_rows
+
+READER_VERSION_TAG = "videomme/reader_version"
 
 
 class Scores(BenchmarkStage[VariantPartition]):
@@ -43,6 +46,14 @@ class Scores(BenchmarkStage[VariantPartition]):
             path=self.store.scores(self.benchmark.name, partition.variant),
             inputs=self.inputs(),
         )
+
+    def tags(self, partition: VariantPartition) -> dict[str, str]:
+        return {READER_VERSION_TAG: self.reader_version(partition)}
+
+    def reader_version(self, partition: VariantPartition) -> str:
+        """Name and version of the reader of an evaluation, such as "strict-3"."""
+        reader = self.benchmark.evaluations[partition.variant].reader
+        return f"{reader}-{READERS[reader].version}"
 
     def build(
         self, targets: Sequence[Target[VariantPartition]]

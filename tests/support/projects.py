@@ -66,9 +66,8 @@ class Copy:
         self._ids = youtube_ids(900)
         if folder.exists():
             return
-        annotations = folder / "videomme" / "test-00000-of-00001.parquet"
-        annotations.parent.mkdir(parents=True)
-        annotations.write_bytes(parquet_bytes(v1_rows()))
+        self.annotations.parent.mkdir(parents=True)
+        self.annotations.write_bytes(parquet_bytes(v1_rows()))
         (folder / "data").mkdir()
         (folder / "subtitle").mkdir()
         for place, video_id in enumerate(VIDEOS):
@@ -76,11 +75,18 @@ class Copy:
         for video_id in WITH_SUBTITLES:
             self.subtitle(video_id).write_text("1\n00:00:00,000 --> 00:00:01,000\nhello\n")
 
+    @property
+    def annotations(self) -> Path:
+        return self.folder / "videomme" / "test-00000-of-00001.parquet"
+
+    def youtube_id(self, video_id: str) -> str:
+        return self._ids[int(video_id) - 1]
+
     def video(self, video_id: str) -> Path:
-        return self.folder / "data" / f"{self._ids[int(video_id) - 1]}.mp4"
+        return self.folder / "data" / f"{self.youtube_id(video_id)}.mp4"
 
     def subtitle(self, video_id: str) -> Path:
-        return self.folder / "subtitle" / f"{self._ids[int(video_id) - 1]}.srt"
+        return self.folder / "subtitle" / f"{self.youtube_id(video_id)}.srt"
 
 
 def write_project_in(root: Path, copy: Copy) -> WriteProject:

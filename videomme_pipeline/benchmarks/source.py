@@ -67,6 +67,14 @@ class Source(ABC):
             VideoMMEError: if they cannot be fetched.
         """
 
+    def known_questions(self) -> Sequence[Question] | None:
+        """The questions, or None if they cannot be known before they are fetched.
+
+        Raises:
+            VideoMMEError: if the local file of the questions is missing or wrong.
+        """
+        return None
+
     @abstractmethod
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         """Fetch the missing files of `videos`, and return the reason of each failure by video id.
@@ -135,6 +143,10 @@ class PublishedSource(Source):
         else:
             path = self._own_annotations()
         return self.read(path)
+
+    def known_questions(self) -> Sequence[Question] | None:
+        path = self.stored_annotations()
+        return None if path is None else self.read(path)
 
     def read(self, annotations: Path) -> list[Question]:
         """The selected questions of an annotation file.

@@ -1,6 +1,10 @@
 """Reasons why partitions are not fresh, and estimates of a run, in a project that was built."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
 
 import dagster as dg
 import pytest
@@ -11,9 +15,12 @@ from assets.planning.explain import Cause, Explanation, matching
 from assets.run import plan_project, refresh_project
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
+from tests.support.published_data import parquet_bytes, v1_rows
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS, code_version
+from videomme_pipeline.prompts.render import parse_template
+from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
 
 Why = Callable[..., list[str]]
 
@@ -73,6 +80,52 @@ def test_a_changed_setting_is_shown_with_both_values(
 ) -> None:
     changed = write_project(dict(EVALUATIONS) | {"few": dict(EVALUATIONS["few"]) | change})
     assert why(f"videomme/{partition}", changed)[0] == reason
+
+
+def test_a_changed_template_is_shown_where_it_begins_to_differ(
+    why: Why, write_project: WriteProject, root: Path
+) -> None:
+    own = parse_template("contract_v1").text.replace("the correct option", "the right option")
+    (root / "configuration" / "evaluations" / "own.txt").write_text(own)
+    few = dict(EVALUATIONS["few"]) | {"prompt": "own.txt"}
+    changed = write_project(dict(EVALUATIONS) | {"few": few})
+    assert why("videomme/prompts few|003", changed) == [
+        "changed setting: template.name: contract_v1 → own",
+        "changed setting: template.text: …h the letter of the correct option.⏎ → "
+        "…h the letter of the right option.⏎",
+    ]
+
+
+def test_a_new_reader_version_is_the_reason_of_scores(
+    why: Why, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = READERS[ReaderName.STRICT]
+    newer = replace(before, version="99")
+    monkeypatch.setitem(cast("dict[ReaderName, Any]", READERS), ReaderName.STRICT, newer)
+    assert why("videomme/scores few") == [f"reader version: strict-{before.version} → strict-99"]
+    assert why("videomme/responses few|003") == []
+
+
+def test_a_new_subtitle_file_is_the_reason_of_its_lines(why: Why, copy: Copy) -> None:
+    copy.subtitle("003").write_text("1\n00:00:00,000 --> 00:00:01,000\nanother line\n")
+    (video,) = why("videomme/videos 003")
+    assert re.fullmatch(r"new subtitle file: \w{8} → \w{8}", video)
+    assert why("videomme/subtitles uniform_n-4.window-500|003") == ["new subtitle file"]
+    assert why("videomme/scores few-subtitles") == [
+        "upstream: videomme/subtitles uniform_n-4.window-500|003 (new subtitle file)"
+    ]
+    assert why("videomme/scores few") == []
+    copy.subtitle("003").unlink()
+    assert why("videomme/videos 003")[0].endswith(" → none")
+
+
+def test_changed_questions_are_named(why: Why, copy: Copy) -> None:
+    rows = v1_rows()
+    changed = next(row for row in rows if row["videoID"] == copy.youtube_id("003"))
+    changed["question"] = "What else?"
+    copy.annotations.write_bytes(parquet_bytes(rows))
+    assert why("videomme/questions") == ["new questions: 003-1 changed"]
+    assert why("videomme/scores blind") == ["upstream: videomme/questions (new questions)"]
 
 
 def test_a_changed_code_version_is_shown_with_both_values(

@@ -32,6 +32,9 @@ class SmokeSource(Source):
 
         return select(smoke.questions(self.benchmark.name), self.spec)
 
+    def known_questions(self) -> Sequence[Question]:
+        return self.questions()
+
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         from videomme_pipeline.benchmarks.smoke.benchmark import make_video
 
