@@ -1,13 +1,14 @@
-"""The process that works on a run. A run whose process died is marked as failed.
+"""The process that works on a run. A run whose process died is ended.
 
 Dagster records at most a process id, which is ambiguous if several machines share an instance. The
 full identity of the process is therefore recorded on the run: when a command creates the run, and
 by each step for runs that Dagster launches. A process that is not visible from this machine never
-counts as dead.
+counts as dead. A launched run that never reaches its first step is dead after a while.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +24,9 @@ _OPEN = (
     dg.DagsterRunStatus.CANCELING,
 )
 """States of a run that a process works on."""
+_KEPT = "Everything it had stored is kept."
+_START = timedelta(minutes=15)
+"""The longest time from a launch by Dagster to the first step, which takes seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,17 +74,28 @@ def record_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
         instance.add_run_tags(run.run_id, {PROCESS_TAG: process.as_json()})
 
 
-def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Mark runs whose process died as failed, and return their ids.
+def cancel_own_runs(instance: dg.DagsterInstance) -> None:
+    """Mark every run that this process works on as canceled."""
+    for run in instance.get_runs(dg.RunsFilter(statuses=_OPEN)):
+        if RunProcess.of(run) == RunProcess.here(run_id=run.run_id):
+            instance.report_run_canceled(run, f"The command was stopped. {_KEPT}")
+
+
+def end_dead_runs(instance: dg.DagsterInstance, now: datetime) -> list[str]:
+    """End the runs whose process died, and return their ids.
 
     Dagster would show a run as running forever after a kill or a power cut, and count it against
-    the limit of concurrent runs.
+    the limit of concurrent runs. A run that was to be terminated is canceled, others have failed.
     """
-    unfinished = instance.get_runs(dg.RunsFilter(statuses=_OPEN))
-    dead = [run for run in unfinished if (process := RunProcess.of(run)) and process.is_dead]
+    records = instance.get_run_records(dg.RunsFilter(statuses=_OPEN))
+    dead = [record.dagster_run for record in records if _is_dead(record, now)]
     for run in dead:
-        instance.report_run_failed(
-            run,
-            "The process running this job died unexpectedly. Everything it had stored is kept.",
-        )
+        is_canceling = run.status is dg.DagsterRunStatus.CANCELING
+        end = instance.report_run_canceled if is_canceling else instance.report_run_failed
+        end(run, f"The process running this job died unexpectedly. {_KEPT}")
     return [run.run_id for run in dead]
+
+
+def _is_dead(record: dg.RunRecord, now: datetime) -> bool:
+    process = RunProcess.of(record.dagster_run)
+    return now - record.update_timestamp > _START if process is None else process.is_dead

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import dagster as dg
 
@@ -57,7 +58,7 @@ def refresh_project(
     Starts no run if nothing is stale. With `max_cost_dollars`, the run stops sending requests once
     it has spent this much. Its answers are kept, and the next run resumes.
     """
-    end_dead_runs(instance)
+    end_dead_runs(instance, datetime.now(UTC))
     states = plan_project(project, instance, evaluations)
     if not _not_fresh(states) and not _shown_as_failed(states, instance):
         return Refreshed(run_id=None, built=Counter(), not_fresh=[])

@@ -69,7 +69,10 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
                 for target in by_video.pop(result.video_id):
                     yield self._report(target, result, shows_sheet=number <= SHEETS_PER_RUN)
                 what = f"{self.benchmark.name}: frames"
-                self.project.on_progress(Progress(what=what, done=number, total=total))
+                stored = f"The frames of {number} of {total} videos are stored."
+                self.project.on_progress(
+                    Progress(what=what, done=number, total=total, stored=stored)
+                )
                 budget.add(sum(stored.bytes for stored in result.frame_sets if not stored.reused))
                 objection = budget.objection()
                 if objection:

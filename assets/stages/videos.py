@@ -38,12 +38,16 @@ class Videos(BenchmarkStage[VideoPartition]):
 
     def prepare(self, partitions: Sequence[VideoPartition]) -> Iterator[Failed[VideoPartition]]:
         ids = [partition.video for partition in partitions]
-        snapshot, report = self.benchmark.snapshot, self.project.on_progress
+        snapshot = self.benchmark.snapshot
         what = f"{self.benchmark.name}: videos"
+
+        def report(done: int, total: int) -> None:
+            stored = f"{done} of {total} videos are on disk."
+            self.project.on_progress(Progress(what=what, done=done, total=total, stored=stored))
+
         try:
             problems = snapshot.source.fetch(
-                [snapshot.reference(video_id) for video_id in ids],
-                lambda done, total: report(Progress(what=what, done=done, total=total)),
+                [snapshot.reference(video_id) for video_id in ids], report
             )
         except VideoMMEError as error:
             problems = dict.fromkeys(ids, str(error))

@@ -9,11 +9,13 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 
 from assets.dagster_internals.types import Job
+from assets.processes import end_dead_runs
 from assets.stages.nightly import ui_address
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.alerts import Alert, alert_urls, run_failure_alert, send
@@ -36,12 +38,13 @@ def send_alert(alert: Alert) -> None:
 
 
 def sensors(project: Project, send_alert: SendAlert = send_alert) -> list[dg.SensorDefinition]:
-    """The sensors of a project. Only alerts of failed runs are on by default."""
+    """The sensors of a project. Those about failed and dead runs are on by default."""
     return [
         media_sensor(project),
         configuration_sensor(project),
         server_sensor(project, send_alert),
         run_failure_alerts(send_alert),
+        dead_runs_sensor(),
     ]
 
 
@@ -175,6 +178,22 @@ def run_failure_alerts(send_alert: SendAlert) -> dg.SensorDefinition:
         send_alert(run_failure_alert(run.job_name, run.run_id, message, link))
 
     return run_failures
+
+
+def dead_runs_sensor() -> dg.SensorDefinition:
+    """End runs whose process died, which would count against the limit of concurrent runs."""
+
+    @dg.sensor(
+        name="dead_runs",
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="End runs whose process died.",
+    )
+    def dead_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        ended = end_dead_runs(context.instance, datetime.now(UTC))
+        return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "no run is dead")
+
+    return dead_runs
 
 
 def media_fingerprint(benchmark: BenchmarkState) -> str:

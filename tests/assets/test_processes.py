@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -109,15 +110,17 @@ def test_only_a_killed_run_is_marked_as_failed(instance: dg.DagsterInstance) -> 
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "asleep\n"
-    assert end_dead_runs(instance) == []
+    assert end_dead_runs(instance, datetime.now(UTC)) == []
     process.send_signal(signal.SIGKILL)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     (run,) = instance.get_runs()
     assert run.status is STARTED
-    assert end_dead_runs(instance) == [run.run_id], "a zombie process counts as dead"
+    assert end_dead_runs(instance, datetime.now(UTC)) == [run.run_id], (
+        "a zombie process counts as dead"
+    )
     process.wait()
     assert [run.status for run in instance.get_runs()] == [FAILURE]
-    assert end_dead_runs(instance) == []
+    assert end_dead_runs(instance, datetime.now(UTC)) == []
 
 
 def test_a_process_is_dead_only_if_this_machine_can_see_that_it_ended(
@@ -135,7 +138,7 @@ def test_a_process_is_dead_only_if_this_machine_can_see_that_it_ended(
         started_run(instance, started=1.0),
         started_run(instance, boot="before the restart"),
     ]
-    assert set(end_dead_runs(instance)) == {run.run_id for run in dead}
+    assert set(end_dead_runs(instance, datetime.now(UTC))) == {run.run_id for run in dead}
     left = instance.get_runs(dg.RunsFilter(statuses=[STARTED]))
     assert {run.run_id for run in left} == {run.run_id for run in alive}
 
@@ -146,7 +149,7 @@ def test_a_run_that_is_killed_before_its_first_step_is_ended(instance: dg.Dagste
     )
     (run,) = instance.get_runs()
     assert not run.is_finished
-    assert end_dead_runs(instance) == [run.run_id]
+    assert end_dead_runs(instance, datetime.now(UTC)) == [run.run_id]
     assert [run.status for run in instance.get_runs()] == [FAILURE]
 
 
@@ -159,5 +162,26 @@ def test_a_run_that_is_killed_before_it_starts_is_ended(instance: dg.DagsterInst
     process = json.loads(RunProcess.here(run_id=run.run_id).as_json())
     recorded = json.dumps(process | {"pid": pid_without_process()})
     instance.add_run_tags(run.run_id, {PROCESS_TAG: recorded})
-    assert end_dead_runs(instance) == [run.run_id]
+    assert end_dead_runs(instance, datetime.now(UTC)) == [run.run_id]
     assert [run.status for run in instance.get_runs()] == [FAILURE]
+
+
+def test_a_launched_run_that_never_starts_a_step_is_ended_after_a_while(
+    instance: dg.DagsterInstance,
+) -> None:
+    @dg.job
+    def idle() -> None:
+        """Nothing."""
+
+    launched = instance.create_run_for_job(idle)
+    terminated = instance.create_run_for_job(idle)
+    instance.report_run_canceling(terminated)
+    now = datetime.now(UTC)
+    assert end_dead_runs(instance, now) == []
+    ended = end_dead_runs(instance, now + timedelta(hours=1))
+    assert set(ended) == {launched.run_id, terminated.run_id}
+    statuses = {run.run_id: run.status for run in instance.get_runs()}
+    assert statuses == {
+        launched.run_id: FAILURE,
+        terminated.run_id: dg.DagsterRunStatus.CANCELED,
+    }

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -337,7 +338,7 @@ def test_a_killed_run_releases_its_turn_and_a_waiting_run_can_be_interrupted(
     interrupted.wait(TIMEOUT_SECONDS)
     assert users(project, server) == (f"run {killed[:8]}",)
     with open_instance() as instance:
-        assert end_dead_runs(instance) == [], (
+        assert end_dead_runs(instance, datetime.now(UTC)) == [], (
             "the first run is alive, and the interrupted run has ended"
         )
 
@@ -349,4 +350,4 @@ def test_a_killed_run_releases_its_turn_and_a_waiting_run_can_be_interrupted(
     printed, _ = waiting_run.communicate(timeout=TIMEOUT_SECONDS)
     assert printed.splitlines()[-1] == "0", "every partition is fresh"
     with open_instance() as instance:
-        assert end_dead_runs(instance) == [killed]
+        assert end_dead_runs(instance, datetime.now(UTC)) == [killed]

@@ -26,7 +26,7 @@ from tests.support.model_server import ModelServer
 from tests.support.paths import GOLDEN
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
-from videomme_pipeline.cli.app import app
+from videomme_pipeline.cli.commands import app
 
 GOLDEN_SCORES = GOLDEN / "scores"
 V1_RESPONSES = GOLDEN_SCORES / "v1_responses.json"

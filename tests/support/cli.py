@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from videomme_pipeline.cli.app import main
+from videomme_pipeline.cli.app import run_command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def videomme(*arguments: str, stdin: str = "") -> Ended:
         patch.setattr(sys, "argv", ["videomme", *arguments])
         patch.setattr(sys, "stdin", StringIO(stdin))
         try:
-            main()
+            run_command()
         except SystemExit as ended:
             status = int(ended.code or 0)
     return Ended(status=status, out=out.getvalue(), err=err.getvalue())

@@ -1,28 +1,26 @@
-"""The entry point: every command by name, and how errors are shown."""
+"""The entry point: how a command is started, is stopped, and shows its error.
+
+It imports the commands when it runs, so that they can be stopped while they are imported.
+"""
 
 import sys
 
-import typer
-from rich.markup import escape
-
-from videomme_pipeline.cli import cache, frames, results, run, setup
-from videomme_pipeline.cli.context import err
-from videomme_pipeline.errors import VideoMMEError
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="Evaluate video language models on Video-MME and Video-MME-v2.",
-)
-for group in (run, results, setup):
-    app.add_typer(group.commands)
-app.add_typer(frames.commands, name="frames")
-app.add_typer(cache.commands, name="cache")
+from videomme_pipeline.cli.stopping import run_stoppable
 
 
 def main() -> None:
-    """Run the command line. Print a `VideoMMEError` as one paragraph, without a traceback."""
+    """Run the command line. Ctrl-C and SIGTERM stop it at any moment."""
+    run_stoppable(run_command)
+
+
+def run_command() -> None:
+    """Run the command of `sys.argv`. Print a `VideoMMEError` as one paragraph without traceback."""
+    from rich.markup import escape
+
+    from videomme_pipeline.cli.commands import app
+    from videomme_pipeline.cli.context import err
+    from videomme_pipeline.errors import VideoMMEError
+
     try:
         app()
     except VideoMMEError as error:

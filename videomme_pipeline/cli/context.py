@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from videomme_pipeline.cli.stopping import on_stop
 from videomme_pipeline.reports.terminal.console import PlainConsole, printable
 
 if TYPE_CHECKING:
@@ -50,13 +51,24 @@ def open_project(on_progress: "Callable[[Progress], None] | None" = None) -> "Pr
 
 @contextmanager
 def open_for_run() -> Iterator[tuple["Project", "DagsterInstance"]]:
-    """Open the project, with progress on standard error, and the Dagster instance."""
+    """Open the project, with progress on standard error, and the Dagster instance.
+
+    If the command is stopped, its run is canceled.
+    """
     from assets.instance import open_instance
+    from assets.processes import cancel_own_runs
     from videomme_pipeline.reports.terminal.progress import ProgressLines
 
-    with ProgressLines(err) as lines, open_instance() as instance:
+    stored = "Everything built so far is stored."
 
-        def show(progress: "Progress") -> None:
-            lines.show(progress.what, progress.done, progress.total, progress.wait)
+    def show(progress: "Progress") -> None:
+        nonlocal stored
+        stored = progress.stored
+        lines.show(progress.what, progress.done, progress.total, progress.wait)
 
+    def cancel() -> str:
+        cancel_own_runs(instance)
+        return f"{stored} Run again to resume."
+
+    with ProgressLines(err) as lines, open_instance() as instance, on_stop(cancel):
         yield open_project(show), instance

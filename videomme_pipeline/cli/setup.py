@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 
 from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, chosen_evaluations
 from videomme_pipeline.cli.context import note, open_project, out, print_json
+from videomme_pipeline.cli.stopping import on_stop
 
 commands = typer.Typer()
 
@@ -61,19 +63,20 @@ def ui(
     from assets.processes import end_dead_runs
 
     with open_instance() as instance:
-        end_dead_runs(instance)
+        end_dead_runs(instance, datetime.now(UTC))
     dagster = str(Path(sys.executable).with_name("dagster"))
     command = [dagster, "dev", "-w", "workspace.yaml", "-p", str(port), "-h", host]
-    # Shells start background jobs with SIGINT ignored, and children inherit that: reset it first.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
     # A separate process group can be stopped as a whole, so no daemon survives to launch runs.
     process = subprocess.Popen(command, start_new_session=True)
-    try:
-        raise typer.Exit(process.wait())
-    except KeyboardInterrupt:
+
+    def end() -> str:
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(timeout=30)
+        process.wait()
+        return "The UI, its schedules and its sensors have ended."
+
+    try:
+        with on_stop(end, seconds=30):
+            raise typer.Exit(process.wait())
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 class Progress:
     """`done` of `total` items are finished. `what` is a title, such as "smoke: frames".
 
-    `wait` says what the work is waiting for, or is "".
+    `stored` is a sentence about the finished items, for a run that is stopped now. `wait` says what
+    the work is waiting for, or is "".
     """
 
     what: str
     done: int
     total: int
+    stored: str
     wait: str = ""
 
 

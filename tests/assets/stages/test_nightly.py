@@ -20,7 +20,7 @@ from tests.support.builders import write_video
 from tests.support.model_server import Fault, ModelServer, always, no_faults
 from tests.support.projects import Copy, WriteProject
 from videomme_pipeline.alerts import URLS_VARIABLE
-from videomme_pipeline.cli.app import app
+from videomme_pipeline.cli.commands import app
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.nightly import read_nightly, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project

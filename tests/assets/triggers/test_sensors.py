@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 import yaml
 
 from assets.definitions import build_definitions
+from assets.processes import PROCESS_TAG, RunProcess
 from assets.run import built_by, refresh_project
 from assets.triggers.jobs import REFRESH_JOB
-from assets.triggers.sensors import run_failure_alerts, sensors
+from assets.triggers.sensors import dead_runs_sensor, run_failure_alerts, sensors
 from tests.support.projects import Copy, WriteProject
 from videomme_pipeline.alerts import URLS_VARIABLE, Alert, alert_urls, send
 from videomme_pipeline.errors import AlertError
@@ -179,6 +181,20 @@ def test_a_failed_run_causes_an_alert(instance: dg.DagsterInstance) -> None:
     (alert,) = alerts
     assert alert.title == "broken failed"
     assert f"/runs/{result.run_id}" in alert.body
+
+
+def test_a_dead_run_is_ended(instance: dg.DagsterInstance) -> None:
+    @dg.job
+    def idle() -> None:
+        """Nothing."""
+
+    run = instance.create_run_for_job(idle)
+    dead = replace(RunProcess.here(run_id=run.run_id), started=1.0)
+    instance.add_run_tags(run.run_id, {PROCESS_TAG: dead.as_json()})
+    for said in (f"ended {run.run_id}", "no run is dead"):
+        skipped = dead_runs_sensor()(dg.build_sensor_context(instance=instance))
+        assert isinstance(skipped, dg.SkipReason)
+        assert skipped.skip_message == said
 
 
 def test_an_alert_that_cannot_be_delivered_is_an_error() -> None:

@@ -1,0 +1,159 @@
+"""Ctrl-C and SIGTERM stop a command at any moment: one line, no traceback, nothing lost."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+
+import dagster as dg
+import pytest
+
+from tests.support.commands import (
+    CONCURRENCY,
+    Command,
+    Finished,
+    members_of,
+    run,
+    runs_of,
+    write_served_project,
+)
+from tests.support.model_server import ModelServer
+from tests.support.paths import ROOT
+
+STATUS = {SIGINT: 130, SIGTERM: 143}
+
+WORKS = """
+import signal, subprocess, sys, time
+from videomme_pipeline.cli.stopping import on_stop, run_stoppable
+
+def say(text):
+    print(text, flush=True)
+
+def work():
+    {body}
+
+run_stoppable(work)
+"""
+
+
+def start(body: str) -> subprocess.Popen[str]:
+    """A process whose stoppable command is `body`. It has printed its first line."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKS.format(body=body)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    return process
+
+
+@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
+def test_a_command_that_is_stopped_says_so_and_ends_its_children(number: signal.Signals) -> None:
+    process = start('subprocess.Popen(["sleep", "600"]); say("works"); time.sleep(600)')
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (STATUS[number], "Stopped.\n")
+    assert members_of(process.pid) == ()
+
+
+def test_native_code_and_a_second_signal_do_not_delay_a_stop() -> None:
+    process = start(
+        'import duckdb; say("works"); '
+        'duckdb.execute("select max(hash(range)) from range(1000000000000)")'
+    )
+    process.send_signal(SIGINT)
+    process.send_signal(SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in STATUS.values()
+    assert err == "Stopped.\n"
+
+
+def test_the_actions_of_a_stop_are_bounded_and_may_fail() -> None:
+    process = start(
+        "with on_stop(lambda: time.sleep(600), 0.1), on_stop(lambda: 1 / 0, 0.1), "
+        'on_stop(lambda: "3 of 4 are stored.", 0.1):\n        say("works"); time.sleep(600)'
+    )
+    process.send_signal(SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (143, "Stopped. 3 of 4 are stored.\n")
+
+
+def test_a_command_that_is_not_stopped_keeps_its_exit_status() -> None:
+    process = start('say("works"); sys.exit(3)')
+    assert process.wait(timeout=60) == 3
+
+
+def stop(
+    root: Path, number: signal.Signals, moment: Callable[[], bool], *arguments: str
+) -> Finished:
+    """Start a command, send it a signal at a moment, and check what every stop has in common."""
+    command = Command(root, *arguments)
+    assert command.wait_until(moment), command.finish()
+    command.send(number)
+    command.send(number)
+    ended = command.finish()
+    if ended.status != -number:  # else its work was done and it was about to exit
+        assert ended.status == STATUS[number], ended
+        assert ended.err.splitlines()[-1].startswith("Stopped."), ended
+    assert "Traceback" not in ended.err
+    assert ended.survivors == ()
+    return ended
+
+
+def after(seconds: float) -> Callable[[], bool]:
+    began = time.monotonic()
+    return lambda: time.monotonic() - began > seconds
+
+
+@pytest.mark.slow
+def test_a_run_can_be_stopped_at_every_moment(tmp_path: Path) -> None:
+    with ModelServer(delay_seconds=0.3) as server:
+        write_served_project(tmp_path, server)
+        data, home = tmp_path / "data", tmp_path / "home"
+        for seconds in (0.3, 0.6, 1.2, 2.5):
+            stop(tmp_path, SIGINT, after(seconds), "run")
+        stop(tmp_path, SIGTERM, (home / "history" / "runs.db").exists, "run")
+        stop(tmp_path, SIGINT, (data / "videomme" / "questions.parquet").exists, "run")
+        decoding = stop(tmp_path, SIGTERM, (data / ".frames.0").exists, "run")
+        assert "Run again to resume." in decoding.err
+        asking = stop(tmp_path, SIGINT, lambda: server.answered.total() >= 4, "run")
+        stored = int(asking.err.rpartition("served: ")[2].partition(" of 9 answers are stored")[0])
+        assert 4 - CONCURRENCY <= stored <= 4 + CONCURRENCY
+        stop(tmp_path, SIGTERM, (data / "videomme" / "scores" / "served.parquet").exists, "run")
+        resumed = run(tmp_path, "run")
+        assert resumed.status == 0, resumed
+        repeated = server.request_count - len(server.request_counts)
+        # Both evaluations ask some questions with the same text.
+        assert run(tmp_path, "run").err.startswith("Everything is fresh.")
+    assert repeated <= 3 * CONCURRENCY + 3
+    statuses = list(runs_of(tmp_path).values())
+    assert statuses[-1] is dg.DagsterRunStatus.SUCCESS
+    assert set(statuses[:-1]) == {dg.DagsterRunStatus.CANCELED}
+    assert [path for path in data.rglob(".*") if path.is_dir()] == []
+
+
+@pytest.mark.slow
+def test_commands_that_read_results_can_be_stopped(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        write_served_project(tmp_path, server)
+        assert run(tmp_path, "run").status == 0
+    endless = "select max(hash(range)) from range(1000000000000)"
+    stop(tmp_path, SIGINT, after(4), "sql", endless)
+    stop(tmp_path, SIGTERM, after(3), "read")  # it waits for standard input
+    for number, arguments in (
+        (SIGINT, ["compare", "served", "served-subtitles"]),
+        (SIGTERM, ["report"]),
+        (SIGINT, ["export", "served"]),
+        (SIGTERM, ["cache", "gc"]),
+        (SIGINT, ["status"]),
+    ):
+        took = run(tmp_path, *arguments).seconds
+        for share in (0.3, 0.8):
+            stop(tmp_path, number, after(share * took), *arguments)

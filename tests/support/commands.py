@@ -1,0 +1,128 @@
+"""`videomme` commands in processes of their own, which tests stop and kill."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import psutil
+import yaml
+
+from tests.support.model_server import ModelServer
+from tests.support.paths import ROOT
+from tests.support.projects import SERVED, Copy, write_project_in
+
+VIDEOMME = str(Path(sys.executable).with_name("videomme"))
+CONCURRENCY = 2
+"""Requests in flight of a project that `write_served_project` wrote."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """Exit status, output and seconds of a command, and the processes that outlived it."""
+
+    status: int
+    out: str
+    err: str
+    seconds: float
+    survivors: tuple[str, ...] = ()
+
+
+class Command:
+    """A running `videomme` command of the project in `root`, in its own process group."""
+
+    def __init__(self, root: Path, *arguments: str, **environment: str) -> None:
+        self._process = subprocess.Popen(
+            [VIDEOMME, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            cwd=root,
+            env=os.environ | environment_of(root) | environment,
+        )
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_until(self, condition: Callable[[], bool]) -> bool:
+        """Wait until `condition` is true. Return False if the command ended before."""
+        while self.is_running:
+            if condition():
+                return True
+            time.sleep(0.005)
+        return False
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the command, but not to its children."""
+        self._process.send_signal(number)
+
+    def finish(self) -> Finished:
+        """Wait until the command has ended, and list the processes of its group that live on."""
+        began = time.monotonic()
+        self._process.wait(timeout=300)
+        seconds = time.monotonic() - began
+        survivors = members_of(self._process.pid)
+        out, err = self._process.communicate(timeout=60)
+        return Finished(
+            status=self._process.returncode,
+            out=out,
+            err=err,
+            seconds=seconds,
+            survivors=survivors,
+        )
+
+
+def run(root: Path, *arguments: str, **environment: str) -> Finished:
+    """Run a command to its end."""
+    return Command(root, *arguments, **environment).finish()
+
+
+def environment_of(root: Path) -> Mapping[str, str]:
+    """The variables that make commands use the project in `root`."""
+    return {
+        "VIDEOMME_CONFIGURATION": str(root / "configuration"),
+        "VIDEOMME_DATA": str(root / "data"),
+        "DAGSTER_HOME": str(root / "home"),
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def members_of(group: int) -> tuple[str, ...]:
+    """The commands of all living processes of a process group."""
+    found = []
+    for process in psutil.process_iter(["status", "cmdline"]):
+        try:
+            is_member = os.getpgid(process.pid) == group
+        except ProcessLookupError:
+            continue
+        if is_member and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(" ".join(process.info["cmdline"] or ["?"]))
+    return tuple(found)
+
+
+def write_served_project(root: Path, server: ModelServer) -> None:
+    """Write a project of two evaluations of nine questions each. Two requests are in flight."""
+    folder = root / "configuration"
+    folder.mkdir(parents=True, exist_ok=True)
+    models = {"served": {"base_url": server.base_url, "limits": {"concurrency": CONCURRENCY}}}
+    (folder / "models.yaml").write_text(yaml.safe_dump(models))
+    evaluations = {
+        "served": SERVED,
+        "served-subtitles": {**SERVED, "subtitles": "window-500"},
+    }
+    write_project_in(root, Copy(root / "copy"))(evaluations)
+
+
+def runs_of(root: Path) -> dict[str, dg.DagsterRunStatus]:
+    """The status of every Dagster run of a project, by run id, oldest first."""
+    with dg.DagsterInstance.local_temp(str(root / "home")) as instance:
+        return {run.run_id: run.status for run in reversed(instance.get_runs())}

@@ -1,0 +1,100 @@
+"""Ctrl-C and SIGTERM: a command stops at any moment, within seconds, and says what is stored.
+
+A stop is a kill that first closes the books. Nothing has to be unwound, because everything survives
+a kill: files appear whole or not at all, and an answer counts once it is in the journal. Commands
+run in a second thread, so that the main thread can react while they import or run native code.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SHOW_CURSOR = "\x1b[?25h\n"
+_STANDARD_ERROR = 2
+_WAKE_UP_SECONDS = 0.2
+
+
+_actions: list[tuple[Callable[[], str], float]] = []
+"""The actions of a stop, and the seconds that each may take."""
+
+
+@contextmanager
+def on_stop(action: Callable[[], str], seconds: float = 4.0) -> Iterator[None]:
+    """If the command is stopped in the block, call `action`, and print the text that it returns.
+
+    The command still works meanwhile. The process ends after `seconds` at the latest.
+    """
+    _actions.append((action, seconds))
+    try:
+        yield
+    finally:
+        _actions.remove((action, seconds))
+
+
+def run_stoppable(command: Callable[[], None]) -> None:
+    """Run `command`. A signal ends this process with status 130 (Ctrl-C) or 143 (SIGTERM).
+
+    Call it on the main thread, as the last thing that the process does.
+    """
+    # Dagster redirects standard error while it runs a step.
+    with suppress(OSError):
+        terminal = os.dup(_STANDARD_ERROR)
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        _handle_signals(signal.SIG_IGN)
+        texts = _results_of_actions()
+        with suppress(OSError, NameError):  # standard error is closed
+            cursor = _SHOW_CURSOR if os.isatty(terminal) else ""
+            os.write(terminal, f"{cursor}{' '.join(['Stopped.', *texts])}\n".encode())
+        _end_children()
+        os._exit(128 + number)
+
+    _handle_signals(stop)
+    try:
+        _run_in_thread(command)
+    finally:
+        _handle_signals(signal.SIG_DFL)
+
+
+def _handle_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    for number in _SIGNALS:
+        signal.signal(number, handler)
+
+
+def _run_in_thread(command: Callable[[], None]) -> None:
+    from concurrent.futures import ThreadPoolExecutor, wait
+
+    with ThreadPoolExecutor(max_workers=1) as threads:
+        ended = threads.submit(command)
+        # The kernel may interrupt any thread, but the handler runs when the main thread wakes up.
+        while not wait([ended], timeout=_WAKE_UP_SECONDS).done:
+            pass
+        ended.result()
+
+
+def _results_of_actions() -> list[str]:
+    """The texts of the actions that finish in time. An action that fails has no text."""
+    texts: list[str] = []
+
+    def act() -> None:
+        for action, _ in reversed(_actions):
+            with suppress(Exception):
+                texts.append(action())
+
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    thread.join(max((seconds for _, seconds in _actions), default=0))
+    return list(texts)
+
+
+def _end_children() -> None:
+    """Kill all child processes, so that no daemon and no log reader survives."""
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
