@@ -17,10 +17,15 @@ def delay(
     elapsed: float = 0.0,
     chance: float = 0.0,
     retry_after: float | None = None,
+    generated: int = 0,
 ) -> float | None:
     failure = ResponseFailure(kind, "made up", retry_after_seconds=retry_after)
     return retry_delay_seconds(
-        failure, attempts=attempts, elapsed_seconds=elapsed, limits=LIMITS, chance=chance
+        failure,
+        failed=[FailureKind.EMPTY] * generated + [FailureKind.TIMEOUT] * (attempts - generated),
+        elapsed_seconds=elapsed,
+        limits=LIMITS,
+        chance=chance,
     )
 
 
@@ -57,8 +62,9 @@ def test_a_permanent_failure_is_not_retried(kind: FailureKind) -> None:
 
 @pytest.mark.parametrize("kind", [FailureKind.EMPTY, FailureKind.TRUNCATED])
 def test_a_completion_without_an_answer_is_retried_only_a_few_times(kind: FailureKind) -> None:
-    assert delay(kind, attempts=2) is not None
-    assert delay(kind, attempts=3) is None
+    assert delay(kind, attempts=8, generated=2) is not None
+    assert delay(kind, attempts=8, generated=3) is None
+    assert delay(FailureKind.SERVER_ERROR, attempts=8, generated=3) is not None
 
 
 def test_a_retry_after_that_exceeds_the_deadline_is_not_retried() -> None:

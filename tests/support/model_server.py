@@ -18,6 +18,8 @@ from typing import Any, Self
 
 import orjson
 
+from tests.support.odd_replies import OddReply
+
 
 class Fault(StrEnum):
     """A fault of one request, or an unusual reply."""
@@ -59,27 +61,27 @@ TRANSIENT = (
 ANSWERED = (Fault.SLOW, Fault.REASONING, Fault.NO_USAGE)
 """Unusual replies that contain an answer."""
 
-FaultPlan = Callable[[str, int], Fault | None]
+FaultPlan = Callable[[str, int], Fault | OddReply | None]
 """Fault of a request, by the text of its question and the number of earlier requests for it."""
 
 
-def no_faults(question: str, asked_before: int) -> Fault | None:
+def no_faults(question: str, asked_before: int) -> None:
     return None
 
 
-def always(fault: Fault) -> FaultPlan:
+def always(fault: Fault | OddReply) -> FaultPlan:
     return lambda _question, _asked_before: fault
 
 
-def first_time(fault: Fault, times: int = 1) -> FaultPlan:
+def first_time(fault: Fault | OddReply, times: int = 1) -> FaultPlan:
     """`fault` for the first `times` requests of every question."""
     return lambda _question, asked_before: fault if asked_before < times else None
 
 
-def sometimes(share: float, faults: Sequence[Fault], seed: int = 0) -> FaultPlan:
+def sometimes(share: float, faults: Sequence[Fault | OddReply], seed: int = 0) -> FaultPlan:
     """One of `faults` in `share` of all requests. The same seed selects the same requests."""
 
-    def plan(question: str, asked_before: int) -> Fault | None:
+    def plan(question: str, asked_before: int) -> Fault | OddReply | None:
         digest = hashlib.sha256(f"{seed} {asked_before} {question}".encode()).digest()
         number = int.from_bytes(digest[:8], "big") / 2**64
         return faults[int(number / share * len(faults))] if number < share else None
@@ -102,7 +104,7 @@ class Received:
     body_bytes: int
     raw: bytes
     question: str
-    fault: Fault | None
+    fault: Fault | OddReply | None
 
 
 @dataclass(kw_only=True)
@@ -251,8 +253,12 @@ class ModelServer:
         if self.max_in_flight is not None and self.in_flight > self.max_in_flight:
             return _response(429, _error("too many at once")), False, None
         await asyncio.sleep(self.slow_seconds if fault is Fault.SLOW else self.delay_seconds)
-        data, closes = self._faulty(fault, body, question)
-        answers = fault is None or fault in ANSWERED
+        if isinstance(fault, OddReply):
+            data, closes = fault.build(self._completion(None, body, question)), True
+            answers = fault.is_answer
+        else:
+            data, closes = self._faulty(fault, body, question)
+            answers = fault is None or fault in ANSWERED
         return data, closes, question if answers else None
 
     def _faulty(

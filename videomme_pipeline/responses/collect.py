@@ -365,7 +365,7 @@ class _Collection:
             assert isinstance(result, ResponseFailure)
             delay = retry_delay_seconds(
                 result,
-                attempts=len(pending.attempts),
+                failed=[each.failure for each in pending.attempts if each.failure is not None],
                 elapsed_seconds=self._clock() - (pending.first_sent or 0.0),
                 limits=self._plan.limits,
                 chance=random.random(),
