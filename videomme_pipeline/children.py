@@ -123,7 +123,11 @@ class Child:
             VideoMMEError: if the task raised it.
         """
         self.start(function, task, time_limit_seconds)
-        value: Value = self.finish()
+        try:
+            value: Value = self.finish()
+        except (KeyboardInterrupt, SystemExit):
+            self.end()  # its result must not be taken for that of the next task
+            raise
         return value
 
     def start(self, function: Callable[[Any], Any], task: Any, limit_seconds: float) -> None:

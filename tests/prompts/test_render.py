@@ -18,7 +18,6 @@ from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import GroupType, Letter, Question
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.prompts.render import (
-    VARIABLES,
     Prompt,
     SubtitleUse,
     Template,
@@ -27,6 +26,7 @@ from videomme_pipeline.prompts.render import (
     parse_template,
     render,
 )
+from videomme_pipeline.prompts.sandbox import VARIABLES
 from videomme_pipeline.rows import from_table, to_table
 from videomme_pipeline.subtitles.align import AlignedLine, SampledFrames, align, parse_alignment
 from videomme_pipeline.subtitles.cues import read_words

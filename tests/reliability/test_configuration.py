@@ -12,10 +12,12 @@ import pytest
 
 from tests.support.paths import ROOT
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.smoke.benchmark import questions
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.evaluation import Configuration, read_configuration
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.prompts.render import Template, render
 
 GOOD = "benchmark: smoke\nmodel: random\n"
 
@@ -209,6 +211,58 @@ def test_an_unusable_prompt_file_is_a_problem(folder: Path, content: bytes, expe
     assert expected in message
     assert len(message) < 1_000
     assert "\n" not in message
+
+
+# Templates.
+
+COMPILED: Mapping[str, str] = {
+    "joined constants": "{{ " + "'aaaa'|join(" * 30 + "'a'" + ")" * 30 + " }}",
+    "rounded constant": "{{ 1.5|round(99999999, 'ceil') }}",
+    "nested conditions": "{% if num_frames %}" * 150 + "{% endif %}" * 150,
+    "long sum": "{{ 1" + "+1" * 5_000 + " }}",
+    "brackets": "{{ " + "[" * 40_000,
+    "huge integer": "{{ " + "9" * 9_000 + " }}",
+    "escaping": "{% autoescape 'aaaa'|join('aaaa') %}{% endautoescape %}",
+}
+"""Templates that are dangerous already when they are compiled."""
+
+FILLED: Mapping[str, str] = {
+    "doubled by ~": "{% set x = question %}" + "{% set x = x ~ x %}" * 40,
+    "doubled by +": "{% set x = question %}" + "{% set x = x + x %}" * 40,
+    "doubled by blocks": "{% set x = question %}" + "{% set x %}{{ x }}{{ x }}{% endset %}" * 40,
+    "doubled lists": "{% set x = [question] %}" + "{% set x = [x, x] %}" * 40 + "{{ x }}",
+    "squared": "{% set x = 3 %}" + "{% set x = x * x %}" * 60 + "{{ x }}",
+    "joined": "{% set x = question %}" + "{% set x = x|join(x) %}" * 6,
+    "joined constants": "{{ " + "'aaaa'|join(" * 30 + "'a'" + ")" * 30 + " }}",
+    "rounded": "{{ 1.5|round(999999999, 'ceil') }}",
+    "silent loops": "{% set x = 'a' %}"
+    + "{% set x = x ~ x %}" * 20
+    + "{% for a in x %}{% for b in x %}{% endfor %}{% endfor %}",
+}
+"""Templates that request too much time or memory when they are filled."""
+
+
+def filled(text: str) -> str:
+    template = Template(name="hostile", text=text)
+    return render(template, questions("smoke")[0], None, frame_seconds=[], interleaved=False).text
+
+
+@pytest.mark.parametrize("kind", COMPILED)
+def test_a_template_computes_nothing_when_it_is_read(folder: Path, kind: str) -> None:
+    (folder / "evaluations" / "mine.txt").write_text(COMPILED[kind])
+    (folder / "evaluations" / "other.yaml").write_text(GOOD + "prompt: mine.txt\n")
+    configuration = read_configuration(folder)
+    assert "good" in configuration.evaluations
+    assert all(len(str(error)) < 500 for error in configuration.problems.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FILLED)
+def test_a_template_that_needs_too_much_fails_for_its_question(kind: str) -> None:
+    with pytest.raises(PromptError, match="template hostile: ") as caught:
+        filled(FILLED[kind])
+    assert len(str(caught.value)) < 500
+    assert filled("{{ question }}")
 
 
 # Names.

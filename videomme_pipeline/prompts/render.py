@@ -4,7 +4,7 @@ The wording is in `templates/*.txt`, one file per published prompt. `subtitles.a
 subtitles to frames, and `models` builds requests from frames and prompts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -12,11 +12,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
-import jinja2
-from jinja2 import nodes
-from jinja2.exceptions import SecurityError
-from jinja2.meta import find_undeclared_variables
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import Field, ValidationError, model_validator
 from upath import UPath
 
@@ -24,14 +19,16 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.prompts.sandbox import (
+    MAX_TEMPLATE_CHARACTERS,
+    fill,
+    fill_in_child,
+    variables_of,
+)
 from videomme_pipeline.subtitles.align import AlignedLine
 
 RENDER_VERSION = 1
 """Part of the fingerprint of every prompt. Increase it when a template renders to another text."""
-
-MAX_TEMPLATE_CHARACTERS = 100_000
-MAX_PROMPT_CHARACTERS = 4_000_000
-"""An hour of subtitles has about 60,000 characters."""
 
 
 class TemplateName(StrEnum):
@@ -93,32 +90,6 @@ class Prompt:
     subtitles: SubtitleUse = SubtitleUse.OFF
 
 
-VARIABLES = {
-    "question": "the question's text",
-    "options": 'the options as published ("A. Apples."), in order',
-    "letters": "the letters that the question offers",
-    "letter_list": 'these letters as a phrase ("A, B, C, or D")',
-    "in_group": "true if the question is part of a v2 group",
-    "num_frames": "the number of frames that are sent, or 0 for a prompt without pictures",
-    "frame_seconds": "the times of the frames",
-    "subtitles": "texts of the lines: none on a track without subtitles, empty without lines",
-    "lines": "the lines with frame, cue, start_seconds, end_seconds and text",
-    "interleaved": "true if the lines are between the frames",
-    "notice": 'lmms-eval\'s "No subtitles available" for a video without a file, else none',
-}
-"""The variables of a template with their meanings. The answer is not one of them."""
-
-_FILTERS = ("first", "join", "last", "length", "list", "lower", "map", "round", "trim", "upper")
-_FORBIDDEN: dict[type[nodes.Node], str] = {
-    nodes.Macro: "define macros",
-    nodes.CallBlock: "call",
-    nodes.Include: "include other files",
-    nodes.Import: "import other files",
-    nodes.FromImport: "import other files",
-    nodes.Extends: "extend other files",
-}
-
-
 class Template(Spec):
     """A prompt template. Its text is part of the fingerprint.
 
@@ -150,16 +121,21 @@ class Template(Spec):
 
     @model_validator(mode="after")
     def _check_name_and_texts(self) -> Self:
-        if self.name in tuple(TemplateName) and (
+        if self.is_published and (
             self.system is not None or self.text != _published_text(self.name)
         ):
             raise ValueError(f"{self.name} is a published prompt; give your own another name")
         for text in (self.text, self.system or ""):
             try:
-                _compile(text)
+                variables_of(text)
             except PromptError as error:
                 raise PromptError(f"template {self.name}, {error}") from error
         return self
+
+    @property
+    def is_published(self) -> bool:
+        """True for one of the texts in `templates/`."""
+        return self.name in tuple(TemplateName)
 
     @property
     def can_list(self) -> bool:
@@ -173,7 +149,7 @@ class Template(Spec):
 
     @property
     def _variables(self) -> frozenset[str]:
-        return _compile(self.text).variables | _compile(self.system or "").variables
+        return variables_of(self.text) | variables_of(self.system or "")
 
 
 def parse_template(name: str) -> Template:
@@ -254,13 +230,20 @@ def render(
         question_id=question.question_id,
         video_id=question.video_id,
         template=template.name,
-        system=None if template.system is None else _fill(template.system, values, where),
-        text=_fill(template.text, values, where),
+        system=None if template.system is None else _fill(template, template.system, values, where),
+        text=_fill(template, template.text, values, where),
         after_frame=_after_frame(spoken or (), len(frame_seconds), where) if interleaved else (),
         num_frames=len(frame_seconds),
         subtitle_lines=len(spoken or ()),
         subtitles=use,
     )
+
+
+def _fill(template: Template, text: str, values: Mapping[str, Any], where: str) -> str:
+    try:
+        return fill(text, values) if template.is_published else fill_in_child(text, values)
+    except PromptError as error:
+        raise PromptError(f"{where}: {error}") from error
 
 
 def _subtitle_use(lines: Sequence[AlignedLine] | None, *, interleaved: bool) -> SubtitleUse:
@@ -312,86 +295,6 @@ def _after_frame(lines: Sequence[AlignedLine], num_frames: int, where: str) -> t
             f"[Subtitle {line.start_seconds:.2f}s - {line.end_seconds:.2f}s]: {line.text}"
         )
     return tuple(texts)
-
-
-# The sandbox. A template can access only the values above: no files, no attributes that start
-# with "_", and nothing callable. It terminates, since loops are possible only over these values.
-
-
-class _Sandbox(ImmutableSandboxedEnvironment):
-    intercepted_binops = frozenset({"*", "**", "%"})
-
-    def is_safe_callable(self, obj: Any) -> bool:
-        del obj
-        return False
-
-    def call_binop(
-        self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
-    ) -> Any:
-        if operator == "**" or not all(isinstance(side, int | float) for side in (left, right)):
-            raise SecurityError("`*` and `%` need two numbers, and `**` is not allowed")
-        return super().call_binop(context, operator, left, right)
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    template: jinja2.Template
-    variables: frozenset[str]
-
-
-@cache
-def _environment() -> _Sandbox:
-    sandbox = _Sandbox(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    sandbox.globals.clear()
-    sandbox.filters = {name: sandbox.filters[name] for name in _FILTERS}
-    return sandbox
-
-
-@cache
-def _compile(text: str) -> _Compiled:
-    try:
-        tree = _environment().parse(text)
-        _check(tree)
-        return _Compiled(
-            _environment().from_string(text), frozenset(find_undeclared_variables(tree))
-        )
-    except jinja2.TemplateSyntaxError as error:
-        raise PromptError(f"line {error.lineno}: {error.message}") from error
-    except RecursionError as error:
-        raise PromptError("line 1: the template is nested too deeply") from error
-
-
-def _check(tree: nodes.Template) -> None:
-    for node in tree.find_all(tuple(_FORBIDDEN)):
-        raise PromptError(f"line {node.lineno}: a prompt template cannot {_FORBIDDEN[type(node)]}")
-    for loop in tree.find_all(nodes.For):
-        if loop.recursive or any(inner.find(nodes.For) for inner in loop.find_all(nodes.For)):
-            raise PromptError(f"line {loop.lineno}: loops are nested more than two deep")
-    unknown = sorted(find_undeclared_variables(tree) - set(VARIABLES))
-    if unknown:
-        raise PromptError(
-            f"{_line_of(tree, unknown[0])}: no variable {', '.join(unknown)}; "
-            f"the variables are {', '.join(VARIABLES)}"
-        )
-
-
-def _line_of(tree: nodes.Template, variable: str) -> str:
-    found = next(node.lineno for node in tree.find_all(nodes.Name) if node.name == variable)
-    return f"line {found}"
-
-
-def _fill(text: str, values: dict[str, Any], where: str) -> str:
-    pieces: list[str] = []
-    size = 0
-    try:
-        for piece in _compile(text).template.generate(values):
-            pieces.append(piece)
-            size += len(piece)
-            if size > MAX_PROMPT_CHARACTERS:
-                raise PromptError(f"{where}: longer than {MAX_PROMPT_CHARACTERS:,} characters")
-    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise PromptError(f"{where}: {error}") from error
-    return "".join(pieces)
 
 
 @cache
