@@ -8,7 +8,7 @@ import dagster as dg
 from assets.dagster_internals.events import output_without_event
 from assets.planning.freshness import newest_event, recorded_versions
 from assets.stages.base import DATA_VERSION_TAG, AnyStage, BenchmarkStage, SharedStage, refresh
-from assets.stages.checks import completeness_check, is_complete, partition_checks
+from assets.stages.checks import check_events, check_specs
 from assets.stages.frames import Frames
 from assets.stages.nightly import nightly_asset, nightly_key
 from assets.stages.prompts import Prompts
@@ -128,7 +128,7 @@ def _asset(
         metadata={"dagster/column_schema": schema} if schema else None,
         dagster_type=NO_VALUE,
         output_required=False,
-        check_specs=[completeness_check(stage)],
+        check_specs=check_specs(stage),
     )
     def compute(
         context: dg.AssetExecutionContext,
@@ -149,9 +149,10 @@ def _asset(
             for event in refresh(stage, requested, recorded, newest, report_fresh=True):
                 yield event if several else _result(event)
         stage.update_partition_keys(context.instance)
-        for evaluation in partition_checks(stage, requested, failed_before):
+        checks = check_events(stage, requested, failed_before)
+        for evaluation in checks.partitions:
             context.log_event(evaluation)
-        yield is_complete(stage)
+        yield from checks.whole
         if several:
             yield output_without_event()
 

@@ -108,6 +108,10 @@ class Store:
     def scores(self, benchmark: str, evaluation: str) -> UPath:
         return self.path(benchmark, "scores", f"{evaluation}.parquet")
 
+    def evaluated_videos(self, benchmark: str, evaluation: str) -> UPath:
+        """What the scores of an evaluation were computed from, one row per video."""
+        return self.path(benchmark, "evaluated_videos", f"{evaluation}.parquet")
+
     def observation(self, benchmark: str, evaluation: str, date: str) -> UPath:
         """The scored questions of one nightly run; `date` is ISO (`2026-11-20`)."""
         return self.path(benchmark, "observations", evaluation, f"{date}.parquet")
@@ -178,6 +182,9 @@ class Store:
 
     def score_files(self, benchmark: str = ANY) -> list[UPath]:
         return self._files(benchmark, "scores", "*.parquet")
+
+    def evaluated_video_files(self, benchmark: str = ANY) -> list[UPath]:
+        return self._files(benchmark, "evaluated_videos", "*.parquet")
 
     def observation_files(self, benchmark: str = ANY, evaluation: str = ANY) -> list[UPath]:
         return self.variant_files("observations", benchmark, evaluation)

@@ -29,6 +29,7 @@ from videomme_pipeline.project.partitions import (
 )
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import INCOMPLETE, code_version
+from videomme_pipeline.scoring.citation import CitationFinding
 from videomme_pipeline.store import Store, publish, stored_fingerprint
 
 DATA_VERSION_TAG = "dagster/data_version"
@@ -95,6 +96,8 @@ class Stage(ABC, Generic[P]):
     upstream: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[frozenset[str]] = frozenset()
     row_class: ClassVar[type | None] = None
+    is_cited: ClassVar[bool] = False
+    """True for scores, which have a check of whether they may be cited."""
     needs_machine: ClassVar[bool] = True
     """True if the stage uses all cores, or writes a file that allows only one writer.
 
@@ -167,6 +170,10 @@ class Stage(ABC, Generic[P]):
     def tags(self, partition: P) -> Mapping[str, str]:  # noqa: ARG002
         """Further tags of its events: versions that are neither settings nor parents."""
         return {}
+
+    def citation_findings(self) -> list[CitationFinding]:
+        """What keeps its scores from being cited. Only scores have findings."""
+        return []
 
     def update_partition_keys(self, instance: dg.DagsterInstance) -> None:
         """Update the dynamic partitions in Dagster, if the stage defines any."""

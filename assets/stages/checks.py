@@ -1,15 +1,86 @@
 """Asset checks of every stage, for the Dagster UI."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
 from assets.stages.base import AnyStage
-from videomme_pipeline.project.partitions import Partition
+from videomme_pipeline.project.partitions import Partition, variant_of
+from videomme_pipeline.scoring.citation import CitationFinding, Status
 
 COMPLETE = "complete"
+CITATION = "citation"
 LISTED_FAILURES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEvents:
+    """The results of the checks of an asset: those of single partitions, and those of all."""
+
+    partitions: Sequence[dg.AssetCheckEvaluation]
+    whole: Sequence[dg.AssetCheckResult]
+
+
+def check_specs(stage: AnyStage) -> list[dg.AssetCheckSpec]:
+    """The specifications of the checks that every run of an asset reports."""
+    citation = dg.AssetCheckSpec(
+        CITATION,
+        asset=stage.asset_key,
+        description="No score is blocked from being cited. The metadata lists what was found.",
+    )
+    return [completeness_check(stage), *([citation] if stage.is_cited else [])]
+
+
+def check_events(
+    stage: AnyStage, attempted: Collection[Partition], failed_before: Collection[Partition]
+) -> CheckEvents:
+    """The results after a run that attempted these partitions."""
+    partitions, whole = [*partition_checks(stage, attempted, failed_before)], [is_complete(stage)]
+    if stage.is_cited:
+        found = stage.citation_findings()
+        by_evaluation: dict[str | None, list[CitationFinding]] = defaultdict(list)
+        for finding in found:
+            by_evaluation[finding.evaluation].append(finding)
+        for partition in attempted:
+            own = by_evaluation.get(variant_of(partition))
+            if own:
+                result = citation_result(stage, own)
+                partitions.append(evaluation_of(result, stage.key_of_partition(partition)))
+        whole.append(citation_result(stage, found))
+    return CheckEvents(partitions, whole)
+
+
+def citation_result(stage: AnyStage, found: Sequence[CitationFinding]) -> dg.AssetCheckResult:
+    """The result of the citation check. It fails as an error only if a score is blocked."""
+    problems = [
+        f"{finding.evaluation}, {finding.check_name}: {finding.summary}"
+        for finding in found
+        if finding.status is not Status.OK
+    ]
+    blocked = any(finding.status is Status.BLOCKED for finding in found)
+    records = [
+        dg.TableRecord(
+            {
+                "evaluation": finding.evaluation,
+                "check": finding.check_name.value,
+                "status": finding.status.value,
+                "found": finding.summary,
+                "what to do": finding.advice,
+            }
+        )
+        for finding in found
+    ]
+    return dg.AssetCheckResult(
+        passed=not problems,
+        check_name=CITATION,
+        asset_key=stage.asset_key,
+        severity=dg.AssetCheckSeverity.ERROR if blocked else dg.AssetCheckSeverity.WARN,
+        description="; ".join(problems) or None,
+        metadata={"findings": dg.MetadataValue.table(records)} if records else {},
+    )
 
 
 def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
@@ -33,6 +104,7 @@ def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
         check_name=COMPLETE,
         asset_key=stage.asset_key,
         severity=dg.AssetCheckSeverity.ERROR,
+        description=f"{len(failures)} failed" if failures else None,
         metadata=metadata,
     )
 
@@ -66,8 +138,10 @@ def completeness_check(stage: AnyStage) -> dg.AssetCheckSpec:
     )
 
 
-def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
-    """The event of a check result, for a run that does not materialize assets itself."""
+def evaluation_of(
+    result: dg.AssetCheckResult, partition: str | None = None
+) -> dg.AssetCheckEvaluation:
+    """The event of a check result, for one partition or for a run without assets of its own."""
     assert result.asset_key is not None
     assert result.check_name is not None
     return dg.AssetCheckEvaluation(
@@ -76,4 +150,6 @@ def evaluation_of(result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
         passed=result.passed,
         severity=result.severity,
         metadata=result.metadata,
+        description=result.description,
+        partition=partition,
     )

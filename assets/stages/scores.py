@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import dagster as dg
+from upath import UPath
 
 from assets.stages.base import BenchmarkStage, Built, Failed, Target
 from assets.stages.metadata import NO_CHARTS, picture
@@ -13,14 +14,16 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.extras import is_installed
 from videomme_pipeline.project.partitions import VariantPartition
-from videomme_pipeline.project.scores import score_evaluation
+from videomme_pipeline.project.scores import evaluated_videos, score_evaluation
 from videomme_pipeline.project.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import interval, percent
+from videomme_pipeline.scoring.citation import CitationFinding, EvaluatedVideo
 from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
-from videomme_pipeline.store import write_rows
+from videomme_pipeline.store import stored_fingerprint, write_rows
+from videomme_pipeline.warehouse.database import findings_of
 
 READER_VERSION_TAG = "videomme/reader_version"
 
@@ -35,6 +38,7 @@ class Scores(BenchmarkStage[VariantPartition]):
     row_class = ScoredQuestion
     settings = ("reader", "judge")
     needs_machine = False
+    is_cited = True
 
     def target(self, partition: VariantPartition) -> Target[VariantPartition]:
         evaluation = self.benchmark.evaluations[partition.variant]
@@ -55,6 +59,23 @@ class Scores(BenchmarkStage[VariantPartition]):
         reader = self.benchmark.evaluations[partition.variant].reader
         return f"{reader}-{READERS[reader].version}"
 
+    def stored(self, target: Target[VariantPartition]) -> str | None:
+        """None also without the second file, which an earlier version did not write."""
+        return super().stored(target) if self._has_evaluated_videos(target) else None
+
+    def is_current(self, target: Target[VariantPartition]) -> bool:
+        return super().is_current(target) and self._has_evaluated_videos(target)
+
+    def citation_findings(self) -> list[CitationFinding]:
+        return findings_of(self.store, self.benchmark.name)
+
+    def _has_evaluated_videos(self, target: Target[VariantPartition]) -> bool:
+        return stored_fingerprint(self._evaluated_videos(target)) is not None
+
+    def _evaluated_videos(self, target: Target[VariantPartition]) -> UPath:
+        """The file about the videos that the scores of `target` were computed from."""
+        return self.store.evaluated_videos(self.benchmark.name, target.partition.variant)
+
     def build(
         self, targets: Sequence[Target[VariantPartition]]
     ) -> Iterator[Built[VariantPartition] | Failed[VariantPartition]]:
@@ -74,6 +95,12 @@ class Scores(BenchmarkStage[VariantPartition]):
         outcomes = Counter(row.outcome for row in rows)
         unjudged = [row.judge_error for row in rows if row.judge_error]
         incomplete = outcomes[Outcome.FAILED] > 0 or bool(unjudged)
+        write_rows(
+            self._evaluated_videos(target),
+            evaluated_videos(self.benchmark, evaluation),
+            EvaluatedVideo,
+            fingerprint=target.fingerprint,
+        )
         write_rows(
             target.path,
             rows,

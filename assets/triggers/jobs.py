@@ -14,7 +14,7 @@ from pydantic import Field
 from assets.dagster_internals.events import EventBatch
 from assets.planning.freshness import failed_attempts, newest_event, recorded_versions
 from assets.stages.base import AnyStage, refresh
-from assets.stages.checks import evaluation_of, is_complete, partition_checks
+from assets.stages.checks import check_events, evaluation_of
 from assets.step import within_step
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.project.project import Project
@@ -114,9 +114,12 @@ def _refresh(
         for event in refresh(stage, requested, recorded, newest_event(context.instance)):
             events.add(event)
     stage.update_partition_keys(context.instance)
-    for evaluation in partition_checks(stage, requested, failed_before):
+    checks = check_events(stage, requested, failed_before)
+    for evaluation in checks.partitions:
         context.log_event(evaluation)  # type: ignore[arg-type]  # accepted, but not annotated
-    check = is_complete(stage)
-    if not check.passed:
-        context.log.error(f"{stage.asset_key.to_user_string()}: {check.metadata['failed']} failed")
-    context.instance.report_runless_asset_event(evaluation_of(check))
+    for check in checks.whole:
+        if not check.passed:
+            is_error = check.severity is dg.AssetCheckSeverity.ERROR
+            log = context.log.error if is_error else context.log.warning
+            log(f"{stage.asset_key.to_user_string()}, {check.check_name}: {check.description}")
+        context.instance.report_runless_asset_event(evaluation_of(check))

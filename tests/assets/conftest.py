@@ -9,6 +9,7 @@ from tests.support.projects import (
     project,
     root,
     write_project,
+    write_served,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "project",
     "root",
     "write_project",
+    "write_served",
 ]

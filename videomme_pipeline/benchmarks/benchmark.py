@@ -57,7 +57,15 @@ class Size:
 
     videos: int | None = None
     questions_per_video: int | None = None
+    videos_with_subtitles: int | None = None
     videos_by: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def questions(self) -> int | None:
+        """The number of questions, or None if it is not known."""
+        if self.videos is None or self.questions_per_video is None:
+            return None
+        return self.videos * self.questions_per_video
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

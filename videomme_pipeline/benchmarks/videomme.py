@@ -175,6 +175,11 @@ BENCHMARK = Benchmark(
     crossings=(("duration", "domain"), ("duration", "sub_category"), ("duration", "task_type")),
     strata=("duration", "domain"),
     export_columns=tuple(column for column in COLUMNS if column != "url"),
-    size=Size(videos=RELEASE.videos, questions_per_video=3, videos_by={"duration": 300}),
+    size=Size(
+        videos=RELEASE.videos,
+        questions_per_video=3,
+        videos_with_subtitles=744,
+        videos_by={"duration": 300},
+    ),
     reader="official_v1",
 )

@@ -18,6 +18,7 @@ from videomme_pipeline.cli.arguments import (
     choice,
     known_name,
 )
+from videomme_pipeline.cli.citation import open_findings, print_findings
 from videomme_pipeline.cli.context import note, open_project, out, print_json, write
 from videomme_pipeline.errors import ConfigurationError
 
@@ -94,10 +95,12 @@ def compare(
         specification_a=stored_settings(store.scores(benchmark_a, evaluation_a)),
         specification_b=stored_settings(store.scores(benchmark_b, evaluation_b)),
     )
+    names = [evaluation_a, evaluation_b]
     if as_json:
-        print_json(asdict(comparison))
+        print_json(asdict(comparison) | {"citation": open_findings(store, names)})
     else:
         show_comparison(out, comparison)
+        print_findings(store, names)
 
 
 @commands.command(epilog='Example: videomme sql "select * from by_task_type limit 5"')
@@ -280,6 +283,7 @@ def export(
     benchmark, rows = _scores(store, evaluation)
     questions = read_rows(store.questions(benchmark), Question)
     text = write_results(questions, rows, written)
+    print_findings(store, [evaluation])
     if out.is_terminal:
         write(text)
     else:

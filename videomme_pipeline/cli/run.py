@@ -12,6 +12,7 @@ from videomme_pipeline.cli.arguments import (
     EvaluationNames,
     chosen_evaluations,
 )
+from videomme_pipeline.cli.citation import print_findings
 from videomme_pipeline.cli.context import err, note, open_for_run, out, print_json
 
 if TYPE_CHECKING:
@@ -194,3 +195,4 @@ def _show_scores(project: "Project", evaluations: "Sequence[str]") -> None:
             [list(evaluations)],
         )
     show_scores(out, rows)
+    print_findings(project.store, evaluations)

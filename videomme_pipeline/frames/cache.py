@@ -309,6 +309,18 @@ def stored_sampling(path: UPath) -> str | None:
         return None
 
 
+def planned_frames(store: Store, video_hash: str, settings_fingerprint: str) -> int | None:
+    """The number of frames that the sampling chose, including those that did not decode.
+
+    None if no frames are stored, or their file is unreadable.
+    """
+    try:
+        facts = parquet.read_metadata(store.frames(video_hash, settings_fingerprint))
+        return int(facts["frame_count"]) + len(json.loads(facts["missing_seconds"]))
+    except (FileNotFoundError, DamagedFileError, StorageError, KeyError, ValueError):
+        return None
+
+
 def _facts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
 

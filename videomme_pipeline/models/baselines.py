@@ -25,6 +25,10 @@ class RandomSpec(ModelSpec):
     def identity(self) -> Mapping[str, object]:
         return {"kind": self.kind, "seed": self.seed}
 
+    @property
+    def needs_frames(self) -> bool:
+        return False
+
 
 class ConstantSpec(ModelSpec):
     """Settings of `ConstantBaseline`."""
@@ -36,6 +40,10 @@ class ConstantSpec(ModelSpec):
     def identity(self) -> Mapping[str, object]:
         return {"kind": self.kind, "letter": self.letter}
 
+    @property
+    def needs_frames(self) -> bool:
+        return False
+
 
 class LongestOptionSpec(ModelSpec):
     """Settings of `LongestOptionBaseline`."""
@@ -45,6 +53,10 @@ class LongestOptionSpec(ModelSpec):
     @property
     def identity(self) -> Mapping[str, object]:
         return {"kind": self.kind}
+
+    @property
+    def needs_frames(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,11 @@ class ModelSpec(Spec, ABC):
         return False
 
     @property
+    def needs_frames(self) -> bool:
+        """False for a baseline that ignores the frames."""
+        return True
+
+    @property
     def request_schedule(self) -> Schedule:
         """The order in which the questions of one video are asked."""
         return Schedule.TOGETHER

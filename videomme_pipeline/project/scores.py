@@ -1,10 +1,12 @@
-"""Scores of an evaluation: every question with its response, the letter read and the outcome."""
+"""Scores of an evaluation, and what they were computed from."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import chain
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.frames.cache import planned_frames
 from videomme_pipeline.project.asking import ask_model
 from videomme_pipeline.project.failures import FailureLog
 from videomme_pipeline.project.partitions import Partition, VideoVariantPartition
@@ -12,9 +14,11 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.stored import stored_responses
 from videomme_pipeline.responses.response import Response
+from videomme_pipeline.scoring.citation import EvaluatedVideo, question_fingerprints
 from videomme_pipeline.scoring.readers.judge import ask_judge, judge_rows
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.videos.probe import Video
 
 
 def score_evaluation(
@@ -50,6 +54,53 @@ def score_evaluation(
         ask_judge, judge, project.store.journal, evaluation.name, ask=partial(ask_model, project)
     )
     return judge_rows(scored, judge.model.name, ask)
+
+
+def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[EvaluatedVideo]:
+    """What the scores of an evaluation are computed from now, one row per video."""
+    snapshot = benchmark.snapshot
+    questions = question_fingerprints(chain.from_iterable(snapshot.questions.values()))
+    reads_video = evaluation.sampling is not None or evaluation.alignment is not None
+    rows = []
+    for video_id in snapshot.questions:
+        video = snapshot.videos.get(video_id) if reads_video else None
+        planned = _planned_frames(benchmark, video_id, video, evaluation)
+        rows.append(
+            EvaluatedVideo(
+                benchmark=benchmark.name,
+                evaluation=evaluation.name,
+                video_id=video_id,
+                questions_fingerprint=questions[video_id],
+                video_hash=video.content_hash if video else None,
+                subtitle_hash=video.subtitle_hash if video and evaluation.alignment else None,
+                planned_frames=planned,
+                frame_tokens=_frame_tokens(video, planned, evaluation),
+            )
+        )
+    return rows
+
+
+def _planned_frames(
+    benchmark: BenchmarkState, video_id: str, video: Video | None, evaluation: Evaluation
+) -> int | None:
+    """The number of frames that the sampling chose for a video; None if it is not stored."""
+    if evaluation.sampling is None or not evaluation.model.needs_frames:
+        return 0
+    if video is None:
+        return None
+    settings = benchmark.snapshot.versions.frame_settings(video_id, evaluation.sampling)
+    return planned_frames(benchmark.store, video.content_hash, settings)
+
+
+def _frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluation) -> int | None:
+    """Prompt tokens of the planned frames, 0 if no endpoint gets any, None if they are unknown."""
+    if planned == 0 or evaluation.sampling is None or not evaluation.model.is_remote:
+        return 0
+    if video is None or planned is None:
+        return None
+    size = evaluation.sampling.picture.size(video.width, video.height)
+    per_frame = evaluation.model.frame_tokens(size)
+    return None if per_frame is None else planned * per_frame
 
 
 def _answers(

@@ -17,6 +17,7 @@ from videomme_pipeline.benchmarks.question import Duration, GroupType, Question
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.reports.json_values import Json, rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
+from videomme_pipeline.scoring.citation import Status
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import (
     GROUP_SIZE,
@@ -51,6 +52,7 @@ class Numbers:
         board = {row["evaluation"]: row for row in self._view("leaderboard")}
         parts = [self._parts_of(facet) for facet in self._short_facets()]
         means = self._means()
+        findings = self._open_findings()
         entries = []
         for place, evaluation in enumerate(self._evaluations):
             row = board[evaluation.name]
@@ -62,9 +64,22 @@ class Numbers:
             entries.append(
                 _about(place, evaluation)
                 | _scores(row)
-                | {"parts": part_scores, "mean": means.get(evaluation.name)}
+                | {
+                    "parts": part_scores,
+                    "mean": means.get(evaluation.name),
+                    "findings": findings.get(evaluation.name, []),
+                }
             )
         return entries
+
+    def _open_findings(self) -> dict[str, list[Json]]:
+        """The citation findings of each evaluation that are not ok, the worst ones first."""
+        found: dict[str, list[Json]] = {}
+        for row in sorted(self._view("citation_findings"), key=_badness):
+            if row["status"] != Status.OK:
+                kept = ("check_name", "status", "summary", "advice")
+                found.setdefault(row["evaluation"], []).append({key: row[key] for key in kept})
+        return found
 
     def mean_title(self) -> str | None:
         """Title of the headline metric if it is a mean over the values of a facet."""
@@ -307,6 +322,11 @@ def specification_of(evaluation: ScoredEvaluation) -> Json:
     return dict(_flat(evaluation.specification))
 
 
+def _badness(finding: Mapping[str, Any]) -> tuple[int, str]:
+    """Sort key of a finding: the worst status first."""
+    return -list(Status).index(Status(finding["status"])), finding["check_name"]
+
+
 def _about(place: int, evaluation: ScoredEvaluation) -> Json:
     """Properties of an evaluation.
 
@@ -350,6 +370,7 @@ def _scores(row: Mapping[str, Any]) -> Json:
         "responses",
         "videos",
         "complete",
+        "citation",
         "correct",
         "incorrect",
         "unreadable",

@@ -40,7 +40,7 @@ from videomme_pipeline.reports.texts import Texts, Thumbnails, stored_frames
 from videomme_pipeline.store import Store, publish
 from videomme_pipeline.warehouse.database import connect
 
-PAGE_VERSION = 3
+PAGE_VERSION = 4
 """Increase it when the page shows the same data in another way."""
 
 THUMBNAIL_HEIGHT_PIXELS = 176

@@ -59,6 +59,7 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
         finish_reason=response.finish_reason,
         usage=response.usage,
         served=response.served,
+        request_fingerprint=response.request_fingerprint or None,
     )
 
 

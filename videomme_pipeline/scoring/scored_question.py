@@ -36,6 +36,8 @@ class ScoredQuestion:
     `judge` is the model that reads the answers that `strict` cannot read, or None. The rows that it
     read have the rule `judge`. If it was asked, `judge_output` is its reply, or `judge_error` is
     the reason why there is none. `judge_cost_dollars` is not part of the cost of the response.
+
+    Equal requests have equal values of `request_fingerprint`. It is None if nothing was asked.
     """
 
     benchmark: str
@@ -68,6 +70,7 @@ class ScoredQuestion:
     judge_output: str | None = None
     judge_error: str | None = None
     judge_cost_dollars: float | None = None
+    request_fingerprint: str | None = None
 
     @property
     def is_grouped(self) -> bool:

@@ -28,7 +28,8 @@ from videomme_pipeline.benchmarks.question import GroupType, Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.responses.response import AttemptRow
-from videomme_pipeline.rows import arrow_schema
+from videomme_pipeline.rows import arrow_schema, to_table
+from videomme_pipeline.scoring.citation import CitationFinding, EvaluatedVideo
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import CONFIDENCE, FEW_DIFFERENCES
@@ -41,6 +42,7 @@ from videomme_pipeline.scoring.statistics.groups import (
 )
 from videomme_pipeline.store import Store, is_local, read_table, replacing, verify
 from videomme_pipeline.videos.probe import Video
+from videomme_pipeline.warehouse.citation import citation_findings
 
 _log = logging.getLogger(__name__)
 _UNREADABLE = (DamagedFileError, FileNotFoundError, StorageError)
@@ -50,6 +52,7 @@ TABLES: Mapping[str, tuple[type, Callable[[Store], list[UPath]]]] = {
     "questions": (Question, Store.question_files),
     "videos": (Video, Store.video_files),
     "scored_questions": (ScoredQuestion, Store.score_files),
+    "evaluated_videos": (EvaluatedVideo, Store.evaluated_video_files),
     "attempts": (AttemptRow, lambda store: store.variant_files("attempts")),
     "nights": (ObservedQuestion, Store.observation_files),
 }
@@ -191,6 +194,23 @@ def connect(store: Store, *, allow_files: bool = False) -> duckdb.DuckDBPyConnec
     return connection
 
 
+def findings_of(store: Store, benchmark: str) -> list[CitationFinding]:
+    """The citation findings about all stored evaluations of `benchmark`.
+
+    They are computed now, without the DuckDB file.
+    """
+    files: Mapping[str, list[UPath]] = {
+        "questions": [store.questions(benchmark)],
+        "videos": store.video_files(benchmark),
+        "scored_questions": store.score_files(benchmark),
+        "evaluated_videos": store.evaluated_video_files(benchmark),
+    }
+    with duckdb.connect() as connection:
+        for name, paths in files.items():
+            _load(connection, name, TABLES[name][0], paths)
+        return list(citation_findings(connection, store))
+
+
 def query(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
 ) -> list[dict[str, Any]]:
@@ -236,6 +256,8 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     _create(connection, "built_from", pa.table({"fingerprint": [_fingerprint(store)]}))
     for name, (row_class, list_files) in TABLES.items():
         left_out += _load(connection, name, row_class, list_files(store))
+    findings = to_table(citation_findings(connection, store), CitationFinding)
+    _create(connection, "citation_findings", findings)
     _create(connection, "t_quantiles", _t_quantiles())
     _create(connection, "group_outcomes", _group_outcomes())
     connection.execute(_MACROS)

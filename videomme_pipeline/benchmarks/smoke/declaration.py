@@ -7,7 +7,7 @@ from multiprocessing import cpu_count, get_context
 from typing import Any
 
 from videomme_pipeline.benchmarks import videomme, videomme_v2
-from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric
+from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.source import OnProgress, Source
@@ -83,6 +83,7 @@ SMOKE = Benchmark(
     crossings=videomme.BENCHMARK.crossings,
     strata=videomme.BENCHMARK.strata,
     export_columns=videomme.BENCHMARK.export_columns,
+    size=Size(videos=24, questions_per_video=3, videos_with_subtitles=19),
     is_public=True,
     media_folder="smoke",
     reader="official_v1",
@@ -98,6 +99,7 @@ SMOKE_V2 = Benchmark(
     letters=tuple(Letter),
     is_grouped=True,
     headline=Headline(metric=Metric.GROUP_SCORE),
+    size=Size(videos=10, questions_per_video=4, videos_with_subtitles=10),
     is_public=True,
     media_folder="smoke",
     prompt="official_v2",

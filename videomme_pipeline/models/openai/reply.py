@@ -27,7 +27,7 @@ from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.openai.endpoints import AnswerConstraint
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.transport import Answer
-from videomme_pipeline.models.pricing import TokenUsage
+from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE, TokenUsage
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
 MAX_TOKENS = 2**63 - 1
@@ -190,8 +190,7 @@ def dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -
         return None
     per_frame = spec.frame_tokens((frames[0].width, frames[0].height))
     expected = len(frames) * (per_frame or 1)
-    # Rules are rounded and endpoints resize frames, so only a large difference is certain.
-    if reported >= expected * (0.6 if per_frame else 1.0):
+    if reported >= expected * (LEAST_TOKEN_SHARE if per_frame else 1.0):
         return None
     rule = f"at {per_frame} tokens each" if per_frame else "at one token each, the minimum"
     return (

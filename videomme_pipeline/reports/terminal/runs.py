@@ -26,6 +26,7 @@ SCORE_COLUMNS = {
     "group_score": "group score",
     "unreadable": "unreadable",
     "failed": "failed",
+    "citation": "citation",
 }
 COST_COLUMNS = {
     "evaluation": "evaluation",
@@ -62,6 +63,7 @@ def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
             "group_score": "" if row["group_score"] is None else f"{row['group_score']:.1f}",
             "unreadable": row["unreadable"],
             "failed": row["failed"],
+            "citation": row["citation"],
         }
         for row in leaderboard
     ]

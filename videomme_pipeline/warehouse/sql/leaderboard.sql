@@ -1,6 +1,6 @@
 -- grain: one row per (benchmark, evaluation)
 -- `group_score` is null outside v2. `complete` is true if every question of the benchmark was asked.
--- Do not publish a score with failures or of an incomplete set. `judge_letters` counts the letters
+-- Do not cite a score whose `citation` is blocked. `judge_letters` counts the letters
 -- that a judge read because `strict` could not. They count in `accuracy`, but not in
 -- `accuracy_without_judge`. `cost_dollars` does not include the cost of the judge.
 with usage as (
@@ -34,6 +34,7 @@ sizes as (
 select benchmark, evaluation, model, sampling, track, reader,
        overall.questions, benchmark_questions,
        overall.questions = benchmark_questions as complete,
+       citation, citation_checks,
        overall.videos, overall.responses, samples,
        overall.correct, overall.incorrect, overall.unreadable, overall.failed,
        overall.accuracy, overall.accuracy_of_answered, overall.standard_error,
@@ -50,3 +51,4 @@ from overall
 join usage using (benchmark, evaluation)
 left join v2_overall using (benchmark, evaluation)
 left join sizes using (benchmark)
+left join citation using (benchmark, evaluation)

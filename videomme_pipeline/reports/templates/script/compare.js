@@ -5,7 +5,7 @@ import { differenceTable, isSignificant, pointsInterval } from "./breakdowns.js"
 import { outcomeMark } from "./data.js";
 import { h, select } from "./dom.js";
 import { count, known, NONE, percent, plural, points, probability } from "./format.js";
-import { mainScore } from "./leaderboard.js";
+import { isBlocked, mainScore } from "./leaderboard.js";
 import { differenceAxis } from "./marks.js";
 import { questionRows, rememberListing, walkRows } from "./questions.js";
 import { csvButton, dataTable, heading, ordered } from "./tables.js";
@@ -50,11 +50,24 @@ export function compareView({ benchmark, params, details }) {
   );
   return [
     controls,
+    ...citationNotice(a, b),
     ...conclusion(benchmark, a, b),
     ...specificationSection(a, b),
     ...flips,
     ...differenceSection(benchmark, a, b),
   ];
+}
+
+/** A notice if the score of A or B must not be cited. */
+function citationNotice(a, b) {
+  const blocked = [a, b].filter(isBlocked);
+  if (!blocked.length) return [];
+  const reasons = blocked.flatMap((item) =>
+    item.findings
+      .filter((finding) => finding.status === "blocked")
+      .map((finding) => h("li", {}, h("strong", {}, item.name), `: ${finding.summary}`)),
+  );
+  return [h("div", { class: "notice" }, "Do not cite this comparison:", h("ul", {}, reasons))];
 }
 
 function chosenPair(benchmark, params) {

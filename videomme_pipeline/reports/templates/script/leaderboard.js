@@ -43,6 +43,7 @@ export function leaderboardView({ benchmark, params }) {
   };
   filter();
   const [board, tracks] = tables;
+  const citation = citationTable(benchmark);
   return [
     h(
       "ul",
@@ -57,6 +58,10 @@ export function leaderboardView({ benchmark, params }) {
     leaderboardControls(benchmark, criteria, refresh),
     referenceLegend(benchmark),
     board.element,
+    citation && [
+      heading("What to know before citing", csvButton("citation", citation)),
+      citation.element,
+    ],
     benchmark.published && publishedNote(benchmark.published),
     tracks && [
       heading("Without and with subtitles", csvButton("without-and-with-subtitles", tracks)),
@@ -118,16 +123,46 @@ function summarySentences(benchmark) {
   if (among) sentences.push(h("span", { class: "soft" }, among));
   const nightly = nightlySentence(benchmark);
   if (nightly) sentences.push(h("span", { class: "soft" }, nightly));
-  const broken = benchmark.evaluations.filter((item) => item.failed > 0);
-  if (broken.length) {
-    sentences.push(
-      `${plural(
-        broken.reduce((sum, item) => sum + item.failed, 0),
-        "question",
-      )} failed in ${broken.map((item) => item.name).join(", ")}. Do not cite these scores.`,
-    );
+  const blocked = benchmark.evaluations.filter(isBlocked);
+  if (blocked.length) {
+    const names = blocked.map((item) => item.name).join(", ");
+    sentences.push(`Do not cite ${names}. The reasons are below the table.`);
   }
   return sentences;
+}
+
+export const isBlocked = (evaluation) => evaluation.citation === "blocked";
+
+const CITATION = {
+  blocked: { title: "do not cite", class: "worse" },
+  warning: { title: "mention", class: null },
+  unknown: { title: "unknown", class: "soft" },
+};
+
+/** Everything that is not ok: what blocks a citation, what to mention, and what is unknown. */
+function citationTable(benchmark) {
+  const rows = benchmark.evaluations.flatMap((item) =>
+    item.findings.map((finding) => ({ name: item.name, ...finding })),
+  );
+  if (!rows.length) return null;
+  return dataTable({
+    label: "Checks of what may be cited that are not ok",
+    rows,
+    step: FIRST_ROWS,
+    columns: [
+      { key: "name", title: "Evaluation", class: "name", value: (row) => row.name },
+      {
+        key: "status",
+        title: "Citation",
+        class: "nowrap",
+        value: (row) => row.status,
+        cell: (row) => h("span", { class: CITATION[row.status].class }, CITATION[row.status].title),
+      },
+      { key: "check", title: "Check", class: "nowrap", value: (row) => row.check_name },
+      { key: "found", title: "Found", class: "text", value: (row) => row.summary },
+      { key: "advice", title: "What to do", class: "text", value: (row) => row.advice },
+    ],
+  });
 }
 
 function scoreSentence(evaluation) {
@@ -291,6 +326,7 @@ function leaderboardTable(benchmark, params) {
       csvOnly: true,
       value: (row) => row[name],
     })),
+    { key: "citation", title: "Citation", csvOnly: true, value: (row) => row.citation },
     {
       key: "num_frames",
       title: "Frames",
@@ -420,6 +456,7 @@ function nameCell(row) {
       row.baseline ? " · baseline" : "",
       row.complete ? "" : " · part of the benchmark",
     ),
+    isBlocked(row) ? h("small", { class: "worse" }, "! do not cite") : null,
     row.judge
       ? h(
           "small",

@@ -1,0 +1,259 @@
+"""What may be cited: each check blocks, warns or is unknown for the right facts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from videomme_pipeline.benchmarks import videomme
+from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
+from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.scoring.citation import (
+    Answer,
+    CitationCheck,
+    EvaluatedVideo,
+    Evidence,
+    Finding,
+    Media,
+    Status,
+    findings,
+    question_fingerprints,
+)
+from videomme_pipeline.scoring.scored_question import Outcome
+
+VIDEOS = ("001", "002", "003", "004")
+BENCHMARK = replace(
+    videomme.BENCHMARK,
+    size=Size(videos=4, questions_per_video=3, videos_with_subtitles=3),
+)
+
+
+def question(video_id: str, number: int) -> Question:
+    return Question(
+        benchmark="videomme",
+        question_id=f"{video_id}-{number}",
+        video_id=video_id,
+        youtube_id=None,
+        url=None,
+        question="What is shown?",
+        options=("A. Apples.", "B. Boats.", "C. Cars.", "D. Dogs."),
+        answer=tuple(Letter)[number],
+    )
+
+
+QUESTIONS = [question(video_id, number) for video_id in VIDEOS for number in (1, 2, 3)]
+
+
+def answer(asked: Question, sample: int = 0, **facts: Any) -> Answer:
+    """A correct answer with eight frames."""
+    values: dict[str, Any] = {
+        "question_id": asked.question_id,
+        "video_id": asked.video_id,
+        "sample": sample,
+        "answer": asked.answer,
+        "extracted_answer": asked.answer,
+        "outcome": Outcome.CORRECT,
+        "num_frames": 8,
+        "prompt_tokens": 8_100,
+        "track": "with_subtitles",
+        "judge_error": None,
+        "request_fingerprint": asked.question_id,
+    }
+    return Answer(**values | facts)
+
+
+def video(video_id: str, **facts: Any) -> EvaluatedVideo:
+    """A video with subtitles, except for the last one, and eight frames of 1,000 tokens."""
+    values: dict[str, Any] = {
+        "benchmark": "videomme",
+        "evaluation": "made-up",
+        "video_id": video_id,
+        "questions_fingerprint": question_fingerprints(QUESTIONS)[video_id],
+        "video_hash": f"video {video_id}",
+        "subtitle_hash": None if video_id == VIDEOS[-1] else f"subtitles {video_id}",
+        "planned_frames": 8,
+        "frame_tokens": 8_000,
+    }
+    return EvaluatedVideo(**values | facts)
+
+
+def evidence(
+    answers: Sequence[Answer] | None = None,
+    videos: Sequence[EvaluatedVideo] | None = None,
+    *,
+    benchmark: Benchmark = BENCHMARK,
+    questions: Sequence[Question] = QUESTIONS,
+) -> Evidence:
+    """A perfect evaluation, except for what is given."""
+    evaluated = [video(video_id) for video_id in VIDEOS] if videos is None else videos
+    return Evidence(
+        benchmark=benchmark,
+        evaluation="made-up",
+        questions=questions,
+        question_fingerprints=question_fingerprints(questions),
+        answers=[answer(asked) for asked in questions] if answers is None else answers,
+        specification={},
+        videos={row.video_id: row for row in evaluated},
+        media={
+            row.video_id: Media(video_hash=row.video_hash or "", subtitle_hash=row.subtitle_hash)
+            for row in map(video, VIDEOS)
+        },
+    )
+
+
+def found(check: CitationCheck, stored: Evidence) -> Finding:
+    (finding,) = (one for one in findings(stored) if one.check is check)
+    return finding
+
+
+def changed(number: int, **facts: Any) -> list[Answer]:
+    """The perfect answers with other facts in one of them."""
+    answers = [answer(asked) for asked in QUESTIONS]
+    answers[number] = replace(answers[number], **facts)
+    return answers
+
+
+def test_a_complete_evaluation_passes_every_check() -> None:
+    every = {check: Status.OK for check in CitationCheck if check is not CitationCheck.SAMENESS}
+    assert {one.check: one.status for one in findings(evidence())} == every
+
+
+@pytest.mark.parametrize(
+    ("answers", "sentence"),
+    [
+        (changed(0, outcome=Outcome.FAILED, extracted_answer=None), "of 12 answers, 1 failed"),
+        (changed(0)[1:], "of 12 answers, 1 have no row"),
+        ([*changed(0), answer(QUESTIONS[0])], "of 12 answers, 1 have several rows"),
+        ([*changed(0), answer(question("009", 1))], "1 are not in the benchmark"),
+        (changed(0, judge_error="timeout"), "1 were not read by the judge"),
+        ([*changed(0), answer(QUESTIONS[0], sample=1)], "of 24 answers, 11 have no row"),
+    ],
+)
+def test_a_question_without_exactly_one_answer_blocks(answers: list[Answer], sentence: str) -> None:
+    finding = found(CitationCheck.ANSWERS, evidence(answers))
+    assert finding.status is Status.BLOCKED
+    assert sentence in finding.summary
+    assert "videomme run made-up" in finding.advice
+
+
+def test_every_repeat_counts() -> None:
+    answers = [answer(asked, sample) for asked in QUESTIONS for sample in (0, 1)]
+    finding = found(CitationCheck.ANSWERS, evidence(answers))
+    assert (finding.status, finding.summary) == (Status.OK, "12 questions are answered 2 times")
+
+
+def test_a_chosen_subset_is_a_warning_and_an_incomplete_one_blocks() -> None:
+    finding = found(CitationCheck.RELEASE, evidence(questions=QUESTIONS[:6]))
+    assert finding.status is Status.WARNING
+    assert finding.summary == "6 questions on 2 videos: a subset, the benchmark has 12 on 4"
+    missing = evidence(changed(0)[:6])
+    assert found(CitationCheck.RELEASE, missing).status is Status.BLOCKED
+    cut = evidence(questions=QUESTIONS[:7])
+    assert found(CitationCheck.RELEASE, cut).status is Status.BLOCKED
+
+
+def test_a_benchmark_without_a_size_is_unknown() -> None:
+    finding = found(
+        CitationCheck.RELEASE, evidence(benchmark=replace(videomme.BENCHMARK, size=Size()))
+    )
+    assert finding.status is Status.UNKNOWN
+
+
+def test_other_frames_than_planned_block_and_are_listed() -> None:
+    finding = found(CitationCheck.FRAMES, evidence(changed(4, num_frames=7)))
+    assert finding.status is Status.BLOCKED
+    assert "1 of 12 requests" in finding.summary
+    assert "002-2 (7 of 8)" in finding.summary
+
+
+def test_frames_without_a_stored_plan_are_unknown() -> None:
+    videos = [video(video_id, planned_frames=None) for video_id in VIDEOS]
+    assert found(CitationCheck.FRAMES, evidence(videos=videos)).status is Status.UNKNOWN
+    assert found(CitationCheck.FRAMES, evidence(videos=[])).status is Status.UNKNOWN
+
+
+def test_an_evaluation_without_frames_has_no_check_of_frames() -> None:
+    blind = [answer(asked, num_frames=0, prompt_tokens=100) for asked in QUESTIONS]
+    videos = [video(video_id, planned_frames=0, frame_tokens=0) for video_id in VIDEOS]
+    checks = {one.check for one in findings(evidence(blind, videos))}
+    without = {CitationCheck.FRAMES, CitationCheck.PROMPT_TOKENS, CitationCheck.LETTERS}
+    assert not checks & without
+
+
+@pytest.mark.parametrize(
+    ("tokens", "per_video", "status"),
+    [
+        (4_900, 8_000, Status.OK),  # rules are rounded, so 60% are enough
+        (4_700, 8_000, Status.BLOCKED),
+        (None, 8_000, Status.UNKNOWN),
+        (4_700, None, Status.UNKNOWN),  # no rule: at least one token per frame, which proves little
+        (7, None, Status.BLOCKED),
+    ],
+)
+def test_prompt_tokens_below_the_plan_block_and_unknown_ones_never_pass(
+    tokens: int | None, per_video: int | None, status: Status
+) -> None:
+    stored = evidence(
+        changed(0, prompt_tokens=tokens),
+        [video(video_id, frame_tokens=per_video) for video_id in VIDEOS],
+    )
+    assert found(CitationCheck.PROMPT_TOKENS, stored).status is status
+
+
+def test_missing_subtitles_block_in_a_complete_benchmark() -> None:
+    videos = [video(video_id, subtitle_hash=None) for video_id in VIDEOS[:1]]
+    videos += [video(video_id) for video_id in VIDEOS[1:]]
+    finding = found(CitationCheck.SUBTITLES, evidence(videos=videos))
+    assert finding.status is Status.BLOCKED
+    assert finding.summary == "2 of 4 videos have subtitles, but the benchmark has 3"
+
+
+def test_subtitles_of_a_subset_are_unknown_and_none_at_all_block() -> None:
+    some = evidence(videos=[video(video_id) for video_id in VIDEOS[:2]])
+    assert found(CitationCheck.SUBTITLES, some).status is Status.UNKNOWN
+    none = evidence(videos=[video(video_id, subtitle_hash=None) for video_id in VIDEOS[:2]])
+    assert found(CitationCheck.SUBTITLES, none).status is Status.BLOCKED
+
+
+def test_the_releases_declare_their_questions_and_subtitles() -> None:
+    size = videomme.BENCHMARK.size
+    assert (size.questions, size.videos, size.videos_with_subtitles) == (2_700, 900, 744)
+
+
+def test_a_strong_preference_for_a_letter_is_a_warning() -> None:
+    questions = [question(f"{number:03d}", number % 4) for number in range(200)]
+
+    def answers(always_a: float) -> list[Answer]:
+        return [
+            answer(asked, extracted_answer=Letter.A if place < always_a * 200 else asked.answer)
+            for place, asked in enumerate(questions)
+        ]
+
+    biased = evidence(answers(0.4), questions=questions)
+    finding = found(CitationCheck.LETTERS, biased)
+    assert finding.status is Status.WARNING
+    assert "A 55% (25%)" in finding.summary
+    even = evidence(answers(0.1), questions=questions)
+    assert found(CitationCheck.LETTERS, even).status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        ({"video_hash": "older"}, "1 videos (001)"),
+        ({"subtitle_hash": "older"}, "1 subtitle files (001)"),
+        ({"questions_fingerprint": "older"}, "1 videos' questions (001)"),
+    ],
+)
+def test_what_changed_since_scoring_blocks(facts: dict[str, str], sentence: str) -> None:
+    videos = [video(VIDEOS[0], **facts), *map(video, VIDEOS[1:])]
+    finding = found(CitationCheck.MEDIA, evidence(videos=videos))
+    assert finding.status is Status.BLOCKED
+    assert sentence in finding.summary
+
+
+def test_scores_of_an_earlier_version_are_unknown() -> None:
+    finding = found(CitationCheck.MEDIA, evidence(videos=[]))
+    assert finding.status is Status.UNKNOWN
+    assert "no question is asked again" in finding.advice

@@ -1,0 +1,21 @@
+"""Output of what keeps scores from being cited."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+
+from videomme_pipeline.reports.terminal.tables import Row, show_line
+from videomme_pipeline.scoring.citation import Status
+
+_LABELS = {
+    Status.BLOCKED: ("Do not cite", "bold red"),
+    Status.WARNING: ("Warning", "yellow"),
+    Status.UNKNOWN: ("Unknown", "dim"),
+}
+
+
+def show_findings(console: Console, findings: Iterable[Row]) -> None:
+    """Print rows of `citation_findings` that are not ok, one line each."""
+    for row in findings:
+        text = f"{row['evaluation']}, {row['check_name']}: {row['summary']}"
+        show_line(console, f"{text}. What to do: {row['advice']}.", *_LABELS[Status(row["status"])])

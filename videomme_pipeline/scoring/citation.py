@@ -1,0 +1,443 @@
+"""What may be cited: the checks of a stored evaluation, and what they find.
+
+Each check is a pure function of what is stored. A finding is `ok`, or says what is wrong, with
+numbers, and what to do. `blocked` means that the score must not be cited, `warning` that the fact
+must be stated beside it. `unknown` means that something is not stored, so nothing was checked.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import product
+
+from scipy.special import chdtrc
+
+from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE
+from videomme_pipeline.scoring.scored_question import Outcome
+
+BIASED_EFFECT = 0.3
+"""Smallest effect size (Cohen's w, √(chi-square / n)) of a letter distribution that is reported."""
+BIASED_P_VALUE = 0.001
+"""Largest p-value of the chi-square test of a letter distribution that is reported."""
+_LISTED = 5
+
+
+class CitationCheck(StrEnum):
+    """A check of what a score was computed from."""
+
+    ANSWERS = "answers"
+    """Every question has one answer per repeat."""
+    RELEASE = "release"
+    """The questions are all of those that the benchmark declares."""
+    FRAMES = "frames"
+    """Every request had the planned number of frames."""
+    PROMPT_TOKENS = "prompt_tokens"
+    """The endpoint counted at least the tokens that the frames need."""
+    SUBTITLES = "subtitles"
+    """As many videos have subtitles as the benchmark declares."""
+    LETTERS = "letters"
+    """The letters of the answers are distributed like the correct ones."""
+    MEDIA = "media"
+    """Videos, subtitles and questions are those that the score was computed from."""
+    SAMENESS = "sameness"
+    """No evaluation with other settings has the same answers."""
+
+
+class Status(StrEnum):
+    """The result of a check, the best one first."""
+
+    OK = "ok"
+    UNKNOWN = "unknown"
+    WARNING = "warning"
+    BLOCKED = "blocked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The result of one check: a sentence with numbers, and what to do ("" if it is `ok`)."""
+
+    check: CitationCheck
+    status: Status
+    summary: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CitationFinding:
+    """One row per (evaluation, check)."""
+
+    benchmark: str
+    evaluation: str
+    check_name: CitationCheck
+    status: Status
+    summary: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedVideo:
+    """One row per (evaluation, video): what the scores of the video were computed from.
+
+    `video_hash` and `subtitle_hash` are None if the answers do not depend on these files, or the
+    video has none. `planned_frames` is the number of frames that the sampling chose, 0 if none are
+    sent, and None if it is unknown. `frame_tokens` are the prompt tokens that these frames need at
+    the endpoint, by the published rule of the model. It is 0 if no endpoint gets frames, and None
+    if there is no rule.
+    """
+
+    benchmark: str
+    evaluation: str
+    video_id: str
+    questions_fingerprint: str
+    video_hash: str | None
+    subtitle_hash: str | None
+    planned_frames: int | None
+    frame_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """Hashes of the current files of one video."""
+
+    video_hash: str
+    subtitle_hash: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The columns of a scored question that the checks read."""
+
+    question_id: str
+    video_id: str
+    sample: int
+    answer: Letter
+    extracted_answer: Letter | None
+    outcome: Outcome
+    num_frames: int
+    prompt_tokens: int | None
+    track: str
+    judge_error: str | None
+    request_fingerprint: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything that is stored about one evaluation.
+
+    `questions` and `media` (by video id) are the current ones. `videos` (by video id) is empty for
+    scores of a version that did not store it.
+    """
+
+    benchmark: Benchmark
+    evaluation: str
+    questions: Sequence[Question]
+    question_fingerprints: Mapping[str, str]
+    answers: Sequence[Answer]
+    specification: Mapping[str, object]
+    videos: Mapping[str, EvaluatedVideo] = field(default_factory=dict)
+    media: Mapping[str, Media] = field(default_factory=dict)
+
+    @property
+    def answered(self) -> list[Answer]:
+        """The answers of requests that did not fail."""
+        return [row for row in self.answers if row.outcome is not Outcome.FAILED]
+
+    @property
+    def run_again(self) -> str:
+        return f"run it again (videomme run {self.evaluation})"
+
+
+def question_fingerprints(questions: Iterable[Question]) -> dict[str, str]:
+    """Fingerprint of the questions on each video, correct answers included."""
+    by_video: dict[str, list[Question]] = {}
+    for question in questions:
+        by_video.setdefault(question.video_id, []).append(question)
+    return {video_id: fingerprint(group) for video_id, group in by_video.items()}
+
+
+def findings(evidence: Evidence) -> list[Finding]:
+    """The findings of all checks of a single evaluation that apply to it."""
+    found = (check(evidence) for check in _CHECKS)
+    return [finding for finding in found if finding is not None]
+
+
+def answered_once(evidence: Evidence) -> Finding:
+    """Check that every question has one answer per repeat, read by the judge if there is one."""
+    rows = Counter((row.question_id, row.sample) for row in evidence.answers)
+    repeats = 1 + max((row.sample for row in evidence.answers), default=0)
+    asked = set(product((q.question_id for q in evidence.questions), range(repeats)))
+    failed = sum(row.outcome is Outcome.FAILED for row in evidence.answers)
+    numbers = {
+        "failed": failed,
+        "have no row": len(asked - rows.keys()),
+        "have several rows": sum(count > 1 for count in rows.values()),
+        "are not in the benchmark": len(rows.keys() - asked),
+        "were not read by the judge": sum(r.judge_error is not None for r in evidence.answers),
+    }
+    problems = [f"{count:,} {what}" for what, count in numbers.items() if count]
+    times = "once" if repeats == 1 else f"{repeats} times"
+    if not problems:
+        summary = f"{len(evidence.questions):,} questions are answered {times}"
+        return Finding(check=CitationCheck.ANSWERS, status=Status.OK, summary=summary)
+    return Finding(
+        check=CitationCheck.ANSWERS,
+        status=Status.BLOCKED,
+        summary=f"of {len(asked):,} answers, {', '.join(problems)}",
+        advice=f"{evidence.run_again}; only what is missing is asked",
+    )
+
+
+def matches_release(evidence: Evidence) -> Finding:
+    """Check that the questions are those that the benchmark declares. A chosen subset is named."""
+    size, check = evidence.benchmark.size, CitationCheck.RELEASE
+    by_video = Counter(
+        video for video, _ in {(row.video_id, row.question_id) for row in evidence.answers}
+    )
+    found = f"{by_video.total():,} questions on {len(by_video):,} videos"
+    if size.videos is None or size.questions_per_video is None:
+        return Finding(
+            check=check,
+            status=Status.UNKNOWN,
+            summary=f"{found}; the benchmark does not declare its size",
+            advice="declare its `size` with `videos` and `questions_per_video`",
+        )
+    if by_video.total() == size.questions and len(by_video) == size.videos:
+        return Finding(check=check, status=Status.OK, summary=f"{found}, as declared")
+    selected = Counter(question.video_id for question in evidence.questions)
+    is_subset = by_video == selected and len(selected) < size.videos
+    declared = f"the benchmark has {size.questions:,} on {size.videos:,}"
+    if is_subset and set(selected.values()) == {size.questions_per_video}:
+        return Finding(
+            check=check,
+            status=Status.WARNING,
+            summary=f"{found}: a subset, {declared}",
+            advice="name the subset beside the score, or remove `videos` and `limit` from "
+            "benchmarks.yaml and run again",
+        )
+    return Finding(
+        check=check,
+        status=Status.BLOCKED,
+        summary=f"{found}, but {declared}",
+        advice=f"build the questions again, then {evidence.run_again}",
+    )
+
+
+def sent_planned_frames(evidence: Evidence) -> Finding | None:
+    """Check that every request had the planned number of frames. None without frames."""
+    check, answered = CitationCheck.FRAMES, evidence.answered
+    planned = {video_id: video.planned_frames for video_id, video in evidence.videos.items()}
+    if not any(row.num_frames or planned.get(row.video_id) for row in answered):
+        return None
+    known = [(row, plan) for row in answered if (plan := planned.get(row.video_id)) is not None]
+    other = [
+        f"{row.question_id} ({row.num_frames} of {plan})"
+        for row, plan in known
+        if row.num_frames != plan
+    ]
+    if other:
+        return Finding(
+            check=check,
+            status=Status.BLOCKED,
+            summary=f"{len(other):,} of {len(answered):,} requests did not have the planned number "
+            f"of frames: {_listed(other)}",
+            advice="look for damaged videos (videomme doctor), replace them, and "
+            + evidence.run_again,
+        )
+    if len(known) < len(answered):
+        return Finding(
+            check=check,
+            status=Status.UNKNOWN,
+            summary=f"the planned number of frames of {len(answered) - len(known):,} of "
+            f"{len(answered):,} requests is not stored",
+            advice=evidence.run_again,
+        )
+    frames = sorted({row.num_frames for row in answered})
+    span = f"{frames[0]} to {frames[-1]}" if len(frames) > 1 else f"{frames[0]}"
+    summary = f"{len(answered):,} requests had the planned {span} frames"
+    return Finding(check=check, status=Status.OK, summary=summary)
+
+
+def counted_frame_tokens(evidence: Evidence) -> Finding | None:
+    """Check that the endpoint counted the tokens of the frames. None if no endpoint gets frames.
+
+    Without a published rule, a frame needs at least one token, which proves little: the result
+    is then `unknown`, or `blocked` if not even that many are counted.
+    """
+    check = CitationCheck.PROMPT_TOKENS
+    rows = [
+        (row, evidence.videos[row.video_id])
+        for row in evidence.answered
+        if row.video_id in evidence.videos and evidence.videos[row.video_id].frame_tokens != 0
+    ]
+    if not rows:
+        return None
+    least = {video.video_id: _least_tokens(video) for _, video in rows}
+    few = [
+        f"{row.question_id} ({row.prompt_tokens:,} of {least[row.video_id]:,})"
+        for row, _ in rows
+        if row.prompt_tokens is not None and row.prompt_tokens < least[row.video_id]
+    ]
+    if few:
+        return Finding(
+            check=check,
+            status=Status.BLOCKED,
+            summary=f"{len(few):,} of {len(rows):,} requests have fewer prompt tokens than their "
+            f"frames need at least: {_listed(few)}",
+            advice="the endpoint dropped or shrank frames; check its limit on images per prompt "
+            f"(or `tokens_per_frame` in models.yaml), and {evidence.run_again}",
+        )
+    uncounted = sum(row.prompt_tokens is None for row, _ in rows)
+    unruled = sum(video.frame_tokens is None for _, video in rows)
+    if uncounted or unruled:
+        reason = (
+            f"the endpoint did not report the prompt tokens of {uncounted:,}"
+            if uncounted
+            else f"the tokens of a frame are unknown for {unruled:,}"
+        )
+        return Finding(
+            check=check,
+            status=Status.UNKNOWN,
+            summary=f"{reason} of {len(rows):,} requests",
+            advice="see that the endpoint reports `usage`, and set `tokens_per_frame` in "
+            "models.yaml",
+        )
+    summary = f"{len(rows):,} requests have the prompt tokens that their frames need"
+    return Finding(check=check, status=Status.OK, summary=summary)
+
+
+def _least_tokens(video: EvaluatedVideo) -> int:
+    """The smallest plausible number of prompt tokens of a request about `video`."""
+    if video.frame_tokens is None:
+        return video.planned_frames or 0
+    return round(LEAST_TOKEN_SHARE * video.frame_tokens)
+
+
+def covers_subtitles(evidence: Evidence) -> Finding | None:
+    """Check how many videos have subtitles. None for an evaluation without subtitles."""
+    check, size = CitationCheck.SUBTITLES, evidence.benchmark.size
+    if evidence.answers[0].track != "with_subtitles":
+        return None
+    if not evidence.videos:
+        return _not_stored(check, evidence)
+    videos, declared = len(evidence.videos), size.videos_with_subtitles
+    count = sum(video.subtitle_hash is not None for video in evidence.videos.values())
+    found = f"{count:,} of {videos:,} videos have subtitles"
+    is_complete = videos == size.videos and declared is not None
+    if count == 0 or (is_complete and count != declared):
+        expected = "" if declared is None else f", but the benchmark has {declared:,}"
+        return Finding(
+            check=check,
+            status=Status.BLOCKED,
+            summary=found + (expected if is_complete else ""),
+            advice="fetch the subtitles of all videos (docs/data.md has the layouts), and "
+            + evidence.run_again,
+        )
+    if is_complete:
+        return Finding(check=check, status=Status.OK, summary=f"{found}, as declared")
+    reason = (
+        "the benchmark does not declare how many"
+        if declared is None
+        else f"the benchmark declares {declared:,} of {size.videos or 0:,}, but not which"
+    )
+    return Finding(
+        check=check,
+        status=Status.UNKNOWN,
+        summary=f"{found}; {reason}",
+        advice="name the number beside the score"
+        if declared is not None
+        else "declare `videos_with_subtitles` in its `size`",
+    )
+
+
+def has_expected_letters(evidence: Evidence) -> Finding | None:
+    """Compare the letters of the answers with the correct ones by a chi-square test.
+
+    None without frames, because a model that sees nothing has to guess. The first repeats only
+    are counted, since repeats of a question are not independent.
+    """
+    rows = [row for row in evidence.answered if row.extracted_answer is not None and not row.sample]
+    if not rows or not any(row.num_frames for row in rows):
+        return None
+    given = Counter(row.extracted_answer for row in rows)
+    correct = Counter(row.answer for row in rows)
+    letters = sorted(correct.keys() | {letter for letter in given if letter is not None})
+    # A letter that is never correct is expected in less than one answer.
+    chi_square = sum(
+        (given[letter] - max(correct[letter], 0.5)) ** 2 / max(correct[letter], 0.5)
+        for letter in letters
+    )
+    effect = (chi_square / len(rows)) ** 0.5
+    p_value = float(chdtrc(max(len(letters) - 1, 1), chi_square))
+    percent = 100 / len(rows)
+    shares = ", ".join(
+        f"{letter} {percent * given[letter]:.0f}% ({percent * correct[letter]:.0f}%)"
+        for letter in letters
+    )
+    summary = (
+        f"letters of {len(rows):,} answers (correct ones): {shares}; effect size {effect:.2f}, "
+        f"p {p_value:.2g}"
+    )
+    if p_value >= BIASED_P_VALUE or effect < BIASED_EFFECT:
+        return Finding(check=CitationCheck.LETTERS, status=Status.OK, summary=summary)
+    return Finding(
+        check=CitationCheck.LETTERS,
+        status=Status.WARNING,
+        summary=summary,
+        advice="read some responses: the model prefers letters, or the reader misreads its answers",
+    )
+
+
+def has_same_media(evidence: Evidence) -> Finding:
+    """Check that videos, subtitles and questions are those that the score was computed from."""
+    check = CitationCheck.MEDIA
+    if not evidence.videos:
+        return _not_stored(check, evidence)
+    changed: dict[str, list[str]] = {"videos": [], "subtitle files": [], "videos' questions": []}
+    with_subtitles = evidence.answers[0].track == "with_subtitles"
+    for video_id, video in evidence.videos.items():
+        media = evidence.media.get(video_id)
+        if media and video.video_hash and media.video_hash != video.video_hash:
+            changed["videos"].append(video_id)
+        if media and with_subtitles and media.subtitle_hash != video.subtitle_hash:
+            changed["subtitle files"].append(video_id)
+        if evidence.question_fingerprints.get(video_id) != video.questions_fingerprint:
+            changed["videos' questions"].append(video_id)
+    problems = [f"{len(ids):,} {what} ({_listed(ids)})" for what, ids in changed.items() if ids]
+    if not problems:
+        summary = f"the files and questions of {len(evidence.videos):,} videos are unchanged"
+        return Finding(check=check, status=Status.OK, summary=summary)
+    return Finding(
+        check=check,
+        status=Status.BLOCKED,
+        summary=f"changed since the score was computed: {', '.join(problems)}",
+        advice=f"{evidence.run_again}; only questions on what changed are asked",
+    )
+
+
+_CHECKS: tuple[Callable[[Evidence], Finding | None], ...] = (
+    answered_once,
+    matches_release,
+    sent_planned_frames,
+    counted_frame_tokens,
+    covers_subtitles,
+    has_expected_letters,
+    has_same_media,
+)
+
+
+def _not_stored(check: CitationCheck, evidence: Evidence) -> Finding:
+    return Finding(
+        check=check,
+        status=Status.UNKNOWN,
+        summary="an earlier version did not store what the score was computed from",
+        advice=f"{evidence.run_again}; no question is asked again",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")

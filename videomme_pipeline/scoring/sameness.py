@@ -1,0 +1,172 @@
+"""Evaluations with other settings but the same answers, which are probably one run.
+
+Two evaluations of one model agree on most answers for a good reason: both are right. What shows
+that the settings had an effect is the rest, the informative answers: those to questions that at
+least one of the two got wrong, and that were asked with different requests. Different frames,
+subtitles or prompts change at least `LEAST_CHANGED_SHARE` of them. A pair is the same if it has
+so few different informative answers that this share would produce as few, or fewer, with a
+probability below `SAME_P_VALUE`. So 341 informative answers without a difference are not enough,
+and 342 are.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.citation import CitationCheck, Evidence, Finding, Status
+from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.scoring.statistics.compare import changed_settings
+
+LEAST_CHANGED_SHARE = 0.02
+"""Share of the informative answers that settings with an effect change at least."""
+SAME_P_VALUE = 0.001
+"""A pair is the same if its differences are less probable than this."""
+SHOWN_SETTINGS = frozenset({"sampling", "alignment", "template"})
+"""Settings that change what the model is shown. Others may have no effect for a good reason: one
+model under two names, or a token limit that no answer reaches."""
+_NO_ANSWER = -1
+_UNREADABLE = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sameness:
+    """The comparison of the answers of two evaluations to different requests.
+
+    `answers` counts the compared answers, `informative` those that at least one side got wrong, and
+    `different` those of them with different letters. `explained` is the share of equal letters that
+    independent answers with the same accuracies would have.
+    """
+
+    answers: int
+    informative: int
+    different: int
+    explained: float
+
+    @property
+    def is_same(self) -> bool:
+        """True if different settings do not explain so few differences."""
+        return is_same(self.informative, self.different)
+
+
+def is_same(informative: int, different: int) -> bool:
+    """True if settings with an effect would not leave so few different answers."""
+    return bool(bdtr(different, informative, LEAST_CHANGED_SHARE) < SAME_P_VALUE)
+
+
+def sameness_findings(evaluations: Sequence[Evidence]) -> dict[str, Finding]:
+    """The finding of every evaluation that can be compared, by name.
+
+    All `evaluations` must be of one benchmark.
+    """
+    table = _AnswerTable(evaluations)
+    same: dict[int, list[tuple[int, Sameness]]] = {}
+    for a, b in table.candidates():
+        compared = table.compare(a, b)
+        if compared.is_same:
+            same.setdefault(a, []).append((b, compared))
+            same.setdefault(b, []).append((a, compared))
+    if len(evaluations) < 2:
+        return {}
+    return {
+        one.evaluation: _finding(evaluations, place, same.get(place, []))
+        for place, one in enumerate(evaluations)
+    }
+
+
+def _finding(
+    evaluations: Sequence[Evidence], place: int, same: Sequence[tuple[int, Sameness]]
+) -> Finding:
+    check, one = CitationCheck.SAMENESS, evaluations[place]
+    if not same:
+        if all(row.request_fingerprint is None for row in one.answers):
+            return Finding(
+                check=check,
+                status=Status.UNKNOWN,
+                summary="the fingerprints of its requests are not stored",
+                advice=f"{one.run_again}; no question is asked again",
+            )
+        summary = f"its answers differ from those of {len(evaluations) - 1:,} other evaluations"
+        return Finding(check=check, status=Status.OK, summary=summary)
+    sentences, shown_differs = [], False
+    for other, compared in same:
+        settings = _changed(one.specification, evaluations[other].specification)
+        shown_differs |= bool(SHOWN_SETTINGS & settings)
+        sentences.append(
+            f"{evaluations[other].evaluation} has the same letter in all but "
+            f"{compared.different:,} of {compared.informative:,} answers that one of them got "
+            f"wrong ({compared.answers:,} in all; their accuracies explain "
+            f"{100 * compared.explained:.0f}%), although other settings were used "
+            f"({', '.join(sorted(settings)) or 'other requests'})"
+        )
+    return Finding(
+        check=check,
+        status=Status.BLOCKED if shown_differs else Status.WARNING,
+        summary="; ".join(sentences),
+        advice="see that the endpoint used what was sent (frames, subtitles), and that no "
+        "responses were copied; cite only one of these scores",
+    )
+
+
+def _changed(a: Mapping[str, object], b: Mapping[str, object]) -> set[str]:
+    """The stages whose settings differ."""
+    return {setting.key.partition(".")[0] for setting in changed_settings(a, b)}
+
+
+class _AnswerTable:
+    """The letters of several evaluations: one row per evaluation, one column per answer."""
+
+    def __init__(self, evaluations: Sequence[Evidence]) -> None:
+        keys = dict.fromkeys((r.question_id, r.sample) for e in evaluations for r in e.answers)
+        place = {key: number for number, key in enumerate(keys)}
+        codes = {letter: number for number, letter in enumerate(Letter, start=1)}
+        requests: dict[str, int] = {}
+        shape = (len(evaluations), len(place))
+        self._letters: NDArray[np.int8] = np.full(shape, _NO_ANSWER, np.int8)
+        self._correct: NDArray[np.bool_] = np.zeros(shape, np.bool_)
+        self._requests: NDArray[np.int32] = np.zeros(shape, np.int32)
+        options: dict[str, int] = {q.question_id: len(q.options) for q in evaluations[0].questions}
+        self._chance: NDArray[np.float64] = np.array(
+            [1 / max(options.get(question_id, 4) - 1, 1) for question_id, _ in place]
+        )
+        for number, evaluation in enumerate(evaluations):
+            for row in evaluation.answers:
+                if row.outcome is Outcome.FAILED or row.request_fingerprint is None:
+                    continue
+                column = place[row.question_id, row.sample]
+                letter = row.extracted_answer
+                self._letters[number, column] = _UNREADABLE if letter is None else codes[letter]
+                self._correct[number, column] = row.outcome is Outcome.CORRECT
+                request = requests.setdefault(row.request_fingerprint, len(requests) + 1)
+                self._requests[number, column] = request
+
+    def candidates(self) -> Iterator[tuple[int, int]]:
+        """The pairs with few different letters; the others cannot be the same."""
+        most = LEAST_CHANGED_SHARE * self._letters.shape[1]
+        for a, letters in enumerate(self._letters[:-1]):
+            others = self._letters[a + 1 :]
+            both = (letters != _NO_ANSWER) & (others != _NO_ANSWER)
+            different = ((letters != others) & both).sum(axis=1)
+            for b in np.flatnonzero(both.any(axis=1) & (different <= most)):
+                yield a, a + 1 + int(b)
+
+    def compare(self, a: int, b: int) -> Sameness:
+        one, other = self._letters[a], self._letters[b]
+        compared = (one != _NO_ANSWER) & (other != _NO_ANSWER)
+        compared &= self._requests[a] != self._requests[b]
+        informative = compared & ~(self._correct[a] & self._correct[b])
+        answers = int(compared.sum())
+        explained = 0.0
+        if answers:
+            right_a, right_b = self._correct[a, compared].mean(), self._correct[b, compared].mean()
+            chance = self._chance[compared].mean()
+            explained = float(right_a * right_b + (1 - right_a) * (1 - right_b) * chance)
+        return Sameness(
+            answers=answers,
+            informative=int(informative.sum()),
+            different=int((informative & (one != other)).sum()),
+            explained=explained,
+        )

@@ -1,0 +1,97 @@
+"""What may be cited: the findings about every evaluation in the loaded tables."""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import duckdb
+
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.rows import arrow_schema, from_table
+from videomme_pipeline.scoring.citation import (
+    Answer,
+    CitationFinding,
+    EvaluatedVideo,
+    Evidence,
+    Media,
+    findings,
+    question_fingerprints,
+)
+from videomme_pipeline.scoring.sameness import sameness_findings
+from videomme_pipeline.store import Store, stored_settings
+from videomme_pipeline.videos.probe import Video
+
+Row = TypeVar("Row")
+
+
+def citation_findings(
+    connection: duckdb.DuckDBPyConnection, store: Store
+) -> Iterator[CitationFinding]:
+    """Yield the findings about the evaluations in the tables of `connection`.
+
+    It needs the tables `questions`, `videos`, `scored_questions` and `evaluated_videos`.
+    """
+    found = connection.sql("select distinct benchmark::text from scored_questions order by all")
+    for (benchmark,) in found.fetchall():
+        evaluations = _evidence(connection, store, benchmark)
+        same = sameness_findings(evaluations)
+        for one in evaluations:
+            own = [same[one.evaluation]] if one.evaluation in same else []
+            for finding in (*findings(one), *own):
+                yield CitationFinding(
+                    benchmark=benchmark,
+                    evaluation=one.evaluation,
+                    check_name=finding.check,
+                    status=finding.status,
+                    summary=finding.summary,
+                    advice=finding.advice,
+                )
+
+
+def _evidence(
+    connection: duckdb.DuckDBPyConnection, store: Store, benchmark: str
+) -> list[Evidence]:
+    """What is stored about each evaluation of `benchmark`, ordered by name."""
+    questions = _rows(connection, "questions", Question, benchmark)
+    current = question_fingerprints(questions)
+    media = {
+        video.video_id: Media(video_hash=video.content_hash, subtitle_hash=video.subtitle_hash)
+        for video in _rows(connection, "videos", Video, benchmark)
+    }
+    found = connection.execute(
+        "select distinct evaluation::text from scored_questions where benchmark = ? order by all",
+        [benchmark],
+    )
+    return [
+        Evidence(
+            benchmark=find_benchmark(benchmark),
+            evaluation=name,
+            questions=questions,
+            question_fingerprints=current,
+            answers=_rows(connection, "scored_questions", Answer, benchmark, name),
+            specification=stored_settings(store.scores(benchmark, name)),
+            videos={
+                video.video_id: video
+                for video in _rows(connection, "evaluated_videos", EvaluatedVideo, benchmark, name)
+            },
+            media=media,
+        )
+        for (name,) in found.fetchall()
+    ]
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    row_class: type[Row],
+    benchmark: str,
+    evaluation: str | None = None,
+) -> list[Row]:
+    """The rows of a table about one benchmark, or about one evaluation of it."""
+    columns = ", ".join(f'"{name}"' for name in arrow_schema(row_class).names)  # type: ignore[arg-type]
+    wanted = {"benchmark": benchmark} | ({} if evaluation is None else {"evaluation": evaluation})
+    condition = " and ".join(f"{column} = ?" for column in wanted)
+    found = connection.sql(
+        f'select {columns} from "{table}" where {condition}', params=list(wanted.values())
+    )
+    return from_table(found.to_arrow_table(), row_class)
