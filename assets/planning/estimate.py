@@ -1,17 +1,23 @@
 """Work, time, space and cost of a refresh, estimated before it starts.
 
+Within `Project.predicted`, the work is exact as far as the new versions of questions and videos can
+be known before they are built. Other partitions that wait for a parent are counted as an upper
+bound, because the parent may turn out to be the same as before.
+
 `refresh` stores the time and size of every partition that it builds. Estimates are means over
 comparable partitions. If no comparable partition was ever built, the estimate is None.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import dagster as dg
 
 from assets.planning.freshness import Freshness, PartitionState
-from assets.stages.base import BUILD_SECONDS, FILE_BYTES, AnyStage
+from assets.stages.base import BUILD_SECONDS, FILE_BYTES, AnyStage, BenchmarkStage
 from assets.stages.responses import Responses
 from assets.stages.scores import Scores
 from videomme_pipeline.errors import VideoMMEError
@@ -27,6 +33,16 @@ _NEWEST_EVENTS = 500
 """Unit costs are means over this many of the newest materializations of each asset."""
 
 
+class Work(Enum):
+    """What a refresh does with a partition that is not fresh."""
+
+    BUILD = auto()
+    REPORT = auto()
+    """It is already stored, and only reported to Dagster."""
+    UNKNOWN = auto()
+    """It is built, unless the parents that it waits for stay the same."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitCost:
     """Mean time and size of one partition, over `partitions` measured ones."""
@@ -40,14 +56,15 @@ class UnitCost:
 class RefreshEstimate:
     """The work of a refresh on one asset.
 
-    `partitions` is the number of partitions to build, or None if it is not known yet.
-    `already_stored` is the number of those that are only reported to Dagster. `seconds` is
-    wall-clock time, and `bytes` is the size of the new files. Both are None if no comparable
-    partition was measured.
+    `partitions` is the number of partitions to build, or None if it is not known yet. With
+    `is_upper_bound`, some of them may turn out to be unchanged. `already_stored` is the number of
+    those that are only reported to Dagster. `seconds` is wall-clock time, and `bytes` is the size
+    of the new files. Both are None if no comparable partition was measured.
     """
 
     asset: str
     partitions: int | None
+    is_upper_bound: bool
     already_stored: int
     seconds: float | None
     bytes: float | None
@@ -57,28 +74,27 @@ def estimate(
     states: Iterable[PartitionState], instance: dg.DagsterInstance
 ) -> list[RefreshEstimate]:
     """One estimate per asset that has something to build, in the order of the plan."""
-    by_stage: dict[AnyStage, list[PartitionState]] = defaultdict(list)
-    for state in states:
-        if state.freshness is not Freshness.FRESH:
-            by_stage[state.stage].append(state)
-    return [_estimate(stage, not_fresh, instance) for stage, not_fresh in by_stage.items()]
+    return [_estimate(stage, work, instance) for stage, work in _work_by_stage(states).items()]
 
 
 def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:
     """The requests that a refresh would send to models, for `estimate_costs`."""
     by_benchmark: dict[str, PendingRequests] = {}
-    for state in states:
-        stage, partition = state.stage, state.partition
-        if state.freshness is Freshness.FRESH or not isinstance(stage, Responses | Scores):
+    for stage, work_of in _work_by_stage(states).items():
+        if not isinstance(stage, Responses | Scores):
             continue
         pending = by_benchmark.setdefault(
             stage.benchmark.name, PendingRequests(benchmark=stage.benchmark)
         )
-        if isinstance(partition, VideoVariantPartition):
-            pending.videos.setdefault(partition.variant, []).append(partition.video)
-        elif isinstance(partition, VariantPartition):
-            pending.scores.append(partition.variant)
-    return list(by_benchmark.values())
+        for state, work in work_of.items():
+            partition = state.partition
+            if work is Work.REPORT:
+                continue
+            if isinstance(partition, VideoVariantPartition):
+                pending.videos.setdefault(partition.variant, []).append(partition.video)
+            elif isinstance(partition, VariantPartition):
+                pending.scores.append(partition.variant)
+    return [part for part in by_benchmark.values() if part.videos or part.scores]
 
 
 def unit_costs(instance: dg.DagsterInstance, stage: AnyStage) -> dict[str | None, UnitCost]:
@@ -95,15 +111,56 @@ def unit_costs(instance: dg.DagsterInstance, stage: AnyStage) -> dict[str | None
     return {variant: _mean(costs) for variant, costs in measured.items()}
 
 
+def _work_by_stage(
+    states: Iterable[PartitionState],
+) -> dict[AnyStage, dict[PartitionState, Work]]:
+    """The work on every partition that is not fresh. `states` must be ordered upstream first."""
+    by_stage: dict[AnyStage, dict[PartitionState, Work]] = defaultdict(dict)
+    work_on: dict[dg.AssetKey, set[Work]] = defaultdict(set)
+    for state in states:
+        if state.freshness is Freshness.FRESH:
+            continue
+        stage = state.stage
+        upstream = set[Work]().union(*(work_on[key] for key in stage.parent_keys))
+        work = _work(state, upstream)
+        by_stage[stage][state] = work
+        work_on[stage.asset_key].add(work)
+    return by_stage
+
+
+def _work(state: PartitionState, upstream: AbstractSet[Work]) -> Work:
+    """The work on one partition. `upstream` contains all work on the assets that it depends on."""
+    stage = state.stage
+    if state.is_whole_stage:
+        return Work.UNKNOWN
+    if not isinstance(stage, BenchmarkStage):
+        # The fingerprint of a shared file depends on the stored files, which will change.
+        for work in (Work.BUILD, Work.UNKNOWN):
+            if work in upstream:
+                return work
+    elif state.waits_for_parent and not stage.benchmark.snapshot.is_prediction:
+        return Work.UNKNOWN
+    try:
+        target = stage.target(state.partition)
+    except VideoMMEError:
+        return Work.BUILD if state.freshness is Freshness.MISSING else Work.UNKNOWN
+    return Work.REPORT if stage.stored(target) == target.fingerprint else Work.BUILD
+
+
 def _estimate(
-    stage: AnyStage, not_fresh: Sequence[PartitionState], instance: dg.DagsterInstance
+    stage: AnyStage, work_of: Mapping[PartitionState, Work], instance: dg.DagsterInstance
 ) -> RefreshEstimate:
     asset = stage.asset_key.to_user_string()
-    if any(state.is_whole_stage for state in not_fresh):
+    if any(state.is_whole_stage for state in work_of):
         return RefreshEstimate(
-            asset=asset, partitions=None, already_stored=0, seconds=None, bytes=None
+            asset=asset,
+            partitions=None,
+            is_upper_bound=False,
+            already_stored=0,
+            seconds=None,
+            bytes=None,
         )
-    to_build = [state for state in not_fresh if not _is_stored(state)]
+    to_build = [state for state, work in work_of.items() if work is not Work.REPORT]
     wanted = Counter(variant_of(state.partition) for state in to_build)
     costs = unit_costs(instance, stage) if wanted else {}
     units = {variant: _unit(stage, variant, costs) for variant in wanted}
@@ -112,7 +169,8 @@ def _estimate(
     return RefreshEstimate(
         asset=asset,
         partitions=len(to_build),
-        already_stored=len(not_fresh) - len(to_build),
+        is_upper_bound=Work.UNKNOWN in work_of.values(),
+        already_stored=len(work_of) - len(to_build),
         seconds=sum(wanted[v] * unit.seconds for v, unit in known.items()) if is_known else None,
         bytes=sum(wanted[v] * unit.bytes for v, unit in known.items()) if is_known else None,
     )
@@ -133,17 +191,6 @@ def _unit(
         bytes=sum(cost.bytes * cost.partitions for cost in comparable) / partitions,
         partitions=partitions,
     )
-
-
-def _is_stored(state: PartitionState) -> bool:
-    """Return True if a file with the fingerprint of the partition is already stored."""
-    if state.waits_for_parent:
-        return False
-    try:
-        target = state.stage.target(state.partition)
-    except VideoMMEError:
-        return False
-    return state.stage.stored(target) == target.fingerprint
 
 
 def _mean(costs: Sequence[tuple[float, float]]) -> UnitCost:

@@ -6,8 +6,8 @@ from assets.stages.base import BenchmarkStage, Built, Failed, Target
 from assets.stages.metadata import fenced
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.project.partitions import VideoVariantPartition
-from videomme_pipeline.project.stored import load_frames, stored_lines
-from videomme_pipeline.prompts.render import Prompt, render
+from videomme_pipeline.project.prompts import render_prompts
+from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.estimate import CHARACTERS_PER_TOKEN
 from videomme_pipeline.store import write_rows
 
@@ -50,20 +50,7 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
 
     def _render(self, target: Target[VideoVariantPartition]) -> Built[VideoVariantPartition]:
         video_id, name = target.partition.video, target.partition.variant
-        evaluation = self.benchmark.evaluations[name]
-        frames = load_frames(self.benchmark, video_id, evaluation)
-        lines = stored_lines(self.benchmark, video_id, evaluation)
-        prompts = [
-            render(
-                evaluation.template,
-                question,
-                lines,
-                frame_seconds=frames.seconds,
-                interleaved=evaluation.alignment is not None
-                and evaluation.alignment.is_interleaved,
-            )
-            for question in self.benchmark.snapshot.questions[video_id]
-        ]
+        prompts = render_prompts(self.benchmark, video_id, self.benchmark.evaluations[name])
         write_rows(
             target.path,
             prompts,

@@ -12,7 +12,8 @@ from assets.planning.freshness import Freshness
 from assets.run import plan_project, refresh_project
 from tests.support.cli import videomme
 from tests.support.model_server import ModelServer
-from tests.support.projects import WriteServed
+from tests.support.projects import Copy, WriteServed
+from tests.support.published_data import parquet_bytes, v1_rows
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.project.costs import estimate_costs
 from videomme_pipeline.project.project import Project
@@ -82,6 +83,25 @@ def test_the_cost_is_estimated_before_a_run_and_the_estimate_is_right(
     metadata = materialization.asset_materialization.metadata
     assert metadata["cost_dollars"].value
     assert "latency below" in str(metadata["evaluation"].value)
+
+
+def test_a_dry_run_counts_only_the_questions_that_the_journal_cannot_answer(
+    write_served: WriteServed, instance: dg.DagsterInstance, copy: Copy
+) -> None:
+    with ModelServer() as server:
+        project = write_served(server.base_url, **PRICED)
+        refresh_project(project, instance, ["served"])
+        asked = server.request_count
+        rows = v1_rows()
+        row = next(row for row in rows if row["videoID"] == copy.youtube_id("003"))
+        row["question"] = "What else is there?"
+        copy.annotations.write_bytes(parquet_bytes(rows))
+        with project.predicted():
+            states = plan_project(project, instance, ["served"])
+            (announced,) = estimate_costs(pending_requests(states))
+        assert (announced.questions, announced.requests_low, announced.requests) == (3, 1, 1)
+        refresh_project(project, instance, ["served"])
+        assert server.request_count == asked + 1
 
 
 def test_the_command_line_estimates_the_cost_stops_at_the_budget_and_resumes(

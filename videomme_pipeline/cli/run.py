@@ -64,13 +64,15 @@ def run(
         if verify:
             project.hashes.clear()
         if dry_run:
-            states = plan_project(project, instance, names)
-            estimates = [asdict(one) for one in estimate(states, instance)]
+            with project.predicted():
+                states = plan_project(project, instance, names)
+                estimates = [asdict(one) for one in estimate(states, instance)]
+                costs = estimate_costs(pending_requests(states))
             if not estimates:
                 note("Everything is fresh. A run would build nothing.")
                 return
             show_estimates(out, estimates)
-            show_costs(out, estimate_costs(pending_requests(states)))
+            show_costs(out, costs)
             return
         refreshed = refresh_project(project, instance, names, max_cost)
         _report_run(refreshed)

@@ -14,6 +14,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.stored import load_frames, shown_frames, stored_prompts
 from videomme_pipeline.project.turns import endpoint
+from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import AskingProgress, collect_now
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
@@ -23,19 +24,26 @@ SHOWN_PAUSE_SECONDS = 5.0
 """Shorter pauses are not shown."""
 
 
-def requests_of(benchmark: BenchmarkState, video_id: str, evaluation: Evaluation) -> VideoRequests:
-    """All requests of an evaluation about a video.
+def requests_of(
+    benchmark: BenchmarkState,
+    video_id: str,
+    evaluation: Evaluation,
+    prompts: Sequence[Prompt] | None = None,
+) -> VideoRequests:
+    """All requests of an evaluation about a video, with `prompts` or the stored ones.
 
     Raises:
         NotReadyError: if its prompts or frames are missing; the message says why.
         DamagedFileError: if its frame file is damaged.
     """
-    prompts = {p.question_id: p for p in stored_prompts(benchmark, video_id, evaluation)}
+    if prompts is None:
+        prompts = stored_prompts(benchmark, video_id, evaluation)
+    prompt_of = {prompt.question_id: prompt for prompt in prompts}
     questions = benchmark.snapshot.questions[video_id]
     sees_times = evaluation.model.sees_frame_times
     return VideoRequests(
         video_id=video_id,
-        questions=[(question, prompts[question.question_id]) for question in questions],
+        questions=[(question, prompt_of[question.question_id]) for question in questions],
         frame_digests=[
             fingerprint(frame) if sees_times else frame.digest
             for frame in shown_frames(benchmark, video_id, evaluation)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.project.asking import plan_of, requests_of
+from videomme_pipeline.project.prompts import render_prompts
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.stored import stored_responses
 from videomme_pipeline.responses.estimate import (
@@ -90,18 +91,30 @@ def _estimate(
     benchmark: BenchmarkState, evaluation: Evaluation, video_ids: Sequence[str]
 ) -> CostEstimate:
     questions = sum(len(benchmark.snapshot.questions[video_id]) for video_id in video_ids)
-    return estimate_cost(
-        evaluation.name,
-        evaluation.model,
-        evaluation.decoding,
-        _pending_videos(benchmark, evaluation, video_ids),
-        questions=questions * evaluation.repeats,
+    pending = list(_pending_videos(benchmark, evaluation, video_ids))
+    least, most = (
+        estimate_cost(
+            evaluation.name,
+            evaluation.model,
+            evaluation.decoding,
+            videos,
+            questions=questions * evaluation.repeats,
+        )
+        for videos in (
+            [video for video, is_certain in pending if is_certain],
+            [video for video, _ in pending],
+        )
     )
+    return estimate_between(least, most)
 
 
 def _pending_videos(
     benchmark: BenchmarkState, evaluation: Evaluation, video_ids: Sequence[str]
-) -> Iterator[PendingVideo]:
+) -> Iterator[tuple[PendingVideo, bool]]:
+    """Yield the requests about each video, and True if their number is certain.
+
+    It is not if the prompts cannot be rendered yet, and earlier answers may be used again.
+    """
     plan = plan_of(evaluation)
     with _journal(benchmark) as journal:
         for video_id in video_ids:
@@ -109,22 +122,40 @@ def _pending_videos(
             texts = [question.question + "\n".join(question.options) for question in questions]
             requests = len(questions) * evaluation.repeats
             frames = _expected_frames(benchmark, evaluation, video_id)
+            is_certain = True
             try:
-                video = requests_of(benchmark, video_id, evaluation)
-            except VideoMMEError:
-                pass  # its prompts are not built yet, so only the questions are known
+                video = _expected_requests(benchmark, video_id, evaluation)
+            except VideoMMEError:  # its frames or subtitle lines are not built yet
+                answered = benchmark.store.responses(benchmark.name, evaluation.name, video_id)
+                is_certain = not answered.exists()
             else:
                 texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
                 frames = len(video.frame_digests)
                 if journal is not None:
                     wanted = planned_requests(video, evaluation.model.identity, plan)
                     requests -= len(journal.settled(item.fingerprint for item in wanted))
-            yield PendingVideo(
+            pending = PendingVideo(
                 requests=requests,
                 text_characters=sum(map(len, texts)) // len(texts),
                 frames=frames,
                 frame_size=_frame_size(benchmark, evaluation, video_id),
             )
+            yield pending, is_certain
+
+
+def _expected_requests(
+    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation
+) -> VideoRequests:
+    """The requests about a video, with the stored prompts or with prompts that are not stored yet.
+
+    Raises:
+        VideoMMEError: if its frames or subtitle lines are not stored.
+    """
+    try:
+        return requests_of(benchmark, video_id, evaluation)
+    except NotReadyError:
+        prompts = render_prompts(benchmark, video_id, evaluation)
+        return requests_of(benchmark, video_id, evaluation, prompts)
 
 
 def _estimate_judge(

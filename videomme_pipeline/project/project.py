@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +47,14 @@ class Project:
     def hashes(self) -> HashCache:
         """Content hashes of files that have not changed since they were hashed."""
         return HashCache(self.store.hashes)
+
+    @contextmanager
+    def predicted(self) -> Iterator[None]:
+        """Let the snapshots of all benchmarks be predictions within the block, for a dry run."""
+        with ExitStack() as stack:
+            for benchmark in self.benchmarks.values():
+                stack.enter_context(benchmark.predicted())
+            yield
 
     @contextmanager
     def using_turns(self, turns: Turns) -> Iterator[None]:

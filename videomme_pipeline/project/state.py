@@ -5,13 +5,15 @@ that the next access reads a new one.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.source import Source
-from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation import Configuration, Evaluation
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.frames.sampling import Sampling
@@ -35,6 +37,7 @@ class BenchmarkState:
         self._video_files = RowFolder(store.videos(name), Video)
         self._memos: dict[str | None, dict[Hashable, str]] = {}
         self._snapshot: Snapshot | None = None
+        self._snapshot_class = Snapshot
 
     @cached_property
     def evaluations(self) -> dict[str, Evaluation]:
@@ -50,8 +53,19 @@ class BenchmarkState:
     def snapshot(self) -> "Snapshot":
         """The stored data, read at the first access after the last `invalidate`."""
         if self._snapshot is None:
-            self._snapshot = Snapshot(self)
+            self._snapshot = self._snapshot_class(self)
         return self._snapshot
+
+    @contextmanager
+    def predicted(self) -> Iterator[None]:
+        """Let `snapshot` be a `PredictedSnapshot` within the block."""
+        self._snapshot_class = PredictedSnapshot
+        self.invalidate()
+        try:
+            yield
+        finally:
+            self._snapshot_class = Snapshot
+            self.invalidate()
 
     def invalidate(self) -> None:
         """Drop the snapshot, because files may have changed."""
@@ -106,10 +120,7 @@ class Snapshot:
             raise NotReadyError(
                 f"{name}: its questions have not been built yet; materialize {name}/questions"
             ) from None
-        by_video: dict[str, list[Question]] = defaultdict(list)
-        for question in rows:
-            by_video[question.video_id].append(question)
-        return {video_id: tuple(questions) for video_id, questions in by_video.items()}
+        return _by_video(rows)
 
     @cached_property
     def questions_version(self) -> str | None:
@@ -139,8 +150,17 @@ class Snapshot:
                 for partition, reason in failures.items()
                 if (video := video_of(partition))
             },
-            memo=self._benchmark.memo(self.questions_version),
+            memo=self._memo,
         )
+
+    @property
+    def is_prediction(self) -> bool:
+        """True if it contains the questions that a refresh will build."""
+        return False
+
+    @cached_property
+    def _memo(self) -> dict[Hashable, str]:
+        return self._benchmark.memo(self.questions_version)
 
     def subtitle_hash(self, video_id: str) -> str | None:
         """Hash of a video's subtitle file, or None if it has none.
@@ -164,3 +184,54 @@ class Snapshot:
         """The names of a video in the annotations."""
         question = self.questions[video_id][0]
         return VideoReference(question.video_id, question.youtube_id)
+
+
+class PredictedSnapshot(Snapshot):
+    """The data that is stored after a refresh has built questions and videos, as far as known.
+
+    The questions are those of the source, unless they must be fetched first. Each video that was
+    probed before has the content hash of its current file.
+    """
+
+    @cached_property
+    def _known_questions(self) -> dict[str, tuple[Question, ...]] | None:
+        try:
+            found = self.source.known_questions()
+        except VideoMMEError:
+            return None
+        return None if found is None else _by_video(found)
+
+    @property
+    def is_prediction(self) -> bool:
+        return self._known_questions is not None
+
+    @cached_property
+    def questions(self) -> dict[str, tuple[Question, ...]]:
+        known = self._known_questions
+        return super().questions if known is None else known
+
+    @cached_property
+    def videos(self) -> dict[str, Video]:
+        return {
+            video_id: replace(video, content_hash=self._current_hash(video))
+            for video_id, video in super().videos.items()
+            if video_id in self.questions
+        }
+
+    def _current_hash(self, video: Video) -> str:
+        try:
+            files = self.source.files(self.reference(video.video_id))
+        except VideoMMEError:
+            return video.content_hash
+        return content_hash(files.video, self._benchmark.hashes)
+
+    @cached_property
+    def _memo(self) -> dict[Hashable, str]:
+        return {}
+
+
+def _by_video(questions: Iterable[Question]) -> dict[str, tuple[Question, ...]]:
+    by_video: dict[str, list[Question]] = defaultdict(list)
+    for question in questions:
+        by_video[question.video_id].append(question)
+    return {video_id: tuple(found) for video_id, found in by_video.items()}

@@ -1,8 +1,9 @@
 """Reasons why partitions are not fresh, and estimates of a run, in a project that was built."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +17,12 @@ from assets.run import plan_project, refresh_project
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from tests.support.published_data import parquet_bytes, v1_rows
+from videomme_pipeline.benchmarks.source import PublishedSource
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS, code_version
 from videomme_pipeline.prompts.render import parse_template
+from videomme_pipeline.reports.terminal.runs import estimate_rows
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
 
 Why = Callable[..., list[str]]
@@ -219,6 +222,84 @@ def test_estimates_use_comparable_partitions_only(
     assert responses.seconds is None, "no model like this one was ever asked"
     alone = {"few": EVALUATIONS["few"], "same-model": added["same-model"]}
     assert estimates(write_project(alone), instance)["videomme/responses"].seconds is not None
+
+
+def work(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
+    """What a dry run shows: partitions to build by asset, and True if it is an upper bound."""
+    with project.predicted():
+        found = estimates(project, instance)
+    return {asset: (one.partitions, one.is_upper_bound) for asset, one in found.items()}
+
+
+def built(project: Project, instance: dg.DagsterInstance) -> dict[str, tuple[int | None, bool]]:
+    """What a run then built. Partitions that were only reported to Dagster do not count."""
+    run_id = refresh_project(project, instance, ALL).run_id
+    assert run_id is not None
+    events = instance.get_records_for_run(
+        run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION, limit=500
+    ).records
+    counts: Counter[str] = Counter()
+    for record in events:
+        event = record.event_log_entry.asset_materialization
+        if event is not None and "already_stored" not in event.metadata:
+            counts[event.asset_key.to_user_string()] += 1
+    return {asset: (number, False) for asset, number in counts.items()}
+
+
+def change_question(copy: Copy) -> None:
+    rows = v1_rows()
+    next(row for row in rows if row["videoID"] == copy.youtube_id("003"))["question"] = "What now?"
+    copy.annotations.write_bytes(parquet_bytes(rows))
+
+
+def change_answer(copy: Copy) -> None:
+    rows = v1_rows()
+    row = next(row for row in rows if row["videoID"] == copy.youtube_id("003"))
+    row["answer"] = "B" if row["answer"] == "A" else "A"
+    copy.annotations.write_bytes(parquet_bytes(rows))
+
+
+def change_video(copy: Copy) -> None:
+    write_video(copy.video("003"), frames=44, width=64, height=48)
+
+
+def change_subtitles(copy: Copy) -> None:
+    copy.subtitle("003").write_text("1\n00:00:00,000 --> 00:00:01,000\nanother line\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_question,
+        pytest.param(change_answer, marks=pytest.mark.slow),
+        pytest.param(change_video, marks=pytest.mark.slow),
+        pytest.param(change_subtitles, marks=pytest.mark.slow),
+    ],
+)
+def test_a_dry_run_announces_exactly_what_the_run_then_builds(
+    change: Callable[[Copy], None],
+    project: Project,
+    instance: dg.DagsterInstance,
+    copy: Copy,
+) -> None:
+    change(copy)
+    announced = work(project, instance)
+    assert {asset: found for asset, found in announced.items() if found[0]} == built(
+        project, instance
+    )
+
+
+def test_what_depends_on_questions_that_are_not_fetched_yet_is_an_upper_bound(
+    project: Project, instance: dg.DagsterInstance, copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_question(copy)
+    monkeypatch.setattr(PublishedSource, "known_questions", lambda _: None)
+    announced = work(project, instance)
+    assert announced["videomme/questions"] == (1, False)
+    assert announced["videomme/prompts"] == (12, True)
+    assert announced["report_page"] == (1, True)
+    rows = estimate_rows([asdict(one) for one in estimates(project, instance).values()])
+    assert rows[-1]["build"].startswith("at most ")
 
 
 def test_an_already_stored_partition_is_estimated_as_free(project: Project) -> None:

@@ -78,15 +78,16 @@ def show_estimates(console: Console, estimates: Sequence[Row]) -> None:
 def estimate_rows(estimates: Sequence[Row]) -> list[dict[str, Any]]:
     """One row for each asset, and a last row with the totals.
 
-    A total with unknown parts is shown as "more than" the known part.
+    Counts and sizes that some partitions may not need are shown as "at most". A total with unknown
+    parts is shown as "more than" the known part.
     """
     rows = [
         {
             "asset": row["asset"],
-            "build": _known(row["partitions"], str),
+            "build": _limited(row, "partitions", str),
             "already_stored": row["already_stored"],
-            "time": _known(row["seconds"], time_span),
-            "disk": _known(row["bytes"], _disk),
+            "time": _limited(row, "seconds", time_span),
+            "disk": _limited(row, "bytes", _disk),
         }
         for row in estimates
     ]
@@ -187,7 +188,9 @@ def _causes(counted: Mapping[Any, int]) -> str:
 
 
 def _range(low: int, high: int) -> str:
-    return f"{high:,}" if low == high else f"{low:,} to {high:,}"
+    if low == high:
+        return f"{high:,}"
+    return f"at most {high:,}" if low == 0 else f"{low:,} to {high:,}"
 
 
 def _dollars(estimate: "CostEstimate") -> str:
@@ -207,6 +210,14 @@ def _known(value: Any, formatted: Callable[[Any], str]) -> str:
 
 
 def _total(rows: Sequence[Row], column: str, formatted: Callable[[Any], str]) -> str:
-    known = [row[column] for row in rows if row[column] is not None]
-    text = formatted(sum(known))
-    return text if len(known) == len(rows) else f"more than {text}" if known else "unknown"
+    known = [row for row in rows if row[column] is not None]
+    text = formatted(sum(row[column] for row in known))
+    is_upper_bound = any(row["is_upper_bound"] for row in known)
+    if len(known) == len(rows):
+        return f"at most {text}" if is_upper_bound else text
+    return f"more than {text}" if known and not is_upper_bound else "unknown"
+
+
+def _limited(row: Row, column: str, formatted: Callable[[Any], str]) -> str:
+    text = _known(row[column], formatted)
+    return f"at most {text}" if row["is_upper_bound"] and row[column] is not None else text
