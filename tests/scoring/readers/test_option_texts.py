@@ -202,6 +202,13 @@ def test_no_letter_is_read_where_there_is_none(text: str, form: str) -> None:
         ("B. Pears or A. Apples", FRUIT, None),
         ("Is it B. Pears?", FRUIT, None),
         ("Not B. Pears", FRUIT, None),
+        ("He eats pears, not plums.", FRUIT, "B"),
+        ("Let us look at the options:\n\nA. Apples: The man eats", FRUIT, None),
+        ("To answer this, consider (A) Apples. The man", FRUIT, None),
+        ("(B) Pears. The man eats them, but no fruit as in (A).", FRUIT, "B"),
+        ("B. Pears. C. Plums is wrong, since he eats none.", FRUIT, "B"),
+        ("Not A. Apples, but B. Pears.", FRUIT, "B"),
+        ("A. Apples is incorrect. B. Pears is correct.", FRUIT, "B"),
     ],
 )
 def test_the_text_of_an_option_is_told_from_the_words_of_the_answer(

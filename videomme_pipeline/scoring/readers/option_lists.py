@@ -29,8 +29,8 @@ class ListItem:
 def list_items(text: str) -> list[ListItem]:
     """The items of all lists of options in `text`.
 
-    A list is two or more labels in alphabetical order ("A. … B. …"). "A. No, B." is a correction,
-    not a list.
+    A list is two labels from A on, or three, in alphabetical order ("A. … B. …"). "A. No, B." is a
+    correction, not a list.
     """
     labels = list(_LABEL.finditer(text))
     listed = _in_sequence(text, labels)
@@ -52,14 +52,22 @@ def _letter(label: re.Match[str]) -> str:
 
 
 def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
-    """Indexes of the labels that are next to their neighbor in the alphabet."""
-    pairs = [
-        index
-        for index in range(1, len(labels))
-        if ord(_letter(labels[index])) - ord(_letter(labels[index - 1])) == 1
-        and not words_of.CORRECTION.search(text, labels[index - 1].end(), labels[index].start())
-    ]
-    return {index for pair in pairs for index in (pair - 1, pair)}
+    """Indexes of the labels of all lists."""
+    listed: set[int] = set()
+    run: list[int] = []
+    for index in range(len(labels)):
+        if not (run and _continues(text, labels[run[-1]], labels[index])):
+            run = []
+        run.append(index)
+        if len(run) > 2 or (len(run) == 2 and _letter(labels[run[0]]) == "A"):
+            listed.update(run)
+    return listed
+
+
+def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
+    """True if `following` is the next label of the alphabet and corrects nothing."""
+    is_next = ord(_letter(following)) - ord(_letter(label)) == 1
+    return is_next and not words_of.CORRECTION.search(text, label.end(), following.start())
 
 
 def _content(text: str, labels: Sequence[re.Match[str]], index: int) -> Span:

@@ -39,7 +39,8 @@ class Word:
 class OptionText:
     """The words of one option without its letter, and the marks after them.
 
-    `core` are the words without a leading article.
+    `core` are the words without a leading article. `closing` has no full stop, which also ends the
+    sentence of a response.
     """
 
     words: tuple[str, ...]
@@ -55,7 +56,7 @@ class OptionText:
             text = text[label.end() :]
         found = list(words_from(text))
         words = tuple(word.text for word in found)
-        closing = text[found[-1].end :].strip() if found else ""
+        closing = text[found[-1].end :].strip(". \n") if found else ""
         return cls(words, without_article(words), closing)
 
     def match(self, text: str, position: int) -> Span | None:

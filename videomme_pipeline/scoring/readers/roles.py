@@ -89,8 +89,9 @@ _BEFORE_SUBJECT = (
 
 def _may_have(role: Role, found: FoundLetter) -> bool:
     """True if a letter that is written like `found` can have `role`."""
-    if role is Role.NAMED and not (found.first or found.last or found.has_text):
-        return False  # an intermediate step
+    if role is Role.NAMED:
+        is_step = not (found.first or found.last or found.has_text)
+        return not is_step and words_of.LISTING.isdisjoint(found.words)
     if found.form is Form.PRONOUN:
         return role >= Role.CHOSEN  # "the first one" may be a thing in the video
     if found.form is not Form.LOWER:
@@ -193,7 +194,7 @@ def _role_after_copula(found: FoundLetter, phrase: _Phrase) -> Role:
     subject = phrase.subject
     if any(_announces(word) or word in words_of.QUALITIES for word in subject):
         return Role.DECLARED
-    if found.has_text or found.enclosed:
+    if (found.has_text or found.enclosed) and words_of.NOUN_JOINTS.isdisjoint(phrase.between):
         return Role.CHOSEN  # "The road sign is (C) Stop"
     stated = (
         not subject

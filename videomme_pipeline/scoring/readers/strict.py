@@ -65,7 +65,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     reading = _read_as_a_whole(text, letters) or _read_answer(text, letters, labelled)
     if reading.rule not in ("no_letter", "several_letters"):
         return reading
-    answer = set_reasoning_aside(folded)
+    answer = set_reasoning_aside(text)
     repeated = read_repeated_option(answer, texts)
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading

@@ -24,6 +24,11 @@ _STATES_TEXT = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\w))+[.!?\n]?")
+_CONTRAST = re.compile(
+    r",\s*(?:and\s|but\s)?not\b|\b(?:rather\sthan|instead\sof|as\sopposed\sto|unlike)\b",
+    re.IGNORECASE,
+)
+"""Words before an option that is ruled out: "swimming, not cooking"."""
 _DOUBTS = (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
 _NUMBERS = {
     word: str(number)
@@ -78,6 +83,9 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     start = max(_declared(answer), default=len(statement) - len(statement.lstrip()))
     if len(statement.rstrip()) - start > _LONGEST_STATEMENT:
         return _read_explanation(statement, texts)
+    contrast = _CONTRAST.search(statement, start)
+    if contrast:
+        statement = statement[: contrast.start()]
     if _is_doubtful(statement):
         return None
     words = list(words_from(statement, start))
