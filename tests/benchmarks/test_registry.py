@@ -112,6 +112,7 @@ def test_a_facet_without_a_value_is_absent() -> None:
 def test_letters_are_the_first_ones_in_order() -> None:
     with pytest.raises(ValueError, match="`letters` must be A, B, C … in order"):
         replace(OWN, letters=(Letter.B, Letter.C))
+    assert replace(OWN, letters=tuple(Letter)).letters[-1] == "N"
 
 
 @pytest.mark.parametrize(

@@ -428,7 +428,7 @@ def test_score_as_json_has_every_breakdown(path: Path) -> None:
         (["report", "fwe"], "fwe"),
         (["report", "--folder", "--share"], "the folder contains frames"),
         (["read", "--reader", "strct"], "no reader `strct`: did you mean `strict`?"),
-        (["read", "--letters", "AXZ"], "only A to H are letters of options"),
+        (["read", "--letters", "AXZ"], "only A to N are letters of options"),
         (["score", "gone.json"], "gone.json: no such file"),
         (["score", str(V1_RESPONSES), "--report", "offical"], "no report `offical`"),
         (["score", str(V1_RESPONSES), "--group-rule", "best"], "no group rule `best`"),

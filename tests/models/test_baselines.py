@@ -49,7 +49,7 @@ async def test_random_draws_the_same_letters_in_every_process() -> None:
 
 async def test_random_draws_other_letters_for_another_seed_or_repeat() -> None:
     first = await answers(RandomBaseline(seed=0), "smoke_v2")
-    assert set(first) == set(Letter)
+    assert set(first) == set(tuple(Letter)[:8])
     assert first != await answers(RandomBaseline(seed=1), "smoke_v2")
     assert first != await answers(RandomBaseline(seed=0), "smoke_v2", sample=1)
 

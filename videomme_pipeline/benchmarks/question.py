@@ -11,7 +11,7 @@ from enum import StrEnum
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.fetch.release import VideoReference
 
-_OPTION = re.compile(r"^\s*\(?([A-H])\s*[.):：．、]\s*(.*)$", re.DOTALL)
+_OPTION = re.compile(r"^\s*\(?([A-N])\s*[.):：．、]\s*(.*)$", re.DOTALL)
 
 
 class Letter(StrEnum):
@@ -25,6 +25,12 @@ class Letter(StrEnum):
     F = "F"
     G = "G"
     H = "H"
+    I = "I"  # noqa: E741 - the name of an option, not of a variable
+    J = "J"
+    K = "K"
+    L = "L"
+    M = "M"
+    N = "N"
 
 
 class Duration(StrEnum):

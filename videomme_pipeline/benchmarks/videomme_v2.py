@@ -56,6 +56,8 @@ COLUMNS = (
     "third_head",
 )
 
+LETTERS = tuple(Letter)[:8]
+
 LOGIC_STRUCTURES = ("[1,2,3,4]", "[1,[2,3],4]", "[[1,2],3,4]")
 
 FACETS = (
@@ -118,17 +120,13 @@ def split_options(text: str) -> tuple[str, ...]:
     """
     options: list[str] = []
     for line in text.lstrip("\n").split("\n"):
-        if len(options) < len(Letter) and re.match(rf"\s*{_letter(len(options))}\s*[.):]", line):
+        if len(options) < len(LETTERS) and re.match(rf"\s*{LETTERS[len(options)]}\s*[.):]", line):
             options.append(line)
         elif options:
             options[-1] += "\n" + line
         else:
             return ()
     return tuple(options)
-
-
-def _letter(place: int) -> Letter:
-    return tuple(Letter)[place]
 
 
 def _question(table: AnnotationTable, row: Mapping[str, Any], benchmark: str) -> Question:
@@ -191,7 +189,7 @@ BENCHMARK = Benchmark(
     license=LICENSE,
     strata=("group_type", "level"),
     export_columns=COLUMNS,
-    letters=tuple(Letter),
+    letters=LETTERS,
     is_grouped=True,
     headline=Headline(metric=Metric.GROUP_SCORE),
     size=Size(videos=RELEASE.videos, questions_per_video=4),

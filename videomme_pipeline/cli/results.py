@@ -237,27 +237,30 @@ def read(
     reader: Annotated[
         str, typer.Option(help="Answer reader, for example strict or official_v1.")
     ] = "strict",
-    letters: Annotated[str, typer.Option(help="Letters of the options.")] = "ABCD",
+    letters: Annotated[
+        str, typer.Option(help="Letters of the options, for lines without `options`.")
+    ] = "ABCD",
     judge: JudgeName = None,
 ) -> None:
     """Read the chosen letter from responses.
 
     Standard input is JSON lines with `response`; standard output is the same
-    lines with `letter`, `rule` and `span`. Exits with status 1 if a line cannot
-    be parsed or the judge fails.
+    lines with `letter`, `rule` and `span`. The reader strict uses `options` of a
+    line if it has them. Exits with status 1 if a line cannot be parsed or the
+    judge fails.
     """
     from videomme_pipeline.benchmarks.question import Letter
     from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines
 
     kind = choice(ReaderName, reader, "reader")
     if set(letters) - set(Letter):
-        raise ConfigurationError(f"--letters {letters}: only A to H are letters of options")
+        raise ConfigurationError(f"--letters {letters}: only A to N are letters of options")
     offered = [Letter(letter) for letter in letters]
     rows = read_lines(sys.stdin, kind, offered)
     if judge is not None:
         from videomme_pipeline.scoring.readers.judge import judge_lines
 
-        rows = judge_lines(rows, offered, _judge(judge, kind, "read"))
+        rows = judge_lines(rows, _judge(judge, kind, "read"))
     failed = False
     for row in rows:
         failed = failed or "error" in row or row.get("judge_error") is not None

@@ -40,7 +40,7 @@ def question_of(row: Row, benchmark: str, seen: Counter[str]) -> Question:
     seen[video_id] += 1
     answer = (text_of(row, "answer") or "").strip()
     if answer not in set(Letter):
-        raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to H")
+        raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to N")
     options = _options(row)
     if answer not in tuple(Letter)[: len(options)]:
         raise ValueError(f"`answer` is {answer}, and it has {len(options)} options")

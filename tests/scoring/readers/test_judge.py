@@ -164,7 +164,7 @@ def test_lines_contain_the_reply_of_the_judge(tmp_path: Path) -> None:
     ]
     with ModelServer(answer=lambda _: "The reply chooses B.") as server:
         ask = partial(ask_judge, judge(server), tmp_path / "journal.sqlite", "read")
-        rows = list(judge_lines(read_lines(lines, ReaderName.STRICT, FOUR), FOUR, ask))
+        rows = list(judge_lines(read_lines(lines, ReaderName.STRICT, FOUR), ask))
     assert [(row["letter"], row["rule"]) for row in rows] == [
         ("B", "judge"),
         ("B", "declared"),

@@ -92,7 +92,7 @@ def distinct(text: str) -> object:
 
 
 OPTIONS = st.lists(
-    TEXTS.filter(lambda text: bool(distinct(text))), min_size=2, max_size=8, unique_by=distinct
+    TEXTS.filter(lambda text: bool(distinct(text))), min_size=2, max_size=14, unique_by=distinct
 )
 
 
@@ -116,7 +116,7 @@ def check_every_form(texts: list[str], ending: str, published: bool, place: int)
         assert response[slice(*reading.span)].upper() == letter
 
 
-ARGUMENTS = (OPTIONS, st.sampled_from(ENDINGS), st.booleans(), st.integers(0, 7))
+ARGUMENTS = (OPTIONS, st.sampled_from(ENDINGS), st.booleans(), st.integers(0, 13))
 
 
 @given(*ARGUMENTS)

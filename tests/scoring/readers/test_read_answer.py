@@ -27,7 +27,8 @@ ROWS: list[dict[str, Any]] = [
     json.loads(line) for line in EXTRACTION.read_text("utf-8").splitlines()
 ]
 FOUR = tuple(Letter)[:4]
-EIGHT = tuple(Letter)
+EIGHT = tuple(Letter)[:8]
+ALL = tuple(Letter)
 
 
 def letter(reader: ReaderName, response: str, letters: tuple[Letter, ...] = FOUR) -> str:
@@ -213,6 +214,31 @@ def test_a_reading_has_a_rule_and_a_span(response: str, rule: str, text: str | N
         assert response[slice(*reading.span)] == text
 
 
+@pytest.mark.parametrize(
+    ("response", "read"),
+    [
+        ("I", "I"),
+        ("i.", "I"),
+        ("(I)", "I"),
+        ("The answer is I.", "I"),
+        ("I. Berries", "I"),
+        ("I think it is N.", "N"),
+        ("I am sure. The answer is J", "J"),
+        ("I'd say K", "K"),
+        ("Option 14", "N"),
+        ("The tenth option", "J"),
+        ("m) berries", "M"),
+        ("选项为L", "L"),
+        ("O", ""),
+        ("I do not know", ""),
+        ("I cannot tell.", ""),
+        ("I or J", ""),
+    ],
+)
+def test_strict_reads_up_to_fourteen_letters(response: str, read: str) -> None:
+    assert letter(ReaderName.STRICT, response, ALL) == read
+
+
 def test_every_reader_is_registered() -> None:
     assert set(READERS) == set(ReaderName)
 
@@ -231,11 +257,11 @@ TEXTS = st.text(max_size=300) | st.lists(
 ).map("".join)
 
 
-@given(TEXTS, st.sampled_from(ReaderName), st.integers(1, 8), st.lists(st.text(), max_size=8))
+@given(TEXTS, st.sampled_from(ReaderName), st.integers(1, 14), st.lists(st.text(), max_size=14))
 def test_any_text_is_read_as_an_offered_letter_or_none_with_a_valid_span(
     response: str, reader: ReaderName, offered: int, options: list[str]
 ) -> None:
-    letters = EIGHT[:offered]
+    letters = ALL[:offered]
     reading = read_answer(reader, response, letters=letters, options=options)
     if reader in (ReaderName.STRICT, ReaderName.LMMS_EVAL):
         assert reading.letter is None or reading.letter in letters
@@ -338,6 +364,20 @@ def test_lines_are_returned_with_letter_rule_and_span() -> None:
             "span": [0, 8],
         },
     ]
+
+
+def test_the_options_of_a_line_decide_its_letters() -> None:
+    options = [f"fruit {number}" for number in range(6)]
+    lines = [
+        json.dumps({"response": "The answer is F.", "options": options}),
+        json.dumps({"response": "(B) Not shown", "options": ["Shown", "Not shown"]}),
+        json.dumps({"response": "C", "options": ["Shown", "Not shown"]}),
+        json.dumps({"response": "F"}),
+        json.dumps({"response": "A", "options": options * 3}),
+    ]
+    *read, error = read_lines(lines, ReaderName.STRICT, FOUR)
+    assert [item["letter"] for item in read] == ["F", "B", "", ""]
+    assert error["error"] == "line 5 has 18 `options`, but there are 14 letters"
 
 
 def test_an_unusable_line_is_reported_and_the_others_are_read() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
 from videomme_pipeline.benchmarks.facets import Facets
-from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.source import OnProgress, Source
 from videomme_pipeline.benchmarks.spec import select
 from videomme_pipeline.errors import StorageError, VideoMMEError
@@ -96,7 +96,7 @@ SMOKE_V2 = Benchmark(
     facets=videomme_v2.FACETS,
     strata=videomme_v2.BENCHMARK.strata,
     export_columns=videomme_v2.COLUMNS,
-    letters=tuple(Letter),
+    letters=videomme_v2.LETTERS,
     is_grouped=True,
     headline=Headline(metric=Metric.GROUP_SCORE),
     size=Size(videos=10, questions_per_video=4, videos_with_subtitles=10),

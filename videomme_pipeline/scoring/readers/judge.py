@@ -241,9 +241,7 @@ def judge_rows(
     ]
 
 
-def judge_lines(
-    rows: Iterable[Mapping[str, Any]], letters: Sequence[Letter], ask: AskJudge
-) -> Iterator[dict[str, Any]]:
+def judge_lines(rows: Iterable[Mapping[str, Any]], ask: AskJudge) -> Iterator[dict[str, Any]]:
     """The lines of `read_lines`, with the letters that a judge reads.
 
     The judge's reply is in `judge_output`, or the reason for its absence in `judge_error`. A
@@ -254,7 +252,7 @@ def judge_lines(
     judgments = iter(
         ask(
             [
-                (_question_of(row, letters), row["response"])
+                (_question_of(row), row["response"])
                 for row, needed in zip(lines, for_judge, strict=True)
                 if needed
             ]
@@ -364,9 +362,8 @@ def _prompt(question: Question, response: str) -> Prompt:
     )
 
 
-def _question_of(row: Mapping[str, Any], letters: Sequence[Letter]) -> Question:
+def _question_of(row: Mapping[str, Any]) -> Question:
     """A line as a question; its answer is a placeholder that is never read."""
-    options = tuple(map(str, row["options"]))[: len(letters)]
     return Question(
         benchmark="lines",
         question_id=str(row.get("question_id", "")),
@@ -374,6 +371,6 @@ def _question_of(row: Mapping[str, Any], letters: Sequence[Letter]) -> Question:
         youtube_id=None,
         url=None,
         question=str(row.get("question") or ""),
-        options=options,
-        answer=letters[0],
+        options=tuple(map(str, row["options"])),
+        answer=Letter.A,
     )

@@ -73,7 +73,8 @@ def read_lines(
 ) -> Iterator[dict[str, Any]]:
     """Each JSON line `{"response": …, "options": […]?, …}` with `letter`, `rule` and `span` added.
 
-    `letter` is "" if none was read; `span` is [start, end] or None. A null response has the rule
+    A line with `options` offers a letter for each of them, the others offer `letters`. `letter` is
+    "" if none was read; `span` is [start, end] or None. A null response has the rule
     "no_response" and no letter. A line that cannot be used becomes
     `{"line": number, "error": …}`. Blank lines are skipped.
     """
@@ -107,6 +108,9 @@ def _read_line(
         raise ScoringError(
             'has `options` that are not a list of texts; write {"options": ["Apples."]}'
         )
+    if len(options) > len(Letter):
+        raise ScoringError(f"has {len(options)} `options`, but there are {len(Letter)} letters")
     if item["response"] is None:
         return item, Reading(letter=None, rule="no_response", span=None)
-    return item, read_answer(reader, item["response"], letters=letters, options=options)
+    offered = tuple(Letter)[: len(options)] if options else letters
+    return item, read_answer(reader, item["response"], letters=offered, options=options)

@@ -95,7 +95,7 @@ export function backToList() {
 
 function optionList(benchmark, index, texts, shown) {
   const answer = benchmark.questions.answer[index];
-  const letters = "ABCDEFGH";
+  const letters = "ABCDEFGHIJKLMN";
   return h(
     "ol",
     { class: "options" },
