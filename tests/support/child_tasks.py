@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from videomme_pipeline.errors import MissingExtraError
+from videomme_pipeline.models.embedded.language import ScoringTask
 
 
 def double(number: int) -> int:
@@ -53,3 +54,39 @@ def environment_of_a_child(_: object) -> dict[str, str]:
 
 def pid(_: object) -> int:
     return os.getpid()
+
+
+def score_or_crash(task: ScoringTask) -> dict[str, float]:
+    """Prefer the first option. Crash if the question is "always", or "once" and asked first."""
+    mark = task.weights.with_name("crashed")
+    if task.question == "always" or (task.question == "once" and not mark.exists()):
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return {letter: -place for place, letter in enumerate(task.options)}
+
+
+def start_llama_cpp(files: tuple[Path, Path]) -> str:
+    """Start llama.cpp's server with weights and an image projector, and return its base URL.
+
+    It runs until this process ends.
+    """
+    import xllamacpp  # noqa: PLC0415 - an optional package
+
+    weights, projector = files
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(weights)
+    parameters.mmproj.path = str(projector)
+    parameters.mmproj_use_gpu = False
+    parameters.n_ctx = 2048
+    parameters.n_parallel = 1
+    parameters.n_gpu_layers = 0
+    parameters.warmup = False
+    parameters.verbosity = -1
+    parameters.cpuparams.n_threads = 1
+    parameters.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(parameters)
+    _servers.append(server)
+    return f"{server.listening_address}/v1"
+
+
+_servers: list[object] = []

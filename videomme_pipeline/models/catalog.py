@@ -51,7 +51,7 @@ def _build_embedded_model(spec: EmbeddedSpec, _environment: Mapping[str, str]) -
         )
     from videomme_pipeline.models.embedded.model import EmbeddedModel  # noqa: PLC0415
 
-    return EmbeddedModel()
+    return EmbeddedModel(time_limit_seconds=spec.limits.request_timeout_seconds)
 
 
 PROVIDERS: Mapping[str, Provider[Any]] = {

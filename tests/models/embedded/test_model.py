@@ -1,31 +1,45 @@
-"""The embedded model: reading frames, choosing evidence, and beating chance."""
+"""The embedded model: reading frames, choosing evidence, beating chance, and surviving crashes."""
 
+import asyncio
 import io
+import signal
+import sys
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from PIL import Image
 from scipy.stats import binomtest
 
+from tests.support.child_tasks import score_or_crash
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.benchmarks.smoke import benchmark as smoke
 from videomme_pipeline.benchmarks.smoke.drawing import draw_scene, draw_shapes
 from videomme_pipeline.benchmarks.smoke.scripts import Color, Scene, Script, scripts
+from videomme_pipeline.children import Child
 from videomme_pipeline.frames.cache import Frame, FrameSet
-from videomme_pipeline.models.embedded.model import (
+from videomme_pipeline.models.embedded import model as embedded_model
+from videomme_pipeline.models.embedded.evidence import choose_evidence, spoken_lines
+from videomme_pipeline.models.embedded.model import WEIGHTS, EmbeddedModel
+from videomme_pipeline.models.embedded.pictures import (
     MAX_PICTURES,
-    EmbeddedModel,
+    Picture,
     PictureFacts,
-    PictureReader,
     PictureText,
-    choose_evidence,
     distinct,
     equal_shapes,
-    spoken_lines,
+    read_pictures,
 )
-from videomme_pipeline.models.video_llm import Decoding, Request
+from videomme_pipeline.models.embedded.spec import EmbeddedSpec
+from videomme_pipeline.models.spec import Schedule
+from videomme_pipeline.models.video_llm import Decoding, Request, ResponseFailure
 from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.responses.collect import collect
+from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
 
 
 def picture_of(script: Script, scene: Scene) -> Image.Image:
@@ -35,9 +49,13 @@ def picture_of(script: Script, scene: Scene) -> Image.Image:
     return picture
 
 
-def frame_of(picture: Image.Image, seconds: float = 0.0) -> Frame:
+def encode(picture: Image.Image, seconds: float = 0.0) -> Picture:
     sink = io.BytesIO()
     picture.save(sink, "JPEG", quality=90)
+    return Picture(seconds=seconds, data=sink.getvalue())
+
+
+def frame_of(picture: Image.Image, seconds: float = 0.0) -> Frame:
     return Frame(
         requested_seconds=seconds,
         pts_seconds=seconds,
@@ -45,7 +63,7 @@ def frame_of(picture: Image.Image, seconds: float = 0.0) -> Frame:
         is_keyframe=True,
         width=picture.width,
         height=picture.height,
-        picture=sink.getvalue(),
+        picture=encode(picture).data,
     )
 
 
@@ -108,9 +126,9 @@ def facts(seconds: float, *texts: str, shapes: str = "") -> PictureFacts:
 
 def test_equal_frames_are_read_once_and_different_frames_in_time_order() -> None:
     script = scripts()[1]
-    first, second = (frame_of(picture_of(script, scene)) for scene in script.scenes[:2])
+    first, second = (encode(picture_of(script, scene)) for scene in script.scenes[:2])
     assert distinct([first, first, second, second]) == [first, second]
-    scenes = [frame_of(picture_of(item, scene)) for item in scripts()[:3] for scene in item.scenes]
+    scenes = [encode(picture_of(item, scene)) for item in scripts()[:3] for scene in item.scenes]
     assert len(distinct(scenes)) == MAX_PICTURES
 
 
@@ -127,7 +145,11 @@ def test_shapes_of_one_color_are_counted(script: Script) -> None:
 def test_text_in_a_picture_is_read_with_its_position() -> None:
     script = next(item for item in scripts() if item.duration is Duration.SHORT)
     scene = script.scenes[0]
-    found = PictureReader().read(frame_of(picture_of(script, scene), 65.0))
+    child = Child()
+    (found,) = child.run(
+        read_pictures, [encode(picture_of(script, scene), 65.0)], time_limit_seconds=120
+    )
+    child.end()
     described = found.describe()
     assert described.startswith("At 01:05: ")
     assert scene.heading in described
@@ -165,6 +187,41 @@ def test_without_shared_words_the_evidence_is_the_title() -> None:
     example = question("What is this video about?", "Bread", "Music")
     assert choose_evidence(example, seen, ()) == ("The title is Old Town.",)
     assert choose_evidence(example, (), ()) == ()
+
+
+async def test_a_crash_costs_one_attempt_of_one_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = replace(WEIGHTS, member_sha256=sha256(b"weights").hexdigest())
+    (tmp_path / weights.name).write_bytes(b"weights")
+    monkeypatch.setattr(embedded_model, "score_options", score_or_crash)
+    asked = [
+        replace(question(text, "One", "Two"), question_id=text)
+        for text in ("once", "always", "never")
+    ]
+    video = VideoRequests(
+        video_id="001",
+        questions=[(item, request(item, frame_set()).prompt) for item in asked],
+        frame_digests=[],
+        load_frames=frame_set,
+    )
+    plan = RequestPlan(
+        evaluation="e",
+        decoding=Decoding(),
+        schedule=Schedule.TOGETHER,
+        limits=EmbeddedSpec(name="embedded").limits,
+    )
+    model = EmbeddedModel(tmp_path, weights=weights)
+    with Journal(tmp_path / "journal.sqlite") as journal:
+        found = {r.question_id: r async for r in collect([video], model, journal, plan)}
+    await model.close()
+    assert {name: r.served.attempts for name, r in found.items()} == {
+        "once": 2,
+        "always": 3,
+        "never": 1,
+    }
+    assert (found["once"].raw_output, found["never"].raw_output) == ("A", "A")
+    assert "embedded model: its process crashed (SIGSEGV)" in str(found["always"].error)
 
 
 @pytest.fixture(scope="module")
@@ -218,3 +275,43 @@ async def test_the_model_beats_chance_on_the_short_smoke_videos(folder: Path) ->
     ]
     await model.close()
     assert binomtest(sum(right), len(right), 0.25, alternative="greater").pvalue < 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGKILL])
+async def test_a_model_that_is_killed_during_a_question_answers_the_next_request(
+    folder: Path, how: signal.Signals
+) -> None:
+    script = scripts()[1]
+    example = request(smoke.questions("smoke")[3], frames_of(script))
+    model = EmbeddedModel(folder)
+    reply = await model.respond(example)
+    (child,) = psutil.Process().children()
+    child.suspend()  # so that the next question is certainly not answered yet
+    asking = asyncio.create_task(model.respond(example))
+    await asyncio.sleep(0.1)
+    child.send_signal(how)
+    child.resume()
+    with pytest.raises(ResponseFailure, match="embedded model: its process"):
+        await asking
+    assert await model.respond(example) == reply
+    await model.close()
+    assert psutil.Process().children() == []
+
+
+@pytest.mark.slow
+async def test_closing_the_model_ends_a_question_and_its_process(folder: Path) -> None:
+    model = EmbeddedModel(folder)
+    example = request(smoke.questions("smoke")[0], frame_set())
+    reply = await model.respond(example)
+    (child,) = psutil.Process().children()
+    child.suspend()
+    asking = asyncio.create_task(model.respond(example))
+    await asyncio.sleep(0.1)
+    await model.close()
+    with pytest.raises(ResponseFailure):
+        await asking
+    assert not psutil.pid_exists(child.pid)
+    assert await model.respond(example) == reply
+    await model.close()
+    assert not {"xllamacpp", "rapidocr", "onnxruntime"} & set(sys.modules)

@@ -22,11 +22,12 @@ _PACKAGES = ("xllamacpp", "rapidocr", "onnxruntime")
 
 
 class EmbeddedSpec(ModelSpec):
-    """OCR and SmolLM2-135M in this process."""
+    """OCR and SmolLM2-135M in a child process."""
 
     kind: Literal["embedded"] = "embedded"
-    # The model answers on one thread, so more requests in flight would only add latency.
-    limits: Limits = Limits(concurrency=1)
+    # The model answers on one thread, so more requests in flight would only add latency. A question
+    # that crashes it three times will crash it again.
+    limits: Limits = Limits(concurrency=1, max_attempts=3)
 
     @property
     def identity(self) -> Mapping[str, object]:

@@ -1,0 +1,201 @@
+"""What a picture shows: its text, and the equal shapes of one color.
+
+OCR is native code, so `read_pictures` runs in a child process. This module imports little, so that
+the child starts quickly.
+"""
+
+import colorsys
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from videomme_pipeline.extras import needs_extra
+
+MAX_PICTURES = 8
+"""Reading one picture takes about 0.3 s of CPU."""
+MIN_PICTURE_DIFFERENCE = 1.5
+"""Mean difference of gray levels (0–255) below which two pictures count as equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """An encoded picture, shown at `seconds`."""
+
+    seconds: float
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureText:
+    """Text in a picture, with its center as fractions (0–1) of width and height."""
+
+    text: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureFacts:
+    """What was read from one frame."""
+
+    seconds: float
+    texts: tuple[PictureText, ...]
+    shapes: str
+    """"3 red shapes", or "" if there are no equal shapes of one color."""
+
+    def describe(self) -> str:
+        minutes, seconds = divmod(int(self.seconds), 60)
+        texts = ", ".join(f"{text.text}{_place(text)}" for text in self.texts)
+        shapes = f"; {self.shapes}" if self.shapes else ""
+        return f"At {minutes:02d}:{seconds:02d}: {texts}{shapes}."
+
+
+def read_pictures(pictures: Sequence[Picture]) -> tuple[PictureFacts, ...]:
+    """The facts about each picture."""
+    return tuple(_reader().read(picture) for picture in pictures)
+
+
+@cache
+def _reader() -> "PictureReader":
+    return PictureReader()
+
+
+class PictureReader:
+    """Reads the text in pictures (PP-OCR with onnxruntime; its package contains the networks)."""
+
+    def __init__(self) -> None:
+        with needs_extra("demo", "the embedded model"):
+            from rapidocr import RapidOCR  # noqa: PLC0415 - takes half a second and 100 MB
+
+        self._ocr = RapidOCR(
+            params={
+                "Global.log_level": "error",
+                "Global.use_cls": False,
+                "Det.limit_side_len": 448,
+                "Det.limit_type": "max",
+                "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+                "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            }
+        )
+
+    def read(self, picture: Picture) -> PictureFacts:
+        pixels = np.asarray(Image.open(io.BytesIO(picture.data)).convert("RGB"))
+        height, width = pixels.shape[:2]
+        found = self._ocr(np.ascontiguousarray(pixels[..., ::-1]))
+        boxes = [] if found.boxes is None else [np.asarray(box) for box in found.boxes]
+        read = [pair for pair in zip(found.txts or (), boxes, strict=True) if _is_text(pair[0])]
+        texts = tuple(
+            PictureText(
+                text=text,
+                x=round(float(box[:, 0].mean()) / width, 3),
+                y=round(float(box[:, 1].mean()) / height, 3),
+            )
+            for text, box in read
+        )
+        shapes = equal_shapes(pixels, [box for _, box in read])
+        return PictureFacts(seconds=picture.seconds, texts=texts, shapes=shapes)
+
+
+def distinct(pictures: Sequence[Picture]) -> list[Picture]:
+    """The pictures that differ most from each other, at most `MAX_PICTURES`, in time order."""
+    small = [
+        np.asarray(Image.open(io.BytesIO(picture.data)).convert("L").resize((64, 36)), np.float32)
+        for picture in pictures
+    ]
+    chosen = [0]
+    distance = np.array([np.abs(other - small[0]).mean() for other in small])
+    while len(chosen) < MAX_PICTURES:
+        farthest = int(distance.argmax())
+        if distance[farthest] < MIN_PICTURE_DIFFERENCE:
+            break
+        chosen.append(farthest)
+        away = np.array([np.abs(other - small[farthest]).mean() for other in small])
+        distance = np.minimum(distance, away)
+    return [pictures[place] for place in sorted(chosen)]
+
+
+def equal_shapes(picture: NDArray[np.uint8], text_boxes: Iterable[NDArray[np.floating]]) -> str:
+    """The largest group of equal patches of one color outside the text, as "3 red shapes"."""
+    from scipy import ndimage  # noqa: PLC0415 - only here
+
+    height, width = picture.shape[:2]
+    free = np.ones((height, width), bool)
+    for box in text_boxes:
+        (left, top), (right, bottom) = box.min(axis=0), box.max(axis=0)
+        pad = 0.5 * (bottom - top)
+        free[
+            max(0, int(top - pad)) : int(bottom + pad), max(0, int(left - pad)) : int(right + pad)
+        ] = False
+    named = _color_numbers(picture)
+    best: tuple[int, int, str] | None = None
+    for number, color in enumerate(_COLORS):
+        patches, found = ndimage.label((named == number) & free)
+        if not found:
+            continue
+        sizes = np.bincount(patches.ravel())[1:]
+        largest = int(sizes.max())
+        if not 0.001 < largest / (height * width) < 0.03:
+            continue
+        equal = int((sizes > 0.6 * largest).sum())
+        if equal >= 2 and (best is None or equal * largest > best[0]):
+            best = (equal * largest, equal, color)
+    return f"{best[1]} {best[2]} shapes" if best else ""
+
+
+_COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "white", "black")
+
+
+def _color_numbers(picture: NDArray[np.uint8]) -> NDArray[np.int8]:
+    """The index in `_COLORS` of each pixel's color, -1 for pale and mixed colors."""
+    levels = picture >> 4
+    codes = (levels[..., 0].astype(np.int32) << 8) | (levels[..., 1] << 4) | levels[..., 2]
+    named: NDArray[np.int8] = _color_table()[codes]
+    return named
+
+
+@cache
+def _color_table() -> NDArray[np.int8]:
+    return np.array(
+        [
+            _color_number((code >> 8) * 17, (code >> 4 & 15) * 17, (code & 15) * 17)
+            for code in range(4096)
+        ],
+        np.int8,
+    )
+
+
+def _color_number(red: int, green: int, blue: int) -> int:
+    hue, saturation, value = colorsys.rgb_to_hsv(red / 255, green / 255, blue / 255)
+    if value < 0.2:
+        return _COLORS.index("black")
+    if saturation < 0.1 and value > 0.9:
+        return _COLORS.index("white")
+    if saturation < 0.5:
+        return -1
+    bounds = (
+        (0.04, "red"),
+        (0.12, "orange"),
+        (0.19, "yellow"),
+        (0.46, "green"),
+        (0.71, "blue"),
+        (0.92, "purple"),
+    )
+    return _COLORS.index(next((name for end, name in bounds if hue < end), "red"))
+
+
+def _is_text(text: str) -> bool:
+    """True if `text` is more than one repeated character, such as a row of crosses."""
+    letters = [character for character in text if character.isalnum()]
+    return any(letter.isascii() for letter in letters) or len(set(letters)) > 1
+
+
+def _place(text: PictureText) -> str:
+    """A position such as " top left", or "" in the middle."""
+    across = "left" if text.x < 0.33 else "right" if text.x > 0.67 else ""
+    down = "top" if text.y < 0.2 else "bottom" if text.y > 0.8 else ""
+    return "".join(f" {word}" for word in (down, across) if word) if across else ""
