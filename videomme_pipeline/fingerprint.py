@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from blake3 import blake3
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 FINGERPRINT_BYTES = 12
 
@@ -22,12 +22,30 @@ class Spec(BaseModel):
     renamed: ClassVar[Mapping[str, str]] = {}
     """New key by old key. An old key is rejected with a message that has the new one."""
 
+    added: ClassVar[frozenset[str]] = frozenset()
+    """Fields that were added after results had been stored. At its default, such a field is in
+    neither fingerprints nor stored settings, so that earlier results remain valid."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @property
     def fingerprint(self) -> str:
         """Hash of every value in this spec, defaults included."""
         return fingerprint(self)
+
+    @property
+    def identifying_fields(self) -> list[str]:
+        """The names of the fields that are in fingerprints and stored settings."""
+        return [
+            name
+            for name, field in type(self).model_fields.items()
+            if name not in self.added or getattr(self, name) != field.default
+        ]
+
+    @model_serializer(mode="wrap")
+    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values = serialize(self)
+        return {name: values[name] for name in self.identifying_fields if name in values}
 
 
 def canonical_json(value: Any) -> str:
@@ -70,6 +88,8 @@ def _plain(value: Any) -> Any:
 
 
 def _fields(value: Any) -> list[str]:
+    if isinstance(value, Spec):
+        return value.identifying_fields
     if isinstance(value, BaseModel):
         return list(type(value).model_fields)
     if is_dataclass(value) and not isinstance(value, type):

@@ -15,6 +15,7 @@ from videomme_pipeline.project.stored import sampled_frames
 from videomme_pipeline.store import stored_footer, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, align
 from videomme_pipeline.subtitles.cues import CueFile, read_subtitles
+from videomme_pipeline.subtitles.srt_parsers import SrtParser
 
 
 class Subtitles(BenchmarkStage[VideoVariantPartition]):
@@ -60,7 +61,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
     def _align(self, target: Target[VideoVariantPartition]) -> Built[VideoVariantPartition]:
         video_id, evaluation = target.partition.video, self._evaluation(target.partition.variant)
         assert evaluation.alignment is not None, "every track has an alignment"
-        file = self._cues(video_id)
+        file = self._cues(video_id, evaluation.alignment.parser)
         frames = sampled_frames(self.benchmark, video_id, evaluation)
         lines = align(evaluation.alignment, file, frames)
         facts: dict[str, Any] = {
@@ -108,10 +109,10 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
         """Any evaluation with this track. All of them have the same sampling and alignment."""
         return next(e for e in self.benchmark.evaluations.values() if e.track_name == track)
 
-    def _cues(self, video_id: str) -> CueFile | None:
+    def _cues(self, video_id: str, parser: SrtParser) -> CueFile | None:
         snapshot = self.benchmark.snapshot
         path = snapshot.source.subtitle(snapshot.reference(video_id))
         try:
-            return read_subtitles(path) if path else None
+            return read_subtitles(path, parser) if path else None
         except SubtitleError as error:
             raise SubtitleError(f"video {video_id}: {error}") from error

@@ -1,6 +1,7 @@
 """Subtitle files, well-formed and damaged."""
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pysrt
@@ -8,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.paths import GOLDEN
 from videomme_pipeline.errors import SubtitleError
-from videomme_pipeline.subtitles.cues import CueFile, read_srt, read_subtitles, read_words
+from videomme_pipeline.subtitles import cues
+from videomme_pipeline.subtitles.cues import (
+    MAX_CUE_CHARACTERS,
+    MAX_FILE_BYTES,
+    CueFile,
+    read_subtitles,
+    read_words,
+)
+from videomme_pipeline.subtitles.srt_parsers import SrtParser
 
 TWO_CUES = """1
 00:00:01,000 --> 00:00:02,500
@@ -19,6 +29,20 @@ first
 00:00:03,000 --> 00:00:04,000
 second
 """
+
+
+def read_srt(data: bytes) -> CueFile:
+    """The file, after a check that all parsers read it equally."""
+    results: list[CueFile | str] = []
+    for parser in SrtParser:
+        try:
+            results.append(cues.read_srt(data, parser))
+        except SubtitleError as error:
+            results.append(str(error))
+    assert results == [results[0]] * len(SrtParser)
+    if isinstance(results[0], str):
+        raise SubtitleError(results[0])
+    return results[0]
 
 
 def contents(file: CueFile) -> list[tuple[float, float, str]]:
@@ -250,6 +274,8 @@ def test_words_are_not_changed_and_broken_lines_are_reported() -> None:
         '{"text": "x", "start_time": 2, "end_time": 1}',
         '{"text": "\\ud800", "start_time": 0, "end_time": 1}',
         "[" * 100_000,
+        '{"text": "x", "start_time": 1, "end_time": 1' + "0" * 400 + "}",
+        '{"text": "x", "start_time": 1, "end_time": 1e300}',
     ]
     file = read_words("\n".join([json.dumps(good), "", *bad]).encode())
     assert contents(file) == [(0.3, 0.3, " Hello <i>")]
@@ -260,6 +286,59 @@ def test_words_are_not_changed_and_broken_lines_are_reported() -> None:
 def test_a_word_file_without_words_is_an_error() -> None:
     with pytest.raises(SubtitleError, match="no cue can be read"):
         read_words(TWO_CUES.encode())
+
+
+@pytest.mark.parametrize("read", [read_srt, read_words])
+def test_a_file_has_a_maximum_size(read: Callable[[bytes], CueFile], tmp_path: Path) -> None:
+    with pytest.raises(SubtitleError, match="larger than 8 MiB"):
+        read(b" " * (MAX_FILE_BYTES + 1))
+    (tmp_path / "large.srt").write_bytes(TWO_CUES.encode() * 120_000)
+    with pytest.raises(SubtitleError, match=r"large\.srt: larger than 8 MiB"):
+        read_subtitles(tmp_path / "large.srt")
+
+
+def test_a_cue_has_a_maximum_size() -> None:
+    allowed = TWO_CUES + "x" * (MAX_CUE_CHARACTERS - len("second"))
+    assert len(read_srt(allowed.encode()).cues) == 2
+    with pytest.raises(SubtitleError, match=r"cue 2 \(line 6\) has 20,001 characters"):
+        read_srt(f"{allowed}x".encode())
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "--> " + "1:2 " * 200_000,
+        "1:2 " * 200_000 + "--> ",
+        "00:00:01,000 " + " " * 500_000 + "--> x",
+        "<font " * 3_000,
+        "{\\" * 5_000,
+        "&amp" * 4_000,
+    ],
+    ids=lambda row: row[:8],
+)
+def test_a_long_row_is_read_in_a_time_that_grows_with_its_length(row: str) -> None:
+    """The first two rows took minutes with a pattern that starts again at each time."""
+    try:
+        read_srt(f"{TWO_CUES}\n{row}\n".encode())
+    except SubtitleError as error:
+        assert "characters" in str(error)  # noqa: PT017 - most of the rows are allowed
+
+
+@pytest.mark.parametrize("name", ["lmms_eval", "video_slicer", "vlmevalkit"])
+def test_all_parsers_read_the_recorded_files_equally(name: str) -> None:
+    recorded = json.loads((GOLDEN / "subtitles" / f"{name}.json").read_text(encoding="utf-8"))
+    files = list(_srt_texts(recorded))
+    assert files
+    assert any(read_srt(file.encode()).cues for file in files)
+
+
+def _srt_texts(recorded: object) -> Iterator[str]:
+    """The texts of SRT files anywhere in a recording."""
+    if isinstance(recorded, str) and " --> " in recorded:
+        yield recorded
+    elif isinstance(recorded, dict | list):
+        for value in recorded.values() if isinstance(recorded, dict) else recorded:
+            yield from _srt_texts(value)
 
 
 # Properties of every file.

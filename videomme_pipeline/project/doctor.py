@@ -12,7 +12,7 @@ from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
-NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysrt", "openai")
+NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysubs2", "openai")
 FREE_BYTES_WANTED = 5 << 30
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from videomme_pipeline.errors import ConfigurationError, SubtitleError
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.subtitles.cues import Cue, CueFile
+from videomme_pipeline.subtitles.srt_parsers import SrtParser
 
 ALIGN_VERSION = 1
 """Part of the fingerprint of all aligned lines. Increase it when a change of a policy or of
@@ -31,7 +32,7 @@ SENTENCE_GAP_SECONDS = 0.1
 after a word that ends a sentence and a longer pause than the second value."""
 
 _WINDOW_NAME = re.compile(r"window(?:-(\d+))?(?:-(\d+))?", re.ASCII)
-_LMMS_EVAL_TAG = re.compile(r'<font color="white" size=".72c">(.*?)</font>')
+_LMMS_EVAL_TAG = re.compile(r'<font color="white" size=".72c">')
 
 
 class Policy(StrEnum):
@@ -83,11 +84,15 @@ INTERLEAVED_POLICIES = frozenset({Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEA
 class Alignment(Spec):
     """A policy and its parameters. In YAML it can be written as its name: `window-500-250`."""
 
+    added: ClassVar[frozenset[str]] = frozenset({"parser"})
+
     policy: Policy
     before_ms: int = Field(default=DEFAULT_BEFORE_MS, ge=0, le=3_600_000)
     """A line belongs to frames up to this long after the line's end (`window` only)."""
     after_ms: int = Field(default=0, ge=0, le=3_600_000)
     """A line belongs to frames from this long before the line's start (`window` only)."""
+    parser: SrtParser = SrtParser.PYSUBS2
+    """The package that parses the cues of SRT files."""
 
     @model_validator(mode="before")
     @classmethod
@@ -105,10 +110,11 @@ class Alignment(Spec):
 
     @property
     def name(self) -> str:
-        """Name of the alignment: `official`, `window-500`, `window-500-250` …"""
-        if self.policy != Policy.WINDOW:
-            return self.policy.value
-        return f"window-{self.before_ms}" + (f"-{self.after_ms}" if self.after_ms else "")
+        """Name of the alignment: `official`, `window-500`, `window-500-250`, `full.pysrt` …"""
+        name = self.policy.value
+        if self.policy == Policy.WINDOW:
+            name += f"-{self.before_ms}" + (f"-{self.after_ms}" if self.after_ms else "")
+        return name if self.parser is SrtParser.PYSUBS2 else f"{name}.{self.parser}"
 
     @property
     def is_interleaved(self) -> bool:
@@ -128,7 +134,8 @@ def parse_alignment(text: str) -> Alignment:
         names = ", ".join(policy for policy in Policy if policy != Policy.WINDOW)
         raise ConfigurationError(
             f"subtitle alignment {text!r}: no such alignment; choose {names}, or "
-            "window-BEFORE or window-BEFORE-AFTER in milliseconds (window-500)"
+            "window-BEFORE or window-BEFORE-AFTER in milliseconds (window-500); .pysrt after it "
+            "parses the cues with pysrt"
         ) from error
 
 
@@ -330,12 +337,19 @@ def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     first_frame = dict(zip(of_entry[::-1].tolist(), at_frame[::-1].tolist(), strict=True))
     # lmms-eval lists its lines in the order of a plain set that is filled in this order.
     order = list(set(of_entry.tolist()))
-    tagged = [(place, _LMMS_EVAL_TAG.search(entries[place].text)) for place in order]
+    tagged = [(place, _tagged_text(entries[place].text)) for place in order]
     return [
-        replace(entries[place], frame=first_frame[place], text=match[1])
-        for place, match in tagged
-        if match
+        replace(entries[place], frame=first_frame[place], text=text)
+        for place, text in tagged
+        if text is not None
     ]
+
+
+def _tagged_text(row: str) -> str | None:
+    """The first text of a row inside lmms-eval's font tag, or None if there is none."""
+    tag = _LMMS_EVAL_TAG.search(row)
+    end = -1 if tag is None else row.find("</font>", tag.end())
+    return None if tag is None or end < 0 else row[tag.end() : end]
 
 
 def _lmms_eval_entries(cues: CueFile) -> list[AlignedLine]:
@@ -380,11 +394,11 @@ def _lmms_eval_full(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     ordered = cues.in_file_order
     ends = [*(cue.line - 1 for cue in ordered[1:]), len(rows)]
     tagged = (
-        (cue, _LMMS_EVAL_TAG.search(row))
+        (cue, _tagged_text(row))
         for cue, end in zip(ordered, ends, strict=False)
         for row in rows[cue.line : end]
     )
-    return [_line(cue, match[1]) for cue, match in tagged if match]
+    return [_line(cue, text) for cue, text in tagged if text is not None]
 
 
 def _no_subtitles_notice(frames: SampledFrames) -> AlignedLine:
@@ -480,11 +494,13 @@ def _begins_segment(previous: Cue, word: Cue) -> bool:
 
 
 def _fields(name: str) -> dict[str, Any]:
+    name, dot, parser = name.partition(".")
+    option = {"parser": parser} if dot else {}
     match = _WINDOW_NAME.fullmatch(name)
     if match is None:
-        return {"policy": name}
+        return {"policy": name} | option
     written = {"before_ms": match[1], "after_ms": match[2]}
-    return {"policy": Policy.WINDOW} | {key: int(ms) for key, ms in written.items() if ms}
+    return {"policy": Policy.WINDOW} | {key: int(ms) for key, ms in written.items() if ms} | option
 
 
 _LMMS_EVAL_POLICIES = frozenset({Policy.LMMS_EVAL, Policy.LMMS_EVAL_FULL})

@@ -7,17 +7,22 @@ and reported. `align` assigns cues to frames.
 import codecs
 import html
 import json
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pysrt
 from upath import UPath
 
 from videomme_pipeline.errors import SubtitleError
+from videomme_pipeline.subtitles.srt_parsers import SrtParser, parse_cue
+
+MAX_FILE_BYTES = 8 * 1024**2
+MAX_CUE_CHARACTERS = 20_000
+"""Limits of a subtitle file and of the text after one timing line. Three hours of subtitles have
+about half a megabyte (SRT) or two megabytes (words)."""
+_MAX_SECONDS = 10_000 * 3_600
 
 # UTF-32 comes first: its little-endian mark starts with that of UTF-16.
 _MARKS = (
@@ -29,7 +34,8 @@ _MARKS = (
 )
 _TIME = r"(-?)(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _TIMING = re.compile(rf"(?<![\d:.,]){_TIME}\s*-->\s*{_TIME}(?!\d)", re.ASCII)
-_BROKEN_TIMING = re.compile(r"\d\s*:\s*\d[^>]*-->|-->\s*-?\d+\s*:\s*\d", re.ASCII)
+_CLOCK = re.compile(r"\d\s*:\s*\d", re.ASCII)
+_CLOCK_AFTER_ARROW = re.compile(r"-->\s*-?\d+\s*:\s*\d", re.ASCII)
 _INDEX = re.compile(r"\s*\d+\s*", re.ASCII)
 _STYLE_TAG = re.compile(
     r"</?(?:font|i|b|u|s|em|strong|span|ruby|rt|c|v|lang)\b[^<>]*>", re.IGNORECASE
@@ -79,40 +85,41 @@ class CueFile:
         return tuple(sorted(self.cues, key=lambda cue: cue.number))
 
 
-def read_subtitles(path: Path | UPath) -> CueFile:
+def read_subtitles(path: Path | UPath, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
     """The cues of `path`: a word file if it ends in `.jsonl`, else an SRT file.
 
     Raises:
-        SubtitleError: if the file cannot be opened or none of its cues can be read.
+        SubtitleError: if the file cannot be opened, is too large, or none of its cues can be read.
     """
     try:
-        data = path.read_bytes()
-        return read_words(data) if path.suffix.lower() == ".jsonl" else read_srt(data)
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        return read_words(data) if path.suffix.lower() == ".jsonl" else read_srt(data, parser)
     except OSError as error:
         raise SubtitleError(f"{path}: cannot be opened ({error.strerror or error})") from error
     except SubtitleError as error:
         raise SubtitleError(f"{path}: {error}") from error
 
 
-def read_srt(data: bytes) -> CueFile:
+def read_srt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
     """The cues of an SRT file, which may be damaged.
 
     A cue starts at its timing line and ends before the next timing line, so that neither extra
-    blank lines nor a missing index split or lose text. `pysrt` parses each cue after corrections
-    for its silent errors: it reads "-00:00:01" as plus one second, ",5" as five milliseconds and
-    a letter as zero. A negative time counts as 0. A cue whose timing cannot be read, or that ends
-    before it starts, is skipped and listed in `problems`. Bytes that are not Unicode are read as
-    GBK or Latin-1 (Windows-1252).
+    blank lines nor a missing index split or lose text. `parser` parses each cue after corrections
+    for the silent errors of parsers: pysrt reads "-00:00:01" as plus one second, ",5" as five
+    milliseconds and a letter as zero. A negative time counts as 0. A cue whose timing cannot be
+    read, or that ends before it starts, is skipped and listed in `problems`. Bytes that are not
+    Unicode are read as GBK or Latin-1 (Windows-1252).
 
     Raises:
-        SubtitleError: if there is text but no readable cue.
+        SubtitleError: if there is text but no readable cue, or a limit is exceeded.
     """
     raw, encoding = _decode(data)
     cues: list[Cue] = []
     problems: list[str] = []
     for number, (place, timing, rows) in enumerate(_blocks(raw.split("\n"))):
         try:
-            cues.append(_srt_cue(number, place, timing, rows))
+            cues.append(_srt_cue(parser, number, place, timing, rows))
         except ValueError as problem:
             problems.append(f"cue {number + 1} (line {place}): {problem}")
     if not cues and raw.strip():
@@ -126,7 +133,7 @@ def read_words(data: bytes) -> CueFile:
     Times are in seconds. Text is not changed. Other lines are skipped and listed in `problems`.
 
     Raises:
-        SubtitleError: if there is text but no readable word.
+        SubtitleError: if there is text but no readable word, or the file is too large.
     """
     raw, encoding = _decode(data)
     words: list[Cue] = []
@@ -163,6 +170,11 @@ def _nothing_read(kind: str, example: str, problems: list[str]) -> str:
 
 def _decode(data: bytes) -> tuple[str, str]:
     """The text with "\\n" line ends, and the name of its encoding."""
+    if len(data) > MAX_FILE_BYTES:
+        raise SubtitleError(
+            f"larger than {MAX_FILE_BYTES // 1024**2} MiB, the limit of a subtitle file; "
+            "replace or remove it"
+        )
     for encoding, errors in _encodings(data):
         try:
             text = data.decode(encoding, errors)
@@ -213,12 +225,18 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, re.Match[str] | None, list[
     timings = [
         (place, timing)
         for place, line in enumerate(lines)
-        if "-->" in line and ((timing := _TIMING.search(line)) or _BROKEN_TIMING.search(line))
+        if "-->" in line and ((timing := _TIMING.search(line)) or _is_broken_timing(line))
     ]
     ends = [*(place for place, _ in timings[1:]), None]
     for (start, timing), end in zip(timings, ends, strict=False):
         rows = lines[start + 1 : end]
         yield start + 1, timing, rows if end is None else _without_index(rows)
+
+
+def _is_broken_timing(line: str) -> bool:
+    """True if a line has a part of a time directly after an arrow, or before it without a `>`."""
+    before_arrows = (part.rpartition(">")[2] for part in line.split("-->")[:-1])
+    return any(map(_CLOCK.search, before_arrows)) or bool(_CLOCK_AFTER_ARROW.search(line))
 
 
 def _without_index(rows: list[str]) -> list[str]:
@@ -235,21 +253,26 @@ def _without_index(rows: list[str]) -> list[str]:
     return rows[:last] if is_adjacent or follows_blank else rows
 
 
-def _srt_cue(number: int, place: int, timing: re.Match[str] | None, rows: list[str]) -> Cue:
+def _srt_cue(
+    parser: SrtParser, number: int, place: int, timing: re.Match[str] | None, rows: list[str]
+) -> Cue:
+    if (size := sum(map(len, rows))) > MAX_CUE_CHARACTERS:
+        raise SubtitleError(
+            f"cue {number + 1} (line {place}) has {size:,} characters, and the limit is "
+            f"{MAX_CUE_CHARACTERS:,}; replace or remove the file"
+        )
     if timing is None:
         raise ValueError("its timing cannot be read")
     parts = timing.groups("")
-    start, end = _time(*parts[:5]), _time(*parts[5:])
-    # The blank row is for pysrt, which rejects a cue without rows.
-    item = pysrt.SubRipItem.from_lines([f"{start} --> {end}", *rows, ""])
-    if item.end.ordinal < item.start.ordinal or parts[5]:
+    start_ms, end_ms, text = parse_cue(parser, _time(*parts[:5]), _time(*parts[5:]), rows)
+    if end_ms < start_ms or parts[5]:
         raise ValueError(f"it ends before it starts: {timing[0]!r}")
     return Cue(
         number=number,
         line=place,
-        start_seconds=item.start.ordinal / 1000,
-        end_seconds=item.end.ordinal / 1000,
-        text=_plain_text(item.text),
+        start_seconds=start_ms / 1000,
+        end_seconds=end_ms / 1000,
+        text=_plain_text(text),
     )
 
 
@@ -272,8 +295,15 @@ def _word(number: int, place: int, line: str) -> Cue:
         entry: Any = json.loads(line)
         text, start, end = entry["text"], float(entry["start_time"]), float(entry["end_time"])
         text.encode()  # raises for a lone surrogate, which tables cannot contain
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise ValueError(f"{line.strip()[:80]!r} cannot be read") from error
-    if not (math.isfinite(start) and math.isfinite(end)) or end < start:
+    if not -_MAX_SECONDS < start <= end < _MAX_SECONDS:
         raise ValueError(f"its times are not a span: {line.strip()[:80]!r}")
     return Cue(number=number, line=place, start_seconds=start, end_seconds=end, text=text)
