@@ -32,8 +32,9 @@ from videomme_pipeline.frames.cache import frames_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, block_pandas, extract_here
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.store import Store
+from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import index_packets
-from videomme_pipeline.videos.probe import HashCache, content_hash
+from videomme_pipeline.videos.probe import content_hash
 
 QUESTIONS = 3
 SAMPLING = parse_sampling("uniform_n-64")

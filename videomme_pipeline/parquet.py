@@ -10,6 +10,7 @@ does not verify them.) Files without a seal are read as they are: those of earli
 those of other programs.
 """
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -166,8 +167,8 @@ def _explained(path: UPath | Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # An error of Arrow about the content can be an OSError, but it has no number.
         number = getattr(error, "errno", None)
-        if number is None or isinstance(error, IsADirectoryError):
-            found = str(error).strip()
+        if number in (None, errno.EISDIR, errno.ELOOP):
+            found = os.strerror(number) if number else str(error).strip()
             raise DamagedFileError(f"{path}: the file is damaged ({found})") from error
         raise StorageError(
             f"{path}: cannot read ({os.strerror(number)}); check the file and its permissions, "

@@ -6,6 +6,7 @@ finds the files of another one. This module does not decide which files are stal
 
 import fcntl
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -28,6 +29,7 @@ Row = TypeVar("Row")
 
 ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
+_log = logging.getLogger(__name__)
 _NEW_FILE = "new"
 """Name of a file in a scratch folder, until it is finished."""
 SET_ASIDE = ".corrupt"
@@ -189,6 +191,18 @@ class Store:
     def observation_files(self, benchmark: str = ANY, evaluation: str = ANY) -> list[UPath]:
         return self.variant_files("observations", benchmark, evaluation)
 
+    def tables(self) -> list[UPath]:
+        """Every Parquet file except those in media folders."""
+        kinds = ("subtitles", "prompts", "responses", "attempts", "observations", "findings")
+        return [
+            *self.question_files(),
+            *self.video_files(),
+            *self.packet_files(),
+            *self.frame_files(),
+            *(file for kind in kinds for file in self.variant_files(kind)),
+            *self.score_files(),
+        ]
+
     def failure_files(self, asset: str) -> list[UPath]:
         return self._files("failures", *asset.split("/"), "*.json")
 
@@ -241,7 +255,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     with writing(path):
         if path.is_symlink() and not _takes_bytes(path):
-            path = path.resolve()
+            path = Path(os.path.realpath(path))  # Path.resolve raises an error for a loop of links
         with scratch_folder(None if _takes_bytes(path) else path) as folder:
             new = folder / _NEW_FILE
             yield new
@@ -347,6 +361,10 @@ def read_files(paths: Iterable[UPath], row_class: type[Row]) -> list[Row]:
     return [row for path in paths for row in read_rows(path, row_class)]
 
 
+_State = tuple[int, int, int]
+"""Modification time, size and inode of a file."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRow(Generic[Row]):
     """The only row of a file, and the fingerprint in its footer."""
@@ -363,7 +381,7 @@ class RowFolder(Generic[Row]):
 
     def __init__(self, folder: UPath, row_class: type[Row]) -> None:
         self._folder, self._row_class = folder, row_class
-        self._known: dict[str, tuple[tuple[int, int, int], StoredRow[Row]]] = {}
+        self._known: dict[str, tuple[_State, StoredRow[Row]]] = {}
 
     def read(self) -> dict[str, StoredRow[Row]]:
         """The rows by file name without suffix, sorted; empty if there is no folder."""
@@ -371,25 +389,38 @@ class RowFolder(Generic[Row]):
             return {}
         if not is_local(self._folder):
             files = sorted(self._folder.glob("*.parquet"), key=str)
-            return {file.stem: self._read(file) for file in files}
+            rows = {file.stem: self._read(file) for file in files}
+            return {name: row for name, row in rows.items() if row}
         known = self._known
         self._known = {}
         with os.scandir(self._folder.path) as entries:
             tables = sorted((e for e in entries if _is_table(e.name)), key=lambda e: e.name)
         for file in tables:
-            status = file.stat()
-            state = (status.st_mtime_ns, status.st_size, status.st_ino)
+            state = _state(file)
             name = file.name.removesuffix(".parquet")
             before = known.get(name)
             row = before[1] if before and before[0] == state else self._read(UPath(file.path))
-            self._known[name] = (state, row)
+            if row:
+                self._known[name] = (state, row)
         return {name: row for name, (_, row) in self._known.items()}
 
-    def _read(self, path: UPath) -> StoredRow[Row]:
-        with setting_aside(path):
-            table = parquet.read_table(path)
-            (row,) = from_table(table, self._row_class)
-            return StoredRow(row, (table.schema.metadata or {}).get(b"fingerprint", b"").decode())
+    def _read(self, path: UPath) -> StoredRow[Row] | None:
+        """The row of one file, or None if the file is damaged. It is then set aside."""
+        try:
+            with setting_aside(path):
+                table = parquet.read_table(path)
+                (row,) = from_table(table, self._row_class)
+                metadata = table.schema.metadata or {}
+                return StoredRow(row, metadata.get(b"fingerprint", b"").decode())
+        except DamagedFileError as error:
+            _log.warning("%s", error)
+            return None
+
+
+def _state(file: os.DirEntry[str]) -> _State:
+    """The state of a file. That of a broken link is the state of the link."""
+    status = file.stat(follow_symlinks=os.path.exists(file.path))  # noqa: PTH110 - not a loop of links
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _is_table(name: str) -> bool:
@@ -407,32 +438,48 @@ def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
         return parquet.read_table(path, columns)
 
 
-def verify(path: UPath) -> None:
-    """Verify all bytes of a stored table. Errors are those of `read_table`."""
-    with setting_aside(path):
-        parquet.verify(path)
+def verify(paths: Iterable[UPath]) -> tuple[list[UPath], list[str]]:
+    """Verify all bytes of stored tables.
+
+    Returns:
+        The intact files, and a sentence for each other file. Damaged files are set aside.
+    """
+    intact, problems = [], []
+    for path in paths:
+        try:
+            with setting_aside(path):
+                parquet.verify(path)
+        except (DamagedFileError, FileNotFoundError, StorageError) as error:
+            problems.append(str(error))
+        else:
+            intact.append(path)
+    return intact, problems
 
 
 @contextmanager
 def setting_aside(path: UPath) -> Iterator[None]:
-    """Rename the file at `path` to `….corrupt` if the block cannot understand its content.
+    """Set the file at `path` aside if the block cannot understand its content.
 
     Raises:
-        DamagedFileError: in this case. The next run rebuilds the file.
+        DamagedFileError: in this case. The message says that the next run rebuilds the file.
     """
     try:
         yield
-    except (DamagedFileError, KeyError, TypeError, ValueError) as error:
-        damaged = isinstance(error, DamagedFileError)
-        found = str(error) if damaged else f"{path}: the file is damaged ({error!r})"
-        aside = path.with_name(f"{path.name}{SET_ASIDE}")
-        try:
-            path.rename(aside)
-        except OSError:
-            raise DamagedFileError(f"{found}; remove it, then run again to rebuild it") from error
-        raise DamagedFileError(
-            f"{found} and was renamed to {aside.name}; run again to rebuild it"
-        ) from error
+    except DamagedFileError as error:
+        raise DamagedFileError(f"{error}{set_aside(path)}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        found = f"{path}: the file is damaged ({error!r})"
+        raise DamagedFileError(f"{found}{set_aside(path)}") from error
+
+
+def set_aside(path: Path | UPath) -> str:
+    """Rename a damaged file to `….corrupt`, and return what to do, for the end of a message."""
+    aside = path.with_name(f"{path.name}{SET_ASIDE}")
+    try:
+        path.rename(aside)
+    except OSError:
+        return "; remove it, then run again to rebuild it"
+    return f" and was renamed to {aside.name}; run again to rebuild it"
 
 
 def stored_fingerprint(path: UPath) -> str | None:

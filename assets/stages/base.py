@@ -4,6 +4,7 @@ Assets and the `refresh_stale` job both call `refresh`, so they report the same 
 of each stage defines how its partitions are built.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import INCOMPLETE, code_version
 from videomme_pipeline.scoring.citation import CitationFinding
 from videomme_pipeline.store import Store, publish, stored_fingerprint
+
+_log = logging.getLogger(__name__)
 
 DATA_VERSION_TAG = "dagster/data_version"
 CODE_VERSION_TAG = "dagster/code_version"
@@ -346,11 +349,31 @@ class SharedStage(Stage[Whole]):
 
     def stored(self, target: Target[Whole]) -> str | None:
         signature = _signature(target.path)
-        return signature.read_text() if target.path.exists() and signature.exists() else None
+        if not (target.path.is_file() and signature.is_file()):
+            return None
+        version, _, checksum = signature.read_text(errors="replace").partition(" ")
+        return version if checksum in ("", self.checksum(target.path)) else None
 
-    def sign(self, target: Target[Whole]) -> None:
-        """Store the fingerprint of `target` in a file next to its file."""
-        publish(_signature(target.path), target.fingerprint.encode())
+    def is_current(self, target: Target[Whole]) -> bool:
+        if not target.path.exists():
+            return False
+        if self.stored(target) is None:
+            _log.warning(
+                "%s: the file is damaged, or its writer was killed; the next run rebuilds it",
+                target.path,
+            )
+            return False
+        return True
+
+    def sign(self, target: Target[Whole], *, incomplete: bool = False) -> None:
+        """Store the fingerprint of `target` and the checksum in a file next to its file."""
+        version = target.fingerprint + (INCOMPLETE if incomplete else "")
+        signature = f"{version} {self.checksum(target.path)}".strip()
+        publish(_signature(target.path), signature.encode())
+
+    def checksum(self, path: UPath) -> str:  # noqa: ARG002
+        """Checksum of the stored file, or "" for a file with its own checksums."""
+        return ""
 
 
 def _signature(path: UPath) -> UPath:

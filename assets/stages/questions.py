@@ -32,6 +32,13 @@ class Questions(BenchmarkStage[Whole]):
             path=self.store.questions(self.benchmark.name),
         )
 
+    def is_current(self, target: Target[Whole]) -> bool:  # noqa: ARG002
+        """Return True if the stored questions can be read."""
+        try:
+            return bool(self.benchmark.snapshot.questions)
+        except NotReadyError:
+            return False
+
     def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
         (target,) = targets
         source = self.benchmark.snapshot.source

@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
+from blake3 import blake3
 from upath import UPath
 
 from assets.stages.base import Built, Failed, SharedStage, Target
 from assets.stages.warehouse import Warehouse
-from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.errors import DamagedFileError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import Whole
 from videomme_pipeline.reports.page import PAGE_VERSION, write_page
@@ -40,16 +41,40 @@ class ReportPage(SharedStage):
     def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
         (target,) = targets
         try:
-            path = write_page(self.store, Path(str(target.path)))
+            left_out = self._write(Path(str(target.path)))
         except VideoMMEError as error:
             yield Failed(partition=target.partition, reason=str(error))
             return
-        self.sign(target)
+        self.sign(target, incomplete=bool(left_out))
+        page = Path(str(target.path)).resolve()
         yield Built(
             target=target,
             metadata={
-                "page": dg.MetadataValue.url(path.resolve().as_uri()),
-                "path": dg.MetadataValue.path(path.resolve()),
-                "bytes": path.stat().st_size,
+                "page": dg.MetadataValue.url(page.as_uri()),
+                "path": dg.MetadataValue.path(page),
+                "bytes": page.stat().st_size,
             },
+            incomplete=bool(left_out),
         )
+        if left_out:
+            reason = f"the page is incomplete: {'; '.join(left_out)}"
+            yield Failed(partition=target.partition, reason=reason)
+
+    def checksum(self, path: UPath) -> str:
+        return blake3(path.read_bytes()).hexdigest()
+
+    def _write(self, path: Path) -> list[str]:
+        """Write the page, and return a sentence for each damaged file that it does without.
+
+        A damaged file is set aside when it is read, so the next attempt does not find it.
+        """
+        left_out: list[str] = []
+        while True:
+            try:
+                write_page(self.store, path)
+            except DamagedFileError as error:
+                if str(error) in left_out:  # it could not be set aside
+                    raise
+                left_out.append(str(error))
+            else:
+                return left_out

@@ -16,8 +16,8 @@ from tests.support.builders import (
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
 from videomme_pipeline.store import Store, read_rows, write_rows
 from videomme_pipeline.videos import probe
+from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.probe import (
-    HashCache,
     ProbeJob,
     Video,
     content_hash,

@@ -45,7 +45,11 @@ def run(
     ] = None,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Hash every video again, even if its file looks unchanged."),
+        typer.Option(
+            "--verify",
+            help="Verify every stored table, and hash every video again even if its file looks "
+            "unchanged.",
+        ),
     ] = False,
 ) -> None:
     """Bring evaluations up to date and show their scores.
@@ -58,11 +62,15 @@ def run(
     from assets.run import plan_project, refresh_project
     from videomme_pipeline.project.costs import estimate_costs
     from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
+    from videomme_pipeline.store import verify as verify_tables
 
     with open_for_run() as (project, instance):
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
         if verify:
             project.hashes.clear()
+            _, problems = verify_tables(project.store.tables())
+            for problem in problems:
+                note(problem)
         if dry_run:
             with project.predicted():
                 states = plan_project(project, instance, names)

@@ -7,7 +7,8 @@ from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_fr
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.store import Store
-from videomme_pipeline.videos.probe import HashCache, video_hash
+from videomme_pipeline.videos.hash_cache import HashCache
+from videomme_pipeline.videos.probe import video_hash
 
 
 def show_frames(

@@ -5,14 +5,18 @@ Dagster, such a partition is only missing; the command line and the report read 
 """
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from upath import UPath
 
-from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.errors import DamagedFileError, NotReadyError
+from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import Partition, partition_of, variant_of, video_of
-from videomme_pipeline.store import Store, publish
+from videomme_pipeline.store import Store, publish, setting_aside
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +28,9 @@ class FailureLog:
 
     def read(self) -> dict[Partition, str]:
         """The reason of every failed partition."""
-        entries = [json.loads(path.read_text()) for path in self.store.failure_files(self.asset)]
-        return {
-            partition_of(video=entry["video"], variant=entry["variant"]): entry["reason"]
-            for entry in entries
-        }
+        return dict(
+            entry for path in self.store.failure_files(self.asset) if (entry := _entry(path))
+        )
 
     def not_ready(self, partition: Partition) -> NotReadyError:
         """NotReadyError for a missing partition, with the recorded reason if there is one."""
@@ -48,8 +50,25 @@ class FailureLog:
                 "variant": variant_of(partition),
                 "reason": reason,
             }
-            publish(self._path(partition), json.dumps(entry).encode())
+            checked = entry | {"checksum": fingerprint(entry)}
+            publish(self._path(partition), json.dumps(checked).encode())
 
     def _path(self, partition: Partition) -> UPath:
         name = f"{variant_of(partition) or ''}~{video_of(partition) or ''}"
         return self.store.failure(self.asset, name)
+
+
+def _entry(path: UPath) -> tuple[Partition, str] | None:
+    """The partition and the reason in a file, or None if it is damaged. It is then set aside."""
+    try:
+        with setting_aside(path):
+            entry = json.loads(path.read_bytes())
+            checksum = entry.pop("checksum", None)  # missing in files of earlier versions
+            if checksum not in (None, fingerprint(entry)):
+                raise ValueError("its checksum does not match")
+            return partition_of(video=entry["video"], variant=entry["variant"]), entry["reason"]
+    except FileNotFoundError:
+        return None  # another process built the partition
+    except DamagedFileError as error:
+        _log.warning("%s", error)
+        return None

@@ -14,7 +14,7 @@ from videomme_pipeline.project.spending import Spending
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.turns import LockFileTurns, Turns
 from videomme_pipeline.store import Store
-from videomme_pipeline.videos.probe import HashCache
+from videomme_pipeline.videos.hash_cache import HashCache
 
 CONFIGURATION_VARIABLE = "VIDEOMME_CONFIGURATION"
 DATA_VARIABLE = "VIDEOMME_DATA"

@@ -4,6 +4,7 @@ A snapshot is read lazily and never changes. `invalidate` drops it when files ma
 that the next access reads a new one.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from functools import cached_property
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.source import Source
-from videomme_pipeline.errors import NotReadyError, VideoMMEError
+from videomme_pipeline.errors import DamagedFileError, NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation import Configuration, Evaluation
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.frames.sampling import Sampling
@@ -21,7 +22,10 @@ from videomme_pipeline.project.failures import FailureLog
 from videomme_pipeline.project.partitions import video_of
 from videomme_pipeline.project.versions import Versions
 from videomme_pipeline.store import RowFolder, Store, StoredRow, read_rows, stored_fingerprint
-from videomme_pipeline.videos.probe import HashCache, Video, content_hash
+from videomme_pipeline.videos.hash_cache import HashCache
+from videomme_pipeline.videos.probe import Video, content_hash
+
+_log = logging.getLogger(__name__)
 
 
 class BenchmarkState:
@@ -111,7 +115,7 @@ class Snapshot:
         """The stored questions by video id.
 
         Raises:
-            NotReadyError: if the questions have not been built yet.
+            NotReadyError: if the questions have not been built yet, or their file is damaged.
         """
         name = self._benchmark.name
         try:
@@ -120,6 +124,9 @@ class Snapshot:
             raise NotReadyError(
                 f"{name}: its questions have not been built yet; materialize {name}/questions"
             ) from None
+        except DamagedFileError as error:
+            _log.warning("%s", error)
+            raise NotReadyError(str(error)) from error
         return _by_video(rows)
 
     @cached_property

@@ -5,11 +5,9 @@
 """
 
 import os
-import sqlite3
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 
 from blake3 import blake3
 
@@ -22,9 +20,10 @@ from videomme_pipeline.videos.container import (
     stat_file,
     unreadable,
 )
+from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
 
-__all__ = ["HashCache", "PacketIndex", "Video", "content_hash", "probe_video"]
+__all__ = ["PacketIndex", "Video", "content_hash", "probe_video"]
 
 HASHED_PART_BYTES = 4 << 20
 """Size of the parts in which a file is read. Mapping a file is no faster, and a mapped file that
@@ -71,56 +70,6 @@ class Video:
     has_audio: bool
     subtitle_path: str | None = None
     subtitle_hash: str | None = None
-
-
-class HashCache:
-    """Content hashes by path, size, mtime and inode, in one SQLite file.
-
-    A change that preserves all four is detected only by `content_hash(…, verify=True)` or after
-    `clear`.
-    """
-
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
-        self._connection.execute("pragma journal_mode = wal")
-        self._connection.execute(
-            "create table if not exists hashes (path text primary key, bytes integer, "
-            "mtime_ns integer, inode integer, hash text) without rowid"
-        )
-
-    def __enter__(self) -> "HashCache":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def clear(self) -> None:
-        """Delete all hashes, so that every file is hashed again."""
-        with self._connection:
-            self._connection.execute("delete from hashes")
-
-    def get(self, path: Path, stat: os.stat_result) -> str | None:
-        row = self._connection.execute(
-            "select hash from hashes where (path, bytes, mtime_ns, inode) = (?, ?, ?, ?)",
-            (str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino),
-        ).fetchone()
-        return str(row[0]) if row else None
-
-    def put(self, path: Path, stat: os.stat_result, value: str) -> None:
-        with self._connection:
-            self._connection.execute(
-                "insert or replace into hashes values (?, ?, ?, ?, ?)",
-                (str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino, value),
-            )
 
 
 def content_hash(path: Path, hashes: HashCache | None = None, *, verify: bool = False) -> str:

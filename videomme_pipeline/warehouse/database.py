@@ -256,6 +256,8 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     _create(connection, "built_from", pa.table({"fingerprint": [_fingerprint(store)]}))
     for name, (row_class, list_files) in TABLES.items():
         left_out += _load(connection, name, row_class, list_files(store))
+    for sentence in left_out:
+        _log.warning("left out of the DuckDB file: %s", sentence)
     findings = to_table(citation_findings(connection, store), CitationFinding)
     _create(connection, "citation_findings", findings)
     _create(connection, "t_quantiles", _t_quantiles())
@@ -396,7 +398,7 @@ def _load(
 ) -> list[str]:
     """Create a table from Parquet files, and return a sentence for each unreadable file."""
     schema = arrow_schema(row_class)
-    intact, left_out = _verified(paths)
+    intact, left_out = verify(paths)  # DuckDB itself verifies no checksums
     if not intact:
         _create(connection, name, schema.empty_table())
         return left_out
@@ -409,26 +411,6 @@ def _load(
     _fill(connection, name, schema, "staged")
     connection.execute("drop table staged")
     return left_out
-
-
-def _verified(paths: Sequence[UPath]) -> tuple[list[UPath], list[str]]:
-    """The intact files, and a sentence for each other one. DuckDB itself verifies no checksums."""
-    intact, left_out = [], []
-    for path in paths:
-        try:
-            verify(path)
-        except _UNREADABLE as error:
-            left_out.append(_left_out(error))
-        else:
-            intact.append(path)
-    return intact, left_out
-
-
-def _left_out(error: Exception) -> str:
-    """The sentence about a file that was left out, which is also logged."""
-    sentence = f"left out of the DuckDB file: {error}"
-    _log.warning("%s", sentence)
-    return sentence
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, source: str) -> None:
@@ -461,7 +443,7 @@ def _stage(
             known = [column for column in schema.names if column in table.schema.names]
             connection.register("incoming", table.select(known))
         except _UNREADABLE as error:
-            left_out.append(_left_out(error))
+            left_out.append(str(error))
             continue
         connection.execute("insert into staged by name from incoming")
     connection.unregister("incoming")

@@ -1,0 +1,149 @@
+"""The cache of content hashes: one SQLite file, which is replaced if it is damaged."""
+
+import logging
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from videomme_pipeline.errors import StorageError
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.store import set_aside, writing
+
+_log = logging.getLogger(__name__)
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB)
+"""Errors about the content of the file. SQLITE_ERROR is a table or column with another name."""
+
+
+class HashCache:
+    """Content hashes by path, size, mtime and inode, in one SQLite file.
+
+    A change that preserves all four is detected only by `content_hash(…, verify=True)` or after
+    `clear`. A damaged file is replaced by an empty one, and a damaged hash counts as missing.
+
+    Every method raises StorageError if the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+
+    def __enter__(self) -> "HashCache":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def clear(self) -> None:
+        """Delete all hashes, so that every file is hashed again."""
+        self._execute("delete from hashes")
+
+    def get(self, path: Path, stat: os.stat_result) -> str | None:
+        """The hash of a file, or None if it is unknown."""
+        key = _key(path, stat)
+        rows = self._execute(
+            "select hash, checksum from hashes where (path, bytes, mtime_ns, inode) = (?, ?, ?, ?)",
+            key,
+        )
+        for value, checksum in rows:
+            if checksum in (None, _checksum(key, value)):  # None: written by an earlier version
+                return str(value)
+        return None
+
+    def put(self, path: Path, stat: os.stat_result, value: str) -> None:
+        key = _key(path, stat)
+        self._execute(
+            "insert or replace into hashes (path, bytes, mtime_ns, inode, hash, checksum) "
+            "values (?, ?, ?, ?, ?, ?)",
+            (*key, value, _checksum(key, value)),
+        )
+
+    def _execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a statement. A damaged file is replaced by an empty one first."""
+        try:
+            return self._open().execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            if not (_is_damage(error) or self._path.is_dir()):
+                raise self._failed(error) from error
+            self._replace(error)
+        try:
+            return self._open().execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _open(self) -> sqlite3.Connection:
+        """The connection, which is opened at the first use."""
+        if self._connection is None:
+            with writing(self._path):
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(
+                self._path, timeout=30, isolation_level=None, check_same_thread=False
+            )
+            try:
+                _prepare(connection)
+            except sqlite3.Error:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _replace(self, error: sqlite3.Error) -> None:
+        """Set the damaged file aside. Its log would be applied to the new file, so delete it."""
+        self.close()
+        for suffix in ("-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        set_aside(self._path)
+        _log.warning(
+            "%s: the cache of file hashes was damaged (%s) and is built again", self._path, error
+        )
+
+    def _failed(self, error: sqlite3.Error) -> StorageError:
+        return StorageError(
+            f"{self._path}: the cache of file hashes cannot be used ({error}); free some space or "
+            "check the disk, then run again: everything that is already stored is kept"
+        )
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    """True if the content of the file is wrong. A text that is not UTF-8 has no error code."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _DAMAGE
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Create the table, and add the column that earlier versions did not have."""
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = off")  # a damaged cache is only built again
+    if "checksum" in _columns(connection):
+        return
+    connection.execute("begin immediate")
+    connection.execute(
+        "create table if not exists hashes (path text primary key, bytes integer, "
+        "mtime_ns integer, inode integer, hash text) without rowid"
+    )
+    if "checksum" not in _columns(connection):
+        connection.execute("alter table hashes add column checksum text")
+    connection.execute("commit")
+
+
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    return {name for _, name, *_ in connection.execute("pragma table_info(hashes)")}
+
+
+def _key(path: Path, stat: os.stat_result) -> tuple[str, int, int, int]:
+    return (str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino)
+
+
+def _checksum(key: tuple[str, int, int, int], value: object) -> str:
+    return fingerprint(key, str(value))
