@@ -483,12 +483,12 @@ def set_aside(path: Path | UPath) -> str:
 
 
 def stored_fingerprint(path: UPath) -> str | None:
-    """The fingerprint of the file at `path`, or None if it is missing or unreadable."""
+    """The fingerprint of the file at `path`, or None if it is missing or damaged."""
     return _metadata(path).get("fingerprint") or None
 
 
 def stored_footer(path: UPath) -> dict[str, Any]:
-    """The footer of the file at `path`; empty if it has none, is missing or unreadable."""
+    """The footer of the file at `path`; empty if it has none, is missing or damaged."""
     value = _metadata(path).get("recipe")
     return dict(json.loads(value)) if value else {}
 
@@ -499,9 +499,14 @@ def stored_settings(path: UPath) -> dict[str, Any]:
 
 
 def _metadata(path: UPath) -> dict[str, str]:
+    """The metadata of the file at `path`; empty if it is missing or damaged (then set aside)."""
     try:
-        return parquet.read_metadata(path)
-    except (FileNotFoundError, DamagedFileError, StorageError):
+        with setting_aside(path):
+            return parquet.read_metadata(path)
+    except (FileNotFoundError, StorageError):
+        return {}
+    except DamagedFileError as error:
+        _log.warning("%s", error)
         return {}
 
 

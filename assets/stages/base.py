@@ -31,7 +31,7 @@ from videomme_pipeline.project.partitions import (
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import INCOMPLETE, code_version
 from videomme_pipeline.scoring.citation import CitationFinding
-from videomme_pipeline.store import Store, publish, stored_fingerprint
+from videomme_pipeline.store import Store, publish, set_aside, stored_fingerprint
 
 _log = logging.getLogger(__name__)
 
@@ -348,28 +348,28 @@ class SharedStage(Stage[Whole]):
         )
 
     def stored(self, target: Target[Whole]) -> str | None:
-        signature = _signature(target.path)
-        if not (target.path.is_file() and signature.is_file()):
+        """The fingerprint of the file, or None. A file that was changed is set aside."""
+        path, signature = target.path, _signature(target.path)
+        if not (path.exists() and signature.is_file()):
             return None
         version, _, checksum = signature.read_text(errors="replace").partition(" ")
-        return version if checksum in ("", self.checksum(target.path)) else None
+        if checksum in ("", self.checksum(path)):  # "": written by an earlier version
+            return str(version)
+        _log.warning("%s: the file is damaged%s", path, set_aside(path))
+        return None
 
     def is_current(self, target: Target[Whole]) -> bool:
-        if not target.path.exists():
-            return False
-        if self.stored(target) is None:
-            _log.warning(
-                "%s: the file is damaged, or its writer was killed; the next run rebuilds it",
-                target.path,
-            )
-            return False
-        return True
+        return self.stored(target) is not None
 
     def sign(self, target: Target[Whole], *, incomplete: bool = False) -> None:
         """Store the fingerprint of `target` and the checksum in a file next to its file."""
         version = target.fingerprint + (INCOMPLETE if incomplete else "")
         signature = f"{version} {self.checksum(target.path)}".strip()
         publish(_signature(target.path), signature.encode())
+
+    def remove_signature(self, target: Target[Whole]) -> None:
+        """Remove the signature, so that a file whose writer is killed is not taken for damaged."""
+        _signature(target.path).unlink(missing_ok=True)
 
     def checksum(self, path: UPath) -> str:  # noqa: ARG002
         """Checksum of the stored file, or "" for a file with its own checksums."""

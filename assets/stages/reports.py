@@ -40,6 +40,7 @@ class ReportPage(SharedStage):
 
     def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
         (target,) = targets
+        self.remove_signature(target)
         try:
             left_out = self._write(Path(str(target.path)))
         except VideoMMEError as error:
@@ -61,7 +62,7 @@ class ReportPage(SharedStage):
             yield Failed(partition=target.partition, reason=reason)
 
     def checksum(self, path: UPath) -> str:
-        return blake3(path.read_bytes()).hexdigest()
+        return blake3(path.read_bytes()).hexdigest() if path.is_file() else "not a file"
 
     def _write(self, path: Path) -> list[str]:
         """Write the page, and return a sentence for each damaged file that it does without.

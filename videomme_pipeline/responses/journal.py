@@ -24,59 +24,22 @@ from uuid import uuid4
 
 from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.processes import ProcessIdentity
-from videomme_pipeline.responses.response import Attempt, Response
-from videomme_pipeline.rows import Row, arrow_schema, from_values, to_values
-
-BUSY_TIMEOUT_SECONDS = 60.0
-_MAX_RECORDS_PER_COMMIT = 256
-
-_SCHEMA = """
-create table if not exists responses (
-    request_fingerprint text primary key, raw_output text, reasoning text, finish_reason text,
-    failure text, error text, reported_model text, system_fingerprint text,
-    prompt_tokens integer, completion_tokens integer, cached_tokens integer,
-    reasoning_tokens integer, usage_json text, cost_dollars real, body text, warning text,
-    latency_seconds real, attempts integer not null, answered_at text not null
-) without rowid;
-create table if not exists attempts (
-    request_fingerprint text not null, evaluation text not null, model text not null,
-    question_id text not null, sample integer not null, started_at text not null,
-    latency_seconds real not null, status integer, failure text, error text,
-    prompt_tokens integer, completion_tokens integer, cached_tokens integer,
-    cost_dollars real, usage_json text, body text
-);
-create index if not exists attempts_of_request on attempts (request_fingerprint);
-create index if not exists attempts_of_evaluation on attempts (evaluation);
-create table if not exists claims (
-    request_fingerprint text primary key, owner text not null, expires_at real not null
-) without rowid;
-"""
-
-_NOT_IN_JOURNAL = (
-    "benchmark",
-    "evaluation",
-    "video_id",
-    "question_id",
-    "sample",
-    "model",
-    "num_frames",
-    "observation",
+from videomme_pipeline.responses.journal_file import (
+    ATTEMPT_COLUMNS,
+    RESPONSE_COLUMNS,
+    checked,
+    explaining,
+    insert,
+    not_usable,
+    open_file,
 )
-"""Columns of a response that are not in the journal, since evaluations can share a request."""
-_RESPONSE_COLUMNS = [n for n in arrow_schema(Response).names if n not in _NOT_IN_JOURNAL]
-_ATTEMPT_COLUMNS = arrow_schema(Attempt).names
+from videomme_pipeline.responses.response import Attempt, Response
+from videomme_pipeline.rows import Row, from_values, to_values
+
+_MAX_RECORDS_PER_COMMIT = 256
 _LISTED = "request_fingerprint in (select value from json_each(?))"
-
-
-def _insert(table: str, columns: Sequence[str], *, if_new: bool = False) -> str:
-    return (
-        f"insert {'or ignore ' if if_new else ''}into {table} ({', '.join(columns)}) "
-        f"values ({', '.join('?' * len(columns))})"
-    )
-
-
-_ADD_RESPONSE = _insert("responses", [*_RESPONSE_COLUMNS, "body"], if_new=True)
-_ADD_ATTEMPT = _insert("attempts", _ATTEMPT_COLUMNS)
+_ADD_RESPONSE = insert("responses", if_new=True)
+_ADD_ATTEMPT = insert("attempts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +64,14 @@ class Journal:
     def __init__(self, path: Path, *, flushes_every_commit: bool = True) -> None:
         self.path = path
         self.owner = _Owner.here(journal=uuid4().hex[:8]).as_json()
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         # Claims may be lost in a power failure, so they do not wait for the disk.
-        self._connection = self._open("normal")
-        self._synchronous = "full" if flushes_every_commit else "normal"
+        self._connection = open_file(path, "normal")
+        synchronous = "full" if flushes_every_commit else "normal"
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._writer = threading.Thread(
             target=self._write_all,
-            args=(self._open(self._synchronous),),
+            args=(open_file(path, synchronous),),
             name="journal",
             daemon=True,
         )
@@ -142,25 +104,25 @@ class Journal:
     def stored_responses(self, unanswered: Iterable[Response]) -> dict[str, Response]:
         """Those of `unanswered` that are settled, with the stored result, by fingerprint."""
         by_fingerprint = {response.request_fingerprint: response for response in unanswered}
-        sql = f"select {', '.join(_RESPONSE_COLUMNS)} from responses where {_LISTED}"
+        sql = f"select {', '.join(RESPONSE_COLUMNS)} from responses where {_LISTED}"
         found = {}
         for row in self._rows(sql, by_fingerprint):
-            stored = dict(zip(_RESPONSE_COLUMNS, row, strict=True))
+            stored = dict(zip(RESPONSE_COLUMNS, row, strict=True))
             response = by_fingerprint[stored["request_fingerprint"]]
             found[response.request_fingerprint] = _from_sql(to_values(response) | stored, Response)
         return found
 
     def attempts(self, fingerprints: Iterable[str]) -> list[Attempt]:
         """Every attempt at `fingerprints`, in the order in which they were recorded."""
-        sql = f"select {', '.join(_ATTEMPT_COLUMNS)} from attempts where {_LISTED} order by rowid"
+        sql = f"select {', '.join(ATTEMPT_COLUMNS)} from attempts where {_LISTED} order by rowid"
         return [
-            _from_sql(dict(zip(_ATTEMPT_COLUMNS, row, strict=True)), Attempt)
+            _from_sql(dict(zip(ATTEMPT_COLUMNS, row, strict=True)), Attempt)
             for row in self._rows(sql, fingerprints)
         ]
 
     def spent_dollars(self, evaluation: str) -> float:
         """The cost of all attempts of `evaluation` so far, in every run and process."""
-        with self._lock:
+        with self._lock, explaining(self.path):
             (spent,) = self._connection.execute(
                 "select coalesce(sum(cost_dollars), 0.0) from attempts where evaluation = ?",
                 (evaluation,),
@@ -222,20 +184,8 @@ class Journal:
                 (self.owner, json.dumps(list(fingerprints))),
             )
 
-    def _open(self, synchronous: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path,
-            timeout=BUSY_TIMEOUT_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        connection.execute("pragma journal_mode = wal")
-        connection.execute(f"pragma synchronous = {synchronous}")
-        connection.executescript(_SCHEMA)
-        return connection
-
     def _rows(self, sql: str, fingerprints: Iterable[str]) -> list[tuple[Any, ...]]:
-        with self._lock:
+        with self._lock, explaining(self.path):
             return self._connection.execute(sql, (json.dumps(list(fingerprints)),)).fetchall()
 
     @contextmanager
@@ -286,10 +236,7 @@ class Journal:
                 f"{self.path}: the journal cannot store a value that the model returned "
                 f"({type(error).__name__}: {error}); report this to the authors of the provider"
             )
-        return StorageError(
-            f"{self.path}: the journal cannot be written ({error}); free some space or check the "
-            "disk, then run again. All stored responses are kept."
-        )
+        return not_usable(self.path, error)
 
 
 def _is_about_a_value(error: Exception) -> bool:
@@ -328,14 +275,14 @@ def _immediate(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 def _response_row(entry: _Entry) -> tuple[Any, ...]:
     values = to_values(entry.response)
-    return (*_to_sql(values, _RESPONSE_COLUMNS), entry.attempt.body)
+    return checked("responses", [*_to_sql(values, RESPONSE_COLUMNS), entry.attempt.body])
 
 
 def _attempt_row(entry: _Entry) -> tuple[Any, ...]:
     values = to_values(entry.attempt)
     if entry.attempt.failure is None:
         values["body"] = None  # the body of an answer is stored with the response
-    return _to_sql(values, _ATTEMPT_COLUMNS)
+    return checked("attempts", _to_sql(values, ATTEMPT_COLUMNS))
 
 
 def _to_sql(values: dict[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:

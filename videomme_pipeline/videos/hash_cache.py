@@ -75,7 +75,8 @@ class HashCache:
         try:
             return self._open().execute(sql, parameters).fetchall()
         except sqlite3.Error as error:
-            if not (_is_damage(error) or self._path.is_dir()):
+            is_no_file = os.path.lexists(self._path) and not self._path.is_file()
+            if not (_is_damage(error) or is_no_file):
                 raise self._failed(error) from error
             self._replace(error)
         try:

@@ -1,0 +1,5 @@
+"""Fixtures of a small project with real videos."""
+
+from tests.support.projects import built_once, copy, instance, project, root, write_project
+
+__all__ = ["built_once", "copy", "instance", "project", "root", "write_project"]

@@ -1,0 +1,178 @@
+"""The file of the journal: damage is found when it is opened, and old files are read."""
+
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.responses.test_journal import answer, attempt, committed
+from tests.support.full_disk import files_of_at_most
+from videomme_pipeline.errors import StorageError
+from videomme_pipeline.responses import journal_file
+from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.journal_file import checked, verify
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A journal with 40 answers."""
+    path = tmp_path / "journal.sqlite"
+    with Journal(path) as journal:
+        for number in range(40):
+            committed(journal.record(attempt(f"{number:02}"), answer(f"{number:02}")))
+    return path
+
+
+def change(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+
+def test_an_intact_journal_is_verified(path: Path) -> None:
+    verify(path)
+
+
+def into_half(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def into_a_hole(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] + bytes(len(data) // 4) + data[-(len(data) // 4) :])
+
+
+def into_text(path: Path) -> None:
+    path.write_bytes(b"not a database, but long enough to be taken for one" * 50)
+
+
+@pytest.mark.parametrize("damage", [into_half, into_a_hole, into_text])
+def test_a_damaged_journal_says_what_is_lost_and_how_to_continue(
+    path: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(path)
+    damaged = path.read_bytes()
+    with pytest.raises(StorageError) as raised:
+        Journal(path.rename(path.with_name("other.sqlite")))
+    message = str(raised.value)
+    assert "other.sqlite: the journal is damaged (" in message
+    assert "Restore it from a backup" in message
+    assert "\n" not in message
+    assert path.with_name("other.sqlite").read_bytes()[100:] == damaged[100:]
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        (
+            "update responses set raw_output = 'C' where request_fingerprint = '07'",
+            "rows of responses that differ from their checksums: 1",
+        ),
+        (
+            "update responses set request_fingerprint = 'x' where request_fingerprint = '07'",
+            "rows of responses that differ from their checksums: 1",
+        ),
+        (
+            "update attempts set cost_dollars = 5",
+            "rows of attempts that differ from their checksums: 40",
+        ),
+        ("alter table responses rename to respnnses", "unknown tables"),
+        ("alter table attempts rename column error to errer", "other columns"),
+    ],
+)
+def test_a_changed_row_or_table_is_damage(path: Path, statement: str, found: str) -> None:
+    change(path, statement)
+    with pytest.raises(StorageError, match=found):
+        Journal(path.rename(path.with_name("other.sqlite")))
+
+
+def test_the_command_in_the_message_removes_the_damaged_rows(path: Path) -> None:
+    change(path, "update responses set raw_output = 'C' where request_fingerprint = '07'")
+    with pytest.raises(StorageError) as raised:
+        verify(path)
+    statement = str(raised.value).split(f"sqlite3 {path} '")[1].split("'. As a last")[0]
+    change(path, statement.replace("'\"'\"'", "'"))
+    verify(path)
+    with Journal(path) as journal:
+        assert journal.settled(["06", "07", "08"]) == {"06", "08"}
+
+
+def test_every_flipped_bit_of_a_row_is_detected_or_changes_nothing(path: Path) -> None:
+    intact, copy = path.read_bytes(), path.with_name("copy.sqlite")
+    rows = contents(path)
+    for bit in random.Random(0).sample(range(8 * len(intact)), 60):
+        data = bytearray(intact)
+        data[bit // 8] ^= 1 << bit % 8
+        copy.write_bytes(data)
+        try:
+            verify(copy)
+        except StorageError:
+            continue
+        assert contents(copy) == rows
+
+
+def contents(path: Path) -> list[list[tuple[object, ...]]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [
+            connection.execute(f"select * from {table}").fetchall()
+            for table in ("responses", "attempts")
+        ]
+
+
+def test_rows_of_an_earlier_version_are_kept_and_new_ones_have_checksums(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in journal_file._TABLES:
+            connection.execute(statement)
+        connection.execute(
+            "insert into responses (request_fingerprint, raw_output, attempts, answered_at) "
+            "values ('old', 'A', 1, '2026-01-01T00:00:00+00:00')"
+        )
+    with Journal(path) as journal:
+        assert journal.settled(["old"]) == {"old"}
+        committed(journal.record(attempt("new"), answer("new")))
+    with closing(sqlite3.connect(path)) as connection:
+        found = dict(connection.execute("select request_fingerprint, checksum from responses"))
+    assert found["old"] is None
+    assert len(found["new"]) == 16
+    verify(path)
+
+
+def test_a_full_disk_is_one_sentence_and_the_next_run_works(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    with files_of_at_most(3000), pytest.raises(StorageError, match="free some space"):
+        Journal(path)
+    with Journal(path) as journal:
+        committed(journal.record(attempt("a"), answer("a")))
+        assert journal.settled(["a"]) == {"a"}
+
+
+TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.none() | TEXTS, st.none() | INTEGERS, st.none() | st.floats() | st.integers(0, 2**53))
+def test_a_row_has_the_same_checksum_once_it_is_stored(
+    text: str | None, integer: int | None, real: float | None
+) -> None:
+    changes = {"error": text, "sample": integer or 0, "status": integer, "cost_dollars": real}
+    stored = dict.fromkeys(journal_file.ATTEMPT_COLUMNS) | changes
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(journal_file._TABLES[1].replace("not null", ""))
+        connection.execute("alter table attempts add column checksum text")
+        row = checked("attempts", list(stored.values()))
+        connection.execute(journal_file.insert("attempts"), row)
+        columns = ", ".join(journal_file.ATTEMPT_COLUMNS)
+        read = connection.execute(f"select {columns} from attempts").fetchone()
+    assert checked("attempts", read)[-1] == row[-1]
+
+
+@pytest.mark.parametrize("change", [{"prompt_tokens": 1.5}, {"body": 5}, {"cost_dollars": "1"}])
+def test_a_value_of_another_type_is_not_stored(change: dict[str, object]) -> None:
+    row = dict.fromkeys(journal_file.ATTEMPT_COLUMNS) | change
+    with pytest.raises(TypeError, match=next(iter(change))):
+        checked("attempts", list(row.values()))

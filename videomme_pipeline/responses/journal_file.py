@@ -1,0 +1,277 @@
+"""The SQLite file of the journal: its tables, its checksums, and how damage is reported.
+
+Each row has a checksum of its values; rows of earlier versions have none. When a process opens the
+file for the first time, SQLite checks its structure, and every row is compared with its checksum.
+Claims are short-lived and have no checksums.
+"""
+
+import math
+import shlex
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cache
+from pathlib import Path
+
+from blake3 import blake3
+
+from videomme_pipeline.errors import StorageError
+from videomme_pipeline.responses.response import Attempt, Response
+from videomme_pipeline.rows import arrow_schema
+from videomme_pipeline.store import writing
+
+BUSY_TIMEOUT_SECONDS = 60.0
+
+_TABLES = (
+    """create table if not exists responses (
+    request_fingerprint text primary key, raw_output text, reasoning text, finish_reason text,
+    failure text, error text, reported_model text, system_fingerprint text,
+    prompt_tokens integer, completion_tokens integer, cached_tokens integer,
+    reasoning_tokens integer, usage_json text, cost_dollars real, body text, warning text,
+    latency_seconds real, attempts integer not null, answered_at text not null
+) without rowid""",
+    """create table if not exists attempts (
+    request_fingerprint text not null, evaluation text not null, model text not null,
+    question_id text not null, sample integer not null, started_at text not null,
+    latency_seconds real not null, status integer, failure text, error text,
+    prompt_tokens integer, completion_tokens integer, cached_tokens integer,
+    cost_dollars real, usage_json text, body text
+)""",
+    "create index if not exists attempts_of_request on attempts (request_fingerprint)",
+    "create index if not exists attempts_of_evaluation on attempts (evaluation)",
+    """create table if not exists claims (
+    request_fingerprint text primary key, owner text not null, expires_at real not null
+) without rowid""",
+)
+_CHECKED = ("responses", "attempts")
+"""Tables whose rows have checksums. Earlier versions created them without this column."""
+
+_NOT_IN_JOURNAL = (
+    "benchmark",
+    "evaluation",
+    "video_id",
+    "question_id",
+    "sample",
+    "model",
+    "num_frames",
+    "observation",
+)
+"""Columns of a response that are not in the journal, since evaluations can share a request."""
+RESPONSE_COLUMNS = [n for n in arrow_schema(Response).names if n not in _NOT_IN_JOURNAL]
+ATTEMPT_COLUMNS = arrow_schema(Attempt).names
+_COLUMNS = {"responses": [*RESPONSE_COLUMNS, "body"], "attempts": ATTEMPT_COLUMNS}
+"""The columns that a checksum covers, in its order."""
+_LISTED_ROWS = 20
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB)
+"""Errors about the content of the file. SQLITE_ERROR is a table or column with another name."""
+
+
+def open_file(path: Path, synchronous: str) -> sqlite3.Connection:
+    """A connection to the journal at `path`, which is created if there is none.
+
+    Raises:
+        StorageError: if the file is damaged, or cannot be read or written.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with explaining(path):
+        connection = sqlite3.connect(
+            path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("pragma journal_mode = wal")
+            connection.execute(f"pragma synchronous = {synchronous}")
+            _create_tables(connection)
+            status = path.stat()
+            _verify_once(path, status.st_dev, status.st_ino)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def insert(table: str, *, if_new: bool = False) -> str:
+    """The statement that inserts the values of `checked` into a table."""
+    columns = [*_COLUMNS[table], "checksum"]
+    return (
+        f"insert {'or ignore ' if if_new else ''}into {table} ({', '.join(columns)}) "
+        f"values ({', '.join('?' * len(columns))})"
+    )
+
+
+def checked(table: str, values: Sequence[object]) -> tuple[object, ...]:
+    """The values of a row with their checksum.
+
+    Raises:
+        TypeError: if SQLite would change a value, because its column has another type.
+    """
+    for (column, types), value in zip(_types(table).items(), values, strict=True):
+        if value is not None and not isinstance(value, types):
+            raise TypeError(f"{column} is {value!r}")
+    return (*values, _checksum(values))
+
+
+@contextmanager
+def explaining(path: Path) -> Iterator[None]:
+    """Turn an error of SQLite in the block into a StorageError that says what to do.
+
+    Errors about a value that SQLite cannot store are left alone.
+    """
+    try:
+        yield
+    except (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError):
+        raise
+    except sqlite3.Error as error:
+        raise not_usable(path, error) from error
+
+
+def not_usable(path: Path, error: Exception) -> StorageError:
+    """The error for a journal that is damaged, or that cannot be read or written."""
+    # A text that is not UTF-8 is an error without a code.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    if isinstance(error, sqlite3.Error) and code & 0xFF in _DAMAGE:
+        return _damaged(path, str(error))
+    return StorageError(
+        f"{path}: the journal cannot be written ({error}); free some space or check the disk, then "
+        "run again. All stored responses are kept."
+    )
+
+
+def _damaged(path: Path, found: str, repair: str | None = None) -> StorageError:
+    """The error for a damaged journal. `repair` is what to do without a backup."""
+    new = path.with_name(f"recovered-{path.name}")
+    command = f"sqlite3 {shlex.quote(str(path))} .recover | sqlite3 {shlex.quote(str(new))}"
+    repair = repair or f"recover what is readable and rename the result to {path.name}: {command}"
+    return StorageError(
+        f"{path}: the journal is damaged ({found}). It contains the answers of all models, so it "
+        f"is never replaced automatically. Restore it from a backup. Without one, {repair}. As a "
+        "last resort, move it away together with its -wal and -shm files, and run again: finished "
+        "videos are stored elsewhere and are not asked again, but the answers of unfinished videos "
+        "and the record of attempts and costs are lost."
+    )
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    """Create missing tables, and add the columns that earlier versions did not have.
+
+    Raises:
+        sqlite3.DatabaseError: if the tables are not those of a journal.
+    """
+    if _shape(connection) == _expected_shape():
+        return
+    connection.execute("begin immediate")
+    unknown = _shape(connection).keys() - _expected_shape().keys()
+    if unknown:
+        raise sqlite3.DatabaseError(f"unknown tables {sorted(unknown)}")
+    for statement in _TABLES:
+        connection.execute(statement)
+    shape = _shape(connection)
+    for table in _CHECKED:
+        if not any(name == "checksum" for name, *_ in shape[table]):
+            connection.execute(f"alter table {table} add column checksum text")
+    if _shape(connection) != _expected_shape():
+        raise sqlite3.DatabaseError("other columns than those of a journal")
+    connection.execute("commit")
+
+
+@cache
+def _types(table: str) -> dict[str, tuple[type, ...]]:
+    """The types of the values of each column that a checksum covers."""
+    kinds: dict[object, tuple[type, ...]] = {
+        "TEXT": (str,),
+        "INTEGER": (int,),
+        "REAL": (float, int),
+    }
+    types = {column: kinds[kind] for column, kind, *_ in _expected_shape()[table]}
+    return {column: types[column] for column in _COLUMNS[table]}
+
+
+def _shape(connection: sqlite3.Connection) -> dict[str, set[tuple[object, ...]]]:
+    """The columns of each table: name, type, not null, default and primary key."""
+    tables = connection.execute("select name from sqlite_schema where type = 'table'").fetchall()
+    return {
+        table: {
+            tuple(column)
+            for _, *column in connection.execute("select * from pragma_table_info(?)", (table,))
+        }
+        for (table,) in tables
+    }
+
+
+@cache
+def _expected_shape() -> dict[str, set[tuple[object, ...]]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in _TABLES:
+            connection.execute(statement)
+        for table in _CHECKED:
+            connection.execute(f"alter table {table} add column checksum text")
+        return _shape(connection)
+
+
+@cache
+def _verify_once(path: Path, device: int, inode: int) -> None:  # noqa: ARG001 - identify the file
+    """Verify the file, unless this process has done so before."""
+    verify(path)
+
+
+def verify(path: Path) -> None:
+    """Check the structure of the file, and compare each row with its checksum.
+
+    Raises:
+        StorageError: if the file is damaged.
+    """
+    with explaining(path), closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS)) as file:
+        (found,) = file.execute("pragma integrity_check(1)").fetchone()
+        if found != "ok":
+            raise _damaged(path, " ".join(str(found).split()))
+        # A damaged text may be no UTF-8. It must still be read to find the damaged row.
+        file.text_factory = lambda data: data.decode(errors="surrogateescape")
+        for table in _CHECKED:
+            damaged = [hex_key for hex_key, *row in _rows(file, table) if not _is_intact(row)]
+            if damaged:
+                raise _damaged(path, *_rows_message(path, table, damaged))
+
+
+def _rows(file: sqlite3.Connection, table: str) -> Iterator[tuple[object, ...]]:
+    """The key of each row in hexadecimal, its values and its checksum."""
+    columns = ", ".join(_COLUMNS[table])
+    yield from file.execute(
+        f"select hex(request_fingerprint), {columns}, checksum from {table} "
+        "where checksum is not null"
+    )
+
+
+def _is_intact(row: Sequence[object]) -> bool:
+    return _checksum(row[:-1]) == row[-1]
+
+
+def _rows_message(path: Path, table: str, damaged: Sequence[object]) -> tuple[str, str | None]:
+    """What was found in a table, and the command that removes the damaged rows."""
+    found = f"rows of {table} that differ from their checksums: {len(damaged):,}"
+    if len(damaged) > _LISTED_ROWS:
+        return found, None
+    keys = ", ".join(f"'{key}'" for key in damaged)
+    statement = f"delete from {table} where hex(request_fingerprint) in ({keys})"
+    return found, (
+        "remove these rows (an answer among them is asked again): "
+        f"sqlite3 {shlex.quote(str(path))} {shlex.quote(statement)}"
+    )
+
+
+def _checksum(values: Sequence[object]) -> str:
+    """Checksum of the values of a row, equal before and after they are stored."""
+    text = repr([_normal(value) for value in values])
+    return blake3(text.encode(errors="surrogateescape")).hexdigest(length=8)
+
+
+def _normal(value: object) -> object:
+    """`value` in a form that does not depend on whether SQLite has stored it.
+
+    SQLite returns a float for an integer in a real column. It has no NaN and no negative zero.
+    """
+    if not isinstance(value, int | float):
+        return value
+    if math.isnan(value):
+        return None
+    return value + 0.0 if isinstance(value, float) or value == float(value) else value
