@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import Any
 
 import pytest
 
@@ -98,19 +99,25 @@ def test_the_docs_show_the_detectable_effects(questions: int, videos: int) -> No
     assert f"{questions:,} questions on {videos} videos | {cells} |" in DOCS
 
 
-def _rows(name: str) -> list[dict[str, str]]:
+@pytest.mark.parametrize("reader", ReaderName)
+def test_the_docs_show_the_accuracy_with_options(reader: ReaderName) -> None:
+    shares = _shares(reader, _rows("option_forms.jsonl"))
+    assert f"| `{reader}` | {' | '.join(shares)} |\n" in READERS_DOCS.replace("**", "")
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
     lines = (GOLDEN.parent / name).read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
-def _shares(reader: ReaderName, rows: list[dict[str, str]]) -> list[str]:
+def _shares(reader: ReaderName, rows: list[dict[str, Any]]) -> list[str]:
     """Percentages of agreement, false letters, wrong letters and missed letters."""
     counts = {"agrees": 0, "false": 0, "wrong": 0, "missed": 0}
     for row in rows:
+        options = row.get("options", ())
         letters = [Letter(letter) for letter in row.get("letters", "ABCD")]
-        read = read_answer(
-            reader, row["response"], letters=letters, options=row.get("options", ())
-        ).letter
+        letters = list(Letter)[: len(options)] or letters
+        read = read_answer(reader, row["response"], letters=letters, options=options).letter
         intended = row["intended"]
         if (read or "") == intended:
             counts["agrees"] += 1

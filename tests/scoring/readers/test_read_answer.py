@@ -136,6 +136,29 @@ def test_strict_reads_forms_that_were_written_without_looking_at_its_rules() -> 
     assert len(missed) <= 8
 
 
+OPTION_FORMS = [
+    json.loads(line) for line in (EXTRACTION.parent / "option_forms.jsonl").open(encoding="utf-8")
+]
+"""383 responses with the options of their question."""
+FALSE_OPTIONS = {"First, let me look at each option.\n1. **A. Cooking a meal.** The man"}
+"""Known error: a list of options that was cut off after its first item."""
+
+
+def test_strict_reads_responses_that_repeat_options() -> None:
+    false, missed = set(), set()
+    for form in OPTION_FORMS:
+        options = form["options"]
+        read = read_answer(
+            ReaderName.STRICT, form["response"], letters=ALL[: len(options)], options=options
+        ).letter
+        if read and read != form["intended"]:
+            false.add(form["response"])
+        elif form["intended"] and not read:
+            missed.add(form["response"])
+    assert false == FALSE_OPTIONS
+    assert len(missed) <= 3
+
+
 OPTIONS = ("A. A red umbrella.", "B. Gray", "C. A man in a red hat.", "D. Red")
 
 

@@ -60,11 +60,11 @@ CHOICE_VERBS = _words(
     chooses picks go going opting vote settle settled lean leaning say answered answering conclude
     concluded leaves leaving matches match matching fits supports support indicates indicate
     suggests suggest confirms confirm favours favour favors favor prefer mean meant
-    think believe thought corresponds corresponding aligns points pointing
+    think believe thought corresponds corresponding aligns point points pointing
     elijo escojo selecciono choisis sélectionne scelgo seleziono escolho seleciono wähle nehme
     выбираю выберу kies väljer wybieram seçiyorum"""
 )
-POINTING_VERBS = _words("points pointing")
+POINTING_VERBS = _words("point points pointing")
 """Choice verbs that are also nouns: "points A and B"."""
 CONCLUSIONS = _words(
     """so thus hence therefore consequently ergo but donc alors also folglich daher entonces
@@ -134,8 +134,10 @@ NEGATED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 CONDITION = re.compile(
-    r"\b(?:if|whether|suppose|supposing|assuming|unless|wenn|falls)\b[^,;]*$|(?:如果|若是|假如)[^,;]*$",
-    re.IGNORECASE,
+    r"""\b(?:if|whether|suppose|supposing|assuming|unless|wenn|falls)\b[^,;]*$
+    |\bif\s(?!(?:i|we|you|one)\b)[^,;]*,[^,;]*\bwould\b[^,;]*$
+    |(?:如果|若是|假如)[^,;]*$""",
+    re.IGNORECASE | re.VERBOSE,
 )
 QUESTION = re.compile(r"\s*(?:so\s)?(?:is|are|could|would|does|do|should|can|was)\b", re.IGNORECASE)
 CONDITION_AFTER = re.compile(
@@ -165,11 +167,13 @@ AFFIRMED = re.compile(
       \s*(?:answer|option|choice|match|fit|one|description|guess)?
       (?=\s*(?:[.,;:!)|\n*_"'<]|$|{_WHY}|than\b|here\b|among\b|and\b|but\b|when\b
         |(?<=option)\sthat\b|(?<=answer)\sthat\b|(?<=choice)\sthat\b|(?<=one)\sthat\b))
+    | (?:is|seems|would\sbe|must\sbe|has\sto\sbe)\s(?:\w+ly\s)?the\s(?:only|best|correct|right
+        |closest|most\s\w+)\s(?:\w+\s)?(?:option|answer|choice|one|match|fit)\b
     | best\s(?:matches|fits|describes|captures|explains|summarizes|aligns|reflects|represents)\b
     | (?:describes|fits|matches|explains)\s[\w\s]{{1,30}}\b(?:best|correctly|accurately)\b
     | is\s(?:best\s|also\s)?(?:supported|confirmed|consistent)\b
     | が?[是为為]?(?:正确|正し|正確|正解|对(?![^\W\d_])|对的|정답)
-    | (?:matches|fits)\b | it\sis\b | for\ssure\b | yes\b
+    | (?:matches|fits|remains)\b | it\sis\b | for\ssure\b | yes\b
     )""",
     re.IGNORECASE | re.VERBOSE,
 )

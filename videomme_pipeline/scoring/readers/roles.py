@@ -219,7 +219,9 @@ def _role_after_word(found: FoundLetter, phrase: _Phrase) -> Role:
         return Role.CHOSEN
     if found.has_text:
         return Role.NAMED
-    is_named = found.enclosed or (phrase.names_option and word == "(")
+    # For example "three people, option C."
+    in_apposition = word == "(" or ("," in phrase.between and found.tail.startswith("."))
+    is_named = found.enclosed or (phrase.names_option and in_apposition)
     return Role.NAMED if is_named and found.is_statement else Role.MENTION
 
 

@@ -90,8 +90,10 @@ _BETWEEN = r"(?:(?![✓✔✅☑✗❌✘✖])[\W_])*+"
 _REPEATED_LETTER = re.compile(
     r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*+(?!-)(?:(?![+#°])[\W_])*+", re.IGNORECASE
 )
-_SEVERAL_LETTERS = re.compile(rf"(?!A:)(?:{_BETWEEN}[A-N](?!\w))++{_BETWEEN}")
-"""Only letters and marks, with more than one letter: "(A)(C)", "B > D > A"."""
+_SEVERAL_LETTERS = re.compile(
+    rf"(?!A:)(?:(?:{_BETWEEN}[A-N](?!\w))++|(?:{_BETWEEN}[a-n](?!\w))++){_BETWEEN}"
+)
+"""Only letters and marks, with more than one letter: "(A)(C)", "B > D > A", "(b)(a)"."""
 
 
 def _why_none(answer: str) -> Reading:

@@ -13,7 +13,7 @@ from videomme_pipeline.scoring.readers.option_texts import (
     words_from,
 )
 from videomme_pipeline.scoring.readers.reading import Reading
-from videomme_pipeline.scoring.readers.response_text import set_markup_aside
+from videomme_pipeline.scoring.readers.response_text import blank_spans, set_markup_aside
 
 _LONGEST_READ = 3_000
 _LONGEST_STATEMENT = 300
@@ -24,18 +24,21 @@ _STATES_TEXT = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\w))+[.!?\n]?")
+_SENTENCE_END = re.compile(r"\W*?(?:[.!?\n]|$)")
 _CONTRAST = re.compile(
     r",\s*(?:and\s|but\s)?not\b|\b(?:rather\sthan|instead\sof|as\sopposed\sto|unlike)\b",
     re.IGNORECASE,
 )
 """Words before an option that is ruled out: "swimming, not cooking"."""
-_DOUBTS = (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
 _NUMBERS = {
     word: str(number)
     for number, word in enumerate(
         ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
     )
 }
+_YES_AND_NO = (("yes",), ("no",))
+_EXCLUDES = re.compile(rf"\b(?:if|would)\b|{words_of.WRONG.pattern}", re.IGNORECASE)
+"""Words of a sentence that says why an option is not chosen."""
 _BEFORE_VALUE = re.compile(
     r"(?:^|\b(?:is|are|was|were|be|equals)\b|[=:≈])\W*"
     r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$",
@@ -69,6 +72,8 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
             continue
         words = list(words_from(statement, start))
         said = without_article(tuple(word.text for word in words))
+        if said[:1] in _YES_AND_NO:
+            said = said[:1]  # "No, he does not."
         fits = [letter for letter, text in texts.items() if said and text.core == said]
         if len(fits) == 1:
             return _Occurrence(fits[0], words[0].start, words[-1].end).reading
@@ -86,10 +91,9 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     contrast = _CONTRAST.search(statement, start)
     if contrast:
         statement = statement[: contrast.start()]
-    if _is_doubtful(statement):
-        return None
     words = list(words_from(statement, start))
-    return _only(_occurrences(words, texts)) or _only(_values(statement, words, texts))
+    found = _occurrences(statement, words, texts) or _values(statement, words, texts)
+    return _without_doubt(statement, found)
 
 
 def _declared(answer: str) -> list[int]:
@@ -97,31 +101,38 @@ def _declared(answer: str) -> list[int]:
     return [match.end() for match in _STATES_TEXT.finditer(answer)][-1:]
 
 
-def _is_doubtful(statement: str) -> bool:
-    is_question = statement.rstrip(" \n*\"')").endswith("?")
-    return is_question or any(doubt.search(statement) for doubt in _DOUBTS)
+def _without_doubt(statement: str, found: Sequence[_Occurrence]) -> Reading | None:
+    """The reading of `found` if all are of one option, and if `statement` is sure of it.
 
-
-def _only(occurrences: Sequence[_Occurrence]) -> Reading | None:
-    """The reading of `occurrences` if all of them are of one option."""
-    letters = {one.letter for one in occurrences}
-    return occurrences[0].reading if len(letters) == 1 else None
-
-
-def _occurrences(words: Sequence[Word], texts: OptionTexts) -> list[_Occurrence]:
-    """The texts of options in `words`, without those inside a longer one.
-
-    Numbers and very short words are no texts here, because they occur in many statements.
+    Words of the option itself deny nothing: "He has no money."
     """
-    said = [word.text for word in words]
+    if len({one.letter for one in found}) != 1:
+        return None
+    words = blank_spans(statement, [(one.start, one.end) for one in found])
+    is_question = statement.rstrip(" \n*\"')").endswith("?")
+    doubts = (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
+    is_doubtful = is_question or any(doubt.search(words) for doubt in doubts)
+    return None if is_doubtful else found[0].reading
+
+
+def _occurrences(statement: str, words: Sequence[Word], texts: OptionTexts) -> list[_Occurrence]:
+    """The texts of options in `words`, without those inside a longer one."""
+    said = tuple(word.text for word in words)
     found = [
         _Occurrence(letter, words[place].start, words[place + len(core) - 1].end)
         for letter, core in ((letter, text.core) for letter, text in texts.items())
-        if len(" ".join(core)) > 2 or not "".join(core).isascii()
         for place in range(len(said) - len(core) + 1)
-        if core and tuple(said[place : place + len(core)]) == core
+        if core and said[place : place + len(core)] == core
     ]
+    found = [one for one in found if _is_stated(statement, one)]
     return [one for one in found if not any(one.is_within(other) for other in found)]
+
+
+def _is_stated(statement: str, one: _Occurrence) -> bool:
+    """False for numbers and very short words, unless a word ends the sentence: "It goes up."."""
+    text = statement[one.start : one.end]
+    ends_sentence = _SENTENCE_END.match(statement, one.end) is not None
+    return len(text) > 2 or not text.isascii() or (text.isalpha() and ends_sentence)
 
 
 def _values(statement: str, words: Sequence[Word], texts: OptionTexts) -> list[_Occurrence]:
@@ -157,13 +168,16 @@ def _read_explanation(statement: str, texts: OptionTexts) -> Reading | None:
     statement = statement.rstrip()
     if len(statement.lstrip()) > _LONGEST_EXPLANATION or not statement.endswith((".", "!")):
         return None
-    sentences = [match for match in _SENTENCE.finditer(statement) if match[0].strip()]
+    spans = [match.span() for match in _SENTENCE.finditer(statement) if match[0].strip()]
     first, *rest = [
-        (match[0], _occurrences(list(words_from(statement, *match.span())), texts))
-        for match in sentences
+        (start, end, _occurrences(statement, list(words_from(statement, start, end)), texts))
+        for start, end in spans
     ]
-    reading = None if _is_doubtful(first[0]) else _only(first[1])
+    reading = _without_doubt(" " * first[0] + statement[first[0] : first[1]], first[2])
     others = {
-        one.letter for text, found in rest if not words_of.WRONG.search(text) for one in found
+        one.letter
+        for start, end, found in rest
+        if not _EXCLUDES.search(statement, start, end)
+        for one in found
     }
     return reading if reading and others <= {reading.letter} else None
