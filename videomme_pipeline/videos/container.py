@@ -4,15 +4,13 @@ All uses of `av.open` outside the frame backends are here. `videos.packets` buil
 index from the packets.
 """
 
-import errno
-import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from videomme_pipeline.errors import VideoUnreadableError
+from videomme_pipeline.videos.files import stat_file, unreadable
 from videomme_pipeline.videos.mp4 import (
     has_encrypted_video,
     impossible_count,
@@ -69,26 +67,6 @@ def open_video(
         yield container, _video_stream(container, path, name)
 
 
-def unreadable(video_id: str, path: Path, error: OSError) -> VideoUnreadableError:
-    """The error for a file that the operating system cannot read."""
-    missing = isinstance(error, FileNotFoundError)
-    found = "no such file" if missing else f"the file cannot be read ({error.strerror})"
-    return VideoUnreadableError(video_id, f"{path}: {found}; get it again")
-
-
-def stat_file(path: Path) -> os.stat_result:
-    """The status of a regular file.
-
-    Raises:
-        OSError: if there is none, or if it is a folder, a pipe or a device. Reading these may
-            never end.
-    """
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    return status
-
-
 def _video_stream(container: "InputContainer", path: Path, video_id: str) -> "VideoStream":
     from av.stream import Discard  # noqa: PLC0415
 
@@ -99,6 +77,10 @@ def _video_stream(container: "InputContainer", path: Path, video_id: str) -> "Vi
             video_id,
             f"{path}: no video stream in it, only {kinds or 'nothing'}; "
             "replace it with the video itself",
+        )
+    if stream.codec_context is None:
+        raise VideoUnreadableError(
+            video_id, f"{path}: libav has no decoder for its video stream; convert it to H.264"
         )
     video: Any = stream
     for other in container.streams:
@@ -147,6 +129,8 @@ _OTHER_FORMATS = {
     b"\xff\xd8\xff": "a JPEG picture",
     b"\x89png": "a PNG picture",
     b"version https://git-lfs": "a Git LFS pointer",
+    b"#extm3u": "a list of other files",
+    b"ffconcat": "a list of other files",
 }
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from videomme_pipeline.videos.files import stat_file
+
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -66,9 +68,13 @@ def read_sample_tables(path: Path) -> SampleTables | None:
 
 
 def top_boxes(path: Path) -> list[Box]:
-    """The outermost boxes of an mp4 in file order, up to the first that is malformed."""
+    """The outermost boxes of an mp4 in file order, up to the first that is malformed.
+
+    Raises:
+        OSError: if it is not a file that can be read.
+    """
     boxes: list[Box] = []
-    size = path.stat().st_size
+    size = stat_file(path).st_size
     with path.open("rb") as file:
         position = 0
         while position + 8 <= size:

@@ -219,6 +219,12 @@ def demux_packets(path: Path, video_id: str | None = None) -> PacketIndex:
         raise VideoUnreadableError(
             video_id or path.stem, f"{path}: the video stream has no whole packet; get it again"
         )
+    if all(row[4] for row in rows):
+        raise VideoUnreadableError(
+            video_id or path.stem,
+            f"{path}: the video stream has {len(rows)} packets, and its edit list hides all of "
+            "them; get it again",
+        )
     pts = [row[0] for row in rows if not row[4]]
     if None in pts or len(set(pts)) != len(pts):
         return _decode_packets(path, video_id, claimed)

@@ -17,9 +17,8 @@ from videomme_pipeline.videos.container import (
     MEMORY_LIMIT_BYTES,
     TIME_LIMIT_SECONDS,
     open_video,
-    stat_file,
-    unreadable,
 )
+from videomme_pipeline.videos.files import stat_file, unreadable
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
 
@@ -173,10 +172,11 @@ def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
         try:
             frame = next(container.decode(stream))
         except (StopIteration, av.FFmpegError) as error:
+            reason = str(error) or "no packet contains a picture"
             raise VideoUnreadableError(
                 video_id,
                 f"{path}: {stream.codec_context.name} stream of {index.frame_count} frames, "
-                f"of which the first does not decode ({error}); get the file again",
+                f"of which the first does not decode ({reason}); get the file again",
             ) from error
         is_turned = frame.rotation % 180 != 0
         video = Video(
