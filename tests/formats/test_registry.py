@@ -14,8 +14,9 @@ from tests.support.scored_rows import questions_of, scored, v1_evaluation, v2_ev
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.formats.dataset_rows import dataset_row
+from videomme_pipeline.formats.files import read_rows_of
 from videomme_pipeline.formats.registry import FORMATS, write_results
-from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat
+from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -45,6 +46,22 @@ def test_a_written_file_scores_like_its_evaluation(
     path.write_text(write_results(questions_of(rows), rows, form))
     found = score_file(path, ScoreOptions(benchmark=benchmark, reader=ReaderName.OFFICIAL_V1))
     assert compared(found.rows) == compared(rows)
+
+
+@pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize(("benchmark", "rows"), [("videomme", V1), ("videomme_v2", V2)])
+def test_a_file_of_a_blocked_score_has_the_reason_and_scores_the_same(
+    tmp_path: Path, form: ResultsFormat, benchmark: str, rows: list[ScoredQuestion]
+) -> None:
+    path = tmp_path / f"results{form.suffix}"
+    path.write_text(write_results(questions_of(rows), rows, form, not_citable="2 failed"))
+    found = read_rows_of(path)
+    assert {row["not_citable"] for row in found} == {"2 failed"}
+    scored_again = score_file(
+        path, ScoreOptions(benchmark=benchmark, reader=ReaderName.OFFICIAL_V1)
+    )
+    assert compared(scored_again.rows) == compared(rows)
+    assert "not_citable" not in write_results(questions_of(rows), rows, form)
 
 
 def test_the_official_template_has_the_official_keys() -> None:
@@ -86,7 +103,9 @@ def test_the_vlmevalkit_table_has_its_columns() -> None:
 def test_a_registered_format_is_recognized_read_and_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> str:
+    def write(
+        questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row
+    ) -> str:
         rows = [{"row": row, "text": answers[row["question_id"]].raw_output} for row in V1_ROWS]
         return json.dumps(rows)
 

@@ -110,6 +110,24 @@ def test_each_score_has_tokens_cost_latency_and_cached_share(
     assert f"p95 {p95:.2f} s" in row
 
 
+def test_the_leaderboard_shows_what_blocks_a_citation(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file)
+    expected = view_rows(
+        store,
+        "select evaluation, check_name, summary from citation_findings "
+        "where benchmark = 'videomme' and status = 'blocked' order by all",
+    )
+    rows = table_rows(page, "What to know before citing")
+    shown = [(row[0], row[2], row[3]) for row in rows if row[1] == "do not cite"]
+    assert expected
+    assert sorted(shown) == expected
+    expect(page.get_by_text("Do not cite", exact=False).first).to_be_visible()
+    visit.open(page_file, "compare?a=model-a&b=model-b")
+    expect(page.locator(".notice", has_text="Do not cite this comparison")).to_be_visible()
+
+
 def test_published_results_are_separate_rows(visit: Visit, page_file: Path) -> None:
     page = visit.open(page_file)
     rows = page.get_by_role("region", name="Evaluations", exact=True).locator("tbody tr")

@@ -285,7 +285,12 @@ def export(
     store = open_project().store
     benchmark, rows = _scores(store, evaluation)
     questions = read_rows(store.questions(benchmark), Question)
-    text = write_results(questions, rows, written)
+    blocked = [
+        f"{finding['check_name']}: {finding['summary']}"
+        for finding in open_findings(store, [evaluation])
+        if finding["status"] == "blocked"
+    ]
+    text = write_results(questions, rows, written, not_citable="; ".join(blocked))
     print_findings(store, [evaluation])
     if out.is_terminal:
         write(text)

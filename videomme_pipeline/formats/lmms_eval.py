@@ -28,9 +28,9 @@ def _dataset_row_of(sample: Row) -> Row:
     return {**doc, "prediction": prediction}
 
 
-def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> str:
+def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row) -> str:
     samples = (
-        _sample(question, answers[question.question_id])
+        {**_sample(question, answers[question.question_id]), **marks}
         for question in questions
         if question.question_id in answers
     )

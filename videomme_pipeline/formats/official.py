@@ -58,9 +58,9 @@ def _dataset_rows_of(video: Row, questions: Sequence[Any]) -> list[Row]:
     ]
 
 
-def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> str:
+def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row) -> str:
     write = _rows if questions[0].is_grouped else _template
-    content = write(questions, answers)
+    content = [{**row, **marks} for row in write(questions, answers)]
     return json.dumps(content, indent=4, ensure_ascii=False) + "\n"
 
 

@@ -70,9 +70,16 @@ def read_results(path: Path, benchmark: str, *, skip_missing: bool = True) -> Im
 
 
 def write_results(
-    questions: Sequence[Question], rows: Sequence[ScoredQuestion], form: ResultsFormat
+    questions: Sequence[Question],
+    rows: Sequence[ScoredQuestion],
+    form: ResultsFormat,
+    *,
+    not_citable: str = "",
 ) -> str:
     """The text of a results file with the answers of one evaluation.
+
+    `not_citable` is the reason why its score must not be cited. If there is one, every row of the
+    file has it in a column of this name, which other evaluators ignore.
 
     If a question was asked several times, its first answer is written. A failed question has an
     empty text, because the official script fails on null.
@@ -86,4 +93,4 @@ def write_results(
             f"{len(rows)} scored rows belong to none of {len(questions)} questions; "
             "export an evaluation with its own benchmark"
         )
-    return form.write(questions, answers)
+    return form.write(questions, answers, {"not_citable": not_citable} if not_citable else {})

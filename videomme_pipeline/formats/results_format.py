@@ -28,11 +28,12 @@ class ResultsFormat:
 
     `recognizes` returns True if the rows of a file are in this format. `read` converts them to
     `DatasetRows`; its second argument is `skip_missing`. `write` returns the text of a file with
-    the answers to `questions`; `answers` are scored rows by question id, possibly not all.
+    the answers to `questions`; `answers` are scored rows by question id, possibly not all. Its
+    third argument has further columns of every row, such as `not_citable`.
     """
 
     name: str
     suffix: str
     recognizes: Callable[[Sequence[Row]], bool]
     read: Callable[[Sequence[Row], bool], DatasetRows]
-    write: Callable[[Sequence[Question], Mapping[str, ScoredQuestion]], str]
+    write: Callable[[Sequence[Question], Mapping[str, ScoredQuestion], Row], str]

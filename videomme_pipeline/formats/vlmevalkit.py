@@ -31,13 +31,14 @@ def _renamed(row: Row) -> Row:
     }
 
 
-def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion]) -> str:
+def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row) -> str:
     answered = [question for question in questions if question.question_id in answers]
     table = [
         {
             "index": index,
             **_renamed_dataset_row(question),
             "prediction": raw_text(answers[question.question_id]),
+            **marks,
         }
         for index, question in enumerate(answered)
     ]

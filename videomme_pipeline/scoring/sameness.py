@@ -89,7 +89,7 @@ def _finding(
                 summary="the fingerprints of its requests are not stored",
                 advice=f"{one.run_again}; no question is asked again",
             )
-        summary = f"its answers differ from those of {len(evaluations) - 1:,} other evaluations"
+        summary = f"none of {len(evaluations) - 1:,} others has provably the same answers"
         return Finding(check=check, status=Status.OK, summary=summary)
     sentences, shown_differs = [], False
     for other, compared in same:
