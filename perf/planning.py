@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -79,6 +79,15 @@ def best(costs: dict[str, Cost], name: str, work: Callable[[], object], times: i
 
 def prepare(folder: Path, videos: int) -> None:
     """Write the project and build all of it."""
+    write_project(folder, videos, EVALUATIONS)
+    with dg.DagsterInstance.ephemeral() as instance:
+        project = opened(folder)
+        run_everything(project, instance)
+        assert_fresh(project, instance)
+
+
+def write_project(folder: Path, videos: int, evaluations: Mapping[str, Mapping[str, str]]) -> None:
+    """Write tiny videos with subtitles, and the configuration of 10 samplings and `evaluations`."""
     copy = folder / "copy"
     annotations = copy / "videomme" / "test-00000-of-00001.parquet"
     annotations.parent.mkdir(parents=True)
@@ -92,9 +101,9 @@ def prepare(folder: Path, videos: int) -> None:
         (copy / "subtitle" / f"{youtube_id}.srt").write_text(subtitle)
     configuration = folder / "configuration"
     (configuration / "evaluations").mkdir(parents=True)
-    for name, evaluation in EVALUATIONS.items():
+    for name, evaluation in evaluations.items():
         path = configuration / "evaluations" / f"{name}.yaml"
-        path.write_text(yaml.safe_dump({"benchmark": "videomme"} | evaluation))
+        path.write_text(yaml.safe_dump({"benchmark": "videomme", **evaluation}))
     benchmark = {
         "accept_license": True,
         "source": "folder",
@@ -103,10 +112,6 @@ def prepare(folder: Path, videos: int) -> None:
     }
     (configuration / "benchmarks.yaml").write_text(yaml.safe_dump({"videomme": benchmark}))
     (configuration / "samplings.yaml").write_text(yaml.safe_dump({"videomme": list(SAMPLINGS)}))
-    with dg.DagsterInstance.ephemeral() as instance:
-        project = opened(folder)
-        run_everything(project, instance)
-        assert_fresh(project, instance)
 
 
 def opened(folder: Path) -> Project:

@@ -29,7 +29,7 @@ def running_postgres() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="videomme-postgres-"))
     if os.geteuid() == 0:  # the server refuses to run as root
         shutil.chown(folder, USER)
-    data, port = folder / "data", _free_port()
+    data, port = folder / "data", free_port()
     try:
         _run([binaries / "initdb", "-D", data, "-U", USER, "--auth", "trust", "--no-sync"])
         options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
@@ -50,7 +50,7 @@ def _run(command: Sequence[str | Path]) -> None:
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd="/")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
