@@ -15,9 +15,10 @@ from pathlib import Path
 import dagster as dg
 from alembic.util import CommandError
 from filelock import FileLock
+from sqlalchemy.exc import DBAPIError
 from upath import UPath
 
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.store import publish, writing
 from videomme_pipeline.videos.integrity import Finding, Verdict
 
@@ -52,8 +53,9 @@ def prepare_home() -> Path:
     return home
 
 
-def open_instance() -> dg.DagsterInstance:
-    """Open the instance. Use it in a `with` block, which closes it.
+@contextmanager
+def open_instance() -> Iterator[dg.DagsterInstance]:
+    """Open the instance for a block.
 
     Only one process at a time opens a home: two processes that create its databases at the same
     time would leave a schema version that Dagster always rejects. The UI and its daemon open a home
@@ -61,19 +63,38 @@ def open_instance() -> dg.DagsterInstance:
 
     Raises:
         ConfigurationError: if the home cannot be used; the message says what to do.
+        StorageError: if a database cannot be read or written, even in the block.
     """
     home = _home_folder()
-    with _opening(home):
-        prepare_home()
-        try:
-            return dg.DagsterInstance.from_config(str(home))
-        except CommandError as error:
-            raise ConfigurationError(_repair(home, error)) from error
+    try:
+        with _opening(home):
+            prepare_home()
+            instance = dg.DagsterInstance.from_config(str(home))
+        with instance:
+            yield instance
+    except CommandError as error:
+        raise ConfigurationError(_repair(home, error)) from error
+    except DBAPIError as error:
+        raise StorageError(
+            f"{home}: Dagster's database failed ({error.orig}). Free some space and run again. If "
+            "a file is damaged, move this folder away: only the history of runs is lost, because "
+            "data and answers are stored elsewhere"
+        ) from error
 
 
 def _home_folder() -> Path:
-    """The home that DAGSTER_HOME sets, or the default."""
-    return Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).resolve()
+    """The home that DAGSTER_HOME sets, or the default.
+
+    Raises:
+        ConfigurationError: if Dagster cannot use it.
+    """
+    home = Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).resolve()
+    if set("?%") & set(str(home)):  # its databases are URLs
+        raise ConfigurationError(
+            f"{home}: Dagster cannot use a path with `?` or `%`; set {HOME_VARIABLE} to another "
+            "folder"
+        )
+    return home
 
 
 @contextmanager

@@ -127,6 +127,11 @@ def test_a_storage_that_cannot_be_used_is_named(url: str) -> None:
         Store.at(url)
 
 
+def test_a_data_folder_that_duckdb_cannot_use_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"\?` in its path; choose another data folder"):
+        Store.at(tmp_path / "a?b")
+
+
 def test_files_that_need_a_local_disk_are_local_with_an_object_store_too() -> None:
     store = Store.at("memory://videomme-test")
     assert store.journal.is_absolute()

@@ -50,7 +50,7 @@ class Store:
 
         Raises:
             ConfigurationError: if the URL needs a package that is not installed, or its scheme is
-                unknown.
+                unknown, or DuckDB cannot use the path.
         """
         try:
             path = UPath(root)
@@ -60,6 +60,11 @@ class Store:
                 f"data folder {root}: {error}; install the fsspec package of this storage, or "
                 "choose another data folder"
             ) from error
+        if is_local(path) and "?" in str(path.absolute()):
+            raise ConfigurationError(
+                f"data folder {root}: DuckDB cannot use a folder with `?` in its path; choose "
+                "another data folder"
+            )
         return cls(path)
 
     def path(self, *parts: str) -> UPath:

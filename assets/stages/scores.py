@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from upath import UPath
 
 from assets.stages.base import BenchmarkStage, Built, Failed, Target
-from assets.stages.metadata import NO_CHARTS, picture
+from assets.stages.metadata import chart_picture
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.extras import is_installed
 from videomme_pipeline.project.partitions import VariantPartition
 from videomme_pipeline.project.scores import evaluated_videos, score_evaluation
 from videomme_pipeline.project.versions import INCOMPLETE
@@ -24,6 +24,9 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.store import stored_fingerprint, write_rows
 from videomme_pipeline.warehouse.database import findings_of
+
+if TYPE_CHECKING:
+    from videomme_pipeline.reports.charts import AltairChart
 
 READER_VERSION_TAG = "videomme/reader_version"
 
@@ -202,12 +205,12 @@ def _record(part: _Part) -> dg.TableRecord:
 
 
 def _chart(parts: Sequence[_Part]) -> dg.MarkdownMetadataValue:
-    if not is_installed("charts"):
-        return NO_CHARTS
-    from videomme_pipeline.reports.charts import parts_chart, svg  # noqa: PLC0415 - loads Altair
+    def draw() -> "AltairChart":
+        from videomme_pipeline.reports.charts import parts_chart  # noqa: PLC0415 - loads Altair
 
-    chart = parts_chart([asdict(part) for part in parts])
-    return picture(svg(chart).encode(), "image/svg+xml", f"score by {parts[0].by}")
+        return parts_chart([asdict(part) for part in parts])
+
+    return chart_picture(draw, f"score by {parts[0].by}")
 
 
 def _judge_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:

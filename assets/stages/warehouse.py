@@ -7,15 +7,16 @@ import dagster as dg
 from upath import UPath
 
 from assets.stages.base import Built, Failed, SharedStage, Target
-from assets.stages.metadata import NO_CHARTS, picture
+from assets.stages.metadata import chart_picture
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.extras import is_installed
 from videomme_pipeline.project.partitions import Whole
 from videomme_pipeline.warehouse.database import connect, query, rebuild
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from videomme_pipeline.reports.charts import AltairChart
 
 PREVIEW = "select * from overall order by benchmark, evaluation"
 
@@ -65,12 +66,13 @@ def _chart(
     connection: "DuckDBPyConnection", benchmark: str, column: str
 ) -> dg.MarkdownMetadataValue:
     """Chart of scores with their intervals."""
-    if not is_installed("charts"):
-        return NO_CHARTS
-    from videomme_pipeline.reports.charts import breakdown_chart, svg  # noqa: PLC0415 - loads Altair
 
-    chart = breakdown_chart(connection, benchmark, column)
-    return picture(svg(chart).encode(), "image/svg+xml", column)
+    def draw() -> "AltairChart":
+        from videomme_pipeline.reports.charts import breakdown_chart  # noqa: PLC0415 - loads Altair
+
+        return breakdown_chart(connection, benchmark, column)
+
+    return chart_picture(draw, column)
 
 
 def table_of(rows: Sequence[dict[str, object]]) -> dg.TableMetadataValue:

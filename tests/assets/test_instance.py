@@ -10,8 +10,8 @@ from threading import Barrier
 
 import pytest
 
-from assets.instance import POSTGRES_VARIABLE, open_instance, prepare_home
-from videomme_pipeline.errors import ConfigurationError
+from assets.instance import HOME_VARIABLE, POSTGRES_VARIABLE, open_instance, prepare_home
+from videomme_pipeline.errors import ConfigurationError, StorageError
 
 
 @pytest.fixture
@@ -69,11 +69,38 @@ def test_a_home_that_two_commands_broke_is_repaired_by_the_command_in_the_messag
     with closing(sqlite3.connect(home / "history" / "runs.db")) as runs:
         runs.execute("insert into alembic_version values ('5771160a95ad')")
         runs.commit()
-        with pytest.raises(ConfigurationError, match="two commands created it") as raised:
-            open_instance()
+        with (
+            pytest.raises(ConfigurationError, match="two commands created it") as raised,
+            open_instance(),
+        ):
+            pass
         statement = re.search(r"runs\.db \"(.*)\" ", str(raised.value))
         assert statement
         runs.execute(statement[1])
         runs.commit()
     with open_instance() as instance:
         assert instance.get_runs_count() == 0
+
+
+def test_a_home_with_a_damaged_database_is_an_error_that_says_what_is_lost(home: Path) -> None:
+    with open_instance() as instance:
+        instance.get_runs_count()
+    runs = home / "history" / "runs.db"
+    if not runs.exists():
+        pytest.skip("the runs are in PostgreSQL")
+    runs.write_bytes(b"not a database" * 1000)
+    with (
+        pytest.raises(StorageError, match="move this folder away: only the history of runs is"),
+        open_instance() as instance,
+    ):
+        instance.get_runs_count()
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%20b"])
+def test_a_home_with_a_path_that_dagster_cannot_use_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / name))
+    with pytest.raises(ConfigurationError, match="set DAGSTER_HOME to another"), open_instance():
+        pass
+    assert list(tmp_path.iterdir()) == []

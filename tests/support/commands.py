@@ -4,10 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import dagster as dg
 import psutil
@@ -34,16 +37,20 @@ class Finished:
 
 
 class Command:
-    """A running `videomme` command of the project in `root`, in its own process group."""
+    """A running `videomme` command of the project in `root`, in its own process group.
 
-    def __init__(self, root: Path, *arguments: str, **environment: str) -> None:
+    `shell` contains shell commands that change its surroundings, such as `umask 077`.
+    """
+
+    def __init__(
+        self, root: Path, *arguments: str, shell: str = "true", **environment: str
+    ) -> None:
+        self._out, self._err = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
         self._process = subprocess.Popen(
-            [VIDEOMME, *arguments],
+            ["sh", "-c", f'{shell} && exec "$0" "$@"', VIDEOMME, *arguments],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
+            stdout=self._out,
+            stderr=self._err,
             start_new_session=True,
             cwd=root,
             env=os.environ | environment_of(root) | environment,
@@ -65,13 +72,16 @@ class Command:
         """Send a signal to the command, but not to its children."""
         self._process.send_signal(number)
 
-    def finish(self) -> Finished:
-        """Wait until the command has ended, and list the processes of its group that live on."""
+    def finish(self, stdin: str = "") -> Finished:
+        """Send `stdin` and wait until the command has ended."""
         began = time.monotonic()
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError), self._process.stdin as pipe:
+            pipe.write(stdin.encode())
         self._process.wait(timeout=300)
         seconds = time.monotonic() - began
         survivors = members_of(self._process.pid)
-        out, err = self._process.communicate(timeout=60)
+        out, err = (_content(file) for file in (self._out, self._err))
         return Finished(
             status=self._process.returncode,
             out=out,
@@ -81,9 +91,17 @@ class Command:
         )
 
 
-def run(root: Path, *arguments: str, **environment: str) -> Finished:
+def _content(file: IO[bytes]) -> str:
+    with file:
+        file.seek(0)
+        return file.read().decode()
+
+
+def run(
+    root: Path, *arguments: str, shell: str = "true", stdin: str = "", **environment: str
+) -> Finished:
     """Run a command to its end."""
-    return Command(root, *arguments, **environment).finish()
+    return Command(root, *arguments, shell=shell, **environment).finish(stdin)
 
 
 def environment_of(root: Path) -> Mapping[str, str]:

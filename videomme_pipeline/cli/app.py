@@ -3,6 +3,7 @@
 It imports the commands when it runs, so that they can be stopped while they are imported.
 """
 
+import io
 import sys
 
 from videomme_pipeline.cli.stopping import run_stoppable
@@ -21,8 +22,17 @@ def run_command() -> None:
     from videomme_pipeline.cli.context import err
     from videomme_pipeline.errors import VideoMMEError
 
+    _set_encodings()
     try:
         app()
     except VideoMMEError as error:
         err.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)
+
+
+def _set_encodings() -> None:
+    """Use UTF-8 for files and pipes. On a terminal, replace what it cannot show."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            encoding = stream.encoding if stream.isatty() else "utf-8"
+            stream.reconfigure(encoding=encoding, errors="replace")

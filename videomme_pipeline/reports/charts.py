@@ -123,12 +123,3 @@ def breakdown_rows(
         """,
         [benchmark, evaluations, evaluations],
     ).df()
-
-
-def svg(chart: AltairChart) -> str:
-    """`chart` as SVG, rendered without a browser."""
-    with needs_extra("charts", "drawing charts"):
-        import vl_convert  # noqa: PLC0415 - loads a JavaScript engine
-
-    image: str = vl_convert.vegalite_to_svg(chart.to_json())
-    return image

@@ -1,0 +1,80 @@
+"""Odd surroundings: a command works in them, or ends with one sentence and works afterwards."""
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import Finished, run
+from tests.support.projects import EVALUATIONS, Copy, write_project_in
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+"""A locale without any letter outside ASCII."""
+ANOTHER_FILE_SYSTEM = Path("/dev/shm")
+
+
+def write_project(root: Path) -> None:
+    """Write a project of one video, with and without frames. No request leaves the process."""
+    evaluations = {name: EVALUATIONS[name] for name in ("few-subtitles", "blind")}
+    write_project_in(root, Copy(root / "copy"))(evaluations, videos=["002"])
+
+
+def check_that_it_worked(ended: Finished) -> None:
+    assert ended.status == 0, ended
+    assert "1 report_page" in ended.err
+    assert "videomme\tfew-subtitles\t3\t" in ended.out
+
+
+def test_text_is_utf8_in_every_locale(tmp_path: Path) -> None:
+    ended = run(tmp_path, "read", stdin='{"response": "B, größer 😀"}\n', **ASCII)
+    assert (ended.status, ended.err) == (0, "")
+    assert json.loads(ended.out)["response"] == "B, größer 😀"
+
+
+@pytest.mark.slow
+def test_a_run_works_in_an_ascii_locale(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    ended = run(tmp_path, "run", PYTHONWARNDEFAULTENCODING="1", **ASCII)
+    check_that_it_worked(ended)
+    ours = [line for line in ended.err.splitlines() if "EncodingWarning" in line]
+    assert [line for line in ours if "/videomme_pipeline/" in line or "/assets/" in line] == []
+
+
+@pytest.mark.slow
+def test_a_run_works_in_folders_with_odd_names(tmp_path: Path) -> None:
+    root = tmp_path / "a b #c 'd' ü 😀"
+    write_project(root)
+    check_that_it_worked(run(root, "run"))
+
+
+@pytest.mark.slow
+def test_a_run_works_with_a_strict_umask_no_tmpdir_and_data_on_another_disk(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    with tempfile.TemporaryDirectory(dir=ANOTHER_FILE_SYSTEM) as other:
+        missing = str(tmp_path / "missing")
+        ended = run(tmp_path, "run", shell="umask 077", TMPDIR=missing, VIDEOMME_DATA=other)
+        check_that_it_worked(ended)
+        for folder in (Path(other), tmp_path / "home"):
+            files = [path for path in folder.rglob("*") if path.is_file()]
+            assert files
+            assert [path for path in files if path.stat().st_mode & 0o077] == []
+
+
+@pytest.mark.slow
+def test_a_run_without_memory_for_charts_says_so_in_their_place(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    check_that_it_worked(run(tmp_path, "run", shell=f"ulimit -v {8 * 2**20}"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kibibytes", [64, 400])
+def test_a_full_disk_is_one_sentence_and_the_next_run_works(tmp_path: Path, kibibytes: int) -> None:
+    write_project(tmp_path)
+    full = run(tmp_path, "run", shell=f"ulimit -f {kibibytes}")
+    assert full.status == 1
+    assert "Traceback" not in full.err
+    assert full.err.count("Error:") == 1
+    check_that_it_worked(run(tmp_path, "run"))
+    shutil.rmtree(tmp_path / "data")

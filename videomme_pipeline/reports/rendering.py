@@ -1,0 +1,36 @@
+"""Charts as SVG, rendered in a child process.
+
+The JavaScript engine of vl-convert aborts its process when it cannot reserve enough address space,
+for example under `ulimit -v`.
+"""
+
+from functools import cache
+
+from videomme_pipeline.children import Child
+from videomme_pipeline.extras import needs_extra
+
+_TIME_LIMIT_SECONDS = 120.0
+
+
+def render_svg(vega_lite: str) -> str:
+    """A Vega-Lite chart as SVG, rendered without a browser.
+
+    Raises:
+        ChildFailedError: if the engine crashed or took too long.
+        MissingExtraError: if vl-convert is not installed.
+    """
+    return _renderer().run(_render, vega_lite, time_limit_seconds=_TIME_LIMIT_SECONDS)
+
+
+@cache
+def _renderer() -> Child:
+    """The child of this process. It keeps the engine loaded, and ends with this process."""
+    return Child()
+
+
+def _render(vega_lite: str) -> str:
+    with needs_extra("charts", "drawing charts"):
+        import vl_convert  # noqa: PLC0415 - loads a JavaScript engine
+
+    image: str = vl_convert.vegalite_to_svg(vega_lite)
+    return image
