@@ -106,10 +106,10 @@ def _place() -> dict[str, str]:
     name = platform.node()
     if not _BOOT.exists():
         return {"host": name, "boot": name, "namespace": name}
-    machine = _MACHINE.read_text().strip() if _MACHINE.exists() else ""
+    machine = _MACHINE.read_text(encoding="utf-8").strip() if _MACHINE.exists() else ""
     return {
         "host": f"{name} {machine}".rstrip(),
-        "boot": _BOOT.read_text().strip(),
+        "boot": _BOOT.read_text(encoding="ascii").strip(),
         "namespace": str(_NAMESPACE.readlink()),
     }
 
@@ -125,4 +125,4 @@ def _started(process: psutil.Process) -> float | None:
     if not stat.exists():
         return process.create_time()
     # The 22nd field, in ticks since the boot; the name before it may contain spaces and brackets.
-    return float(stat.read_text().rpartition(")")[2].split()[19])
+    return float(stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19])

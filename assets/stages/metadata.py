@@ -2,18 +2,13 @@
 
 import base64
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import dagster as dg
 
 from videomme_pipeline.children import ChildFailedError
 from videomme_pipeline.extras import is_installed
 from videomme_pipeline.reports.rendering import render_svg
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from videomme_pipeline.reports.charts import AltairChart
 
 NO_CHARTS = dg.MetadataValue.md(
     "Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`"
@@ -30,12 +25,12 @@ def picture(data: bytes, media_type: str, title: str) -> dg.MarkdownMetadataValu
     return dg.MetadataValue.md(f"![{title}](data:{media_type};base64,{encoded})")
 
 
-def chart_picture(draw: "Callable[[], AltairChart]", title: str) -> dg.MarkdownMetadataValue:
-    """The chart that `draw` returns, or a note that says why there is none."""
+def chart_picture(draw: Callable[[], str], title: str) -> dg.MarkdownMetadataValue:
+    """The Vega-Lite chart that `draw` returns, or a note that says why there is none."""
     if not is_installed("charts"):
         return NO_CHARTS
     try:
-        return picture(render_svg(draw().to_json()).encode(), "image/svg+xml", title)
+        return picture(render_svg(draw()).encode(), "image/svg+xml", title)
     except ChildFailedError as error:
         return dg.MetadataValue.md(f"{title}: the chart cannot be drawn ({error})")
 

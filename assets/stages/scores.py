@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import dagster as dg
 from upath import UPath
@@ -24,9 +23,6 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.store import stored_fingerprint, write_rows
 from videomme_pipeline.warehouse.database import findings_of
-
-if TYPE_CHECKING:
-    from videomme_pipeline.reports.charts import AltairChart
 
 READER_VERSION_TAG = "videomme/reader_version"
 
@@ -205,10 +201,10 @@ def _record(part: _Part) -> dg.TableRecord:
 
 
 def _chart(parts: Sequence[_Part]) -> dg.MarkdownMetadataValue:
-    def draw() -> "AltairChart":
+    def draw() -> str:
         from videomme_pipeline.reports.charts import parts_chart  # noqa: PLC0415 - loads Altair
 
-        return parts_chart([asdict(part) for part in parts])
+        return parts_chart([asdict(part) for part in parts]).to_json()
 
     return chart_picture(draw, f"score by {parts[0].by}")
 

@@ -16,8 +16,6 @@ from videomme_pipeline.warehouse.database import connect, query, rebuild
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from videomme_pipeline.reports.charts import AltairChart
-
 PREVIEW = "select * from overall order by benchmark, evaluation"
 
 
@@ -67,10 +65,10 @@ def _chart(
 ) -> dg.MarkdownMetadataValue:
     """Chart of scores with their intervals."""
 
-    def draw() -> "AltairChart":
+    def draw() -> str:
         from videomme_pipeline.reports.charts import breakdown_chart  # noqa: PLC0415 - loads Altair
 
-        return breakdown_chart(connection, benchmark, column)
+        return breakdown_chart(connection, benchmark, column).to_json()
 
     return chart_picture(draw, column)
 

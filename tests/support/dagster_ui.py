@@ -65,9 +65,10 @@ class DagsterUI:
         """Press *Terminate* of a run."""
         assert self._ask(TERMINATE_RUN, run=run_id)["__typename"] == "TerminateRunSuccess"
 
-    def launch_backfill(self, asset: Sequence[str], partitions: Sequence[str]) -> str:
-        """Launch a backfill of some partitions of an asset, and return its id."""
-        params = {"assetSelection": [{"path": list(asset)}], "partitionNames": list(partitions)}
+    def launch_backfill(self, assets: Sequence[Sequence[str]], partitions: Sequence[str]) -> str:
+        """Launch a backfill of some partitions of assets, and return its id."""
+        selection = [{"path": list(asset)} for asset in assets]
+        params = {"assetSelection": selection, "partitionNames": list(partitions)}
         return str(self._ask(LAUNCH_BACKFILL, params=params)["backfillId"])
 
     def backfill_status(self, backfill_id: str) -> str:

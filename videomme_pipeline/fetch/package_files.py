@@ -293,7 +293,8 @@ def _pip_settings() -> dict[str, str]:
     listing = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         check=False,
         env=child_environment(),
     )

@@ -6,7 +6,7 @@ import re
 
 import dagster as dg
 
-from assets.stages.metadata import LARGEST_PICTURE_BYTES, fenced, picture
+from assets.stages.metadata import LARGEST_PICTURE_BYTES, chart_picture, fenced, picture
 from tests.support.projects import stage
 from videomme_pipeline.benchmarks import videomme
 from videomme_pipeline.project.project import Project
@@ -110,6 +110,11 @@ def test_a_picture_that_is_too_large_is_replaced_by_a_note() -> None:
     assert str(small.value).startswith("![chart](data:image/svg+xml;base64,")
     large = picture(b"x" * (LARGEST_PICTURE_BYTES + 1), "image/jpeg", "frames")
     assert str(large.value) == "frames: 60,001 bytes, too large to show here"
+
+
+def test_a_chart_that_cannot_be_drawn_is_replaced_by_a_note() -> None:
+    note = str(chart_picture(lambda: "not a chart", "by duration").value)
+    assert note.startswith("by duration: the chart cannot be drawn (ValueError: ")
 
 
 def test_a_fence_is_longer_than_any_fence_in_its_text() -> None:

@@ -1,0 +1,47 @@
+"""Runs that the UI launches: they can be terminated, and work beside runs of the command line."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from tests.support.commands import CONCURRENCY, Command, runs_of, write_served_project
+from tests.support.dagster_ui import running_ui, wait_until
+from tests.support.model_server import ModelServer
+from tests.support.projects import VIDEOS
+
+CANCELED, SUCCESS = dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS
+EVALUATIONS = ("served", "served-subtitles")
+
+
+@pytest.mark.slow
+def test_a_terminated_run_keeps_its_answers_and_a_backfill_runs_beside_two_commands(
+    tmp_path: Path,
+) -> None:
+    with ModelServer(delay_seconds=0.5) as server:
+        write_served_project(tmp_path, server)
+        with running_ui(tmp_path) as ui:
+            request = {"config": {"evaluations": ["served"]}}
+            terminated = ui.launch_run("refresh_stale", {"resources": {"request": request}})
+            wait_until(lambda: server.answered.total() >= 3)
+            ui.terminate(terminated)
+            wait_until(lambda: runs_of(tmp_path)[terminated].value not in ("STARTED", "CANCELING"))
+            assert runs_of(tmp_path)[terminated] is CANCELED
+            assert server.connections == 0
+
+            backfill = ui.launch_backfill(
+                [["videomme", "prompts"], ["videomme", "responses"]],
+                [f"served|{video}" for video in VIDEOS],
+            )
+            commands = [Command(tmp_path, "run", evaluation) for evaluation in EVALUATIONS]
+            for ended in [command.finish() for command in commands]:
+                assert ended.status == 0, ended
+                assert "locked" not in ended.err
+            wait_until(lambda: ui.backfill_status(backfill) != "REQUESTED")
+            assert ui.backfill_status(backfill) == "COMPLETED_SUCCESS"
+        # Only what was in flight when the first run was terminated is asked again.
+        assert server.request_count - len(server.request_counts) <= CONCURRENCY
+    statuses = runs_of(tmp_path)
+    assert statuses.pop(terminated) is CANCELED
+    assert set(statuses.values()) == {SUCCESS}
+    assert "locked" not in (tmp_path / "ui.log").read_text(encoding="utf-8")
