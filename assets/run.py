@@ -59,6 +59,7 @@ def refresh_project(
     it has spent this much. Its answers are kept, and the next run resumes.
     """
     end_dead_runs(instance, datetime.now(UTC))
+    project.store.remove_left_over()
     states = plan_project(project, instance, evaluations)
     if not _not_fresh(states) and not _shown_as_failed(states, instance):
         return Refreshed(run_id=None, built=Counter(), not_fresh=[])

@@ -171,14 +171,18 @@ with replacing(Path(sys.argv[1])) as new:
 """
 
 
-def test_the_next_write_removes_what_a_killed_process_left(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    command = [sys.executable, "-c", KILLED_WHILE_IT_WRITES, str(path)]
-    subprocess.run(command, cwd=ROOT, env=os.environ, check=False)
-    assert not path.exists()
-    assert len(list(tmp_path.iterdir())) == 1
-    publish(UPath(path), b"whole")
-    assert list(tmp_path.iterdir()) == [path]
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    path, other = tmp_path / "x.parquet", tmp_path / "y.parquet"
+    for killed in (path, other):
+        command = [sys.executable, "-c", KILLED_WHILE_IT_WRITES, str(killed)]
+        subprocess.run(command, cwd=ROOT, env=os.environ, check=False)
+    assert len(list(tmp_path.iterdir())) == 2
+    publish(UPath(path), b"whole")  # the next write of the same file
+    assert len(list(tmp_path.iterdir())) == 2
+    with replacing(tmp_path / "z.parquet") as new:
+        new.write_bytes(b"whole")
+        Store.at(tmp_path).remove_left_over()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["x.parquet", "z.parquet"]
     assert path.read_bytes() == b"whole"
 
 

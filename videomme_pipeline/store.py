@@ -8,6 +8,7 @@ import fcntl
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,6 +31,7 @@ Row = TypeVar("Row")
 ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
 _log = logging.getLogger(__name__)
+_SCRATCH_NAME = re.compile(r"\..+\.\d+")
 _NEW_FILE = "new"
 """Name of a file in a scratch folder, until it is finished."""
 SET_ASIDE = ".corrupt"
@@ -208,6 +210,13 @@ class Store:
             *self.score_files(),
         ]
 
+    def remove_left_over(self) -> None:
+        """Remove the scratch folders of processes that were killed."""
+        for parent, folders, _ in os.walk(self.local()):
+            for name in filter(_SCRATCH_NAME.fullmatch, folders):
+                if found := _lock_folder(Path(parent, name)):
+                    _remove_folder(*found)
+
     def failure_files(self, asset: str) -> list[UPath]:
         return self._files("failures", *asset.split("/"), "*.json")
 
@@ -286,8 +295,7 @@ def scratch_folder(path: Path | None) -> Iterator[Path]:
             left.unlink()
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        _remove_folder(folder, lock)
 
 
 def _lock_folder(folder: Path) -> tuple[Path, int] | None:
@@ -301,6 +309,11 @@ def _lock_folder(folder: Path) -> tuple[Path, int] | None:
             unlocked.pop_all()
             return folder, lock
     return None
+
+
+def _remove_folder(folder: Path, lock: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)
 
 
 def _takes_bytes(path: Path) -> bool:

@@ -352,7 +352,9 @@ class SharedStage(Stage[Whole]):
         path, signature = target.path, _signature(target.path)
         if not (path.exists() and signature.is_file()):
             return None
-        version, _, checksum = signature.read_text(encoding="utf-8", errors="replace").partition(" ")
+        version, _, checksum = signature.read_text(encoding="utf-8", errors="replace").partition(
+            " "
+        )
         if checksum in ("", self.checksum(path)):  # "": written by an earlier version
             return str(version)
         _log.warning("%s: the file is damaged%s", path, set_aside(path))
