@@ -53,6 +53,15 @@ def youtube_id(video_id: str) -> str:
     return f"{'-' if video_id.endswith('7') else 'v'}smoke-{int(video_id):04d}"
 
 
+def is_drawn(video_id: str) -> bool:
+    """True if a video is drawn from a script, and False if it is a real clip.
+
+    Raises:
+        AnnotationError: if `video_id` is unknown.
+    """
+    return isinstance(_source(video_id), Script)
+
+
 def make_video(video_id: str, folder: Path, *, progress: Progress | None = None) -> Path:
     """Draw or fetch a video to `folder` unless it exists, and return its path.
 

@@ -2,8 +2,10 @@
 # ruff: noqa: PLC0415 - drawing loads libav, so it is imported only where something is drawn
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from multiprocessing import cpu_count, get_context
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from itertools import chain
+from os import cpu_count
 from typing import Any
 
 from videomme_pipeline.benchmarks import videomme, videomme_v2
@@ -12,10 +14,13 @@ from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.source import OnProgress, Source
 from videomme_pipeline.benchmarks.spec import select
+from videomme_pipeline.children import run_in_children
 from videomme_pipeline.errors import StorageError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.rows import to_values
+
+DRAWING_LIMIT_SECONDS = 900.0
 
 
 class SmokeSource(Source):
@@ -36,34 +41,34 @@ class SmokeSource(Source):
         return self.questions()
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
-        from videomme_pipeline.benchmarks.smoke.benchmark import make_video
+        from videomme_pipeline.benchmarks.smoke.benchmark import is_drawn, make_video
 
         problems: dict[str, str] = {}
         existing = {
             video.video_id for video in videos if (self.folder / f"{video.file_stem}.mp4").exists()
         }
-        # A thread checks existing files, which takes milliseconds. Processes draw the others. They
-        # are spawned, because a forked process would inherit threads of libav and Arrow.
-        with (
-            ThreadPoolExecutor(max_workers=1) as thread,
-            ProcessPoolExecutor(cpu_count(), get_context("spawn")) as processes,
-        ):
-            running = {
-                (thread if video.video_id in existing else processes).submit(
-                    make_video, video.video_id, self.folder
-                ): video.video_id
-                for video in videos
-            }
-            for done, future in enumerate(as_completed(running), start=1):
-                try:
-                    future.result()
-                except StorageError:  # no other video could be written either
-                    processes.shutdown(cancel_futures=True)
-                    raise
-                except VideoMMEError as error:
-                    problems[running[future]] = str(error)
-                if len(existing) < len(videos):
-                    on_progress(done, len(running))
+        names = [video.video_id for video in videos]
+        drawn = [name for name in names if name not in existing and is_drawn(name)]
+        make = partial(make_video, folder=self.folder)
+        # A thread checks existing files and fetches clips. It has the credentials for that, unlike
+        # the children, which draw.
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            others = {thread.submit(make, name): name for name in names if name not in drawn}
+            drawing = run_in_children(
+                make, drawn, workers=cpu_count() or 1, time_limit_seconds=DRAWING_LIMIT_SECONDS
+            )
+            results = chain(
+                ((result.task, result.error) for result in drawing),
+                ((others[future], future.exception()) for future in as_completed(others)),
+            )
+            for done, (name, error) in enumerate(results, start=1):
+                if isinstance(error, VideoMMEError) and not isinstance(error, StorageError):
+                    problems[name] = str(error)
+                elif error is not None:  # a full disk, for example: nothing else can be written
+                    thread.shutdown(cancel_futures=True)
+                    raise error
+                if len(existing) < len(names):
+                    on_progress(done, len(names))
         self.invalidate()
         return problems
 
