@@ -1,5 +1,13 @@
 """Fixtures of a small project with real videos."""
 
-from tests.support.projects import built_once, copy, instance, project, root, write_project
+from tests.support.projects import (
+    built_once,
+    copy,
+    instance,
+    project,
+    root,
+    write_project,
+    write_served,
+)
 
-__all__ = ["built_once", "copy", "instance", "project", "root", "write_project"]
+__all__ = ["built_once", "copy", "instance", "project", "root", "write_project", "write_served"]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.support.made_up_requests import letters, request, videos
 from tests.support.model_server import (
@@ -14,6 +16,7 @@ from tests.support.model_server import (
     Fault,
     FaultPlan,
     ModelServer,
+    always,
     letter_of,
     sometimes,
 )
@@ -27,6 +30,7 @@ from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.responses.response import Response
 
+COMPLETION = {"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}], "model": "m"}
 LIMITS = {"max_response_bytes": 1 << 20, "deadline_seconds": 300, "max_concurrency": 32}
 ALL: tuple[Fault | OddReply, ...] = (*TRANSIENT, *ANSWERED, *FAILURES, *UNUSUAL_ANSWERS)
 
@@ -48,21 +52,23 @@ def ask(server: ModelServer, journal_path: Path, video_count: int) -> list[Respo
         return list(collect_now(videos(video_count), model, journal, plan))
 
 
+async def result_of(model: OpenAICompatibleModel) -> str | VideoMMEError:
+    """The text or the error of one request."""
+    try:
+        return (await model.respond(request())).text
+    except (ResponseFailure, ModelError) as error:
+        return error
+
+
 def results_of(replies: Sequence[OddReply]) -> dict[str, str | VideoMMEError]:
     """The text or the error of one request for each of `replies`, by name."""
-
-    async def respond(model: OpenAICompatibleModel) -> str | VideoMMEError:
-        try:
-            return (await model.respond(request())).text
-        except (ResponseFailure, ModelError) as error:
-            return error
 
     async def respond_to_all(server: ModelServer) -> dict[str, str | VideoMMEError]:
         model = model_at(server)
         results: dict[str, str | VideoMMEError] = {}
         # An attempt fails before it arrives if it uses the connection that was just closed.
         while server.request_count < len(replies):
-            place, result = server.request_count, await respond(model)
+            place, result = server.request_count, await result_of(model)
             if server.request_count > place:
                 results[replies[place].name] = result
         await model.close()
@@ -117,6 +123,40 @@ def test_a_rejection_is_neither_an_answer_nor_retried() -> None:
 def test_an_unusual_reply_with_an_answer_is_an_answer() -> None:
     found = results_of(UNUSUAL_ANSWERS)
     assert found == dict.fromkeys(found, letter_of(request().prompt.text))
+
+
+def damaged(data: bytes, place: float, removed: int, inserted: bytes) -> bytes:
+    """`data` with some bytes at a place between 0 and 1 replaced."""
+    start = int(len(data) * place)
+    return data[:start] + inserted + data[start + removed :]
+
+
+PIECES = (b"\r\n", b"\r\n\r\n", b": ", b"Content-Length: 5\r\n", b"HTTP/1.1 429 X\r\n")
+RESPONSES = st.binary(max_size=200) | st.builds(
+    damaged,
+    st.sampled_from([reply.build(COMPLETION) for reply in UNUSUAL_ANSWERS]),
+    st.floats(0, 1),
+    st.integers(0, 20),
+    st.binary(max_size=20) | st.sampled_from(PIECES),
+)
+
+
+@pytest.mark.parametrize("count", [30, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_every_sequence_of_bytes_is_an_answer_or_a_failure(count: int) -> None:
+    sent = [b""]
+    reply = OddReply("made up", lambda _: sent[-1], is_answer=False)
+    with ModelServer(faults=always(reply)) as server, asyncio.Runner() as runner:
+        model = model_at(server)
+
+        @settings(max_examples=count)
+        @given(RESPONSES)
+        def check_one(response: bytes) -> None:
+            sent.append(response)
+            result = runner.run(result_of(model))
+            assert isinstance(result, (str, ResponseFailure, ModelError))
+
+        check_one()
+        runner.run(model.close())
 
 
 def test_every_third_request_fails_in_another_way(tmp_path: Path) -> None:
