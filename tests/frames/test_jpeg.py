@@ -133,3 +133,16 @@ def test_a_higher_quality_gives_a_larger_file() -> None:
 def first_frame_of_noise() -> av.VideoFrame:
     noise = np.random.default_rng(0).integers(0, 256, (120, 160, 3), dtype=np.uint8)
     return av.VideoFrame.from_ndarray(noise, format="rgb24").reformat(format="yuv420p")
+
+
+@pytest.mark.parametrize(("width", "height"), [(321, 240), (320, 241), (321, 241)])
+def test_a_picture_of_odd_size_depends_on_nothing_else_in_memory(width: int, height: int) -> None:
+    frame = av.VideoFrame.from_ndarray(smooth_picture(width, height), format="rgb24").reformat(
+        format="yuv420p", dst_colorspace=BT601
+    )
+    chance = np.random.default_rng(0)
+    encoded = set()
+    for _ in range(40):
+        chance.bytes(int(chance.integers(10_000, 200_000)))  # leaves noise in freed memory
+        encoded.add(encode(frame, 0, NATIVE).data)
+    assert len(encoded) == 1

@@ -97,9 +97,17 @@ def _turn(picture: Plane, turns: int) -> Plane:
 
 
 def _encode_planes(planes: list[Plane], quality: int) -> bytes:
+    """Encode Y, U and V.
+
+    The encoder reads Y in whole pairs of rows and columns, even beyond an odd size. Without a copy
+    of the last row and column there, the picture would depend on other data in memory.
+    """
     import simplejpeg  # noqa: PLC0415
 
-    return bytes(simplejpeg.encode_jpeg_yuv_planes(*planes, quality=quality))
+    y, u, v = planes
+    height, width = y.shape
+    padded = np.pad(y, ((0, height % 2), (0, width % 2)), mode="edge")
+    return bytes(simplejpeg.encode_jpeg_yuv_planes(padded[:height, :width], u, v, quality=quality))
 
 
 def _encode_rgb(picture: Plane, quality: int) -> bytes:
