@@ -75,3 +75,7 @@ def test_another_process_gets_the_same_fingerprint() -> None:
     code = "from videomme_pipeline.fingerprint import fingerprint; print(fingerprint('a', b=[1.5]))"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert other.stdout.strip() == fingerprint("a", b=[1.5])
+
+
+def test_the_canonical_json_of_a_value_never_changes() -> None:
+    assert canonical_json({"b": [1, "é"], "a": None}) == '{"a":null,"b":[1,"é"]}'

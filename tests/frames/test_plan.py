@@ -1,5 +1,6 @@
 """The plan decodes each needed packet once and starts at an early enough keyframe."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -7,7 +8,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videomme_pipeline.frames.plan import packets_needed, plan, split_frames, start_earlier
+from videomme_pipeline.frames.plan import (
+    Span,
+    packets_needed,
+    plan,
+    split_frames,
+    start_earlier,
+)
 from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
 
@@ -99,3 +106,46 @@ def test_parts_contain_every_frame_once_and_in_order(frames: list[int], parts: i
     split = split_frames(plan(index, frames), parts)
     assert 1 <= len(split) <= parts
     assert [frame for part in split for frame in part] == sorted(frames)
+
+
+def test_an_index_from_decoding_is_decoded_from_its_first_packet() -> None:
+    """Its packets are not in the container's index, so nothing can be skipped."""
+    index = replace(index_of(list(range(30)), {0, 10, 20}), source=IndexSource.DECODE)
+    assert plan(index, [25, 12, 12]) == [Span(first=0, last=29, frames=(12, 25))]
+    assert plan(index, []) == []
+
+
+def test_a_span_ends_before_a_packet_that_is_not_needed() -> None:
+    index = index_of(list(range(30)), {0, 10, 20})
+    assert ranges(index, [8, 10]) == [(0, 8), (10, 10)]
+
+
+def test_packets_before_the_first_keyframe_are_decoded_from_the_start() -> None:
+    late = index_of(list(range(10)), {3})
+    assert ranges(late, [2]) == [(0, 2)]
+    assert ranges(late, [5]) == [(3, 5)]
+    leading = index_of([5, 6, 7, 9, 8], {3})
+    assert ranges(leading, [3]) == [(0, 4)]
+    (span,) = plan(late, [5])
+    assert start_earlier(late, span) == Span(first=0, last=5, frames=(5,))
+
+
+def test_the_nearest_usable_keyframe_is_used() -> None:
+    """Two keyframes follow the picture in order of time, and the third one is before it."""
+    index = index_of([0, 1, 4, 5, 3], {1, 2, 3})
+    assert ranges(index, [2]) == [(1, 4)]
+
+
+def test_starting_earlier_keeps_the_end_and_the_frames() -> None:
+    index = index_of(list(range(30)), {0, 10, 20})
+    (span,) = plan(index, [25])
+    assert start_earlier(index, span) == Span(first=10, last=25, frames=(25,))
+
+
+def test_frames_are_split_where_half_of_the_packets_are_needed() -> None:
+    index = index_of(list(range(40)), {0, 10, 20, 30})
+    spans = plan(index, [9, 15, 25, 39])
+    assert [span.packet_count for span in spans] == [16, 6, 10]
+    assert split_frames(spans, 2) == [(9, 15), (25, 39)]
+    assert split_frames(spans, 3) == [(9, 15), (25,), (39,)]
+    assert split_frames(spans, 1) == [(9, 15, 25, 39)]

@@ -249,3 +249,21 @@ def test_the_error_of_an_unknown_name_has_the_nearest_name(written: str, hint: s
 def test_a_picture_is_never_enlarged(spec: PictureSpec, size: tuple[int, int]) -> None:
     assert spec.size(1280, 720) == size
     assert spec.size(720, 1280) == size[::-1]
+
+
+def test_a_side_of_a_picture_is_never_shorter_than_one_pixel() -> None:
+    picture = PictureSpec(resize=Resize.LONG_SIDE, pixels=1)
+    assert picture.size(3, 100) == (1, 1)
+    assert picture.size(100, 3) == (1, 1)
+
+
+def test_fps_based_requests_at_least_one_frame() -> None:
+    choice = FpsBased(fps=1).choose(Clock.steady(5, 10))
+    assert (choice.frames, choice.asked, choice.limit) == ((0,), 1, None)
+
+
+@pytest.mark.parametrize("sampling", ["fps_based-1-max-3", "fps_based-1-min-3"])
+def test_a_count_that_equals_a_limit_is_not_limited(sampling: str) -> None:
+    choice = parse_sampling(sampling).choose(Clock.steady(35, 10))
+    assert choice.frames == (0, 10, 20)
+    assert choice.limit is None

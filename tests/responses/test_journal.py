@@ -8,7 +8,7 @@ import sys
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -211,6 +211,29 @@ def test_the_claims_of_a_dead_process_are_free(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "journal")], check=False)
     with Journal(tmp_path / "journal") as journal:
         assert journal.claim(["a"], NOW, 60) == {"a"}
+
+
+@pytest.mark.parametrize("owner", ["not JSON", "{}", '{"host": "h"}'])
+def test_only_its_lease_ends_a_claim_of_an_unknown_owner(tmp_path: Path, owner: str) -> None:
+    path = tmp_path / "folder" / "within" / "journal"
+    with Journal(path) as journal:
+        with closing(sqlite3.connect(path)) as database, database:
+            claim = ("a", owner, NOW.timestamp() + 60)
+            database.execute("insert into claims values (?, ?, ?)", claim)
+        assert journal.claim(["a"], NOW, 60) == set()
+        assert journal.claim(["a"], NOW + timedelta(seconds=60), 60) == {"a"}
+
+
+def test_times_are_stored_as_iso_text_with_their_zone(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    zone = timezone(timedelta(hours=2))
+    with Journal(path) as journal:
+        committed(journal.record(attempt("a", started_at=NOW.astimezone(zone)), None))
+        (stored,) = journal.attempts(["a"])
+    assert (stored.started_at, stored.started_at.tzinfo) == (NOW, UTC)
+    with closing(sqlite3.connect(path)) as database:
+        rows = database.execute("select started_at from attempts").fetchall()
+    assert rows == [("2026-11-21T14:00:00+02:00",)]
 
 
 def test_a_record_is_stored_even_if_its_caller_stops_waiting(tmp_path: Path) -> None:

@@ -525,3 +525,125 @@ def test_window_contains_exactly_the_cues_on_screen_within_it(
         and round(cue.end_seconds * 1e6) > frame_us - before_ms * 1000
     }
     assert {line.cue for line in lines} == expected
+
+
+# Lines with all their values, and values at the edges of the rules.
+
+TWO = "1\n00:00:01,000 --> 00:00:02,000\n{}\n\n2\n01:00:03,000 --> 01:00:04,000\n{}\n"
+TAG = '<font color="white" size=".72c">{}</font>'
+
+
+def made(frame: int | None, cue: int | None, start: float, end: float, text: str) -> AlignedLine:
+    return AlignedLine(
+        frame=frame, cue=cue, last_cue=cue, start_seconds=start, end_seconds=end, text=text
+    )
+
+
+def lines_of(policy: str, cues: CueFile | None, frames: SampledFrames) -> list[AlignedLine]:
+    return align(parse_alignment(policy), cues, frames)
+
+
+@pytest.mark.parametrize("policy", ["official", "vlmevalkit", "lmms_eval", "lmms_eval_full"])
+def test_the_lines_of_published_policies_have_the_numbers_of_their_cues(policy: str) -> None:
+    is_tagged = policy.startswith("lmms")
+    cues = read_srt(TWO.format(*(TAG.format(x) if is_tagged else x for x in "ab")).encode())
+    at_frame = (None, None) if policy == "lmms_eval_full" else (0, 1)
+    assert lines_of(policy, cues, at(1.5, 3603.5)) == [
+        made(at_frame[0], 0, 1.0, 2.0, "a"),
+        made(at_frame[1], 1, 3603.0, 3604.0, "b"),
+    ]
+
+
+@pytest.mark.parametrize("policy", Policy)
+def test_an_empty_file_has_no_lines(policy: Policy) -> None:
+    assert lines_of(policy, read_srt(b""), at(1.0, 2.0)) == []
+
+
+def test_the_notice_of_lmms_eval_lasts_as_long_as_the_video() -> None:
+    notice = made(None, None, 0.0, 7.5, "No subtitles available")
+    assert lines_of("lmms_eval", None, at(1.0, end=7.5)) == [notice]
+
+
+@pytest.mark.parametrize(
+    ("policy", "evaluator"),
+    [
+        ("official", "pysubs2 in the official script and in VLMEvalKit"),
+        ("lmms_eval", "lmms-eval"),
+        ("lmms_eval_full", "lmms-eval"),
+    ],
+)
+def test_the_error_for_another_encoding_names_the_evaluator(policy: str, evaluator: str) -> None:
+    cues = read_srt(TWO.format("élève", "b").encode("latin-1"))
+    with pytest.raises(SubtitleError) as caught:
+        lines_of(policy, cues, at(1.5))
+    assert str(caught.value) == (
+        f"{evaluator} reads UTF-8 only, but this file is cp1252; choose another alignment for it"
+    )
+
+
+def test_the_error_where_lmms_eval_stops_says_what_to_do() -> None:
+    cues = read_srt(TWO.format("a", "b").replace("02,000", "02.000").encode())
+    with pytest.raises(SubtitleError, match=r"line 2, .*; choose another alignment for this file$"):
+        lines_of("lmms_eval", cues, at(1.5))
+
+
+def test_lmms_eval_ignores_a_cue_without_text_and_blank_lines() -> None:
+    text = "1\n00:00:00,500 --> 00:00:00,900\n\n \n \n \n\n" + TWO.format(TAG.format("a"), "b")
+    assert texts(lines_of("lmms_eval", read_srt(text.encode()), at(1.5))) == ["a"]
+
+
+def test_lmms_eval_full_uses_the_row_before_the_next_timing_line() -> None:
+    rows = [f"00:00:0{n},000 --> 00:00:0{n},500\n{TAG.format(n)}" for n in (1, 2)]
+    cues = read_srt("\n".join(rows).encode())
+    assert texts(lines_of("lmms_eval_full", cues, at(1.5))) == ["1", "2"]
+
+
+def test_official_reads_a_file_as_srt_whatever_it_contains() -> None:
+    cues = read_srt(TWO.format("[Script Info]", "WEBVTT").encode())
+    assert texts(lines_of("official", cues, at(1.5))) == ["[Script Info]"]
+
+
+def test_official_needs_a_positive_frame_rate_only() -> None:
+    frames = SampledFrames(seconds=(2.0,), indices=(1,), fps=0.5, video_end_seconds=9.0)
+    assert texts(lines_of("official", srt((1, 3, "a")), frames)) == ["a"]
+
+
+def test_the_edges_of_a_window_are_exact() -> None:
+    hour = "window-3600000-250"
+    assert texts(lines_of(hour, srt((0, 400.001, "a")), at(4000.0))) == ["a"]
+    assert texts(lines_of(hour, srt((0, 400.0, "a")), at(4000.0))) == []
+    quarter = "window-0-250"
+    assert texts(lines_of(quarter, srt((4.25, 5.0, "a")), at(4.0))) == ["a"]
+    assert texts(lines_of("window-0-2000", srt((6.001, 7.0, "a")), at(4.0))) == []
+
+
+def test_a_line_between_frames_may_end_at_the_frame_but_not_start_at_the_next() -> None:
+    cues = srt((0.5, 1.0, "a"), (2.0, 3.0, "b"))
+    lines = lines_of("interleaved", cues, at(1.0, 2.0, end=4.0))
+    assert [(line.frame, line.text) for line in lines] == [(0, "a"), (1, "b")]
+
+
+def test_vlmevalkit_interleaved_has_the_times_of_the_frames() -> None:
+    words = words_file(
+        [
+            {"text": "b", "start_time": 1.5, "end_time": 1.6},
+            {"text": "a", "start_time": 1.1, "end_time": 1.2},
+        ]
+    )
+    (line,) = lines_of("vlmevalkit_interleaved", words, at(1.0, 2.0, end=4.0))
+    assert (line.frame, line.start_seconds, line.end_seconds) == (0, 1.0, 2.0)
+    assert (line.text, line.cue, line.last_cue) == ("b a", 0, 1)
+    cues = srt((1.1, 1.2, "a"), (1.3, 1.4, " "))
+    (line,) = lines_of("vlmevalkit_interleaved", cues, at(1.0, 2.0, end=4.0))
+    assert (line.text, line.cue, line.last_cue) == ("a", 0, 0)
+
+
+@pytest.mark.parametrize(("text", "pause", "segments"), [("Hi. ", 0.2, 2), ("Hi", 0.2, 1)])
+def test_a_sentence_ends_a_segment_after_a_short_pause(
+    text: str, pause: float, segments: int
+) -> None:
+    words = [
+        {"text": text, "start_time": 0.0, "end_time": 1.0},
+        {"text": "you", "start_time": 1.0 + pause, "end_time": 2.0},
+    ]
+    assert len(lines_of("concat", words_file(words), at(1.0))) == segments
