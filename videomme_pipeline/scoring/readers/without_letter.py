@@ -25,6 +25,8 @@ _STATES_TEXT = re.compile(
 )
 _SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\w))+[.!?\n]?")
 _SENTENCE_END = re.compile(r"\W*?(?:[.!?\n]|$)")
+_ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|ed|es|e|s)$")
+_DOUBLED = re.compile(r"([a-z])\1$")
 _CONTRAST = re.compile(
     r",\s*(?:and\s|but\s)?not\b|\b(?:rather\sthan|instead\sof|as\sopposed\sto|unlike)\b",
     re.IGNORECASE,
@@ -116,16 +118,31 @@ def _without_doubt(statement: str, found: Sequence[_Occurrence]) -> Reading | No
 
 
 def _occurrences(statement: str, words: Sequence[Word], texts: OptionTexts) -> list[_Occurrence]:
-    """The texts of options in `words`, without those inside a longer one."""
+    """The texts of options in `words`, without those inside a longer one.
+
+    In a text of several words, the endings may differ: "nods her head" is "nodding her head".
+    """
     said = tuple(word.text for word in words)
+    stems = _stems(said)
     found = [
-        _Occurrence(letter, words[place].start, words[place + len(core) - 1].end)
+        _Occurrence(letter, words[place].start, words[place + size - 1].end)
         for letter, core in ((letter, text.core) for letter, text in texts.items())
-        for place in range(len(said) - len(core) + 1)
-        if core and said[place : place + len(core)] == core
+        if (size := len(core))
+        for place in _places(stems if size > 1 else said, _stems(core) if size > 1 else core)
     ]
     found = [one for one in found if _is_stated(statement, one)]
     return [one for one in found if not any(one.is_within(other) for other in found)]
+
+
+def _places(said: tuple[str, ...], words: tuple[str, ...]) -> list[int]:
+    """The indexes in `said` where `words` begin."""
+    starts = range(len(said) - len(words) + 1)
+    return [start for start in starts if said[start : start + len(words)] == words]
+
+
+def _stems(words: tuple[str, ...]) -> tuple[str, ...]:
+    """`words` without English endings, for example "nod" of "nodding" and of "nods"."""
+    return tuple(_DOUBLED.sub(r"\1", _ENDING.sub("", word)) for word in words)
 
 
 def _is_stated(statement: str, one: _Occurrence) -> bool:
