@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM stop a command at any moment: one line, no traceback, nothing lost."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -56,8 +57,9 @@ def start(body: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
 def test_a_command_that_is_stopped_says_so_and_ends_its_children(number: signal.Signals) -> None:
-    process = start('subprocess.Popen(["sleep", "600"]); say("works"); time.sleep(600)')
-    process.send_signal(number)
+    child = 'subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])'
+    process = start(f'{child}; say("works"); time.sleep(600)')
+    os.killpg(process.pid, number)  # as a terminal does for Ctrl-C
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (STATUS[number], "Stopped.\n")
     assert members_of(process.pid) == ()

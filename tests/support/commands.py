@@ -69,8 +69,11 @@ class Command:
         return False
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the command, but not to its children."""
-        self._process.send_signal(number)
+        """Send a signal to the command and, as a terminal does for Ctrl-C, to its children."""
+        if number is signal.SIGINT:
+            os.killpg(self._process.pid, number)
+        else:
+            self._process.send_signal(number)
 
     def finish(self, stdin: str = "") -> Finished:
         """Send `stdin` and wait until the command has ended."""

@@ -13,7 +13,7 @@ import typer
 
 from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, chosen_evaluations
 from videomme_pipeline.cli.context import note, open_project, out, print_json
-from videomme_pipeline.cli.stopping import on_stop
+from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 
 commands = typer.Typer()
 
@@ -67,7 +67,8 @@ def ui(
     dagster = str(Path(sys.executable).with_name("dagster"))
     command = [dagster, "dev", "-w", "workspace.yaml", "-p", str(port), "-h", host]
     # A separate process group can be stopped as a whole, so no daemon survives to launch runs.
-    process = subprocess.Popen(command, start_new_session=True)
+    with interruptible_children():
+        process = subprocess.Popen(command, start_new_session=True)
 
     def end() -> str:
         os.killpg(process.pid, signal.SIGINT)

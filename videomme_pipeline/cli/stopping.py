@@ -35,6 +35,16 @@ def on_stop(action: Callable[[], str], seconds: float = 4.0) -> Iterator[None]:
         _actions.remove((action, seconds))
 
 
+@contextmanager
+def interruptible_children() -> Iterator[None]:
+    """Let processes that are started in the block receive SIGINT. Other children never do."""
+    before = signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def run_stoppable(command: Callable[[], None]) -> None:
     """Run `command`. A signal ends this process with status 130 (Ctrl-C) or 143 (SIGTERM).
 
@@ -68,12 +78,17 @@ def _handle_signals(handler: Callable[[int, FrameType | None], None] | signal.Ha
 def _run_in_thread(command: Callable[[], None]) -> None:
     from concurrent.futures import ThreadPoolExecutor, wait
 
-    with ThreadPoolExecutor(max_workers=1) as threads:
+    with ThreadPoolExecutor(max_workers=1, initializer=_block_interrupts) as threads:
         ended = threads.submit(command)
         # The kernel may interrupt any thread, but the handler runs when the main thread wakes up.
         while not wait([ended], timeout=_WAKE_UP_SECONDS).done:
             pass
         ended.result()
+
+
+def _block_interrupts() -> None:
+    """Keep Ctrl-C, which a terminal sends to all processes, away from child processes."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 
 
 def _results_of_actions() -> list[str]:
