@@ -191,6 +191,7 @@ def test_no_letter_is_read_where_there_is_none(text: str, form: str) -> None:
         ("<think>He eats. The answer is D", FRUIT, None),
         ("综上，选项为D", FRUIT, "D"),
         ("(D) Not shown in the video", FRUIT, "D"),
+        ("It is not (D) Not shown in the video", FRUIT, None),
         ("The angle ADE is 36°.", ("30°", "32°", "36°", "40°"), "C"),
         ("The angle is not 36°.", ("30°", "32°", "36°", "40°"), None),
         ("In frame 3 a man waves.", ("1", "2", "3", "4"), None),

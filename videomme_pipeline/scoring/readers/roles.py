@@ -50,12 +50,11 @@ def _is_doubted(found: FoundLetter) -> bool:
     clause, tail = found.clause, found.tail
     if tail.startswith("?") and (not found.last or words_of.QUESTION.match(clause)):
         return True
-    if found.enclosed and words_of.TEXT_THAT_DENIES.match(tail):
-        return False
-    if words_of.DENIED.match(tail) or words_of.CONDITION_AFTER.match(tail):
+    is_text = found.enclosed and words_of.TEXT_THAT_DENIES.match(tail)
+    if (words_of.DENIED.match(tail) and not is_text) or words_of.CONDITION_AFTER.match(tail):
         return True
     return bool(clause) and bool(
-        words_of.NEGATED.search(clause[-60:]) or words_of.CONDITION.search(clause)
+        words_of.NEGATED.search(clause) or words_of.CONDITION.search(clause)
     )
 
 
