@@ -1,16 +1,20 @@
 """The DuckDB file: its views agree with the library, and it is rebuilt when it is stale."""
 
+import random
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from tests.support.full_disk import files_of_at_most
@@ -25,7 +29,7 @@ from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
-from videomme_pipeline.scoring.statistics.estimates import clustered_mean
+from videomme_pipeline.scoring.statistics.estimates import accuracy_interval, clustered_mean
 from videomme_pipeline.scoring.statistics.groups import GroupRule, score_groups
 from videomme_pipeline.store import Store, write_rows
 from videomme_pipeline.warehouse import database
@@ -47,6 +51,8 @@ VIEWS = {
     "attempts_by_failure",
     "leaderboard",
     "outcomes",
+    "pass_at_k",
+    "repeats",
     "track_against_track",
     "usage",
     "v2_groups",
@@ -86,7 +92,7 @@ def rows_of(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, A
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store.at(tmp_path_factory.mktemp("data"))
-    for rows in (WITHOUT, WITH, V2):
+    for rows in (WITHOUT, WITH, V2, repeated()):
         put(store, rows)
     for date in ("2026-11-20", "2026-11-21"):
         observed = [ObservedQuestion.of(row, date) for row in WITH]
@@ -138,6 +144,7 @@ def test_every_view_has_the_grain_that_it_states(
     keys = {
         "evaluation with subtitles": "with_subtitles",
         "evaluation without": "without_subtitles",
+        "evaluation with repeats": "evaluation",
         "duration or all": "duration",
         "video": "video_id",
     }
@@ -479,3 +486,85 @@ def test_table_names_are_those_that_a_statement_reads() -> None:
         assert database.table_names(connection, sql) >= {"a", "b", "d"}
         with pytest.raises(ValueError, match="not a select statement"):
             database.table_names(connection, "drop table a")
+
+
+def repeated(questions: int = 40, repeats: int = 5) -> list[ScoredQuestion]:
+    """Questions of 20 videos, asked several times; some responses failed or have no letter."""
+    chance = random.Random(5)
+    rows = []
+    for number in range(questions):
+        right = chance.random()
+        for repeat in range(repeats):
+            outcome = Outcome.CORRECT if chance.random() < right else Outcome.INCORRECT
+            outcome = chance.choices((outcome, Outcome.UNREADABLE, Outcome.FAILED), (8, 1, 1))[0]
+            letter = chance.choice("BCD") if outcome is Outcome.INCORRECT else None
+            letters = {} if letter is None else {"extracted_answer": letter}
+            rows.append(
+                scored(f"{number // 2:03d}-{number % 2 + 1}", outcome, sample=repeat, **letters)
+            )
+    return rows
+
+
+def by_question(rows: Sequence[ScoredQuestion]) -> list[list[ScoredQuestion]]:
+    groups: dict[str, list[ScoredQuestion]] = {}
+    for row in rows:
+        groups.setdefault(row.question_id, []).append(row)
+    return list(groups.values())
+
+
+def majority(rows: Sequence[ScoredQuestion]) -> float:
+    """The share of the most frequent letters that are correct."""
+    votes = Counter(row.extracted_answer for row in rows if row.extracted_answer)
+    winners = [letter for letter, times in votes.items() if times == max(votes.values())]
+    return winners.count(rows[0].answer) / len(winners) if winners else 0.0
+
+
+def flips(rows: Sequence[ScoredQuestion]) -> float:
+    """The share of pairs of answered repeats with different answers."""
+    answers = [(r.outcome, r.extracted_answer) for r in rows if r.outcome is not Outcome.FAILED]
+    return float(np.mean([one != other for one, other in combinations(answers, 2)]))
+
+
+def test_repeats_have_flips_a_majority_vote_and_pass_at_k_by_enumeration(tmp_path: Path) -> None:
+    store, rows = Store.at(tmp_path), repeated()
+    put(store, rows)
+    put(store, [replace(row, evaluation="once") for row in rows if row.sample == 0])
+    with database.connect(store) as connection:
+        (found,) = rows_of(connection, "select * from repeats")
+        passed = rows_of(connection, "select * from pass_at_k order by k")
+        overall = rows_of(connection, "select * from overall where evaluation = 'made-up'")[0]
+    questions = by_question(rows)
+    videos = [group[0].video_id for group in questions]
+    assert (found["repeats"], found["questions"], found["videos"]) == (5, 40, 20)
+    assert found["accuracy"] == pytest.approx(overall["accuracy"])
+    assert passed[0]["pass_at_k"] == pytest.approx(overall["accuracy"])
+    assert passed[0]["standard_error"] == pytest.approx(overall["standard_error"])
+    vote = accuracy_interval(clustered_mean([majority(group) for group in questions], videos))
+    assert found["majority_vote"] == pytest.approx(np.mean([majority(g) for g in questions]))
+    assert (found["majority_vote_low"], found["majority_vote_high"]) == pytest.approx(
+        (vote.low, vote.high)
+    )
+    compared = [g for g in questions if sum(r.outcome is not Outcome.FAILED for r in g) > 1]
+    assert found["questions_with_flip_rate"] == len(compared)
+    rate = clustered_mean([flips(group) for group in compared], [g[0].video_id for g in compared])
+    assert found["flip_rate"] == pytest.approx(rate.mean)
+    assert found["flip_rate_low"] == pytest.approx(accuracy_interval(rate).low)
+    for row in passed:
+        shares = [
+            np.mean([any(r.is_correct for r in drawn) for drawn in combinations(group, row["k"])])
+            for group in questions
+        ]
+        assert row["pass_at_k"] == pytest.approx(np.mean(shares))
+    assert found["pass_at_all"] == pytest.approx(passed[-1]["pass_at_k"])
+
+
+def test_repeats_that_agree_never_flip(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    put(store, [replace(row, sample=sample) for sample in range(3) for row in WITHOUT])
+    with database.connect(store) as connection:
+        (found,) = rows_of(connection, "select * from repeats")
+        passed = rows_of(connection, "select pass_at_k from pass_at_k")
+    assert found["flip_rate"] == 0
+    assert found["flip_rate_low"] == 0 < found["flip_rate_high"], "no interval claims certainty"
+    assert found["majority_vote"] == found["pass_at_all"] == pytest.approx(found["accuracy"])
+    assert {round(row["pass_at_k"], 9) for row in passed} == {round(found["accuracy"], 9)}

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -20,15 +19,12 @@ from videomme_pipeline.cli.arguments import (
 )
 from videomme_pipeline.cli.citation import open_findings, print_findings
 from videomme_pipeline.cli.context import note, open_project, out, print_json, write
+from videomme_pipeline.cli.scores import scores_file, stored_scores
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from upath import UPath
-
     from videomme_pipeline.scoring.readers.judge import AskJudge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
-    from videomme_pipeline.scoring.scored_question import ScoredQuestion
-    from videomme_pipeline.store import Store
 
 commands = typer.Typer()
 
@@ -61,7 +57,7 @@ def report(
     store = open_project().store
     name = "share.html" if share else "pages" if folder else "report.html"
     for evaluation in evaluations or ():
-        _scores_file(store, evaluation)
+        scores_file(store, evaluation)
     target = output or store.report(name)
     if folder:
         path = write_folder(store, target, evaluations=evaluations or None)
@@ -88,7 +84,10 @@ def compare(
     from videomme_pipeline.store import stored_settings
 
     store = open_project().store
-    (benchmark_a, a), (benchmark_b, b) = _scores(store, evaluation_a), _scores(store, evaluation_b)
+    (benchmark_a, a), (benchmark_b, b) = (
+        stored_scores(store, evaluation_a),
+        stored_scores(store, evaluation_b),
+    )
     comparison = compare_rows(
         a,
         b,
@@ -283,7 +282,7 @@ def export(
 
     written = FORMATS[known_name(list(FORMATS), form, "format")]
     store = open_project().store
-    benchmark, rows = _scores(store, evaluation)
+    benchmark, rows = stored_scores(store, evaluation)
     questions = read_rows(store.questions(benchmark), Question)
     blocked = [
         f"{finding['check_name']}: {finding['summary']}"
@@ -317,29 +316,3 @@ def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
     project = open_project()
     judge = Judge.of(JudgeSpec(model=model), project.configuration.catalog)
     return partial(ask_judge, judge, project.store.journal, evaluation)
-
-
-def _scores(store: "Store", evaluation: str) -> "tuple[str, Sequence[ScoredQuestion]]":
-    """Benchmark and scored questions of `evaluation`."""
-    from videomme_pipeline.scoring.scored_question import ScoredQuestion
-    from videomme_pipeline.store import read_rows
-
-    path = _scores_file(store, evaluation)
-    return path.parent.parent.name, read_rows(path, ScoredQuestion)
-
-
-def _scores_file(store: "Store", evaluation: str) -> "UPath":
-    """The stored scores of `evaluation`.
-
-    Raises:
-        ConfigurationError: if it has none.
-    """
-    from videomme_pipeline.configuration import nearest
-
-    files = {path.stem: path for path in store.score_files()}
-    if evaluation not in files:
-        hint = nearest(evaluation, list(files)) if files else "nothing has been scored yet"
-        raise ConfigurationError(
-            f"evaluation {evaluation} has no scores: {hint} (videomme run {evaluation})"
-        )
-    return files[evaluation]

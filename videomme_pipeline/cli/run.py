@@ -194,7 +194,7 @@ def _report_run(refreshed: "Refreshed") -> None:
 
 
 def _show_scores(project: "Project", evaluations: "Sequence[str]") -> None:
-    from videomme_pipeline.reports.terminal.runs import show_scores
+    from videomme_pipeline.reports.terminal.runs import show_repeats, show_scores
     from videomme_pipeline.warehouse.database import connect, query
 
     with connect(project.store) as connection:
@@ -204,5 +204,11 @@ def _show_scores(project: "Project", evaluations: "Sequence[str]") -> None:
             "order by benchmark, accuracy desc",
             [list(evaluations)],
         )
+        repeats = query(
+            connection,
+            "select * from repeats where list_contains(?, evaluation) order by all",
+            [list(evaluations)],
+        )
     show_scores(out, rows)
+    show_repeats(out, repeats)
     print_findings(project.store, evaluations)

@@ -28,6 +28,16 @@ SCORE_COLUMNS = {
     "failed": "failed",
     "citation": "citation",
 }
+REPEAT_COLUMNS = {
+    "benchmark": "benchmark",
+    "evaluation": "evaluation",
+    "repeats": "repeats",
+    "accuracy": "mean accuracy",
+    "majority_vote": "majority vote",
+    "pass_at_all": "pass@repeats",
+    "flip_rate": "flip rate",
+    "interval": "95% CI",
+}
 COST_COLUMNS = {
     "evaluation": "evaluation",
     "model": "model",
@@ -68,6 +78,22 @@ def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
         for row in leaderboard
     ]
     show_rows(console, rows, SCORE_COLUMNS)
+
+
+def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
+    """Print rows of the view `repeats`, if there are any."""
+    rows = [
+        {
+            **{name: row[name] for name in ("benchmark", "evaluation", "repeats")},
+            **{name: percent(row[name]) for name in ("accuracy", "majority_vote", "pass_at_all")},
+            "flip_rate": percent(row["flip_rate"]),
+            "interval": interval(row["flip_rate_low"], row["flip_rate_high"]),
+        }
+        for row in repeats
+    ]
+    if rows:
+        console.print()
+        show_rows(console, rows, REPEAT_COLUMNS)
 
 
 def show_estimates(console: Console, estimates: Sequence[Row]) -> None:

@@ -1,0 +1,89 @@
+"""Power analyses, and the noise that they assume."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.cli import videomme
+from tests.support.registered import registered
+from tests.support.scored_rows import scored, v1_evaluation
+from videomme_pipeline.benchmarks.benchmark import Size
+from videomme_pipeline.benchmarks.smoke.declaration import SMOKE
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.estimates import minimal_detectable_effect
+from videomme_pipeline.scoring.statistics.power import (
+    analyze_power,
+    first_repeats,
+    measure_noise,
+)
+
+A = v1_evaluation(1, videos=200, evaluation="a")
+B = v1_evaluation(2, videos=200, evaluation="b")
+
+
+def with_outcomes(rows: list[ScoredQuestion], right: list[bool]) -> list[ScoredQuestion]:
+    return [
+        replace(
+            row,
+            outcome=Outcome.CORRECT if is_right else Outcome.INCORRECT,
+            is_correct=is_right,
+        )
+        for row, is_right in zip(rows, right, strict=True)
+    ]
+
+
+def test_an_analysis_states_its_assumptions() -> None:
+    found = analyze_power(questions=2_700, videos=900, discordance=0.12)
+    assert (found.correlation, found.alpha, found.power) == (0.2, 0.05, 0.8)
+    assert found.effect == minimal_detectable_effect(
+        questions=2_700, videos=900, discordance=0.12, intra_video_correlation=0.2
+    )
+    with pytest.raises(ScoringError, match="use more videos"):
+        analyze_power(questions=15, videos=5, discordance=0.12)
+
+
+def test_noise_is_measured_on_questions_that_both_answered() -> None:
+    found = measure_noise(A, B)
+    others = {row.question_id: row for row in B}
+    pairs = [
+        (row.is_correct, others[row.question_id].is_correct)
+        for row in A
+        if Outcome.FAILED not in (row.outcome, others[row.question_id].outcome)
+    ]
+    assert found.discordance == np.mean([one != other for one, other in pairs])
+    assert found.correlation < 0.2, "the made-up answers are independent"
+    with pytest.raises(ScoringError, match="no question was answered in both"):
+        measure_noise(A, [scored("999-1")])
+
+
+def test_questions_that_change_together_are_fully_correlated() -> None:
+    chance = np.random.default_rng(1)
+    changes = chance.choice([0, 1, 2], 200).repeat(3)
+    before = with_outcomes(A, [bool(change == 1) for change in changes])
+    after = with_outcomes(A, [bool(change == 2) for change in changes])
+    assert measure_noise(before, after).correlation == pytest.approx(1, abs=0.02)
+    assert measure_noise(before, before).discordance == 0
+
+
+def test_two_repeats_are_compared_like_two_evaluations() -> None:
+    rows = [replace(row, sample=sample) for sample, run in enumerate((A, B)) for row in run]
+    repeats = first_repeats(rows)
+    assert repeats is not None
+    assert measure_noise(*repeats) == measure_noise(A, B)
+    assert first_repeats(A) is None
+
+
+def test_the_command_shows_the_numbers_of_the_docs() -> None:
+    found = videomme("power", "--benchmark", "videomme", "--json").json
+    assert [round(100 * one["effect"], 1) for one in found] == [1.4, 2.2, 3.2]
+    assert {(one["videos"], one["questions"]) for one in found} == {(900, 2_700)}
+    subset = videomme("power", "--videos", "90", "--discordance", "0.12", "--json").json
+    assert (subset[0]["questions"], len(subset)) == (270, 1)
+
+
+def test_a_size_that_is_not_known_must_be_given() -> None:
+    with registered(replace(SMOKE, name="own", size=Size())):
+        failed = videomme("power", "--benchmark", "own").failed_with
+    assert failed.endswith("give --videos and --questions")

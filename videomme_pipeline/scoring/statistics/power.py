@@ -1,0 +1,116 @@
+"""The smallest difference of two evaluations that a comparison can detect.
+
+The assumptions are stated, or measured on two evaluations or two repeats of one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.estimates import clustered_mean, minimal_detectable_effect
+
+USUAL_DISCORDANCES = (0.05, 0.12, 0.25)
+"""Two runs of one model, two similar models, and two unrelated models of medium accuracy."""
+USUAL_CORRELATION = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerAnalysis:
+    """The smallest true difference that the paired test detects with `power` at level `alpha`.
+
+    `discordance` is the share of questions that exactly one of two evaluations answers correctly.
+    `correlation` is that of the differences within a video. `effect` is a difference of
+    accuracies, as a fraction of 1.
+    """
+
+    questions: int
+    videos: int
+    discordance: float
+    correlation: float
+    alpha: float
+    power: float
+    effect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """The noise between two evaluations: their discordance, and its correlation within a video."""
+
+    discordance: float
+    correlation: float
+
+
+def analyze_power(  # noqa: PLR0913 - the assumptions of a power analysis, by name
+    *,
+    questions: int,
+    videos: int,
+    discordance: float,
+    correlation: float = USUAL_CORRELATION,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> PowerAnalysis:
+    """The power analysis with these assumptions.
+
+    Raises:
+        ScoringError: if there are too few videos for any significant difference.
+    """
+    try:
+        effect = minimal_detectable_effect(
+            questions=questions,
+            videos=videos,
+            discordance=discordance,
+            intra_video_correlation=correlation,
+            alpha=alpha,
+            power=power,
+        )
+    except ValueError as error:
+        raise ScoringError(str(error)) from error
+    return PowerAnalysis(
+        questions=questions,
+        videos=videos,
+        discordance=discordance,
+        correlation=correlation,
+        alpha=alpha,
+        power=power,
+        effect=effect,
+    )
+
+
+def measure_noise(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]) -> Noise:
+    """The noise between two evaluations of the same questions, without failed ones.
+
+    Raises:
+        ScoringError: if no question was answered in both.
+    """
+    others = {_key(row): row for row in b}
+    pairs = [(row, others[_key(row)]) for row in a if _key(row) in others]
+    answered = [pair for pair in pairs if Outcome.FAILED not in (pair[0].outcome, pair[1].outcome)]
+    if not answered:
+        raise ScoringError(
+            "no question was answered in both evaluations; compare evaluations of the same "
+            "benchmark that have answers"
+        )
+    differences = np.array([float(one.is_correct) - other.is_correct for one, other in answered])
+    found = clustered_mean(differences, [one.video_id for one, _ in answered])
+    discordance = float(np.mean(differences != 0))
+    variance = float(np.var(differences)) / found.values
+    per_video = found.values / found.clusters
+    if not variance or per_video <= 1 or found.standard_error is None:
+        return Noise(discordance=discordance, correlation=0.0)
+    design_effect = found.standard_error**2 / variance
+    correlation = (design_effect - 1) / (per_video - 1)
+    return Noise(discordance=discordance, correlation=min(1.0, max(0.0, correlation)))
+
+
+def first_repeats(rows: Sequence[ScoredQuestion]) -> tuple[list[ScoredQuestion], ...] | None:
+    """The first and the second repeat of each question as two evaluations, or None without one."""
+    first = [row for row in rows if row.sample == 0]
+    second = [replace(row, sample=0) for row in rows if row.sample == 1]
+    return (first, second) if second else None
+
+
+def _key(row: ScoredQuestion) -> tuple[str, int]:
+    return (row.question_id, row.sample)
