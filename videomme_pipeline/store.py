@@ -125,6 +125,10 @@ class Store:
         """The scored questions of one nightly run; `date` is ISO (`2026-11-20`)."""
         return self.path(benchmark, "observations", evaluation, f"{date}.parquet")
 
+    def baseline_repeat(self, benchmark: str, evaluation: str, name: str) -> UPath:
+        """The scored questions of one repeat of the baseline of nightly runs."""
+        return self.path(benchmark, "baselines", evaluation, f"{name}.parquet")
+
     def findings(self, benchmark: str, evaluation: str, date: str) -> UPath:
         """The findings of one nightly run."""
         return self.path(benchmark, "findings", evaluation, f"{date}.parquet")
@@ -185,7 +189,8 @@ class Store:
     def variant_files(self, kind: str, benchmark: str = ANY, variant: str = ANY) -> list[UPath]:
         """Files of a kind with one folder per track or evaluation.
 
-        The kinds are subtitles, prompts, responses, attempts, observations and findings.
+        The kinds are subtitles, prompts, responses, attempts, observations, baselines and
+        findings.
         """
         return self._files(benchmark, kind, variant, "*.parquet")
 

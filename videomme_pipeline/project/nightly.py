@@ -43,6 +43,8 @@ class Tracked(Spec):
     """The number of videos, or None for all. The stratified selection is the same in every run."""
     baseline: date | None = None
     """The nightly run that others are compared with; None means the ordinary scores."""
+    baseline_repeats: int = Field(default=1, ge=1, le=10)
+    """How many times the baseline is asked in all. The first nightly run asks the repeats."""
 
 
 class NightlySpec(Spec):
@@ -121,17 +123,30 @@ class TrackedEvaluation:
 
         If questions failed, a later call asks only those. Stored answers are never replaced.
         """
-        path = self.path(date)
-        stored = stored_fingerprint(path)
-        if stored is not None and not stored.endswith(INCOMPLETE):
+        return self._observe(self.path(date), date)
+
+    def repeat_baseline(self, date: str) -> None:
+        """Ask the repeats of the baseline that are not stored yet, before the run of a date.
+
+        Once there is a nightly run with the current settings, nothing is asked: the model may have
+        changed since the baseline.
+        """
+        missing = [path for path in self._baseline_repeats() if _is_missing(path)]
+        if missing and not self._runs_before(date) and _is_missing(self.path(date)):
+            for path in missing:
+                self._observe(path, path.stem)
+
+    def _observe(self, path: UPath, name: str) -> list[ObservedQuestion]:
+        """The rows that are stored at `path`. Missing answers are asked under `name`."""
+        if not _is_missing(path):
             return read_rows(path, ObservedQuestion)
-        rows = [ObservedQuestion.of(self._scored(response), date) for response in self._ask(date)]
+        rows = [ObservedQuestion.of(self._scored(response), name) for response in self._ask(name)]
         incomplete = any(row.outcome is Outcome.FAILED for row in rows)
         write_rows(
             path,
             rows,
             ObservedQuestion,
-            fingerprint=fingerprint("night", self.evaluation.fingerprint, date, self.videos)
+            fingerprint=fingerprint("night", self.evaluation.fingerprint, name, self.videos)
             + (INCOMPLETE if incomplete else ""),
             footer=self.evaluation.specification,
         )
@@ -145,17 +160,21 @@ class TrackedEvaluation:
             ScoringError: if nothing can be compared.
         """
         rows = read_rows(self.path(date), ObservedQuestion)
-        baseline = self.baseline()
-        earlier = [
-            Observation(name=name, rows=earlier_rows)
-            for name in self._dates_before(date)
-            if (earlier_rows := read_rows(self.path(name), ObservedQuestion))
-            and earlier_rows[0].evaluation_fingerprint == rows[0].evaluation_fingerprint
+        repeats = [
+            Observation(name=f"baseline repeat {number}", rows=self._tracked_rows(path))
+            for number, path in enumerate(self._baseline_repeats(), start=2)
+            if path.exists()
         ]
         return assess(
-            [baseline, *earlier, Observation(name=date, rows=rows)],
+            [
+                self.baseline(),
+                *repeats,
+                *self._runs_before(date),
+                Observation(name=date, rows=rows),
+            ],
             self.nightly.alarm,
             tracked=len(self.nightly.evaluations),
+            baselines=1 + len(repeats),
         )
 
     def baseline(self) -> Observation:
@@ -187,6 +206,30 @@ class TrackedEvaluation:
                 f"run it again (videomme run {evaluation.name}), or pin a nightly run as `baseline`"
             )
         return Observation(name="baseline" if pinned is None else pinned.isoformat(), rows=rows)
+
+    def _baseline_repeats(self) -> list[UPath]:
+        """The files of the repeats of the current baseline."""
+        pinned, evaluation = self.tracked.baseline, self.evaluation
+        name = f"{pinned or 'scores'}-{evaluation.fingerprint[:8]}"
+        return [
+            self.project.store.baseline_repeat(
+                self.benchmark.name, evaluation.name, f"{name}-{number}"
+            )
+            for number in range(2, self.tracked.baseline_repeats + 1)
+        ]
+
+    def _tracked_rows(self, path: UPath) -> list[ObservedQuestion]:
+        tracked = set(self.videos)
+        return [row for row in read_rows(path, ObservedQuestion) if row.video_id in tracked]
+
+    def _runs_before(self, date: str) -> list[Observation]:
+        """The nightly runs between the baseline and a date that have the current settings."""
+        return [
+            Observation(name=name, rows=rows)
+            for name in self._dates_before(date)
+            if (rows := read_rows(self.path(name), ObservedQuestion))
+            and rows[0].evaluation_fingerprint == self.evaluation.fingerprint
+        ]
 
     def _dates_before(self, date: str) -> list[str]:
         pinned = self.tracked.baseline
@@ -237,6 +280,12 @@ class TrackedEvaluation:
             sampling=self.evaluation.sampling_name,
             track=self.evaluation.track,
         )
+
+
+def _is_missing(path: UPath) -> bool:
+    """True if there is no file at `path`, or some of its answers are missing."""
+    stored = stored_fingerprint(path)
+    return stored is None or stored.endswith(INCOMPLETE)
 
 
 def tracked_evaluations(project: Project) -> list[TrackedEvaluation]:

@@ -29,6 +29,7 @@ _VARIANT_STAGES = {
     "attempts": Dimension.EVALUATION,
     "scores": Dimension.EVALUATION,
     "observations": Dimension.EVALUATION,
+    "baselines": Dimension.EVALUATION,
 }
 _REBUILT_FOR_FREE = ("subtitles", "prompts")
 
@@ -251,7 +252,7 @@ def _shelf(kind: str, name: str, files: list[UPath], named_by: tuple[str, ...] =
     return Shelf(
         kind=kind,
         name=name,
-        videos=0 if kind in ("scores", "observations") else len(files),
+        videos=0 if kind in ("scores", "observations", "baselines") else len(files),
         files=len(files),
         bytes=sum(map(_size, files)),
         named_by=named_by,

@@ -236,6 +236,30 @@ def test_a_subset_has_the_same_videos_in_every_run_and_a_nightly_run_can_be_the_
     assert report.detectable_drop is None, "4 videos cannot make a difference significant"
 
 
+def test_the_baseline_is_asked_again_before_the_first_nightly_run_only(
+    project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
+) -> None:
+    opened = project(evaluations={"asked": {"baseline_repeats": 3}})
+    refresh_project(opened, instance, ["asked"])
+    asked_once = server.request_count
+    run_nightly(opened, instance, "2026-11-02")
+    assert server.request_count == 4 * asked_once, "two repeats and the nightly run"
+    run_nightly(opened, instance, "2026-11-03")
+    assert server.request_count == 5 * asked_once
+    (tracked,) = tracked_evaluations(opened)
+    files = opened.store.variant_files("baselines", "videomme", "asked")
+    assert [len(read_rows(file, ObservedQuestion)) for file in files] == [asked_once] * 2
+    first, second = tracked.assess("2026-11-02"), tracked.assess("2026-11-03")
+    assert first.against_last_night is None
+    assert second.against_last_night is not None
+    with connect(opened.store) as connection:
+        dates = query(connection, "select observation from accuracy_by_night order by all")
+    assert [row["observation"] for row in dates] == ["2026-11-02", "2026-11-03"]
+    more = project(evaluations={"asked": {"baseline_repeats": 5}})
+    run_nightly(more, instance, "2026-11-04")
+    assert server.request_count == 6 * asked_once, "later answers are no baseline"
+
+
 def test_mistakes_in_nightly_yaml_have_messages(project: Callable[..., Project]) -> None:
     with pytest.raises(ConfigurationError, match="no evaluation `askd`"):
         read_nightly(project(evaluations={"askd": {}}).configuration)

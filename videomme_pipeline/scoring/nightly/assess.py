@@ -73,9 +73,16 @@ class Assessment:
         return [finding for finding in self.findings if finding.is_new]
 
 
-def assess(observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int = 1) -> Assessment:
-    """The assessment of the last of `observations`; the first one is the baseline.
+def assess(
+    observations: Sequence[Observation],
+    spec: AlarmSpec,
+    *,
+    tracked: int = 1,
+    baselines: int = 1,
+) -> Assessment:
+    """The assessment of the last of `observations`; the first `baselines` are the baseline.
 
+    All runs are compared with each other. Comparisons with "the baseline" are with the first one.
     `tracked` is the number of evaluations that share the budget of false alarms.
 
     Raises:
@@ -113,7 +120,9 @@ def assess(observations: Sequence[Observation], spec: AlarmSpec, *, tracked: int
         date=current.name,
         findings=tuple(findings),
         against_baseline=against_baseline,
-        against_last_night=None if len(observations) == 2 else _compared(current, previous),
+        against_last_night=(
+            _compared(current, previous) if len(observations) > baselines + 1 else None
+        ),
         detectable_drop=detectable_drop(current.rows, against_baseline),
     )
 
