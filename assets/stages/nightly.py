@@ -23,7 +23,7 @@ from videomme_pipeline.scoring.nightly.assess import (
 )
 from videomme_pipeline.scoring.nightly.findings import write_findings
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
-from videomme_pipeline.scoring.nightly.policy import Severity
+from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, Severity
 from videomme_pipeline.scoring.scored_question import Outcome
 
 UI_VARIABLE = "VIDEOMME_UI"
@@ -122,7 +122,7 @@ def _check_result(
         check_name=name,
         severity=_SEVERITIES[finding.severity],
         description=finding.summary,
-        metadata=dict(finding.measures),
+        metadata=dict(finding.measures) | {"rule_version": RULE_VERSION},
     )
 
 

@@ -398,7 +398,7 @@ def test_the_file_opens_anywhere_without_the_data_folder(tmp_path: Path, store: 
     ran = subprocess.run(
         [sys.executable, "-c", script, moved], cwd="/", capture_output=True, text=True, check=True
     )
-    assert ran.stdout == "3\n"
+    assert ran.stdout == "4\n"
 
 
 def test_an_open_connection_keeps_its_data_after_a_rebuild(tmp_path: Path) -> None:
@@ -498,9 +498,9 @@ def repeated(questions: int = 40, repeats: int = 5) -> list[ScoredQuestion]:
             outcome = Outcome.CORRECT if chance.random() < right else Outcome.INCORRECT
             outcome = chance.choices((outcome, Outcome.UNREADABLE, Outcome.FAILED), (8, 1, 1))[0]
             letter = chance.choice("BCD") if outcome is Outcome.INCORRECT else None
-            letters = {} if letter is None else {"extracted_answer": letter}
+            facts = {"model": "repeated"} | ({"extracted_answer": letter} if letter else {})
             rows.append(
-                scored(f"{number // 2:03d}-{number % 2 + 1}", outcome, sample=repeat, **letters)
+                scored(f"{number // 2:03d}-{number % 2 + 1}", outcome, sample=repeat, **facts)
             )
     return rows
 

@@ -114,7 +114,8 @@ def _size(
 
     if rows is not None:
         all_videos: int | None = len({row.video_id for row in rows})
-        per_video: float | None = len(rows) / all_videos if all_videos else None
+        asked = len({row.question_id for row in rows})
+        per_video: float | None = asked / all_videos if all_videos else None
     else:
         size = find_benchmark(benchmark).size
         all_videos, per_video = size.videos, size.questions_per_video

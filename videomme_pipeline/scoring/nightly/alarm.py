@@ -104,10 +104,10 @@ def exchangeability_test(values: Counts, valid: Mask) -> ExchangeabilityTest:
     totals = distribution_of_sum(chances / counts[:, None])
     total = int(steps[-1].sum())
     worse = float(totals[total + 1 :].sum())
-    p_value, mid_p_value = np.clip(
-        (worse + totals[total], worse + totals[total] / 2), LEAST_P_VALUE, 1.0
+    return ExchangeabilityTest(
+        p_value=float(np.clip(worse + totals[total], LEAST_P_VALUE, 1)),
+        mid_p_value=float(np.clip(worse + totals[total] / 2, LEAST_P_VALUE, 1 - LEAST_P_VALUE)),
     )
-    return ExchangeabilityTest(p_value=float(p_value), mid_p_value=float(mid_p_value))
 
 
 def distribution_of_sum(chances: NDArray[np.float64]) -> NDArray[np.float64]:
