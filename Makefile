@@ -6,7 +6,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-header --quiet
 
-.PHONY: help demo test test-slow coverage lint format ui bench lock clean
+.PHONY: help demo test test-slow coverage mutation lint format ui bench lock release audit clean
 
 help: ## List all commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -26,6 +26,10 @@ test-slow: .venv/installed-dev ## Run the tests that are marked slow
 coverage: .venv/installed-dev ## Run the everyday tests and list the lines that they miss
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope --cov=videomme_pipeline --cov=assets \
 	  --cov-branch --cov-report=term-missing:skip-covered
+
+mutation: .venv/installed-dev ## Change the code and count the changes that no test notices (hours)
+	$(BIN)/mutmut run --max-children 1
+	$(BIN)/mutmut results
 
 lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dagster validate and the word list
 	$(BIN)/ruff check .
@@ -50,6 +54,19 @@ lock: ## Pin every dependency with its hash (needs uv)
 	$(UV_COMPILE) --extra demo --extra alerts --extra charts --extra decord --extra postgres \
 	  --group build --group dev --constraint requirements.lock --output-file requirements-dev.lock
 
+# The times in the packages are that of the commit, so that everybody builds the same bytes.
+release: .venv/installed-dev ## Build the packages, their bill of materials and checksums into dist/
+	@test -z "$$(git status --porcelain)" || { git status --short; echo "Commit or remove these first."; exit 1; }
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build
+	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/bill-of-materials.cdx.json requirements.lock
+	cd dist && sha256sum * > SHA256SUMS
+
+audit: .venv/installed-dev ## Look up known vulnerabilities of the pinned packages (needs the network)
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements.lock
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements-dev.lock
+
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version.split()[0])'
 	@$(PYTHON) -m venv .venv
@@ -67,4 +84,4 @@ lock: ## Pin every dependency with its hash (needs uv)
 	@touch $@
 
 clean: ## Remove the environment and the caches of tools (the data folder stays)
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist mutants
