@@ -486,7 +486,10 @@ class _Collection:
         self._has_responses.set()
 
     def _show(self, progress: AskingProgress) -> None:
-        self._progress = progress = replace(progress, pause_seconds=self._admission.pause_seconds)
+        pause_seconds = self._admission.pause_seconds
+        if pause_seconds != progress.pause_seconds:
+            progress = replace(progress, pause_seconds=pause_seconds)
+        self._progress = progress
         if self._on_progress is not None:
             self._on_progress(progress)
 

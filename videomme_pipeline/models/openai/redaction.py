@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Iterator
+from functools import cached_property
 
 REMOVED = b"[key removed]"
 MIN_KEY_CHARACTERS = 8
@@ -18,16 +19,18 @@ class Redaction:
         is_removed = key is not None and len(key) >= MIN_KEY_CHARACTERS
         # A set, since base64 and its variant for URLs are often the same.
         self._forms = set(_forms(key.encode())) if key is not None and is_removed else set()
-        escaped = (b"".join(map(_maybe_escaped, form)) for form in self._forms)
-        self._escaped = re.compile(b"|".join(escaped) or b"(?!)")
 
     def redact_bytes(self, content: bytes) -> bytes:
         """`content` without the key."""
         for form in self._forms:
             content = content.replace(form, REMOVED)
-        if _ESCAPE.search(content):  # rare, and replacing escaped characters is slow
-            content = self._escaped.sub(REMOVED, content)
+        if self._forms and _ESCAPE.search(content):  # rare, and the next line is slow
+            content = self._escaped_forms.sub(REMOVED, content)
         return content
+
+    @cached_property
+    def _escaped_forms(self) -> re.Pattern[bytes]:
+        return re.compile(b"|".join(b"".join(map(_maybe_escaped, form)) for form in self._forms))
 
     def redact(self, text: str) -> str:
         """`text` without the key."""
