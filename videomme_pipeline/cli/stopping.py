@@ -1,8 +1,9 @@
 """Ctrl-C and SIGTERM: a command stops at any moment, within seconds, and says what is stored.
 
-A stop is a kill that first closes the books. Nothing has to be unwound, because everything survives
-a kill: files appear whole or not at all, and an answer counts once it is in the journal. Commands
-run in a second thread, so that the main thread can react while they import or run native code.
+A stop cancels the run, says what is stored, and then ends the process as a kill would. Nothing has
+to be unwound, because everything survives a kill: files appear whole or not at all, and an answer
+counts once it is in the journal. Commands run in a second thread, so that the main thread can react
+while they import or run native code.
 """
 
 import os
@@ -16,7 +17,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = "\x1b[?25h\n"
 _STANDARD_ERROR = 2
 _WAKE_UP_SECONDS = 0.2
-
 
 _actions: list[tuple[Callable[[], str], float]] = []
 """The actions of a stop, and the seconds that each may take."""
