@@ -123,11 +123,11 @@ def test_a_complete_evaluation_passes_every_check() -> None:
     ("answers", "sentence"),
     [
         (changed(0, outcome=Outcome.FAILED, extracted_answer=None), "of 12 answers, 1 failed"),
-        (changed(0)[1:], "of 12 answers, 1 have no row"),
-        ([*changed(0), answer(QUESTIONS[0])], "of 12 answers, 1 have several rows"),
-        ([*changed(0), answer(question("009", 1))], "1 are not in the benchmark"),
-        (changed(0, judge_error="timeout"), "1 were not read by the judge"),
-        ([*changed(0), answer(QUESTIONS[0], sample=1)], "of 24 answers, 11 have no row"),
+        (changed(0)[1:], "of 12 answers, 1 missing"),
+        ([*changed(0), answer(QUESTIONS[0])], "of 12 answers, 1 repeated"),
+        ([*changed(0), answer(question("009", 1))], "1 not in the benchmark"),
+        (changed(0, judge_error="timeout"), "1 not read by the judge"),
+        ([*changed(0), answer(QUESTIONS[0], sample=1)], "of 24 answers, 11 missing"),
     ],
 )
 def test_a_question_without_exactly_one_answer_blocks(answers: list[Answer], sentence: str) -> None:
@@ -241,9 +241,9 @@ def test_a_strong_preference_for_a_letter_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("facts", "sentence"),
     [
-        ({"video_hash": "older"}, "1 videos (001)"),
-        ({"subtitle_hash": "older"}, "1 subtitle files (001)"),
-        ({"questions_fingerprint": "older"}, "1 videos' questions (001)"),
+        ({"video_hash": "older"}, "the file of 1 of 4 videos (001)"),
+        ({"subtitle_hash": "older"}, "subtitles of 1 of 4 videos (001)"),
+        ({"questions_fingerprint": "older"}, "questions of 1 of 4 videos (001)"),
     ],
 )
 def test_what_changed_since_scoring_blocks(facts: dict[str, str], sentence: str) -> None:

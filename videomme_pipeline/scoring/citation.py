@@ -173,10 +173,10 @@ def answered_once(evidence: Evidence) -> Finding:
     failed = sum(row.outcome is Outcome.FAILED for row in evidence.answers)
     numbers = {
         "failed": failed,
-        "have no row": len(asked - rows.keys()),
-        "have several rows": sum(count > 1 for count in rows.values()),
-        "are not in the benchmark": len(rows.keys() - asked),
-        "were not read by the judge": sum(r.judge_error is not None for r in evidence.answers),
+        "missing": len(asked - rows.keys()),
+        "repeated": sum(count > 1 for count in rows.values()),
+        "not in the benchmark": len(rows.keys() - asked),
+        "not read by the judge": sum(r.judge_error is not None for r in evidence.answers),
     }
     problems = [f"{count:,} {what}" for what, count in numbers.items() if count]
     times = "once" if repeats == 1 else f"{repeats} times"
@@ -396,19 +396,24 @@ def has_same_media(evidence: Evidence) -> Finding:
     check = CitationCheck.MEDIA
     if not evidence.videos:
         return _not_stored(check, evidence)
-    changed: dict[str, list[str]] = {"videos": [], "subtitle files": [], "videos' questions": []}
+    changed: dict[str, list[str]] = {"the file": [], "subtitles": [], "questions": []}
     with_subtitles = evidence.answers[0].track == "with_subtitles"
     for video_id, video in evidence.videos.items():
         media = evidence.media.get(video_id)
         if media and video.video_hash and media.video_hash != video.video_hash:
-            changed["videos"].append(video_id)
+            changed["the file"].append(video_id)
         if media and with_subtitles and media.subtitle_hash != video.subtitle_hash:
-            changed["subtitle files"].append(video_id)
+            changed["subtitles"].append(video_id)
         if evidence.question_fingerprints.get(video_id) != video.questions_fingerprint:
-            changed["videos' questions"].append(video_id)
-    problems = [f"{len(ids):,} {what} ({_listed(ids)})" for what, ids in changed.items() if ids]
+            changed["questions"].append(video_id)
+    videos = f"{len(evidence.videos):,} videos"
+    problems = [
+        f"{what} of {len(ids):,} of {videos} ({_listed(ids)})"
+        for what, ids in changed.items()
+        if ids
+    ]
     if not problems:
-        summary = f"the files and questions of {len(evidence.videos):,} videos are unchanged"
+        summary = f"the files and questions of {videos} are unchanged"
         return Finding(check=check, status=Status.OK, summary=summary)
     return Finding(
         check=check,
