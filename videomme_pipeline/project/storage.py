@@ -28,9 +28,11 @@ _VARIANT_STAGES = {
     "responses": Dimension.EVALUATION,
     "attempts": Dimension.EVALUATION,
     "scores": Dimension.EVALUATION,
+    "evaluated_videos": Dimension.EVALUATION,
     "observations": Dimension.EVALUATION,
     "baselines": Dimension.EVALUATION,
 }
+_ONE_FILE_OF_ALL_VIDEOS = ("scores", "evaluated_videos", "observations", "baselines")
 _REBUILT_FOR_FREE = ("subtitles", "prompts")
 
 
@@ -230,8 +232,12 @@ class DataFolder:
 
     def _by_variant(self, benchmark: str, kind: str) -> Mapping[str, list[UPath]]:
         files: dict[str, list[UPath]] = defaultdict(list)
-        if kind == "scores":
-            for path in self._store.score_files(benchmark):
+        of_evaluations = {
+            "scores": self._store.score_files,
+            "evaluated_videos": self._store.evaluated_video_files,
+        }
+        if kind in of_evaluations:
+            for path in of_evaluations[kind](benchmark):
                 files[path.stem].append(path)
         else:
             for path in self._store.variant_files(kind, benchmark):
@@ -252,7 +258,7 @@ def _shelf(kind: str, name: str, files: list[UPath], named_by: tuple[str, ...] =
     return Shelf(
         kind=kind,
         name=name,
-        videos=0 if kind in ("scores", "observations", "baselines") else len(files),
+        videos=0 if kind in _ONE_FILE_OF_ALL_VIDEOS else len(files),
         files=len(files),
         bytes=sum(map(_size, files)),
         named_by=named_by,
