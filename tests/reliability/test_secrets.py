@@ -174,13 +174,15 @@ def write_project(root: Path, write_served: WriteServed, urls: Mapping[str, str]
     )
 
 
-DAGSTERS_LOG_HELPERS = ("tail -F", "watch_orphans.py")
-"""Dagster starts these for each step, with the environment of the step, which asks models."""
+STARTED_BY_OTHERS = ("tail -F", "watch_orphans.py", "uname -p")
+"""Dagster starts the first two to copy the log of a step, and Python's `platform` the third. They
+have the environment of the step, which asks models."""
 
 
 def watch_children(process: "subprocess.Popen[bytes]") -> set[str]:
     """Wait for `process`. Return the command lines of its children that had the key."""
     found = set()
+    parent = psutil.Process(process.pid).cmdline()
     while process.poll() is None:
         for child in _children(process.pid):
             try:
@@ -188,8 +190,9 @@ def watch_children(process: "subprocess.Popen[bytes]") -> set[str]:
             except psutil.Error:
                 continue
             command = " ".join(arguments)
-            is_dagsters = any(name in command for name in DAGSTERS_LOG_HELPERS)
-            if KEY in command or (KEY in str(variables) and not is_dagsters):
+            is_ours = not any(name in command for name in STARTED_BY_OTHERS)
+            is_started = arguments != parent  # a new process is a copy of its parent for a moment
+            if KEY in command or (KEY in str(variables) and is_ours and is_started):
                 found.add(command)
         time.sleep(0.02)
     return found
