@@ -38,7 +38,7 @@ _NUMBERS = {
         ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
     )
 }
-_YES_AND_NO = (("yes",), ("no",))
+_YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 _EXCLUDES = re.compile(rf"\b(?:if|would)\b|{words_of.WRONG.pattern}", re.IGNORECASE)
 """Words of a sentence that says why an option is not chosen."""
 _BEFORE_VALUE = re.compile(
@@ -69,13 +69,13 @@ class _Occurrence:
 def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
     """The option whose text is all of `answer`, or all of its part after "the answer is"."""
     statement = set_markup_aside(answer)
-    for start in (*_declared(answer), 0) if texts else ():
+    for start in _starts(answer) if texts else ():
         if len(statement) - start > _LONGEST_READ:
             continue
-        words = list(words_from(statement, start))
+        yes_or_no = _YES_OR_NO.match(statement, start)  # "No, he does not."
+        end = yes_or_no.end() if yes_or_no else len(statement)
+        words = list(words_from(statement, start, end))
         said = without_article(tuple(word.text for word in words))
-        if said[:1] in _YES_AND_NO:
-            said = said[:1]  # "No, he does not."
         fits = [letter for letter, text in texts.items() if said and text.core == said]
         if len(fits) == 1:
             return _Occurrence(fits[0], words[0].start, words[-1].end).reading
@@ -87,7 +87,7 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     if not texts or len(answer.strip()) > _LONGEST_READ:
         return None
     statement = set_markup_aside(answer)
-    start = max(_declared(answer), default=len(statement) - len(statement.lstrip()))
+    start = _starts(answer)[0]
     if len(statement.rstrip()) - start > _LONGEST_STATEMENT:
         return _read_explanation(statement, texts)
     contrast = _CONTRAST.search(statement, start)
@@ -98,9 +98,10 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     return _without_doubt(statement, found)
 
 
-def _declared(answer: str) -> list[int]:
-    """The end of the last "the answer is", if there is one."""
-    return [match.end() for match in _STATES_TEXT.finditer(answer)][-1:]
+def _starts(answer: str) -> list[int]:
+    """The end of the last "the answer is", if there is one, and the start of `answer`."""
+    declared = [match.end() for match in _STATES_TEXT.finditer(answer)][-1:]
+    return [*declared, len(answer) - len(answer.lstrip())]
 
 
 def _without_doubt(statement: str, found: Sequence[_Occurrence]) -> Reading | None:
