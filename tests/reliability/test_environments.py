@@ -65,7 +65,7 @@ def test_a_run_works_with_a_strict_umask_no_tmpdir_and_data_on_another_disk(tmp_
 @pytest.mark.slow
 def test_a_run_without_memory_for_charts_says_so_in_their_place(tmp_path: Path) -> None:
     write_project(tmp_path)
-    check_that_it_worked(run(tmp_path, "run", shell=f"ulimit -v {2 * 2**20}"))
+    check_that_it_worked(run(tmp_path, "run", shell=f"ulimit -v {4 * 2**20}"))
     events = (tmp_path / "home" / "history" / "runs" / "index.db").read_bytes()
     assert b"the chart cannot be drawn" in events
 
