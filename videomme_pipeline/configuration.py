@@ -107,7 +107,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (yaml.YAMLError, ValueError, ArithmeticError) as error:
-        found = " ".join(str(error).split())
+        found = " ".join(str(error).replace('in "<unicode string>", line', "in line").split())
         raise ConfigurationError(f"{path}: not readable as YAML: {found}") from error
     if value is None:
         return {}
