@@ -119,7 +119,7 @@ def test_a_dry_run_lists_what_would_be_built(built: Built) -> None:
     assert header.split("\t") == ["asset", "build", "already_stored", "time", "disk"]
     cells = [line.split("\t") for line in lines]
     assert cells[0] == ["videomme/questions", "1", "0", "unknown", "unknown"]
-    assert cells[1][:2] == ["videomme/videos", "unknown"]
+    assert cells[1][:2] == ["videomme/videos", "2"], "the annotations are on this disk"
     assert cells[-1][0] == "all"
 
 

@@ -85,6 +85,7 @@ def test_the_cost_is_estimated_before_a_run_and_the_estimate_is_right(
     assert "latency below" in str(metadata["evaluation"].value)
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_only_the_questions_that_the_journal_cannot_answer(
     write_served: WriteServed, instance: dg.DagsterInstance, copy: Copy
 ) -> None:

@@ -236,6 +236,7 @@ def test_a_subset_has_the_same_videos_in_every_run_and_a_nightly_run_can_be_the_
     assert report.detectable_drop is None, "4 videos cannot make a difference significant"
 
 
+@pytest.mark.slow
 def test_the_baseline_is_asked_again_before_the_first_nightly_run_only(
     project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
 ) -> None:
