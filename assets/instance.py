@@ -74,12 +74,33 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
             yield instance
     except CommandError as error:
         raise ConfigurationError(_repair(home, error)) from error
-    except DBAPIError as error:
-        raise StorageError(
-            f"{home}: Dagster's database failed ({error.orig}). Free some space and run again. If "
-            "a file is damaged, move this folder away: only the history of runs is lost, because "
-            "data and answers are stored elsewhere"
-        ) from error
+    except (DBAPIError, sqlite3.Error) as error:
+        raise StorageError(_what_failed(home, error)) from error
+
+
+def _what_failed(home: Path, error: DBAPIError | sqlite3.Error) -> str:
+    """The error message for a database that is damaged, or cannot be read or written."""
+    cause = getattr(error, "orig", error)
+    damaged = [str(file) for file in sorted(home.rglob("*.db")) if _is_damaged(file)]
+    if not damaged:
+        return (
+            f"{home}: Dagster's database failed ({cause}); free some space or check the disk, then "
+            "run again: everything that is already stored is kept"
+        )
+    return (
+        f"{', '.join(damaged)}: damaged ({cause}). Dagster stores the history of runs there. "
+        f"Restore it from a backup, or move {home} away and run again: data, answers and scores "
+        "are stored elsewhere and are found again, so nothing is asked again; only the history of "
+        "runs is lost."
+    )
+
+
+def _is_damaged(database: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(database)) as connection:
+            return bool(connection.execute("pragma quick_check(1)").fetchone() != ("ok",))
+    except sqlite3.Error:
+        return True
 
 
 def _home_folder() -> Path:

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -34,6 +35,10 @@ _log = logging.getLogger(__name__)
 _SCRATCH_NAME = re.compile(r"\..+\.\d+")
 _NEW_FILE = "new"
 """Name of a file in a scratch folder, until it is finished."""
+_UNFINISHED = re.compile(r"\..+\.(?!fingerprint$|checksum$)[^.]+")
+"""Names of the unfinished files of earlier versions, such as `.a.parquet.x8fk`."""
+UNFINISHED_SECONDS = 86_400
+"""An unfinished file that is older than this was left by a killed run."""
 SET_ASIDE = ".corrupt"
 """Suffix of a damaged file that was set aside."""
 _RENAMED_SETTINGS = {"samples": "repeats"}
@@ -177,14 +182,29 @@ class Store:
     def frame_files(self) -> list[UPath]:
         return self._files("frames", "*", "*.parquet")
 
-    def damaged_frame_files(self) -> list[UPath]:
-        """Frame files that could not be read and were set aside."""
-        return self._files("frames", "*", "*.corrupt")
+    def set_aside_files(self) -> list[UPath]:
+        """Damaged files that were set aside, except results, which cannot be built again."""
+        kept = {"media", "observations", "findings", "baselines"}
+        return [
+            file
+            for depth in range(4)
+            for file in self._files(*[ANY] * depth, f"*{SET_ASIDE}")
+            if not kept.intersection(file.relative_to(self.root).parts)
+        ]
 
-    def unfinished_frame_files(self) -> list[UPath]:
-        """Unfinished files of frames, from a write in progress or from a run that was killed."""
-        left = self._files("frames", "*", ".*.parquet.*")  # files of earlier versions, and folders
-        return [*(path for path in left if path.is_file()), *self._files("frames", "*", ".*", "*")]
+    def unfinished_files(self) -> list[Path]:
+        """Files that earlier versions began to write, and did not touch for a day.
+
+        Files that this version begins to write are in scratch folders (`remove_left_over`).
+        """
+        root = self.local()
+        return sorted(
+            path
+            for folder, _, files in os.walk(root)
+            if "media" not in Path(folder).relative_to(root).parts
+            for path in (Path(folder, name) for name in files if _UNFINISHED.fullmatch(name))
+            if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS
+        )
 
     def variant_files(self, kind: str, benchmark: str = ANY, variant: str = ANY) -> list[UPath]:
         """Files of a kind with one folder per track or evaluation.
@@ -205,7 +225,15 @@ class Store:
 
     def tables(self) -> list[UPath]:
         """Every Parquet file except those in media folders."""
-        kinds = ("subtitles", "prompts", "responses", "attempts", "observations", "findings")
+        kinds = (
+            "subtitles",
+            "prompts",
+            "responses",
+            "attempts",
+            "observations",
+            "findings",
+            "baselines",
+        )
         return [
             *self.question_files(),
             *self.video_files(),
@@ -213,6 +241,7 @@ class Store:
             *self.frame_files(),
             *(file for kind in kinds for file in self.variant_files(kind)),
             *self.score_files(),
+            *self.evaluated_video_files(),
         ]
 
     def remove_left_over(self) -> None:

@@ -1,4 +1,8 @@
-"""Damaged files: whatever can be rebuilt is rebuilt, and nothing ends in a traceback."""
+"""Damaged files: whatever can be rebuilt is rebuilt, and nothing ends in a traceback.
+
+The slow part damages each kind of stored file in each way, one at a time. Its cases are the table
+in `docs/reliability.md`.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +12,8 @@ import dagster as dg
 import pytest
 
 from assets.run import refresh_project
-from tests.support.projects import ALL
+from tests.support.cli import use, videomme
+from tests.support.projects import ALL, EVALUATIONS, WriteProject
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.store import Store, read_rows
@@ -82,3 +87,69 @@ def test_a_run_rebuilds_what_every_run_reads(
     for file in ("questions.parquet", "002.parquet", "index.html"):
         assert len([line for line in caplog.messages if f"/{file}: " in line]) == 1
     assert refresh_project(project, instance, ALL).run_id is None
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "history/runs.db",
+        pytest.param("history/runs/index.db", marks=pytest.mark.slow),
+        pytest.param("schedules/schedules.db", marks=pytest.mark.slow),
+    ],
+)
+def test_a_damaged_dagster_database_is_named_with_what_is_lost(
+    project: Project, root: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    use(monkeypatch, root)
+    scores = {p.stem: read_rows(p, ScoredQuestion) for p in project.store.score_files()}
+    half(root / "home" / file)
+    message = videomme("status").failed_with
+    assert f"{root / 'home' / file}: damaged (" in message
+    assert f"move {root / 'home'} away and run again" in message
+    (root / "home").rename(root / "old-home")
+    again = videomme("run")
+    assert again.status == 0
+    assert "Built " in again.err
+    assert {p.stem: read_rows(p, ScoredQuestion) for p in project.store.score_files()} == scores
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("kind", TABLES | OTHERS)
+def test_every_damaged_file_is_rebuilt_without_asking_a_model(
+    project: Project, root: Path, monkeypatch: pytest.MonkeyPatch, kind: str, damage: Damage
+) -> None:
+    use(monkeypatch, root)
+    store = project.store
+    scores = {path.stem: read_rows(path, ScoredQuestion) for path in store.score_files()}
+    damage(file_of(store, kind))
+    status = videomme("status")
+    assert status.status == 0
+    run = videomme("run", "--verify")
+    assert run.status == 0
+    again = videomme("run")
+    assert again.status == 0
+    assert "Everything is fresh" in again.err
+    assert {p.stem: read_rows(p, ScoredQuestion) for p in store.score_files()} == scores
+    said = f"{status.err}{run.err}"
+    assert damage is removed or file_of(store, kind).name in said or kind == "DuckDB file"
+
+
+@pytest.mark.slow
+def test_a_damaged_evaluation_does_not_stop_another(
+    project: Project,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    write_project: WriteProject,
+) -> None:
+    use(monkeypatch, root)
+    store = project.store
+    for kind in ("scores", "responses", "prompts"):
+        hole(file_of(store, kind))  # of the evaluation `few`
+    changed = {**EVALUATIONS, "blind": {**EVALUATIONS["blind"], "repeats": 2}}
+    write_project(changed)
+    run = videomme("run", "blind")
+    assert "1 videomme/scores" in run.err
+    assert "report_page" in run.err
+    assert videomme("run").status == 0
+    assert "Everything is fresh" in videomme("run").err

@@ -47,7 +47,8 @@ def cache_gc(
 
     from videomme_pipeline.project.storage import DataFolder, remove
 
-    folder = DataFolder(open_project())
+    project = open_project()
+    folder = DataFolder(project)
     garbage = folder.garbage(sampling or ())
     freed: Counter[str] = Counter()
     for file in garbage:
@@ -65,4 +66,5 @@ def cache_gc(
     if sampling and not yes:
         typer.confirm(f"Remove {len(garbage):,} files?", abort=True, err=True)
     remove(garbage)
+    project.store.remove_left_over()
     note(f"Freed {decimal(freed.total())}.")

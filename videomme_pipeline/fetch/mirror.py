@@ -3,8 +3,10 @@
 A file in the mirror is complete, and was compared with the pinned checksum or the hub's.
 """
 
+import hashlib
+import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +18,10 @@ from videomme_pipeline.errors import ArchiveError, DownloadError
 from videomme_pipeline.fetch.archives import Member, read_directory
 from videomme_pipeline.fetch.hub import HubFile, HubRepository, explained
 from videomme_pipeline.fetch.release import FetchSpec, Release, hub_folder, hub_revision
-from videomme_pipeline.store import read_rows, write_rows
+from videomme_pipeline.store import read_rows, set_aside, write_rows
 
 _DIRECTORIES_AT_ONCE = 8
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,9 @@ class Mirror:
         """
         target = self.path(name)
         if target.is_file():
-            return target
+            if self._is_intact(name, target):
+                return target
+            _log.warning("%s: the file is damaged%s", target, set_aside(target))
         reported = self.reported([name])
         if name not in reported:
             raise DownloadError(
@@ -59,6 +64,17 @@ class Mirror:
             )
         return self.hub.download(reported[name], target)
 
+    def _is_intact(self, name: str, target: Path) -> bool:
+        """True unless a fetched file differs from the pinned checksum."""
+        pinned = self._pinned.get(name)
+        with target.open("rb") as file:
+            return pinned in (None, hashlib.file_digest(file, "sha256").hexdigest())
+
+    @property
+    def _pinned(self) -> Mapping[str, str]:
+        """The pinned checksums by name; none for another revision."""
+        return self.release.sha256 if self.hub.revision == self.release.revision else {}
+
     def reported(self, names: Iterable[str]) -> dict[str, HubFile]:
         """Size and checksum that the hub reports for files, compared with the pinned checksums.
 
@@ -66,7 +82,7 @@ class Mirror:
             DownloadError: if the repository cannot be read, or is not the published one.
         """
         files = self.hub.files(names)
-        pinned = self.release.sha256 if self.hub.revision == self.release.revision else {}
+        pinned = self._pinned
         for name in files.keys() & pinned.keys():
             if files[name].sha256 != pinned[name]:
                 raise DownloadError(

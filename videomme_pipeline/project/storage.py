@@ -4,7 +4,6 @@ Frames, packet indexes, aligned subtitles and prompts can be rebuilt, so those t
 garbage. Responses, scores and nightly runs are results, which are listed but never removed.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from videomme_pipeline.project.partitions import Dimension, variant_in
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.store import read_table
 
-UNFINISHED_SECONDS = 86_400
-"""A temporary file that is older than this was left by a killed run."""
 _VARIANT_STAGES = {
     "subtitles": Dimension.TRACK,
     "prompts": Dimension.EVALUATION,
@@ -205,12 +202,11 @@ class DataFolder:
                             yield Garbage(path=path, bytes=_size(path), why=why)
 
     def _unfinished(self) -> Iterator[Garbage]:
-        """Yield files of damaged frames, and temporary files of killed runs."""
-        for path in self._store.damaged_frame_files():
-            yield Garbage(path=path, bytes=_size(path), why="damaged frames")
-        for path in self._store.unfinished_frame_files():
-            if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
-                yield Garbage(path=path, bytes=_size(path), why="unfinished file of a killed run")
+        """Yield damaged files that were set aside, and new files that were never finished."""
+        for path in self._store.set_aside_files():
+            yield Garbage(path=path, bytes=_size(path), why="damaged files")
+        for path in map(UPath, self._store.unfinished_files()):
+            yield Garbage(path=path, bytes=_size(path), why="unfinished files of killed runs")
 
     def _of_benchmark(self, benchmark: str) -> Iterator[Shelf]:
         videos = self._store.video_files(benchmark)
@@ -248,6 +244,8 @@ class DataFolder:
 def remove(garbage: Iterable[Garbage]) -> None:
     """Delete the files, and the folders that this leaves empty."""
     for item in garbage:
+        if item.path.is_dir():
+            item.path.fs.rm(item.path.path, recursive=True)
         item.path.unlink(missing_ok=True)
         folder = item.path.parent
         if not any(folder.iterdir()):
@@ -266,4 +264,6 @@ def _shelf(kind: str, name: str, files: list[UPath], named_by: tuple[str, ...] =
 
 
 def _size(path: UPath) -> int:
+    if path.is_dir():
+        return sum(map(_size, path.iterdir()))
     return int(path.stat().st_size)

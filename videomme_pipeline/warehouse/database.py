@@ -40,11 +40,20 @@ from videomme_pipeline.scoring.statistics.groups import (
     group_score,
     linear_score,
 )
-from videomme_pipeline.store import Store, is_local, read_table, replacing, verify
+from videomme_pipeline.store import (
+    Store,
+    is_local,
+    publish,
+    read_table,
+    replacing,
+    set_aside,
+    verify,
+)
 from videomme_pipeline.videos.probe import Video
 from videomme_pipeline.warehouse.citation import citation_findings
 
 _log = logging.getLogger(__name__)
+_PART_BYTES = 4 << 20
 _UNREADABLE = (DamagedFileError, FileNotFoundError, StorageError)
 """Errors of reading one file that do not concern the others."""
 
@@ -151,14 +160,19 @@ def rebuild(store: Store, path: Path | None = None) -> tuple[Path, list[str]]:
         StorageError: if the file cannot be written.
     """
     path = store.warehouse if path is None else path
+    if path == store.warehouse and path.is_dir():
+        set_aside(path)
     try:
         with replacing(path) as new:
-            return path, _build_file(new, store)
+            left_out = _build_file(new, store)
     except duckdb.Error as error:
         raise StorageError(
             f"{path}: cannot build the DuckDB file ({error}); free some space or choose another "
             "path: it can be rebuilt at any time"
         ) from error
+    if path == store.warehouse:
+        publish(UPath(_checksum_file(store)), _checksum(path))
+    return path, left_out
 
 
 def _build_file(path: Path, store: Store) -> list[str]:
@@ -228,8 +242,11 @@ def query(
 
 
 def is_current(store: Store) -> bool:
-    """True if the DuckDB file was built from the current files and views."""
-    if not store.warehouse.exists():
+    """True if the DuckDB file is intact, and was built from the current files and views."""
+    if not store.warehouse.is_file():
+        return False
+    checksum = _checksum_file(store)
+    if checksum.is_file() and checksum.read_bytes() != _checksum(store.warehouse):
         return False
     try:
         with _open(store.warehouse) as connection:
@@ -237,6 +254,19 @@ def is_current(store: Store) -> bool:
     except duckdb.Error:
         return False
     return found is not None and found[0] == _fingerprint(store)
+
+
+def _checksum_file(store: Store) -> Path:
+    """The checksum of the DuckDB file, which is missing beside files of earlier versions."""
+    return store.warehouse.with_name(f".{store.warehouse.name}.checksum")
+
+
+def _checksum(path: Path) -> bytes:
+    with path.open("rb") as file:
+        digest = blake3(max_threads=blake3.AUTO)
+        while part := file.read(_PART_BYTES):
+            digest.update(part)
+        return digest.hexdigest().encode()
 
 
 def _open(path: Path) -> duckdb.DuckDBPyConnection:
