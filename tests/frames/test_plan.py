@@ -134,6 +134,7 @@ def test_the_nearest_usable_keyframe_is_used() -> None:
     """Two keyframes follow the picture in order of time, and the third one is before it."""
     index = index_of([0, 1, 4, 5, 3], {1, 2, 3})
     assert ranges(index, [2]) == [(1, 4)]
+    assert ranges(index_of([0, 1, 4, 3], {0, 1, 2}), [2]) == [(1, 3)]
 
 
 def test_starting_earlier_keeps_the_end_and_the_frames() -> None:
@@ -149,3 +150,5 @@ def test_frames_are_split_where_half_of_the_packets_are_needed() -> None:
     assert split_frames(spans, 2) == [(9, 15), (25, 39)]
     assert split_frames(spans, 3) == [(9, 15), (25,), (39,)]
     assert split_frames(spans, 1) == [(9, 15, 25, 39)]
+    assert split_frames(plan(index, [0, 10, 20, 30]), 2) == [(0, 10), (20, 30)]
+    assert split_frames(plan(index, [0, 29]), 2) == [(0,), (29,)]

@@ -598,6 +598,19 @@ def test_lmms_eval_full_uses_the_row_before_the_next_timing_line() -> None:
     assert texts(lines_of("lmms_eval_full", cues, at(1.5))) == ["1", "2"]
 
 
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ("</font> " + TAG.format("a") + TAG.format("b"), ["a"]),
+        (TAG.format(""), [""]),
+        ("a</font>", []),
+        (TAG.format("a").removesuffix("</font>"), []),
+    ],
+)
+def test_lmms_eval_uses_the_text_of_the_first_tag(row: str, found: list[str]) -> None:
+    assert texts(lines_of("lmms_eval_full", srt((1, 2, row)), at(1.5))) == found
+
+
 def test_official_reads_a_file_as_srt_whatever_it_contains() -> None:
     cues = read_srt(TWO.format("[Script Info]", "WEBVTT").encode())
     assert texts(lines_of("official", cues, at(1.5))) == ["[Script Info]"]
@@ -638,12 +651,14 @@ def test_vlmevalkit_interleaved_has_the_times_of_the_frames() -> None:
     assert (line.text, line.cue, line.last_cue) == ("a", 0, 0)
 
 
-@pytest.mark.parametrize(("text", "pause", "segments"), [("Hi. ", 0.2, 2), ("Hi", 0.2, 1)])
+@pytest.mark.parametrize(
+    ("text", "pause", "segments"), [("Hi. ", 0.2, 2), ("Hi", 0.2, 1), ("Hi.", 0.1, 1)]
+)
 def test_a_sentence_ends_a_segment_after_a_short_pause(
     text: str, pause: float, segments: int
 ) -> None:
     words = [
-        {"text": text, "start_time": 0.0, "end_time": 1.0},
-        {"text": "you", "start_time": 1.0 + pause, "end_time": 2.0},
+        {"text": text, "start_time": 0.0, "end_time": 0.0},
+        {"text": "you", "start_time": pause, "end_time": 2.0},
     ]
     assert len(lines_of("concat", words_file(words), at(1.0))) == segments

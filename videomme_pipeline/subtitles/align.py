@@ -347,9 +347,9 @@ def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
 
 def _tagged_text(row: str) -> str | None:
     """The first text of a row inside lmms-eval's font tag, or None if there is none."""
-    tag = _LMMS_EVAL_TAG.search(row)
-    end = -1 if tag is None else row.find("</font>", tag.end())
-    return None if tag is None or end < 0 else row[tag.end() : end]
+    _, *after_tag = _LMMS_EVAL_TAG.split(row, maxsplit=1)
+    text, end, _ = "".join(after_tag).partition("</font>")
+    return text if end else None
 
 
 def _lmms_eval_entries(cues: CueFile) -> list[AlignedLine]:
