@@ -197,6 +197,14 @@ def test_annotations_elsewhere_can_be_named(tmp_path: Path) -> None:
     assert len(source.questions()) == 3200
 
 
+def test_json_annotations_are_found_if_there_is_no_parquet_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "videomme" / "test-00000-of-00001.jsonl")
+    source = opened(videomme.BENCHMARK, own_copy(tmp_path))
+    assert source.stored_annotations() == path
+    published = write(tmp_path / V1.annotations)
+    assert source.stored_annotations() == published
+
+
 def test_missing_annotations_name_the_searched_folders(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError) as caught:
         opened(videomme.BENCHMARK, own_copy(tmp_path)).stored_annotations()

@@ -1,5 +1,6 @@
 """Reading v1: the published table is read as it is, and errors name what differs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,44 @@ def test_a_file_and_a_table_have_the_same_questions(tmp_path: Path) -> None:
     path = tmp_path / "test.parquet"
     path.write_bytes(parquet_bytes(v1_rows()))
     assert videomme.read_questions(path) == videomme.read_questions(table(v1_rows()))
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> Path:
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    text = "\n".join(lines) if path.suffix == ".jsonl" else f"[{', '.join(lines)}]"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["questions.json", "questions.jsonl", "QUESTIONS.JSON"])
+def test_json_annotations_have_the_same_questions(name: str, tmp_path: Path) -> None:
+    rows = v1_rows(2)
+    expected = videomme.read_questions(table(rows), videos=2)
+    assert videomme.read_questions(written(tmp_path / name, rows), videos=2) == expected
+    renamed = [{**row, "subcategory": row["sub_category"]} for row in rows]
+    for row in renamed:
+        del row["sub_category"]
+    assert videomme.read_questions(written(tmp_path / name, renamed), videos=2) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("{", "not readable as JSON"),
+        ("\x80", "not readable as JSON"),
+        ('{"video_id": "001"}', "not a list of objects"),
+        ("[1]", "not a list of objects"),
+        ('[{"video_id": "001"}]', r"columns missing: duration.*found video_id"),
+        ("[]", "0 questions on 0 videos"),
+    ],
+)
+def test_unusable_json_annotations_say_what_was_found(
+    text: str, found: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "questions.json"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(AnnotationError, match=found):
+        videomme.read_questions(path)
 
 
 def test_every_column_is_read_into_its_field() -> None:

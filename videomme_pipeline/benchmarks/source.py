@@ -16,6 +16,7 @@ from videomme_pipeline.benchmarks.locate import (
 )
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.spec import BenchmarkSpec, SourceKind, select
+from videomme_pipeline.benchmarks.table import JSON_SUFFIXES
 from videomme_pipeline.errors import AnnotationError, ConfigurationError
 from videomme_pipeline.fetch.release import Release, VideoReference, hub_folder
 from videomme_pipeline.fingerprint import fingerprint
@@ -224,14 +225,16 @@ class PublishedSource(Source):
         """
         if self.spec.annotations is not None:
             return self.spec.annotations.expanduser()
-        name = Path(self.release.annotations)
+        published = Path(self.release.annotations)
+        names = [published, *(published.with_suffix(suffix) for suffix in JSON_SUFFIXES)]
         roots = self.roots()
-        for root in roots:
-            for candidate in (root / name, root / name.name):
-                if candidate.is_file():
-                    return candidate
+        for name in names:
+            for root in roots:
+                for candidate in (root / name, root / name.name):
+                    if candidate.is_file():
+                        return candidate
         raise AnnotationError(
-            f"{self.benchmark.name}: no {self.release.annotations} under "
+            f"{self.benchmark.name}: no {self.release.annotations} (or .json, .jsonl) under "
             f"{', '.join(map(str, roots))}; set `annotations` to the path of the file, or "
             f"fetch it with `source: hub`"
         )

@@ -1,8 +1,10 @@
-"""A published annotation table: read it, and check its columns, cells and counts.
+"""A published annotation table (Parquet, JSON or JSON lines): read it, and check its columns, cells
+and counts.
 
 The module of each benchmark interprets the cells.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +19,12 @@ from videomme_pipeline.benchmarks.question import Letter, Question, videos_of
 from videomme_pipeline.errors import AnnotationError, DamagedFileError, StorageError
 from videomme_pipeline.fetch.release import Release
 from videomme_pipeline.parquet import read_table
+
+JSON_SUFFIXES = (".json", ".jsonl")
+"""Endings of annotation files that are not Parquet."""
+
+_CONTRACT_NAMES = {"subcategory": "sub_category"}
+"""Columns that JSON annotations may call by another name than the dataset."""
 
 # Ids become file names and partition keys, so an id must not lead out of a folder. A leading hyphen
 # is allowed (several YouTube ids have one), a leading dot or a slash is not.
@@ -33,21 +41,28 @@ class AnnotationTable:
 
     @classmethod
     def read(cls, source: Path | pa.Table, release: Release, columns: Sequence[str]) -> Self:
-        """Read `source` (a Parquet file or a table), which must have all `columns`.
+        """Read `source` (a file or a table), which must have all `columns`.
+
+        A file that ends in `.json` is a list of objects, one that ends in `.jsonl` has one object
+        per line. Any other file is Parquet.
 
         Raises:
-            AnnotationError: if the file is missing, is not Parquet or lacks columns.
+            AnnotationError: if the file is missing, cannot be read or lacks columns.
         """
         name = str(source) if isinstance(source, Path) else "the annotation table"
         table = cls(name, release, ())
+        if isinstance(source, Path) and source.suffix.lower() in JSON_SUFFIXES:
+            return cls(name, release, table._json_rows(source, columns))
         found = table._open(source) if isinstance(source, Path) else source
-        missing = [column for column in columns if column not in found.column_names]
-        if missing:
-            raise table.error(
-                None,
-                f"columns missing: {', '.join(missing)} (found {', '.join(found.column_names)})",
-            )
+        table._check_columns(found.column_names, columns)
         return cls(name, release, found.select(list(columns)).to_pylist())
+
+    def _check_columns(self, found: Sequence[str], columns: Sequence[str]) -> None:
+        missing = [column for column in columns if column not in found]
+        if missing:
+            raise self.error(
+                None, f"columns missing: {', '.join(missing)} (found {', '.join(found)})"
+            )
 
     def _open(self, path: Path) -> pa.Table:
         try:
@@ -56,6 +71,22 @@ class AnnotationTable:
             raise AnnotationError(f"{path}: no such file") from None
         except (DamagedFileError, StorageError) as error:
             raise self.error(None, f"not readable as Parquet ({error})") from error
+
+    def _json_rows(self, path: Path, columns: Sequence[str]) -> list[Mapping[str, Any]]:
+        try:
+            rows = _parse_json(path)
+        except FileNotFoundError:
+            raise AnnotationError(f"{path}: no such file") from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise self.error(None, f"not readable as JSON ({error})") from error
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise self.error(None, "not a list of objects, one per question")
+        for row in rows:
+            for name, column in _CONTRACT_NAMES.items():
+                if name in row:
+                    row.setdefault(column, row[name])
+            self._check_columns(tuple(row), columns)
+        return rows
 
     def error(self, row: Mapping[str, Any] | None, found: str) -> AnnotationError:
         """An error about one row, or about the whole table if `row` is None."""
@@ -129,6 +160,13 @@ class AnnotationTable:
         )
         if unclear:
             raise self.error(None, f"ids of more than one video: {_listed(unclear)}")
+
+
+def _parse_json(path: Path) -> Any:
+    text = path.read_text(encoding="utf-8-sig")
+    if path.suffix.lower() == ".json":
+        return json.loads(text)
+    return [json.loads(line) for line in text.split("\n") if line.strip()]
 
 
 def _repeated(values: Iterable[str]) -> list[str]:

@@ -95,7 +95,7 @@ def read_questions(
     benchmark: str = RELEASE.benchmark,
     videos: int | None = RELEASE.videos,
 ) -> tuple[Question, ...]:
-    """Read the questions of a v2 annotation table (a Parquet file, or the table itself), in order.
+    """Read the questions of a v2 annotation table (a file, or the table itself), in order.
 
     `videos` is the number of videos that the table must have, or None for any number. `level` and
     the heads are those of the question's own row. The first release has them only in the last row
