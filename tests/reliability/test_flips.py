@@ -178,9 +178,10 @@ def flip_all(project: Project, count: int) -> dict[str, Counter[str]]:
 
 
 def test_no_flipped_bit_is_silent(project: Project) -> None:
-    for name, outcomes in flip_all(project, SAMPLED).items():
-        assert outcomes["silent"] == 0, name
-        assert outcomes["detected"] > 0, name
+    outcomes = flip_all(project, SAMPLED)
+    assert {name for name, of in outcomes.items() if of["silent"]} == set()
+    detected = sum(of["detected"] for of in outcomes.values())
+    assert detected > SAMPLED * len(outcomes) / 2  # others are in unused parts of SQLite files
 
 
 @pytest.mark.slow
