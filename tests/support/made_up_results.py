@@ -263,15 +263,13 @@ def store_nightly_run(
     write_rows(path, observed, ObservedQuestion, fingerprint="made-up")
 
 
-def store_frames(store: Store, question: Question, sampling: str) -> None:
-    """Store the video of `question` and its frames under `sampling`, each of one color."""
-    spec = parse_sampling(sampling).for_duration(question.duration)
-    content_hash = f"{int(question.video_id):064x}"
-    video = Video(
+def made_up_video(question: Question) -> Video:
+    """The row of the video of `question`, whose file does not exist."""
+    return Video(
         benchmark=question.benchmark,
         video_id=question.video_id,
         path=f"{question.video_id}.mp4",
-        content_hash=content_hash,
+        content_hash=f"{int(question.video_id):064x}",
         bytes=1,
         container="mp4",
         codec="h264",
@@ -293,6 +291,13 @@ def store_frames(store: Store, question: Question, sampling: str) -> None:
         index_source="packets",
         has_audio=False,
     )
+
+
+def store_frames(store: Store, question: Question, sampling: str) -> None:
+    """Store the video of `question` and its frames under `sampling`, each of one color."""
+    spec = parse_sampling(sampling).for_duration(question.duration)
+    video = made_up_video(question)
+    content_hash = video.content_hash
     path = store.video(question.benchmark, question.video_id)
     write_rows(path, [video], Video, fingerprint="made-up")
     times = tuple(2.0 + 4.0 * number for number in range(8))

@@ -49,6 +49,7 @@ VIEWS = {
     *GROUP_BREAKDOWNS,
     "accuracy_by_night",
     "attempts_by_failure",
+    "inputs",
     "leaderboard",
     "outcomes",
     "pass_at_k",

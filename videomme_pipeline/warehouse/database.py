@@ -51,6 +51,7 @@ from videomme_pipeline.store import (
 )
 from videomme_pipeline.videos.probe import Video
 from videomme_pipeline.warehouse.citation import citation_findings
+from videomme_pipeline.warehouse.segments import add_segments
 
 _log = logging.getLogger(__name__)
 _PART_BYTES = 4 << 20
@@ -286,6 +287,7 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     _create(connection, "built_from", pa.table({"fingerprint": [_fingerprint(store)]}))
     for name, (row_class, list_files) in TABLES.items():
         left_out += _load(connection, name, row_class, list_files(store))
+    add_segments(connection, store.warehouse)
     for sentence in left_out:
         _log.warning("left out of the DuckDB file: %s", sentence)
     findings = to_table(citation_findings(connection, store), CitationFinding)

@@ -1,0 +1,23 @@
+-- grain: one row per (benchmark, question_id)
+-- What a model is evaluated on, before frames are sampled and subtitles are aligned. `subtitles` are
+-- the raw timed segments in order of time. It is null for a video without a subtitle file, and for one
+-- that is not read yet; then `video_path` is null too. `subcategory` is the dataset's `sub_category`.
+with timed as (
+    select benchmark, video_id,
+           list({
+               'start_seconds': start_seconds, 'end_seconds': end_seconds, 'text': text
+           } order by start_seconds, number) as segments
+    from subtitle_segments
+    group by all
+)
+select questions.benchmark,
+       'video_' || questions.video_id || '_q' || row_number() over (
+           partition by questions.benchmark, questions.video_id order by questions.rowid
+       ) as example_id,
+       questions.question_id, questions.video_id, videos.path as video_path,
+       questions.question, questions.options, timed.segments as subtitles, questions.answer,
+       questions.duration, questions.domain, questions.sub_category as subcategory,
+       questions.task_type
+from questions
+left join videos using (benchmark, video_id)
+left join timed using (benchmark, video_id)
