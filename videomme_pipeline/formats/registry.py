@@ -7,7 +7,7 @@ from pathlib import Path
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.formats import lmms_eval, official, vlmevalkit
+from videomme_pipeline.formats import contract, lmms_eval, official, vlmevalkit
 from videomme_pipeline.formats.dataset_rows import listed, question_of, response_of
 from videomme_pipeline.formats.files import read_rows_of
 from videomme_pipeline.formats.results_format import ResultsFormat
@@ -15,7 +15,8 @@ from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 FORMATS: Mapping[str, ResultsFormat] = {
-    form.name: form for form in (official.FORMAT, lmms_eval.FORMAT, vlmevalkit.FORMAT)
+    form.name: form
+    for form in (official.FORMAT, contract.FORMAT, lmms_eval.FORMAT, vlmevalkit.FORMAT)
 }
 """Formats by name. A file is read by the first one that recognizes it. A file that none of them
 recognizes is read as plain rows of the dataset, by `official`."""

@@ -1,0 +1,45 @@
+"""The results file of the benchmark contract."""
+
+import json
+from typing import Any
+
+from tests.support.scored_rows import questions_of, v1_evaluation
+from videomme_pipeline.formats.registry import FORMATS, write_results
+from videomme_pipeline.scoring.scored_question import Outcome
+
+ROWS = v1_evaluation(5)
+
+
+def exported() -> list[dict[str, Any]]:
+    text = write_results(questions_of(ROWS), ROWS, FORMATS["contract"])
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_every_line_begins_with_the_columns_of_the_contract() -> None:
+    columns = ["example_id", "raw_output", "extracted_answer", "is_correct", "num_frames"]
+    found = exported()
+    assert [list(row)[:5] for row in found] == [columns] * len(ROWS)
+    assert [[row[name] for name in columns[1:]] for row in found] == [
+        [row.raw_output, row.extracted_answer, row.is_correct, row.num_frames] for row in ROWS
+    ]
+
+
+def test_examples_are_numbered_within_their_video() -> None:
+    assert [row["example_id"] for row in exported()][:4] == [
+        "video_001_q1",
+        "video_001_q2",
+        "video_001_q3",
+        "video_002_q1",
+    ]
+
+
+def test_the_sub_category_has_the_name_of_the_contract() -> None:
+    for line, row in zip(exported(), ROWS, strict=True):
+        assert line["subcategory"] == row.facets["sub_category"]
+        assert "sub_category" not in line
+
+
+def test_a_failed_request_has_neither_output_nor_answer() -> None:
+    failed = [row.outcome is Outcome.FAILED for row in ROWS]
+    assert any(failed)
+    assert [line["raw_output"] is None for line in exported()] == failed
