@@ -41,10 +41,10 @@ def test_tables_are_read_as_pandas_reads_them(tmp_path: Path, suffix: str, separ
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a,b\n1,2,3\n", 'a,b\n"1,2\n'], ids=["empty", "too many fields", "open quote"]
+    "text", ["a,b\n1,2,3\n", 'a,b\n"1,2\n'], ids=["too many fields", "open quote"]
 )
 def test_damaged_tables_are_rejected(tmp_path: Path, text: str) -> None:
     path = tmp_path / "results.csv"
     path.write_text(text)
-    with pytest.raises(ScoringError, match=r"results\.csv: not readable as \.csv"):
+    with pytest.raises(ScoringError, match=r"results\.csv: not readable as CSV"):
         read_rows_of(path)

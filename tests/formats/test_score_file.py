@@ -243,7 +243,7 @@ def test_lmms_eval_sample_lines_are_read(tmp_path: Path) -> None:
     [
         ("none.json", None, "no such file"),
         ("empty.json", "[]", "contains no results"),
-        ("broken.json", "[{", "not readable as .json"),
+        ("broken.json", "[{", "not readable as JSON"),
         ("blank.json", "", "contains no results"),
         ("broken.jsonl", '{"video_id": "001"}\n{oops', "line 2"),
         (

@@ -142,7 +142,10 @@ def sql(
 def score(
     responses: Annotated[
         Path,
-        typer.Argument(help="Results file of the official script, lmms-eval or VLMEvalKit."),
+        typer.Argument(
+            help="Results file of the official script, lmms-eval, VLMEvalKit, Inspect, EvalScope "
+            "or Every Eval Ever."
+        ),
     ],
     benchmark: Annotated[
         str,
@@ -189,6 +192,10 @@ def score(
         bool,
         typer.Option("--skip_missing/--no-skip_missing", help="Leave out videos marked missing."),
     ] = True,
+    annotations: Annotated[
+        Path | None,
+        typer.Option(help="File of the dataset, for a results file without options."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a results file.
@@ -214,6 +221,7 @@ def score(
         group_rule=choice(GroupRule, group_rule, "group rule"),
         durations=parse_durations(video_duration_type),
         skip_missing=skip_missing,
+        annotations=annotations,
     )
     ask_judge = _judge(judge, options.reader, responses.stem) if judge else None
     scored = score_file(responses, options, ask_judge)
@@ -280,7 +288,8 @@ def export(
     from videomme_pipeline.formats.registry import FORMATS, write_results
     from videomme_pipeline.store import read_rows
 
-    written = FORMATS[known_name(list(FORMATS), form, "format")]
+    names = [name for name, known in FORMATS.items() if known.write is not None]
+    written = FORMATS[known_name(names, form, "format")]
     store = open_project().store
     benchmark, rows = stored_scores(store, evaluation)
     questions = read_rows(store.questions(benchmark), Question)

@@ -5,9 +5,12 @@ All formats share these columns; only the names and the nesting differ.
 
 import ast
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue
@@ -23,6 +26,23 @@ _CLOSED: Mapping[str, type[StrEnum]] = {"duration": Duration, "group_type": Grou
 
 _BLANK = {"", "none", "nan", "null"}
 _TEXT_COLUMNS = ("prediction", "response", "raw_output")
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """The questions of a benchmark in the order of its dataset."""
+
+    questions: Sequence[Question]
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Question]:
+        return {question.question_id: question for question in self.questions}
+
+    def at(self, number: object) -> Question | None:
+        """The question with this number, from 0, or None if there is none."""
+        text = str(number)
+        known = text.isdecimal() and int(text) < len(self.questions)
+        return self.questions[int(text)] if known else None
 
 
 def question_of(row: Row, benchmark: str, seen: Counter[str]) -> Question:
@@ -57,6 +77,42 @@ def question_of(row: Row, benchmark: str, seen: Counter[str]) -> Question:
     )
 
 
+def annotated(row: Row, annotations: Annotations) -> Question:
+    """The question of a row without options, from the annotations.
+
+    Raises:
+        ValueError: if the annotations have no such question, or another answer to it.
+    """
+    question_id, number = text_of(row, "question_id"), row.get("doc_id")
+    question = annotations.by_id.get(question_id) if question_id else annotations.at(number)
+    if question is None:
+        named = f"`question_id` {question_id}" if question_id else f"`doc_id` {number}"
+        raise ValueError(f"the annotations have no question with the {named}")
+    answer = (text_of(row, "answer") or question.answer).strip()
+    if answer != question.answer:
+        raise ValueError(
+            f"its answer is {answer[:40]}, but that of question {question.question_id} in the "
+            f"annotations is {question.answer}; give the annotations that the file was made with"
+        )
+    return question
+
+
+def has_options(row: Row) -> bool:
+    """True if `row` contains the options of its question."""
+    return bool(row.get("options")) and text_of(row, "video_id") is not None
+
+
+def lettered(choices: Sequence[object]) -> list[str]:
+    """Options with their letters: "A. Apples." for "Apples."."""
+    letters = tuple(Letter)[: len(choices)]
+    texts = [str(choice) for choice in choices]
+    if all(
+        re.match(rf"\(?{letter}[.):]", text) for letter, text in zip(letters, texts, strict=False)
+    ):
+        return texts
+    return [f"{letter}. {text}" for letter, text in zip(letters, texts, strict=False)]
+
+
 def response_of(question: Question, row: Row, evaluation: str) -> Response:
     """The response in `row`; null and NaN are a failed request."""
     value = next((row[name] for name in _TEXT_COLUMNS if name in row), None)
@@ -67,7 +123,7 @@ def response_of(question: Question, row: Row, evaluation: str) -> Response:
         evaluation=evaluation,
         video_id=question.video_id,
         question_id=question.question_id,
-        sample=0,
+        sample=_repeat(row),
         request_fingerprint=fingerprint(evaluation, question.question_id, raw_output),
         model=evaluation,
         num_frames=0,
@@ -115,6 +171,12 @@ def text_of(row: Row, column: str) -> str | None:
 def listed(names: Sequence[str], most: int = 5) -> str:
     """The first `most` of `names`, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _repeat(row: Row) -> int:
+    """The number of the repeat in `row`; 0 if it has none that can be read."""
+    text = text_of(row, "repeat") or ""
+    return int(text) if text.isdecimal() else 0
 
 
 def _facets(row: Row) -> Facets:

@@ -1,14 +1,16 @@
-"""Read the rows of a results file from JSON, JSON lines, Parquet, TSV or CSV."""
+"""Read the rows of a results file. Its first bytes decide how, not its name."""
 
 import csv
+import io
 import json
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageError
+from videomme_pipeline.formats.archives import read_archive
 from videomme_pipeline.formats.results_format import Row
 
 _LONGEST_FIELD = 1 << 30
@@ -18,23 +20,40 @@ _MISSING_IN_PANDAS = frozenset(
 )  # fmt: skip
 """Fields that `pandas.read_csv` reads as missing."""
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
+_READABLE = "JSON, JSON lines, CSV, TSV, Parquet, .xlsx or an Inspect log (.eval)"
+_PICKLE = "a Python pickle, and loading one can run any code; save the table as .xlsx, CSV or JSON"
+_UNUSABLE: Mapping[bytes, str] = {
+    **{bytes([0x80, protocol]): _PICKLE for protocol in range(2, 6)},
+    b"(lp": _PICKLE,
+    b"(dp": _PICKLE,
+    b"\x1f\x8b": "a gzip file; decompress it with gunzip",
+    b"\x28\xb5\x2f\xfd": "a Zstandard file; decompress it with unzstd",
+    b"\xd0\xcf\x11\xe0": "a workbook of Excel 97 (.xls); save it as .xlsx or CSV",
+    b"SQLite format 3": "an SQLite database; export the table as CSV",
+    b"ARROW1": "an Arrow file; convert it to Parquet",
+}
+"""What a file is and what to do, by its first bytes."""
 
 
 def read_rows_of(path: Path) -> Sequence[Row]:
-    """The objects in the file at `path`. The file ending selects the parser; the default is JSON.
+    """The objects in the file at `path`, which may have any name.
 
-    TSV and CSV texts that pandas reads as missing ("NA", "nan", "" …) are missing here too. The
+    Texts of tables that pandas reads as missing ("NA", "nan", "" …) are missing here too. The
     official v2 script does the same, because it writes and reads a CSV file before it scores.
 
     Raises:
         ScoringError: if the file is missing, unreadable or not a list of objects.
     """
+    kind = "a results file"
     try:
-        rows = _PARSERS.get(path.suffix.lower(), _parse_json_file)(path)
+        kind, parse = _detected(path)
+        rows = parse()
     except FileNotFoundError:
         raise ScoringError(f"{path}: no such file") from None
+    except RecursionError:
+        raise ScoringError(f"{path}: not readable as {kind}: it is nested too deeply") from None
     except (OSError, ValueError, csv.Error, DamagedFileError, StorageError) as error:
-        raise ScoringError(f"{path}: not readable as {path.suffix or 'JSON'}: {error}") from error
+        raise ScoringError(f"{path}: not readable as {kind}: {error}") from error
     if not all(isinstance(row, Mapping) for row in rows):
         raise ScoringError(f"{path}: expected a list of objects, one per video or question")
     return rows
@@ -54,20 +73,66 @@ def parse_json(text: str) -> Any:
         return json.loads(_TRAILING_COMMA.sub(lambda match: match.group(1) or "", text))
 
 
-def _parse_json_file(path: Path) -> list[Any]:
-    text = path.read_text(encoding="utf-8-sig")
+def _detected(path: Path) -> tuple[str, Callable[[], list[Any]]]:
+    """The format of the file and a function that returns its rows.
+
+    Raises:
+        ScoringError: if the rows of such a file cannot be read.
+    """
+    with path.open("rb") as file:
+        start = file.read(16)
+    for magic, what in _UNUSABLE.items():
+        if start.startswith(magic):
+            raise ScoringError(f"{path}: this is {what}")
+    if start.startswith(b"PAR1"):
+        return "Parquet", partial(_parse_parquet, path)
+    if start.startswith(b"PK"):
+        return "a zip archive", partial(_parse_archive, path)
+    text = _text_of(path)
+    header = text.lstrip().partition("\n")[0]
+    if not header:
+        return "text", list
+    if header[0] in "[{":
+        return _detected_json(text, header)
+    for delimiter, kind in (("\t", "TSV"), (",", "CSV")):
+        if delimiter in header:
+            return kind, partial(_parse_table, text, delimiter)
+    raise ScoringError(
+        f"{path}: no known format, it begins with {header[:40]!r}; convert it to {_READABLE}"
+    )
+
+
+def _detected_json(text: str, first_line: str) -> tuple[str, Callable[[], list[Any]]]:
     try:
-        value = parse_json(text) if text.strip() else []
+        json.loads(first_line)
     except json.JSONDecodeError:
-        with suppress(ValueError):
-            return _parse_json_lines(path)  # JSON lines in a file called .json
-        raise
+        return "JSON", partial(_parse_json_text, text)
+    if first_line.strip() == text.strip():
+        return "JSON", partial(_parse_json_text, text)
+    return "JSON lines", partial(_parse_json_lines, text)
+
+
+def _text_of(path: Path) -> str:
+    """The text of the file in UTF-8, or in UTF-16 if it begins with the mark of that encoding."""
+    content = path.read_bytes()
+    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ScoringError(
+            f"{path}: neither text in UTF-8 nor a known binary format (byte {error.start:,} is "
+            f"{content[error.start]:#04x}); convert it to {_READABLE}"
+        ) from None
+
+
+def _parse_json_text(text: str) -> list[Any]:
+    value = parse_json(text)
     return value if isinstance(value, list) else [value]
 
 
-def _parse_json_lines(path: Path) -> list[Any]:
+def _parse_json_lines(text: str) -> list[Any]:
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 rows.append(json.loads(line))
@@ -83,25 +148,24 @@ def _parse_parquet(path: Path) -> list[Any]:
     return rows
 
 
-def _parse_table(path: Path) -> list[Any]:
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+def _parse_archive(path: Path) -> list[Any]:
+    return [_with_missing(row) for row in read_archive(path)]
+
+
+def _parse_table(text: str, delimiter: str) -> list[Any]:
     csv.field_size_limit(_LONGEST_FIELD)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, delimiter=delimiter, strict=True)
-        if not reader.fieldnames:
-            raise ValueError("no header line")
-        return [_table_row(row, reader.line_num) for row in reader]
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    return [_table_row(row, reader.line_num) for row in reader]
 
 
 def _table_row(row: dict[Any, Any], line: int) -> Row:
     if None in row:
         raise ValueError(f"line {line}: more fields than columns")
-    return {column: None if text in _MISSING_IN_PANDAS else text for column, text in row.items()}
+    return _with_missing(row)
 
 
-_PARSERS = {
-    ".jsonl": _parse_json_lines,
-    ".parquet": _parse_parquet,
-    ".tsv": _parse_table,
-    ".csv": _parse_table,
-}
+def _with_missing(row: Row) -> Row:
+    return {
+        column: None if isinstance(value, str) and value in _MISSING_IN_PANDAS else value
+        for column, value in row.items()
+    }

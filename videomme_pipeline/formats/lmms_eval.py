@@ -1,4 +1,4 @@
-"""lmms-eval's samples file: one JSON line per question, with the dataset row under `doc`."""
+"""lmms-eval's samples file: one JSON line per question, often with its dataset row in `doc`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,22 +10,50 @@ from videomme_pipeline.formats.dataset_rows import dataset_row, raw_text
 from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
+_TEXTS = ("resps", "filtered_resps")
+
 
 def _recognizes(rows: Sequence[Row]) -> bool:
-    return any("doc" in row for row in rows)
+    return any(_is_log(row) or _is_sample(row) for row in rows)
+
+
+def _is_log(row: Row) -> bool:
+    """True for the whole log that older versions write."""
+    return "logs" in row and "model_configs" in row
+
+
+def _is_sample(row: Row) -> bool:
+    return "doc" in row or ("doc_id" in row and not row.keys().isdisjoint(_TEXTS))
 
 
 def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
-    return DatasetRows(rows=[_dataset_row_of(row) if "doc" in row else row for row in rows])
+    samples = [
+        sample
+        for row in rows
+        for sample in ((row["logs"] or ()) if _is_log(row) else (row,))
+        if isinstance(sample, Mapping)
+    ]
+    return DatasetRows(rows=[_dataset_row_of(row) if _is_sample(row) else row for row in samples])
 
 
 def _dataset_row_of(sample: Row) -> Row:
-    """The row under `doc` with the first text of `resps`, which is nested in lists."""
-    prediction = sample.get("resps", sample.get("filtered_resps"))
+    """The row under `doc`, or what identifies it, with the first text of `resps`.
+
+    Current versions do not write `doc`. The question id is then in the entry of the metric.
+    """
+    prediction = next((sample[name] for name in _TEXTS if name in sample), None)
     while isinstance(prediction, list):
         prediction = prediction[0] if prediction else None
-    doc = sample["doc"] if isinstance(sample["doc"], Mapping) else {}
-    return {**doc, "prediction": prediction}
+    doc = sample.get("doc")
+    if not isinstance(doc, Mapping):
+        metrics = [value for value in sample.values() if isinstance(value, Mapping)]
+        doc = {
+            "doc_id": sample.get("doc_id"),
+            "question_id": next((m["question_id"] for m in metrics if "question_id" in m), None),
+            "answer": sample.get("target"),
+        }
+    repeat = {"repeat": sample["repeat"]} if "repeat" in sample else {}
+    return {**doc, **repeat, "prediction": prediction}
 
 
 def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row) -> str:

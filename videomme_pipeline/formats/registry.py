@@ -7,8 +7,23 @@ from pathlib import Path
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.formats import contract, lmms_eval, official, vlmevalkit
-from videomme_pipeline.formats.dataset_rows import listed, question_of, response_of
+from videomme_pipeline.formats import (
+    contract,
+    evalscope,
+    every_eval_ever,
+    inspect_ai,
+    lmms_eval,
+    official,
+    vlmevalkit,
+)
+from videomme_pipeline.formats.dataset_rows import (
+    Annotations,
+    annotated,
+    has_options,
+    listed,
+    question_of,
+    response_of,
+)
 from videomme_pipeline.formats.files import read_rows_of
 from videomme_pipeline.formats.results_format import ResultsFormat
 from videomme_pipeline.responses.response import Response
@@ -16,7 +31,15 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 FORMATS: Mapping[str, ResultsFormat] = {
     form.name: form
-    for form in (official.FORMAT, contract.FORMAT, lmms_eval.FORMAT, vlmevalkit.FORMAT)
+    for form in (
+        official.FORMAT,
+        contract.FORMAT,
+        inspect_ai.FORMAT,
+        evalscope.FORMAT,
+        every_eval_ever.FORMAT,
+        lmms_eval.FORMAT,
+        vlmevalkit.FORMAT,
+    )
 }
 """Formats by name. A file is read by the first one that recognizes it. A file that none of them
 recognizes is read as plain rows of the dataset, by `official`."""
@@ -33,12 +56,18 @@ class ImportedResults:
     notes: tuple[str, ...]
 
 
-def read_results(path: Path, benchmark: str, *, skip_missing: bool = True) -> ImportedResults:
+def read_results(
+    path: Path, benchmark: str, *, annotations: Path | None = None, skip_missing: bool = True
+) -> ImportedResults:
     """The results in `path`, which may be in any registered format. Nothing is scored.
 
     A row that cannot be used is left out and reported in the notes. Videos that the official
     template marks as `"missing": true` are left out, as in the official script with
     `--skip_missing`, unless `skip_missing` is False.
+
+    Args:
+        annotations: a file with the questions of the dataset in their order, for results files
+            without options.
 
     Raises:
         ScoringError: if the file is missing, empty or in no known format.
@@ -48,26 +77,52 @@ def read_results(path: Path, benchmark: str, *, skip_missing: bool = True) -> Im
         raise ScoringError(f"{path}: contains no results")
     form = next((form for form in FORMATS.values() if form.recognizes(rows)), official.FORMAT)
     imported = form.read(rows, skip_missing)
+    known = None if annotations is None else read_annotations(annotations, benchmark)
+    if known is None and imported.rows and not any(map(has_options, imported.rows)):
+        raise ScoringError(
+            f"{path}: recognized as {form.name}, but it has no video ids and options; give the "
+            "annotations of the dataset (its Parquet or JSON file) with --annotations, or convert "
+            "it to the official template"
+        )
     notes = list(imported.notes)
     pairs: list[tuple[Question, Response]] = []
     seen: Counter[str] = Counter()
     for number, row in enumerate(imported.rows, start=1):
         try:
-            question = question_of(row, benchmark, seen)
+            if known is None or has_options(row):
+                question = question_of(row, benchmark, seen)
+            else:
+                question = annotated(row, known)
         except ValueError as error:
             notes.append(f"row {number} ({row.get('question_id', 'no id')}) left out: {error}")
             continue
         pairs.append((question, response_of(question, row, path.stem)))
     if not pairs:
-        raise ScoringError(f"{path}: no row can be used; {notes[0] if notes else 'it is empty'}")
-    counts = Counter(question.question_id for question, _ in pairs)
-    repeated = [question_id for question_id, count in counts.items() if count > 1]
+        raise ScoringError(
+            f"{path}: recognized as {form.name}, but no row can be used; "
+            f"{notes[0] if notes else 'it is empty'}"
+        )
+    counts = Counter((question.question_id, response.sample) for question, response in pairs)
+    repeated = [question_id for (question_id, _), count in counts.items() if count > 1]
     if repeated:
         notes.append(
             f"{len(repeated)} questions occur more than once and every occurrence counts: "
             f"{listed(repeated)}"
         )
     return ImportedResults(pairs=tuple(pairs), notes=tuple(notes))
+
+
+def read_annotations(path: Path, benchmark: str) -> Annotations:
+    """The questions in a file with the columns of the dataset.
+
+    Raises:
+        ScoringError: if the file cannot be read or a row is not a question.
+    """
+    seen: Counter[str] = Counter()
+    try:
+        return Annotations([question_of(row, benchmark, seen) for row in read_rows_of(path)])
+    except ValueError as error:
+        raise ScoringError(f"{path}: not the annotations of {benchmark}: {error}") from error
 
 
 def write_results(
@@ -88,6 +143,8 @@ def write_results(
     Raises:
         ScoringError: if no row answers any of `questions`.
     """
+    if form.write is None:
+        raise ScoringError(f"format {form.name} is only read; export another one")
     answers = {row.question_id: row for row in rows if row.sample == 0}
     if not any(question.question_id in answers for question in questions):
         raise ScoringError(

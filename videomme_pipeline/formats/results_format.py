@@ -15,7 +15,9 @@ Row = Mapping[str, Any]
 class DatasetRows:
     """Rows with the columns of the published dataset and the model's text (`prediction`).
 
-    `notes` are sentences about the parts of the file that were left out.
+    A row without options is completed from the annotations, by its `question_id` or else by its
+    `doc_id`, the number of the question in the dataset. `repeat` is the number of the repeat, from
+    0. `notes` are sentences about the parts of the file that were left out.
     """
 
     rows: Sequence[Row]
@@ -24,16 +26,17 @@ class DatasetRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsFormat:
-    """One format: its name on the command line, its usual file ending, and three functions.
+    """One format: its name on the command line and its functions.
 
     `recognizes` returns True if the rows of a file are in this format. `read` converts them to
     `DatasetRows`; its second argument is `skip_missing`. `write` returns the text of a file with
     the answers to `questions`; `answers` are scored rows by question id, possibly not all. Its
-    third argument has further columns of every row, such as `not_citable`.
+    third argument has further columns of every row, such as `not_citable`. It is None if the format
+    is only read. `suffix` is the usual ending of a written file.
     """
 
     name: str
-    suffix: str
     recognizes: Callable[[Sequence[Row]], bool]
     read: Callable[[Sequence[Row], bool], DatasetRows]
-    write: Callable[[Sequence[Question], Mapping[str, ScoredQuestion], Row], str]
+    suffix: str = ".jsonl"
+    write: Callable[[Sequence[Question], Mapping[str, ScoredQuestion], Row], str] | None = None

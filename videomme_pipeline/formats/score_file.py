@@ -39,6 +39,7 @@ class ScoreOptions:
     `judge` is the name of the model that reads the responses that `strict` cannot read. Only these
     `durations` are scored, in this order (v1 only). `skip_missing` leaves out videos that the
     official template marks as missing, as the official script does with the flag of that name.
+    `annotations` is a file of the dataset, for results files without options.
     """
 
     benchmark: str = "videomme"
@@ -47,6 +48,7 @@ class ScoreOptions:
     group_rule: GroupRule = GroupRule.CORRECTED
     durations: tuple[Duration, ...] = tuple(Duration)
     skip_missing: bool = True
+    annotations: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,12 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
     Raises:
         ScoringError: if the file cannot be read or has no questions that `options` select.
     """
-    imported = read_results(path, options.benchmark, skip_missing=options.skip_missing)
+    imported = read_results(
+        path,
+        options.benchmark,
+        annotations=options.annotations,
+        skip_missing=options.skip_missing,
+    )
     _check_benchmark(path, options, [question for question, _ in imported.pairs])
     evaluation_fingerprint = fingerprint(
         path.stem, [response.request_fingerprint for _, response in imported.pairs]

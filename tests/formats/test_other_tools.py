@@ -1,0 +1,144 @@
+"""Results files as other tools write them; `tests/golden/results/make.py` made them."""
+
+import gzip
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.paths import GOLDEN
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.formats.archives import read_archive
+from videomme_pipeline.formats.files import read_rows_of
+from videomme_pipeline.formats.score_file import ScoreOptions, score_file
+
+RESULTS = GOLDEN / "results"
+ANNOTATIONS = RESULTS / "annotations.json"
+QUESTIONS: list[dict[str, Any]] = json.loads(ANNOTATIONS.read_text())
+OUTCOMES = ["correct", "correct", "incorrect", "correct", "correct"]
+"""Outcomes of the first five questions. The sixth response is "NA"."""
+
+
+def outcomes(path: Path, annotations: Path | None = None) -> list[str]:
+    return [
+        row.outcome.value for row in score_file(path, ScoreOptions(annotations=annotations)).rows
+    ]
+
+
+@pytest.mark.parametrize("name", ["inspect.eval", "inspect.json"])
+def test_an_inspect_log_is_read_with_all_epochs(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "renamed.txt"
+    shutil.copy(RESULTS / name, path)
+    assert outcomes(path) == [*OUTCOMES, "unreadable"] * 2
+    rows = score_file(path, ScoreOptions()).rows
+    assert [row.sample for row in rows] == [0] * 6 + [1] * 6
+
+
+def test_a_workbook_of_vlmevalkit_is_read_like_pandas_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    shutil.copy(RESULTS / "vlmevalkit.xlsx", path)
+    assert outcomes(path) == [*OUTCOMES, "failed"]
+
+
+def lmms_eval_sample(number: int, question: dict[str, Any], text: str) -> dict[str, Any]:
+    """A line of the current lmms-eval, which leaves out `doc`."""
+    metric = {"question_id": question["question_id"], "duration": "short", "score": 1.0}
+    return {
+        "doc_id": number,
+        "target": question["answer"],
+        "resps": [[text]],
+        "filtered_resps": [text],
+        "doc_hash": "ab",
+        "videomme_perception_score": metric,
+    }
+
+
+TEXTS = ["C", "The answer is D.", "B", "D. Four.", "A"]
+SAMPLES = [
+    lmms_eval_sample(number, question, text)
+    for number, (question, text) in enumerate(zip(QUESTIONS, TEXTS, strict=False))
+]
+
+
+def test_lmms_eval_samples_without_doc_are_joined_with_the_annotations(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in SAMPLES))
+    assert outcomes(path, ANNOTATIONS) == OUTCOMES
+    for sample in SAMPLES:
+        del sample["videomme_perception_score"]
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in SAMPLES))
+    assert outcomes(path, ANNOTATIONS) == OUTCOMES
+    with pytest.raises(ScoringError, match=r"recognized as lmms_eval.*--annotations"):
+        score_file(path, ScoreOptions())
+
+
+def test_annotations_of_another_order_are_noticed(tmp_path: Path) -> None:
+    path, other = tmp_path / "samples.jsonl", tmp_path / "annotations.json"
+    samples = [
+        {"doc_id": n, "target": q["answer"], "resps": ["A"]} for n, q in enumerate(QUESTIONS)
+    ]
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    other.write_text(json.dumps(QUESTIONS[1:] + QUESTIONS[:1]))
+    with pytest.raises(ScoringError, match=r"its answer is C, but that of question 001-2 .* is D"):
+        score_file(path, ScoreOptions(annotations=other))
+
+
+def test_the_whole_log_of_an_older_lmms_eval_is_read(tmp_path: Path) -> None:
+    logs = [
+        {"doc_id": n, "doc": question, "target": question["answer"], "resps": [[text]]}
+        for n, (question, text) in enumerate(zip(QUESTIONS, TEXTS, strict=False))
+    ]
+    path = tmp_path / "videomme.json"
+    path.write_text(json.dumps({"args": {}, "model_configs": {}, "logs": logs}, indent=2))
+    assert outcomes(path) == OUTCOMES
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ((RESULTS / "vlmevalkit.pkl").read_bytes(), "Python pickle, and loading one can run"),
+        (gzip.compress(b"[]"), "gzip"),
+        (b"\xd0\xcf\x11\xe0" + b"0" * 512, "Excel 97"),
+        (b"PK\x03\x04 broken", "zip archive is damaged"),
+        (b'[{"a": "\xff"}]', "neither text in UTF-8"),
+        (b"hello world", "no known format"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_an_unusable_file_is_named_with_what_to_do(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "results.json"
+    path.write_bytes(content)
+    with pytest.raises(ScoringError, match=message) as error:
+        score_file(path, ScoreOptions())
+    assert "codec" not in str(error.value)
+
+
+def test_an_archive_larger_than_the_limit_is_rejected_before_it_is_decompressed() -> None:
+    with pytest.raises(ValueError, match="more than the limit of 1,000"):
+        read_archive(RESULTS / "inspect.eval", largest_bytes=1_000)
+
+
+def test_an_archive_of_another_kind_is_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "results.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("results.json", "[]")
+    with pytest.raises(ScoringError, match=r"neither an \.xlsx workbook nor an Inspect log"):
+        read_rows_of(path)
+
+
+def test_text_in_utf_16_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text("video_id\tresponse\n001\tA\n", encoding="utf-16")
+    assert read_rows_of(path) == [{"video_id": "001", "response": "A"}]
+
+
+def test_an_evalscope_review_is_joined_with_the_annotations() -> None:
+    path = RESULTS / "evalscope.jsonl"
+    assert outcomes(path, ANNOTATIONS) == [*OUTCOMES, "unreadable"]
+    with pytest.raises(ScoringError, match=r"recognized as evalscope.*--annotations"):
+        score_file(path, ScoreOptions())

@@ -1,0 +1,118 @@
+"""Write the results files of this folder with the tools that have these formats.
+
+It needs inspect-ai, evalscope, pandas and openpyxl, which the tests do not. The questions are
+made up. Run it in this folder.
+"""
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+from evalscope.api.evaluator.cache import ReviewResult
+from evalscope.api.metric.scorer import SampleScore, Score
+from inspect_ai import Task
+from inspect_ai import eval as evaluate
+from inspect_ai.dataset import Sample
+from inspect_ai.log import read_eval_log, write_eval_log
+from inspect_ai.model import ModelOutput
+from inspect_ai.scorer import match
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+FOLDER = Path(__file__).parent
+QUESTIONS = [
+    {
+        "video_id": f"{video:03d}",
+        "duration": "short",
+        "domain": "Knowledge",
+        "sub_category": "Astronomy",
+        "question_id": f"{video:03d}-{place}",
+        "task_type": "Counting Problem",
+        "question": f"How many balls are in box {place}?",
+        "options": ["A. One.", "B. Two.", "C. Three.", "D. Four."],
+        "answer": "ABCD"[(video + place) % 4],
+    }
+    for video in (1, 2)
+    for place in (1, 2, 3)
+]
+RESPONSES = ["C", "The answer is D.", "B", "D. Four.", "A", "NA"]
+"""Right, right, wrong, right, right, unreadable."""
+
+
+def annotations() -> None:
+    (FOLDER / "annotations.json").write_text(json.dumps(QUESTIONS, indent=1) + "\n")
+
+
+@solver  # type: ignore[untyped-decorator]
+def recorded() -> Solver:
+    """Answers with the made-up responses; no model is asked."""
+    texts = {row["question_id"]: text for row, text in zip(QUESTIONS, RESPONSES, strict=True)}
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        state.output = ModelOutput.from_content("mockllm/model", texts[str(state.sample_id)])
+        return state
+
+    return solve
+
+
+def inspect() -> None:
+    """Two epochs. The answers to the second one are the same."""
+    samples = [
+        Sample(
+            id=row["question_id"],
+            input=row["question"],
+            choices=[option[3:] for option in row["options"]],
+            target=row["answer"],
+            metadata={
+                name: row[name]
+                for name in ("video_id", "duration", "domain", "sub_category", "task_type")
+            },
+        )
+        for row in QUESTIONS
+    ]
+    task = Task(dataset=samples, solver=recorded(), scorer=match(location="any"), epochs=2)
+    with TemporaryDirectory() as folder:
+        (run,) = evaluate(task, model="mockllm/model", log_dir=folder, display="none")
+        log = read_eval_log(run.location)
+    for sample in log.samples or ():
+        sample.events = []
+    log.eval.revision = None
+    write_eval_log(log, str(FOLDER / "inspect.eval"))
+    write_eval_log(log, str(FOLDER / "inspect.json"))
+
+
+def evalscope() -> None:
+    with (FOLDER / "evalscope.jsonl").open("w") as file:
+        for index, (row, text) in enumerate(zip(QUESTIONS, RESPONSES, strict=True)):
+            score = Score(value={"acc": 1.0}, prediction=text, extracted_prediction=text[:1])
+            review = ReviewResult(
+                index=index,
+                target=[row["answer"]],
+                sample_score=SampleScore(
+                    score=score,
+                    sample_id=index,
+                    group_id=index,
+                    generation_index=0,
+                    sample_metadata={"question_id": row["question_id"]},
+                ),
+            )
+            file.write(json.dumps(review.model_dump(mode="json")) + "\n")
+
+
+def vlmevalkit() -> None:
+    """The table that VLMEvalKit writes, with its column names."""
+    rows = [
+        {"index": index, "video": row["video_id"], "candidates": str(row["options"])}
+        | {name: value for name, value in row.items() if name not in ("video_id", "options")}
+        | {"prediction": text}
+        for index, (row, text) in enumerate(zip(QUESTIONS, RESPONSES, strict=True))
+    ]
+    pd.DataFrame(rows).to_excel(FOLDER / "vlmevalkit.xlsx", index=False)
+    pd.DataFrame(rows).to_pickle(FOLDER / "vlmevalkit.pkl")
+
+
+if __name__ == "__main__":
+    annotations()
+    vlmevalkit()
+    inspect()
+    evalscope()

@@ -1,0 +1,153 @@
+"""Rows in zip archives, with a limit on their size.
+
+An `.xlsx` workbook contains XML; a log of Inspect (`.eval`) contains one JSON file per sample.
+"""
+
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from videomme_pipeline.formats.results_format import Row
+
+LARGEST_BYTES = 1 << 30
+"""Decompressed size above which an archive is rejected."""
+
+_ZSTANDARD = 93
+_NAME_LENGTHS = 26
+"""Offset of the two lengths in the header before each member."""
+_SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+
+
+def read_archive(path: Path, *, largest_bytes: int = LARGEST_BYTES) -> list[Any]:
+    """The rows in a workbook (`.xlsx`, first sheet) or the samples in an Inspect log (`.eval`).
+
+    Raises:
+        ValueError: if the archive is damaged, too large or of another kind.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            if "xl/workbook.xml" in names:
+                sheets = [name for name in names if name.startswith("xl/worksheets/sheet")]
+                shared = [name for name in names if name == "xl/sharedStrings.xml"]
+                members = _members(archive, path, [*shared, *sorted(sheets)[:1]], largest_bytes)
+                shared_texts = _shared_texts(members.pop(0)) if shared else []
+                return list(_sheet_rows(members[0], shared_texts)) if members else []
+            if "header.json" in names or any(name.startswith("_journal/") for name in names):
+                samples = [
+                    name for name in names if name.startswith("samples/") and name.endswith(".json")
+                ]
+                if not samples:
+                    raise ValueError("the Inspect log has no samples; evaluate with --log-samples")
+                return [
+                    json.loads(text) for text in _members(archive, path, samples, largest_bytes)
+                ]
+    except (zipfile.BadZipFile, RuntimeError, EOFError, zlib.error, struct.error) as error:
+        raise ValueError(f"the zip archive is damaged or encrypted ({error})") from error
+    except ElementTree.ParseError as error:
+        raise ValueError(f"the workbook is damaged ({error})") from error
+    raise ValueError(
+        "the zip archive is neither an .xlsx workbook nor an Inspect log; unpack it and use one of "
+        f"its files ({', '.join(names[:3])})"
+    )
+
+
+def _members(
+    archive: zipfile.ZipFile, path: Path, names: list[str], largest_bytes: int
+) -> list[bytes]:
+    """The decompressed members. None is larger than its declared size, which is checked first."""
+    found = [archive.getinfo(name) for name in names]
+    size = sum(info.file_size for info in found)
+    if size > largest_bytes:
+        raise ValueError(
+            f"decompressed, it has {size:,} bytes, more than the limit of {largest_bytes:,}; "
+            "convert it to JSON lines or CSV"
+        )
+    return [
+        _zstandard(path, info) if info.compress_type == _ZSTANDARD else archive.read(info)
+        for info in found
+    ]
+
+
+def _zstandard(path: Path, info: zipfile.ZipInfo) -> bytes:
+    """The member `info`, compressed by a method that `zipfile` does not have before Python 3.14."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    with path.open("rb") as file:
+        file.seek(info.header_offset + _NAME_LENGTHS)
+        file.seek(sum(struct.unpack("<HH", file.read(4))), 1)
+        packed = pa.BufferReader(file.read(info.compress_size))
+    with pa.CompressedInputStream(packed, "zstd") as stream:
+        content = bytes(stream.read(info.file_size))
+    if zlib.crc32(content) != info.CRC:
+        raise ValueError(f"the zip archive is damaged ({info.filename} has another checksum)")
+    return content
+
+
+def _shared_texts(xml: bytes) -> list[str]:
+    return [
+        _text_of(element)
+        for _, element in ElementTree.iterparse(BytesIO(xml))
+        if element.tag == f"{_SHEET}si"
+    ]
+
+
+def _text_of(element: ElementTree.Element) -> str:
+    """The text of a cell or a shared text, without the pronunciation that Excel may add."""
+    runs = [*element.findall(f"{_SHEET}t"), *element.findall(f"{_SHEET}r/{_SHEET}t")]
+    text = "".join(run.text or "" for run in runs)
+    return _ESCAPED.sub(lambda match: chr(int(match.group(1), 16)), text)
+
+
+def _sheet_rows(xml: bytes, texts: list[str]) -> Iterator[Row]:
+    """One row per line of the sheet. The first line has the names of the columns."""
+    columns: dict[int, str] = {}
+    for _, element in ElementTree.iterparse(BytesIO(xml)):
+        if element.tag != f"{_SHEET}row":
+            continue
+        cells = _cells(element, texts)
+        element.clear()
+        if columns:
+            yield {name: cells.get(place) for place, name in columns.items()}
+        else:
+            columns = {place: text for place, text in cells.items() if text}
+
+
+def _cells(row: ElementTree.Element, texts: list[str]) -> dict[int, str | None]:
+    """Texts by column number. A cell without a reference follows the one to its left."""
+    cells: dict[int, str | None] = {}
+    place = 0
+    for cell in row.findall(f"{_SHEET}c"):
+        letters = cell.get("r", "").rstrip("0123456789")
+        place = _column(letters) if letters else place + 1
+        cells[place] = _cell_text(cell, texts)
+    return cells
+
+
+def _column(letters: str) -> int:
+    """The number of the column "A", "B", … "AA"; A is 1."""
+    number = 0
+    for letter in letters:
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number
+
+
+def _cell_text(cell: ElementTree.Element, texts: list[str]) -> str | None:
+    kind, value = cell.get("t"), cell.findtext(f"{_SHEET}v")
+    if kind == "inlineStr":
+        inline = cell.find(f"{_SHEET}is")
+        return None if inline is None else _text_of(inline)
+    if kind == "s" and value is not None:
+        try:
+            return texts[int(value)]
+        except (IndexError, ValueError):
+            raise ValueError(f"the workbook is damaged (it has no shared text {value})") from None
+    return None if kind == "e" else value

@@ -1,0 +1,64 @@
+"""The logs of Inspect (inspect-ai), as `.eval` or JSON: one sample per question and epoch."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from videomme_pipeline.formats.dataset_rows import lettered
+from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
+
+
+def _recognizes(rows: Sequence[Row]) -> bool:
+    return any(_is_log(row) or _is_sample(row) for row in rows)
+
+
+def _is_log(row: Row) -> bool:
+    return "eval" in row and "samples" in row
+
+
+def _is_sample(row: Row) -> bool:
+    return {"epoch", "target", "output"} <= row.keys()
+
+
+def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
+    samples = [
+        sample
+        for row in rows
+        for sample in ((row["samples"] or ()) if _is_log(row) else (row,))
+        if isinstance(sample, Mapping)
+    ]
+    return DatasetRows(rows=[_dataset_row_of(sample) for sample in samples])
+
+
+def _dataset_row_of(sample: Row) -> Row:
+    """The metadata of a sample, which often has the columns of the dataset, and its answer.
+
+    A sample that ended with an error has no prediction.
+    """
+    metadata = sample.get("metadata")
+    target, question, choices = sample.get("target"), sample.get("input"), sample.get("choices")
+    row: dict[str, Any] = {"question_id": sample.get("id")}
+    if isinstance(question, str):
+        row["question"] = question
+    if isinstance(choices, list) and choices:
+        row["options"] = lettered(choices)
+    row["answer"] = target[0] if isinstance(target, list) and target else target
+    return {
+        **row,
+        **(metadata if isinstance(metadata, Mapping) else {}),
+        "repeat": int(sample["epoch"]) - 1,
+        "prediction": None if sample.get("error") else _completion(sample["output"]),
+    }
+
+
+def _completion(output: Any) -> str | None:
+    """The text of the first choice, which is a text or a list of parts; None without a choice."""
+    choices = output.get("choices") if isinstance(output, Mapping) else None
+    if not choices:
+        return None
+    content = choices[0].get("message", {}).get("content")
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part.get("type") == "text")
+    return None if content is None else str(content)
+
+
+FORMAT = ResultsFormat(name="inspect", recognizes=_recognizes, read=_read)
