@@ -108,8 +108,10 @@ TRACKS: dict[str, Sequence[AlignedLine] | None] = {
 PUBLISHED = [
     ("official_v1", V1, "official_v1"),
     ("contract_v1", V1, "contract_v1"),
+    ("contract_v1_exact", V1, "contract_v1_exact"),
     ("lmms_eval", V1, "lmms_eval"),
     ("lmms_eval", V2, "lmms_eval-v2"),
+    ("lmms_eval_qwen3_vl", V1, "lmms_eval_qwen3_vl"),
     ("vlmevalkit", V1, "vlmevalkit"),
     ("vlmevalkit", V2, "vlmevalkit-v2"),
     ("official_v2", V2, "official_v2"),
@@ -187,6 +189,28 @@ def test_lmms_eval_states_that_a_video_has_no_subtitles() -> None:
     assert (prompt.subtitles, prompt.subtitle_lines) == (SubtitleUse.NONE, 0)
     # Only lmms-eval shows the notice. Other templates do not show it as a subtitle.
     assert rendered("contract_v1", CAR, notice).text == rendered("contract_v1", CAR, []).text
+
+
+def test_the_exact_contract_has_nothing_but_its_own_words() -> None:
+    contract = (
+        "Video frames are shown above.\n\n{subtitles}\n\nQuestion: {question}\n\n"
+        "Options:\n{options}\n\nAnswer with the letter of the correct option."
+    )
+    expected = contract.format(
+        subtitles="The water is warm.\nNow it sings!\nTea, anyone?",
+        question=V1.question,
+        options="\n".join(V1.options),
+    )
+    assert rendered("contract_v1_exact", V1, SPOKEN).text == expected
+
+
+@pytest.mark.parametrize("lines", [None, []])
+def test_both_contract_templates_are_equal_without_subtitles(
+    lines: Sequence[AlignedLine] | None,
+) -> None:
+    """So their requests have the same fingerprints, and no question is asked again."""
+    old, exact = (rendered(name, V1, lines).text for name in ("contract_v1", "contract_v1_exact"))
+    assert old == exact
 
 
 def test_lmms_eval_without_subtitles_is_as_recorded() -> None:

@@ -111,7 +111,7 @@ class Benchmark:
     size: Size = Size()
     is_public: bool = False
     media_folder: str | None = None
-    prompt: str = "contract_v1"
+    prompt: str = "contract_v1_exact"
     alignment: str = "window-500"
     reader: str = "strict"
 

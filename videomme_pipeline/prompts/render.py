@@ -38,12 +38,20 @@ class TemplateName(StrEnum):
     """The README of Video-MME. Its first sentence is the same with and without subtitles."""
 
     CONTRACT_V1 = "contract_v1"
+    """`contract_v1_exact` with a line above the subtitles that the contract does not have. It is
+    kept for evaluations that use it, and is the prompt of evaluation files without `prompt`."""
+
+    CONTRACT_V1_EXACT = "contract_v1_exact"
     """The benchmark contract's template. Without subtitles it has no subtitle paragraph."""
 
     LMMS_EVAL = "lmms_eval"
     """lmms-eval's default variant: the tasks `videomme` and `videomme_w_subtitle` for v1, and the
     `videomme_v2` tasks for questions in groups. The v1 text mentions subtitles even if there are
     none, and contains "No subtitles available" for a video without a subtitle file."""
+
+    LMMS_EVAL_QWEN3_VL = "lmms_eval_qwen3_vl"
+    """lmms-eval's format `qwen3_vl` of the v1 tasks, with the pre- and post-prompt of its task
+    files. Source: `videomme_doc_to_text_qwen3vl` at 0696573."""
 
     VLMEVALKIT = "vlmevalkit"
     """VLMEvalKit. For questions in groups (v2), its variant of the official v2 prompt."""
@@ -199,9 +207,9 @@ def render(
     """The prompt of one question.
 
     `lines` is None on a track without subtitles, and empty for a video without subtitles. In the
-    second case, the published templates have the wording of their evaluators, and `contract_v1`
-    has no subtitle paragraph. `interleaved` is the alignment's `is_interleaved`. Without frames
-    no template mentions frames.
+    second case, the published templates have the wording of their evaluators, and those of the
+    contract have no subtitle paragraph. `interleaved` is the alignment's `is_interleaved`. Without
+    frames no template mentions frames.
 
     Consecutive texts of a published evaluator are concatenated without a separator, as in chat
     templates.
