@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
@@ -16,7 +17,9 @@ import pytest
 from tests.support.made_up_requests import question
 from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, Usage
+from videomme_pipeline.responses import journal as journal_module
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.journal_file import open_file
 from videomme_pipeline.responses.response import Attempt, Response, Served
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -234,6 +237,28 @@ def test_times_are_stored_as_iso_text_with_their_zone(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as database:
         rows = database.execute("select started_at from attempts").fetchall()
     assert rows == [("2026-11-21T14:00:00+02:00",)]
+
+
+@pytest.mark.parametrize(("arguments", "level"), [({}, 2), ({"flushes_every_commit": False}, 1)])
+def test_only_commits_of_answers_that_cost_money_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, bool], level: int
+) -> None:
+    """The levels are those of SQLite: 2 is full, 1 is normal. Claims never wait."""
+    opened: list[sqlite3.Connection] = []
+
+    def open_and_keep(path: Path, synchronous: str) -> sqlite3.Connection:
+        opened.append(open_file(path, synchronous))
+        return opened[-1]
+
+    monkeypatch.setattr(journal_module, "open_file", open_and_keep)
+    with Journal(tmp_path / "journal", **arguments):
+        levels = [connection.execute("pragma synchronous").fetchone()[0] for connection in opened]
+    assert levels == [1, level]
+
+
+def test_the_thread_of_an_open_journal_does_not_keep_the_process_alive(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal"):
+        assert [t.daemon for t in threading.enumerate() if t.name == "journal"] == [True]
 
 
 def test_a_record_is_stored_even_if_its_caller_stops_waiting(tmp_path: Path) -> None:
