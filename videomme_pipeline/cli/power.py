@@ -9,7 +9,11 @@ import typer
 from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson
 from videomme_pipeline.cli.context import open_project, out, print_json
 from videomme_pipeline.cli.scores import stored_scores
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import (
+    AnnotationError,
+    ConfigurationError,
+    LicenseNotAcceptedError,
+)
 
 if TYPE_CHECKING:
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -55,8 +59,10 @@ def power(
     """Show the smallest difference of accuracies that a comparison detects.
 
     The number of videos and questions is that of an evaluation, a benchmark or a
-    subset. The noise is stated, or measured between two evaluations or between
-    two repeats of one. Otherwise, usual values are shown.
+    subset. If benchmarks.yaml selects some of the videos (`duration`, `subset` …),
+    the selection follows the complete benchmark. The noise is stated, or measured
+    between two evaluations or between two repeats of one. Otherwise, usual values
+    are shown.
     """
     from videomme_pipeline.reports.terminal.power import show_power
     from videomme_pipeline.scoring.statistics.power import (
@@ -68,7 +74,9 @@ def power(
     if against is not None and evaluation is None:
         raise ConfigurationError("--against needs an evaluation: videomme power A --against B")
     rows = None if evaluation is None else _answered(evaluation)
-    videos, questions = _size(rows, benchmark, videos, questions)
+    sizes = [_size(rows, benchmark, videos, questions)]
+    if evaluation is None and videos is None and questions is None:
+        sizes += [size for size in _selected_sizes(benchmark) if size != sizes[0]]
     noise = None if rows is None or discordance is not None else _noise(rows, against)
     measured = USUAL_CORRELATION if noise is None else noise.correlation
     if discordance is not None:
@@ -77,13 +85,14 @@ def power(
         discordances = USUAL_DISCORDANCES if noise is None else (noise.discordance,)
     analyses = [
         analyze_power(
-            questions=questions,
-            videos=videos,
+            questions=number_of_questions,
+            videos=number_of_videos,
             discordance=share,
             correlation=measured if correlation is None else correlation,
             alpha=alpha,
             power=power,
         )
+        for number_of_videos, number_of_questions in sizes
         for share in discordances
     ]
     if as_json:
@@ -127,6 +136,25 @@ def _size(
             "the number of videos or questions is not known; give --videos and --questions"
         )
     return chosen, questions
+
+
+def _selected_sizes(benchmark: str) -> list[tuple[int, int]]:
+    """Videos and questions that benchmarks.yaml selects. Empty if they are not known yet, or if
+    there is no such file.
+
+    Raises:
+        ConfigurationError: if the file has a mistake.
+    """
+    from videomme_pipeline.project.project import configuration_folder
+
+    if not (configuration_folder() / "benchmarks.yaml").exists():
+        return []
+    state = open_project().benchmarks.get(benchmark)
+    try:
+        questions = state.open_source().known_questions() if state else None
+    except (AnnotationError, LicenseNotAcceptedError):
+        return []
+    return [(len({row.video_id for row in questions}), len(questions))] if questions else []
 
 
 def _noise(rows: "Sequence[ScoredQuestion]", against: str | None) -> "Noise | None":

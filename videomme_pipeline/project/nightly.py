@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, model_validator
 from upath import UPath
 
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.subset import stratified_videos
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
@@ -112,7 +113,8 @@ class TrackedEvaluation:
         questions = self.benchmark.snapshot.questions
         if self.tracked.videos is None:
             return tuple(questions)
-        return stratified_videos(questions, self.tracked.videos)
+        strata = find_benchmark(self.benchmark.name).strata
+        return stratified_videos(questions, self.tracked.videos, strata)
 
     def path(self, date: str) -> UPath:
         """The file of the nightly run of a date."""

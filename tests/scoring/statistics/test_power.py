@@ -1,6 +1,7 @@
 """Power analyses, and the noise that they assume."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,3 +88,14 @@ def test_a_size_that_is_not_known_must_be_given() -> None:
     with registered(replace(SMOKE, name="own", size=Size())):
         failed = videomme("power", "--benchmark", "own").failed_with
     assert failed.endswith("give --videos and --questions")
+
+
+def test_a_configured_subset_follows_the_complete_benchmark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = "smoke: {subset: {videos: 12, stratify: [duration, domain], seed: 7}}"
+    (tmp_path / "benchmarks.yaml").write_text(settings)
+    monkeypatch.setenv("VIDEOMME_CONFIGURATION", str(tmp_path))
+    found = videomme("power", "--benchmark", "smoke", "--discordance", "0.12", "--json").json
+    assert [(one["videos"], one["questions"]) for one in found] == [(24, 72), (12, 36)]
+    assert found[0]["effect"] < found[1]["effect"]
