@@ -273,7 +273,7 @@ def test_compare_shows_the_difference_and_the_changed_settings(built: Built) -> 
     (a,) = videomme("sql", "select * from overall where evaluation = 'few'", "--json").json
     (b,) = videomme("sql", "select * from overall where evaluation != 'few'", "--json").json
     difference = found["accuracy"]["difference"]["mean"]
-    assert difference == pytest.approx(a["accuracy"] - b["accuracy"])
+    assert difference == pytest.approx(b["accuracy"] - a["accuracy"])
     changed = {setting["key"].split(".")[0] for setting in found["changed_settings"]}
     assert {"model", "alignment"} <= changed
     shown = videomme("compare", "few", "few-subtitles")

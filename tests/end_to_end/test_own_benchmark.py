@@ -227,7 +227,7 @@ def test_a_file_that_lacks_a_video_is_reported(project: Project, tmp_path: Path)
 
 
 def test_compare_tests_the_facets_and_the_headline(project: Project) -> None:
-    found = compare(scores(project, "always-a"), scores(project, "always-e"))
+    found = compare(scores(project, "always-e"), scores(project, "always-a"))
     assert found.mean_over is not None
     assert found.mean_over.difference.mean == pytest.approx(0.5)
     assert {marginal.column for marginal in found.marginals} == {"skill", "room"}

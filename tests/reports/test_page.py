@@ -102,7 +102,7 @@ def test_every_comparison_equals_scoring_compare(store: Store, v1: dict[str, Any
     rows = [read_rows(store.scores("videomme", name), ScoredQuestion) for name in names]
     assert len(v1["comparisons"]) == len(names) * (len(names) - 1) / 2
     for shown in v1["comparisons"]:
-        found = compare(rows[shown["b"]], rows[shown["a"]])
+        found = compare(rows[shown["a"]], rows[shown["b"]])
         assert shown["overall"]["difference"] == round(found.accuracy.difference.mean, 7)
         assert shown["overall"]["p"] == pytest.approx(found.accuracy.p_value, rel=1e-3)
         assert {

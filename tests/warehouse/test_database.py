@@ -293,7 +293,7 @@ def test_group_scores_have_the_same_interval_in_sql_and_in_reports(
 def test_paired_tracks_equal_a_comparison_by_the_library(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    found = compare(WITH, WITHOUT)
+    found = compare(WITHOUT, WITH)
     row = rows_of(connection, "select * from track_against_track where duration = 'all'")[0]
     assert row["difference"] == pytest.approx(found.accuracy.difference.mean)
     assert row["standard_error"] == pytest.approx(found.accuracy.difference.standard_error)
@@ -321,7 +321,7 @@ def test_paired_tracks_with_few_differences_have_the_interval_of_the_library(
         )
         for row in right
     ]
-    found = compare(subtitled, right).accuracy
+    found = compare(right, subtitled).accuracy
     store = Store.at(tmp_path)
     put(store, right)
     put(store, subtitled)

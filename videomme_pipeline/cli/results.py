@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,10 +19,11 @@ from videomme_pipeline.cli.arguments import (
 )
 from videomme_pipeline.cli.citation import open_findings, print_findings
 from videomme_pipeline.cli.context import note, open_project, out, print_json, write
-from videomme_pipeline.cli.scores import scores_file, stored_scores
+from videomme_pipeline.cli.scores import rows_and_settings, scores_file, stored_scores
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.scoring.readers.judge import AskJudge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
 
@@ -68,38 +69,62 @@ def report(
 
 @commands.command(epilog="Example: videomme compare smoke-embedded smoke-blind")
 def compare(
-    evaluation_a: Annotated[str, typer.Argument(metavar="A", help="Name of an evaluation.")],
-    evaluation_b: Annotated[
-        str, typer.Argument(metavar="B", help="Another evaluation of the same benchmark.")
-    ],
+    a: Annotated[str, typer.Argument(metavar="A", help="Name of an evaluation, or results file.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one of the same benchmark.")],
+    benchmark: Annotated[
+        str, typer.Option("--benchmark", "-b", help=f"Benchmark of the files: {BENCHMARKS}.")
+    ] = "videomme",
+    reader: Annotated[str, typer.Option(help="Answer reader for the files.")] = "strict",
+    annotations: Annotated[
+        Path | None, typer.Option(help="File of the dataset, for results files without options.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two evaluations question by question.
+    """Compare B with A question by question.
 
-    Shows A minus B, whether the difference is significant, and which settings
+    Shows B minus A, whether the difference is significant, and which settings
     differ.
     """
+    from videomme_pipeline.benchmarks.registry import find_benchmark
+    from videomme_pipeline.formats.score_file import ScoreOptions
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName
+
+    options = ScoreOptions(
+        benchmark=find_benchmark(benchmark).name,
+        reader=choice(ReaderName, reader, "reader"),
+        annotations=annotations,
+    )
+    _show_comparison(a, b, options, as_json=as_json)
+
+
+def _show_comparison(a: str, b: str, options: "ScoreOptions", *, as_json: bool) -> None:
+    """Print B minus A. Both are evaluations or results files, which `options` apply to."""
     from videomme_pipeline.reports.terminal.comparison import show_comparison
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
-    from videomme_pipeline.store import stored_settings
 
-    store = open_project().store
-    (benchmark_a, a), (benchmark_b, b) = (
-        stored_scores(store, evaluation_a),
-        stored_scores(store, evaluation_b),
+    names = [text for text in (a, b) if not Path(text).is_file()]
+    store = open_project().store if names else None
+    (rows_a, settings_a), (rows_b, settings_b) = (
+        rows_and_settings(text, store, options) for text in (a, b)
     )
-    comparison = compare_rows(
-        a,
-        b,
-        specification_a=stored_settings(store.scores(benchmark_a, evaluation_a)),
-        specification_b=stored_settings(store.scores(benchmark_b, evaluation_b)),
+    shared = settings_a.keys() | settings_b.keys() if len(names) == 2 else {"reader"}
+    comparison = replace(
+        compare_rows(
+            rows_a,
+            rows_b,
+            specification_a={key: settings_a[key] for key in settings_a if key in shared},
+            specification_b={key: settings_b[key] for key in settings_b if key in shared},
+        ),
+        evaluation_a=a,
+        evaluation_b=b,
     )
-    names = [evaluation_a, evaluation_b]
     if as_json:
-        print_json(asdict(comparison) | {"citation": open_findings(store, names)})
+        findings = open_findings(store, names) if store else []
+        print_json(asdict(comparison) | {"citation": findings})
     else:
         show_comparison(out, comparison)
-        print_findings(store, names)
+        if store:
+            print_findings(store, names)
 
 
 @commands.command(epilog='Example: videomme sql "select * from by_task_type limit 5"')
@@ -196,6 +221,10 @@ def score(
         Path | None,
         typer.Option(help="File of the dataset, for a results file without options."),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Show the difference to this results file instead of the scores."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a results file.
@@ -223,6 +252,11 @@ def score(
         skip_missing=skip_missing,
         annotations=annotations,
     )
+    if against is not None:
+        if judge or kind not in (ReportKind.JSON, ReportKind.TABLE, ReportKind.PLAIN):
+            raise ConfigurationError("--against has no judge, Markdown or official report")
+        _show_comparison(str(against), str(responses), options, as_json=kind is ReportKind.JSON)
+        return
     ask_judge = _judge(judge, options.reader, responses.stem) if judge else None
     scored = score_file(responses, options, ask_judge)
     write(

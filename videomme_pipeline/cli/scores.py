@@ -1,6 +1,7 @@
-"""Stored scores of an evaluation by its name."""
+"""Scores of an evaluation by its name, or of a results file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from videomme_pipeline.errors import ConfigurationError
@@ -8,8 +9,26 @@ from videomme_pipeline.errors import ConfigurationError
 if TYPE_CHECKING:
     from upath import UPath
 
+    from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.store import Store
+
+
+def rows_and_settings(
+    name: str, store: "Store | None", options: "ScoreOptions"
+) -> "tuple[Sequence[ScoredQuestion], Mapping[str, object]]":
+    """The rows of a results file, scored with `options`, or of the evaluation with this name.
+
+    The only known setting of a file is the reader. `store` is None if both sides are files.
+    """
+    if store is None or Path(name).is_file():
+        from videomme_pipeline.formats.score_file import score_file
+
+        return score_file(Path(name), options).rows, {"reader": options.reader.value}
+    from videomme_pipeline.store import stored_settings
+
+    benchmark, rows = stored_scores(store, name)
+    return rows, stored_settings(store.scores(benchmark, name))
 
 
 def stored_scores(store: "Store", evaluation: str) -> "tuple[str, Sequence[ScoredQuestion]]":

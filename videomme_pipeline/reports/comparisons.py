@@ -32,7 +32,7 @@ def comparisons(
     compared = []
     for a, b in pairs:
         try:
-            found = compare(evaluations[b].rows, evaluations[a].rows)
+            found = compare(evaluations[a].rows, evaluations[b].rows)
         except ScoringError:
             continue
         compared.append({"a": a, "b": b} | _comparison(found, titles))

@@ -121,7 +121,7 @@ def _last_pair(
 def _difference(pair: _Pair) -> Json | None:
     """After minus before, or None if no question was answered by both."""
     try:
-        return overall_difference(compare(pair.after, pair.before))
+        return overall_difference(compare(pair.before, pair.after))
     except ScoringError:
         return None
 

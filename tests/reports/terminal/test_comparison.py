@@ -43,7 +43,7 @@ def printed(comparison: Comparison, *, terminal: bool) -> str:
 
 def test_the_first_lines_have_the_difference_and_its_significance(v1: Comparison) -> None:
     mean = 100 * v1.accuracy.difference.mean
-    assert f"Accuracy A − B  {mean:+.1f} points, significant" in printed(v1, terminal=False)
+    assert f"Accuracy B − A  {mean:+.1f} points, significant" in printed(v1, terminal=False)
 
 
 def test_rows_are_ordered_by_breakdown_and_size_of_difference(
@@ -67,7 +67,7 @@ def test_group_scores_are_in_points_from_0_to_100(tmp_path_factory: pytest.TempP
         assert abs(float(row["difference"])) <= 100
     assert comparison.group_score is not None
     mean = comparison.group_score.difference.mean
-    assert f"Group score A − B  {mean:+.1f} points" in printed(comparison, terminal=False)
+    assert f"Group score B − A  {mean:+.1f} points" in printed(comparison, terminal=False)
 
 
 def test_output_is_tab_separated_in_a_pipe_and_a_table_on_a_terminal(v1: Comparison) -> None:

@@ -51,7 +51,7 @@ def test_a_real_drop_is_significant_only_in_its_domain() -> None:
     assert "Knowledge" in significant
     assert "Life Record" not in significant
     assert found.accuracy.p_value < 1e-3
-    assert not found.lost
+    assert not found.won
     assert all(m.adjusted_p_value >= m.difference.p_value for m in found.marginals)
 
 
@@ -72,8 +72,8 @@ def test_failed_requests_are_listed_and_not_compared() -> None:
     found = compare(a, b)
     assert found.failed == ("001-1",)
     assert found.accuracy.difference.values == 2
-    assert found.accuracy.difference.mean == 0.5
-    assert found.won == ("002-1",)
+    assert found.accuracy.difference.mean == -0.5
+    assert found.lost == ("002-1",)
     assert found.different == ("001-1", "002-1")
     assert (found.only_a, found.only_b) == (("003-1",), ("004-1",))
 
@@ -94,7 +94,7 @@ def test_v2_is_compared_by_group() -> None:
     ]
     assert found.group_score.difference.values == len(means[0])
     assert found.group_score.difference.mean == pytest.approx(
-        sum(means[0]) / len(means[0]) - sum(means[1]) / len(means[1])
+        sum(means[1]) / len(means[1]) - sum(means[0]) / len(means[0])
     )
     assert found.group_score.exact
     assert {marginal.column for marginal in found.marginals} == {
@@ -110,7 +110,7 @@ def test_repeats_are_compared_with_repeats() -> None:
     b = [scored("001-1", sample=0), scored("001-1", sample=1)]
     found = compare(a, b)
     assert found.accuracy.difference.values == 2
-    assert found.lost == ("001-1",)
+    assert found.won == ("001-1",)
     assert found.p_value_mcnemar is None
 
 

@@ -19,7 +19,7 @@ MARGINAL_COLUMNS = {
     "value": "value",
     "a": "A",
     "b": "B",
-    "difference": "A − B",
+    "difference": "B − A",
     "interval": "95% CI",
     "n": "n",
     "p_value": "adjusted p",
@@ -29,7 +29,7 @@ SETTING_COLUMNS = {"setting": "setting", "a": "A", "b": "B"}
 
 
 def show_comparison(console: Console, comparison: "Comparison") -> None:
-    """Print A minus B: overall, the settings that differ, and every breakdown.
+    """Print B minus A: overall, the settings that differ, and every breakdown.
 
     Differences are in points of accuracy, or of the group score if the benchmark has groups.
     """
@@ -37,15 +37,15 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
     lines = [
         f"A  {comparison.evaluation_a}  {percent(comparison.accuracy_a.mean)}",
         f"B  {comparison.evaluation_b}  {percent(comparison.accuracy_b.mean)}",
-        f"Accuracy A − B  {_conclusion(comparison.accuracy, 100)}",
+        f"Accuracy B − A  {_conclusion(comparison.accuracy, 100)}",
     ]
     if comparison.group_score is not None:
-        lines.append(f"Group score A − B  {_conclusion(comparison.group_score, 1)}")
+        lines.append(f"Group score B − A  {_conclusion(comparison.group_score, 1)}")
     if comparison.mean_over is not None:
-        lines.append(f"Headline A − B  {_conclusion(comparison.mean_over, 100)}")
+        lines.append(f"Headline B − A  {_conclusion(comparison.mean_over, 100)}")
     lines.append(
-        f"{difference.values:,} questions answered by both: {len(comparison.won):,} correct only "
-        f"in A, {len(comparison.lost):,} correct only in B, {percent(flips.mean)} with different "
+        f"{difference.values:,} questions answered by both: {len(comparison.lost):,} correct only "
+        f"in A, {len(comparison.won):,} correct only in B, {percent(flips.mean)} with different "
         f"letters; {len(comparison.failed):,} failed in A or B"
     )
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)

@@ -331,7 +331,7 @@ def _difference(check: NightlyCheck, compared: Comparison | None) -> PairedDiffe
 
 def _compared(current: Observation, other: Observation) -> Comparison | None:
     try:
-        return compare(current.rows, other.rows)
+        return compare(other.rows, current.rows)
     except ScoringError:
         return None
 

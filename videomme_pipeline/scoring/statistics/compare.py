@@ -58,12 +58,12 @@ class ChangedSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The comparison of evaluation `a` with evaluation `b`. All differences are `a` minus `b`.
+    """Evaluation `b` compared with evaluation `a`. All differences are `b` minus `a`.
 
     `accuracy` compares questions. `mean_over` compares the headline metric if it is a mean over
     the values of a facet. `group_score` (v2 only, in points of 100) compares groups, and
     then the marginals compare groups too. The other fields contain question ids: `won` are right
-    only in `a`, `lost` only in `b`, and `different` have another letter or outcome. `failed`
+    only in `b`, `lost` only in `a`, and `different` have another letter or outcome. `failed`
     have no answer on one side or both and count in no difference. `only_a` and `only_b` have no
     counterpart. `p_value_mcnemar` treats questions as independent and is for reference only; it
     is None if questions were asked repeatedly.
@@ -105,7 +105,7 @@ def compare(
     specification_a: Mapping[str, object] | None = None,
     specification_b: Mapping[str, object] | None = None,
 ) -> Comparison:
-    """Compare two evaluations, each given by its rows in any order.
+    """Compare evaluation `b` with evaluation `a`, each given by its rows in any order.
 
     Repeats of a question are compared with each other one by one.
 
@@ -127,8 +127,8 @@ def compare(
     videos = [a.video_id for a, _ in answered]
     right_a = [float(a.is_correct) for a, _ in answered]
     right_b = [float(b.is_correct) for _, b in answered]
-    won = _question_ids(pair for pair in answered if pair[0].is_correct and not pair[1].is_correct)
-    lost = _question_ids(pair for pair in answered if pair[1].is_correct and not pair[0].is_correct)
+    won = _question_ids(pair for pair in answered if pair[1].is_correct and not pair[0].is_correct)
+    lost = _question_ids(pair for pair in answered if pair[0].is_correct and not pair[1].is_correct)
     benchmark = find_benchmark(rows_a[0].benchmark)
     groups = _group_units(answered, benchmark.tested_facets(Measure.GROUP_SCORE))
     tested = benchmark.tested_facets(Measure.ACCURACY)
@@ -142,7 +142,7 @@ def compare(
         evaluation_b=rows_b[0].evaluation,
         accuracy_a=clustered_mean(right_a, videos),
         accuracy_b=clustered_mean(right_b, videos),
-        accuracy=paired_difference(right_a, right_b, videos),
+        accuracy=paired_difference(right_b, right_a, videos),
         group_score=_difference(groups, are_groups=True) if groups else None,
         mean_over=_mean_over(answered, benchmark.headline.facet),
         p_value_mcnemar=mcnemar(len(won), len(lost)) if asked_once else None,
@@ -203,8 +203,8 @@ def _mean_over(
     sizes = Counter(a.facets[facet] for a, _ in labelled)
     weights = [len(labelled) / len(sizes) / sizes[a.facets[facet]] for a, _ in labelled]
     return paired_difference(
-        [weight * a.is_correct for weight, (a, _) in zip(weights, labelled, strict=True)],
         [weight * b.is_correct for weight, (_, b) in zip(weights, labelled, strict=True)],
+        [weight * a.is_correct for weight, (a, _) in zip(weights, labelled, strict=True)],
         [a.video_id for a, _ in labelled],
         unit=min(weights),
     )
@@ -249,8 +249,8 @@ def _marginals(units: Sequence[_Unit], *, are_groups: bool) -> tuple[Marginal, .
 
 def _difference(units: Sequence[_Unit], *, are_groups: bool) -> PairedDifference:
     return paired_difference(
-        [one.a for one in units],
         [one.b for one in units],
+        [one.a for one in units],
         [one.video_id for one in units],
         unit=_GROUP_UNIT if are_groups else 1.0,
         largest=100.0 if are_groups else 1.0,

@@ -113,7 +113,7 @@ function conclusion(benchmark, a, b) {
         "p",
         { class: "notice" },
         "This page compares only pairs with the best evaluation. For this pair, run ",
-        h("code", {}, `videomme compare ${b.name} ${a.name}`),
+        h("code", {}, `videomme compare ${a.name} ${b.name}`),
         ". The questions that differ are listed below.",
       ),
     ];
