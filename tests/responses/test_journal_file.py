@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.responses.test_journal import answer, attempt, committed
 from tests.support.full_disk import files_of_at_most
+from tests.support.journal_rows import answer, attempt, committed
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.responses import journal_file
 from videomme_pipeline.responses.journal import Journal

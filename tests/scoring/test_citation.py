@@ -1,105 +1,23 @@
 """What may be cited: each check blocks, warns or is unknown for the right facts."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.support.evidence import QUESTIONS, VIDEOS, answer, evidence, question, video
 from videomme_pipeline.benchmarks import videomme
-from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
-from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.benchmarks.benchmark import Size
+from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.citation import (
     Answer,
     CitationCheck,
-    EvaluatedVideo,
     Evidence,
     Finding,
-    Media,
     Status,
     findings,
-    question_fingerprints,
 )
 from videomme_pipeline.scoring.scored_question import Outcome
-
-VIDEOS = ("001", "002", "003", "004")
-BENCHMARK = replace(
-    videomme.BENCHMARK,
-    size=Size(videos=4, questions_per_video=3, videos_with_subtitles=3),
-)
-
-
-def question(video_id: str, number: int) -> Question:
-    return Question(
-        benchmark="videomme",
-        question_id=f"{video_id}-{number}",
-        video_id=video_id,
-        youtube_id=None,
-        url=None,
-        question="What is shown?",
-        options=("A. Apples.", "B. Boats.", "C. Cars.", "D. Dogs."),
-        answer=tuple(Letter)[number],
-    )
-
-
-QUESTIONS = [question(video_id, number) for video_id in VIDEOS for number in (1, 2, 3)]
-
-
-def answer(asked: Question, sample: int = 0, **facts: Any) -> Answer:
-    """A correct answer with eight frames."""
-    values: dict[str, Any] = {
-        "question_id": asked.question_id,
-        "video_id": asked.video_id,
-        "sample": sample,
-        "answer": asked.answer,
-        "extracted_answer": asked.answer,
-        "outcome": Outcome.CORRECT,
-        "num_frames": 8,
-        "prompt_tokens": 8_100,
-        "track": "with_subtitles",
-        "judge_error": None,
-        "request_fingerprint": asked.question_id,
-    }
-    return Answer(**values | facts)
-
-
-def video(video_id: str, **facts: Any) -> EvaluatedVideo:
-    """A video with subtitles, except for the last one, and eight frames of 1,000 tokens."""
-    values: dict[str, Any] = {
-        "benchmark": "videomme",
-        "evaluation": "made-up",
-        "video_id": video_id,
-        "questions_fingerprint": question_fingerprints(QUESTIONS)[video_id],
-        "video_hash": f"video {video_id}",
-        "subtitle_hash": None if video_id == VIDEOS[-1] else f"subtitles {video_id}",
-        "planned_frames": 8,
-        "frame_tokens": 8_000,
-    }
-    return EvaluatedVideo(**values | facts)
-
-
-def evidence(
-    answers: Sequence[Answer] | None = None,
-    videos: Sequence[EvaluatedVideo] | None = None,
-    *,
-    benchmark: Benchmark = BENCHMARK,
-    questions: Sequence[Question] = QUESTIONS,
-) -> Evidence:
-    """A perfect evaluation, except for what is given."""
-    evaluated = [video(video_id) for video_id in VIDEOS] if videos is None else videos
-    return Evidence(
-        benchmark=benchmark,
-        evaluation="made-up",
-        questions=questions,
-        question_fingerprints=question_fingerprints(questions),
-        answers=[answer(asked) for asked in questions] if answers is None else answers,
-        specification={},
-        videos={row.video_id: row for row in evaluated},
-        media={
-            row.video_id: Media(video_hash=row.video_hash or "", subtitle_hash=row.subtitle_hash)
-            for row in map(video, VIDEOS)
-        },
-    )
 
 
 def found(check: CitationCheck, stored: Evidence) -> Finding:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.scoring.test_citation import BENCHMARK, answer, question
+from tests.support.evidence import BENCHMARK, answer, question
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.citation import Answer, Evidence, Finding, Status
 from videomme_pipeline.scoring.sameness import is_same, sameness_findings

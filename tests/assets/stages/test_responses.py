@@ -49,7 +49,7 @@ def test_missing_or_damaged_frames_fail_only_their_own_video(write_served: Write
     reasons = {item.partition.video: item.reason for item in results if isinstance(item, Failed)}
     assert list(reasons) == ["002", "003"]
     assert "materialize it first" in reasons["002"]
-    assert "build the frames of this video again" in reasons["003"]
+    assert "run again to rebuild it" in reasons["003"]
     assert not damaged.exists()
     assert intact.exists()
 
