@@ -14,6 +14,7 @@ import pytest
 from av.video.frame import PictureType
 from scipy.stats import binomtest
 
+from tests.support.paths import ROOT
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
 from videomme_pipeline.benchmarks.smoke import benchmark as smoke
@@ -30,7 +31,9 @@ from videomme_pipeline.benchmarks.smoke.drawing import (
 )
 from videomme_pipeline.benchmarks.smoke.questions import groups
 from videomme_pipeline.benchmarks.smoke.scripts import Motion, Script, scripts
+from videomme_pipeline.benchmarks.spec import select
 from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.evaluation import read_configuration
 from videomme_pipeline.fingerprint import fingerprint
 
 SCRIPTS = {script.video_id: script for script in scripts()}
@@ -286,3 +289,14 @@ def test_every_video_has_three_questions_with_the_published_ids() -> None:
         ids = [question.question_id for question in questions_of(video_id)]
         assert ids == [f"{video_id}-{number}" for number in (1, 2, 3)]
         assert {question.answer for question in questions_of(video_id)} <= set(Letter)
+
+
+def test_the_offline_configuration_needs_only_local_files() -> None:
+    configuration = read_configuration(ROOT / "assets" / "offline")
+    assert not configuration.problems
+    for name, spec in configuration.benchmarks.items():
+        chosen = select(smoke.questions(name), spec)
+        assert chosen
+        assert all(smoke.is_drawn(question.video_id) for question in chosen)
+    models = {evaluation.model.name for evaluation in configuration.evaluations.values()}
+    assert models == {"constant-A", "longest-option", "random"}
