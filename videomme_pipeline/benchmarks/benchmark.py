@@ -114,6 +114,8 @@ class Benchmark:
     prompt: str = "contract_v1_exact"
     alignment: str = "window-500"
     reader: str = "strict"
+    repository: str | None = None
+    """Dataset repository on the Hugging Face Hub that scores are filed under, if there is one."""
 
     def __post_init__(self) -> None:
         if not is_name(self.name):

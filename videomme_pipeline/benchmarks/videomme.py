@@ -172,6 +172,7 @@ BENCHMARK = Benchmark(
     source=partial(PublishedSource, release=RELEASE, read_questions=read_questions),
     facets=FACETS,
     license=LICENSE,
+    repository=RELEASE.repository,
     crossings=(("duration", "domain"), ("duration", "sub_category"), ("duration", "task_type")),
     strata=("duration", "domain"),
     export_columns=tuple(column for column in COLUMNS if column != "url"),

@@ -187,6 +187,7 @@ BENCHMARK = Benchmark(
     source=partial(PublishedSource, release=RELEASE, read_questions=read_questions),
     facets=FACETS,
     license=LICENSE,
+    repository=RELEASE.repository,
     strata=("group_type", "level"),
     export_columns=COLUMNS,
     letters=LETTERS,

@@ -314,25 +314,38 @@ def read(
 def export(
     evaluation: Annotated[str, typer.Argument(help="Name of an evaluation that has scores.")],
     form: Annotated[
-        str, typer.Option("--format", help="Format of the file, for example lmms_eval.")
+        str,
+        typer.Option("--format", help="Format of the file, for example lmms_eval or hugging_face."),
     ] = "official",
 ) -> None:
-    """Write the responses of an evaluation as a results file of another evaluator."""
-    from videomme_pipeline.benchmarks.question import Question
-    from videomme_pipeline.formats.registry import FORMATS, write_results
-    from videomme_pipeline.store import read_rows
+    """Write an evaluation as a file of another tool.
 
-    names = [name for name, known in FORMATS.items() if known.write is not None]
-    written = FORMATS[known_name(names, form, "format")]
+    every_eval_ever, every_eval_ever_instances and hugging_face are files for
+    public collections of scores.
+    """
+    from videomme_pipeline.benchmarks.question import Question
+    from videomme_pipeline.formats.registry import FORMATS, PUBLICATIONS, write_results
+    from videomme_pipeline.formats.results_format import Scored
+    from videomme_pipeline.store import read_rows, stored_settings
+
+    results = [name for name, known in FORMATS.items() if known.write is not None]
+    name = known_name([*results, *PUBLICATIONS], form, "format")
     store = open_project().store
     benchmark, rows = stored_scores(store, evaluation)
     questions = read_rows(store.questions(benchmark), Question)
-    blocked = [
+    blocked = "; ".join(
         f"{finding['check_name']}: {finding['summary']}"
         for finding in open_findings(store, [evaluation])
         if finding["status"] == "blocked"
-    ]
-    text = write_results(questions, rows, written, not_citable="; ".join(blocked))
+    )
+    if name in PUBLICATIONS:
+        settings = stored_settings(store.scores(benchmark, evaluation))
+        scored = Scored(questions=questions, rows=rows, settings=settings, not_citable=blocked)
+        text = PUBLICATIONS[name](scored)
+    else:
+        text = write_results(questions, rows, FORMATS[name], not_citable=blocked)
+        if any(row.sample for row in rows):
+            note("Note: this format has one answer per question; the file has the first repeat")
     print_findings(store, [evaluation])
     if out.is_terminal:
         write(text)

@@ -1,11 +1,21 @@
-"""The instance files of Every Eval Ever: one JSON line per question and repeat."""
+"""The files of Every Eval Ever: the aggregate, and one JSON line per question and repeat.
 
+The schemas are `eval.schema.json` and `instance_level_eval.schema.json` of version 0.3.0.
+"""
+
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline import __version__
+from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.formats.dataset_rows import lettered
-from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
+from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row, Scored
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.statistics.breakdowns import breakdowns
+
+_SCHEMA = "0.3.0"
 
 
 def _recognizes(rows: Sequence[Row]) -> bool:
@@ -36,6 +46,175 @@ def _dataset_row_of(instance: Row) -> Row:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def write_aggregate(scored: Scored) -> str:
+    """The aggregate file: the accuracy with its interval, the model and the settings.
+
+    The organization and its relation to the model are not known here; edit them before publishing.
+    """
+    first, benchmark = scored.rows[0], scored.benchmark
+    overall = breakdowns(benchmark, scored.rows)["overall"][0]
+    dataset: dict[str, Any] = {"dataset_name": benchmark.title, "source_type": "other"}
+    if benchmark.repository is not None:
+        dataset |= {"source_type": "hf_dataset", "hf_repo": benchmark.repository}
+    uncertainty: dict[str, Any] = {
+        "confidence_interval": {
+            "lower": overall.accuracy_low,
+            "upper": overall.accuracy_high,
+            "confidence_level": 0.95,
+            "method": overall.interval_kind,
+        },
+        "num_samples": overall.responses,
+    }
+    if overall.standard_error is not None:
+        uncertainty["standard_error"] = {
+            "value": overall.standard_error,
+            "method": "clustered by video",
+        }
+    result = {
+        "evaluation_result_id": _result_id(scored),
+        "evaluation_name": first.benchmark,
+        "source_data": dataset,
+        "metric_config": {
+            "metric_id": "accuracy",
+            "metric_name": "Accuracy",
+            "metric_kind": "accuracy",
+            "metric_unit": "proportion",
+            "lower_is_better": False,
+            "score_type": "continuous",
+            "min_score": 0,
+            "max_score": 1,
+        },
+        "score_details": {
+            "score": overall.accuracy,
+            "uncertainty": uncertainty,
+            "details": {
+                "coverage": scored.coverage,
+                **({"not_citable": scored.not_citable} if scored.not_citable else {}),
+            },
+        },
+        "generation_config": {"additional_details": _settings(scored)},
+    }
+    aggregate = {
+        "schema_version": _SCHEMA,
+        "evaluation_id": _evaluation_id(scored),
+        "retrieved_timestamp": _timestamp(scored),
+        "source_metadata": {
+            "source_type": "evaluation_run",
+            "source_organization_name": "unknown",
+            "evaluator_relationship": "other",
+        },
+        "eval_library": {"name": "videomme-pipeline", "version": __version__},
+        "model_info": {
+            "name": first.model,
+            "id": first.model,
+            "additional_details": {
+                "deployment_type": "unknown",
+                "model_availability": "unknown",
+            },
+        },
+        "evaluation_results": [result],
+    }
+    return json.dumps(aggregate, indent=2, ensure_ascii=False) + "\n"
+
+
+def write_instances(scored: Scored) -> str:
+    """The instance file, with all repeats of each question."""
+    questions = {question.question_id: question for question in scored.questions}
+    return "".join(
+        json.dumps(_instance(scored, questions[row.question_id], row), ensure_ascii=False) + "\n"
+        for row in scored.rows
+        if row.question_id in questions
+    )
+
+
+def _instance(scored: Scored, question: Question, row: ScoredQuestion) -> Row:
+    asked = {
+        "raw": question.question,
+        "reference": [question.answer],
+        "choices": list(question.options),
+    }
+    hashed = hashlib.sha256((question.question + question.answer).encode()).hexdigest()
+    metadata = {
+        "video_id": row.video_id,
+        **{name: str(value) for name, value in row.facets.items() if value is not None},
+        "repeat": str(row.sample),
+        "outcome": row.outcome,
+    }
+    instance: dict[str, Any] = {
+        "schema_version": _SCHEMA,
+        "evaluation_id": _evaluation_id(scored),
+        "model_id": row.model,
+        "evaluation_name": row.benchmark,
+        "evaluation_result_id": _result_id(scored),
+        "sample_id": row.question_id,
+        "sample_hash": hashed,
+        "interaction_type": "single_turn",
+        "input": asked,
+        "output": {"raw": [] if row.raw_output is None else [row.raw_output]},
+        "answer_attribution": _attribution(row),
+        "evaluation": {"score": float(row.is_correct), "is_correct": row.is_correct},
+        "error": row.error,
+        "metadata": metadata,
+    }
+    usage = row.usage
+    if usage.prompt_tokens is not None and usage.completion_tokens is not None:
+        instance["token_usage"] = {
+            "input_tokens": usage.prompt_tokens,
+            "output_tokens": usage.completion_tokens,
+            "total_tokens": usage.total_tokens,
+            "input_tokens_cache_read": usage.cached_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
+        }
+    if row.served.latency_seconds is not None:
+        instance["performance"] = {"latency_ms": 1_000 * row.served.latency_seconds}
+    return instance
+
+
+def _attribution(row: ScoredQuestion) -> list[Row]:
+    """The letter, the rule that read it and its span; empty if no letter was read."""
+    if row.extracted_answer is None:
+        return []
+    has_span = row.span_start is not None and row.span_end is not None
+    span = f"[0][{row.span_start}:{row.span_end}]" if has_span else ""
+    return [
+        {
+            "turn_idx": 0,
+            "source": f"output.raw{span}",
+            "extracted_value": row.extracted_answer,
+            "extraction_method": f"reader {row.reader}, rule {row.rule}",
+            "is_terminal": True,
+        }
+    ]
+
+
+def _settings(scored: Scored) -> dict[str, str]:
+    """The settings as texts; nested ones as JSON."""
+    row = scored.rows[0]
+    return {
+        "track": row.track,
+        **{
+            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for name, value in scored.settings.items()
+        },
+        "sampling": row.sampling,
+        "reader": row.reader,
+    }
+
+
+def _timestamp(scored: Scored) -> str:
+    """The time of the last answer, so that a file that is written again is the same."""
+    return "0" if scored.answered_at is None else str(int(scored.answered_at.timestamp()))
+
+
+def _evaluation_id(scored: Scored) -> str:
+    first = scored.rows[0]
+    return f"{first.benchmark}/{first.model}/{first.evaluation}/{_timestamp(scored)}"
+
+
+def _result_id(scored: Scored) -> str:
+    return f"{_evaluation_id(scored)}#accuracy"
 
 
 FORMAT = ResultsFormat(name="every_eval_ever", recognizes=_recognizes, read=_read)

@@ -1,7 +1,7 @@
 """All results-file formats by name, and functions that read and write files in any of them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from videomme_pipeline.formats import (
     contract,
     evalscope,
     every_eval_ever,
+    hugging_face,
     inspect_ai,
     lmms_eval,
     official,
@@ -25,7 +26,7 @@ from videomme_pipeline.formats.dataset_rows import (
     response_of,
 )
 from videomme_pipeline.formats.files import read_rows_of
-from videomme_pipeline.formats.results_format import ResultsFormat
+from videomme_pipeline.formats.results_format import ResultsFormat, Scored
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
@@ -43,6 +44,13 @@ FORMATS: Mapping[str, ResultsFormat] = {
 }
 """Formats by name. A file is read by the first one that recognizes it. A file that none of them
 recognizes is read as plain rows of the dataset, by `official`."""
+
+PUBLICATIONS: Mapping[str, Callable[[Scored], str]] = {
+    "every_eval_ever": every_eval_ever.write_aggregate,
+    "every_eval_ever_instances": every_eval_ever.write_instances,
+    "hugging_face": hugging_face.write_eval_results,
+}
+"""Functions that write the score of an evaluation for a public collection of scores, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +145,9 @@ def write_results(
     `not_citable` is the reason why its score must not be cited. If there is one, every row of the
     file has it in a column of this name, which other evaluators ignore.
 
-    If a question was asked several times, its first answer is written. A failed question has an
-    empty text, because the official script fails on null.
+    If a question was asked several times, its first answer is written, and every row has a column
+    `repeats` that says so. A failed question has an empty text, because the official script fails
+    on null.
 
     Raises:
         ScoringError: if no row answers any of `questions`.
@@ -151,4 +160,9 @@ def write_results(
             f"{len(rows)} scored rows belong to none of {len(questions)} questions; "
             "export an evaluation with its own benchmark"
         )
-    return form.write(questions, answers, {"not_citable": not_citable} if not_citable else {})
+    repeats = 1 + max(row.sample for row in rows)
+    marks = {
+        **({"not_citable": not_citable} if not_citable else {}),
+        **({"repeats": f"first of {repeats}"} if repeats > 1 else {}),
+    }
+    return form.write(questions, answers, marks)

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 Row = Mapping[str, Any]
@@ -40,3 +43,37 @@ class ResultsFormat:
     read: Callable[[Sequence[Row], bool], DatasetRows]
     suffix: str = ".jsonl"
     write: Callable[[Sequence[Question], Mapping[str, ScoredQuestion], Row], str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """An evaluation to be published: its questions, the rows of all repeats and its settings."""
+
+    questions: Sequence[Question]
+    rows: Sequence[ScoredQuestion]
+    settings: Mapping[str, object]
+    not_citable: str = ""
+
+    @property
+    def benchmark(self) -> Benchmark:
+        return find_benchmark(self.rows[0].benchmark)
+
+    @property
+    def repeats(self) -> int:
+        return 1 + max(row.sample for row in self.rows)
+
+    @property
+    def coverage(self) -> str:
+        """The number of questions: "2,700 of 2,700 questions on 900 videos, asked once"."""
+        asked = len({row.question_id for row in self.rows})
+        videos = len({row.video_id for row in self.rows})
+        size = self.benchmark.size.questions
+        of_all = f"{asked:,}" if size is None else f"{asked:,} of {size:,}"
+        times = "once" if self.repeats == 1 else f"{self.repeats} times"
+        return f"{of_all} questions on {videos:,} videos, asked {times}"
+
+    @property
+    def answered_at(self) -> datetime | None:
+        """The time of the last answer, or None if it is not known."""
+        times = [row.served.answered_at for row in self.rows if row.served.answered_at]
+        return max(times, default=None)

@@ -1,0 +1,97 @@
+"""Files for public collections of scores: Every Eval Ever and the Hugging Face Hub."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from huggingface_hub import parse_eval_result_entries
+
+from tests.support.scored_rows import questions_of, v1_evaluation, v2_evaluation
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.formats.registry import FORMATS, PUBLICATIONS, write_results
+from videomme_pipeline.formats.results_format import Scored
+from videomme_pipeline.formats.score_file import ScoreOptions, score_file
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
+
+ONCE = v1_evaluation(5)
+ROWS = [*ONCE, *(replace(row, sample=1) for row in ONCE)]
+SETTINGS = {"template": {"name": "contract_v1_exact"}, "repeats": 2}
+V1 = Scored(questions=questions_of(ONCE), rows=ROWS, settings=SETTINGS)
+V2_ROWS = v2_evaluation(5)
+V2 = Scored(questions=questions_of(V2_ROWS), rows=V2_ROWS, settings={})
+
+
+def test_instances_score_like_the_evaluation_with_all_repeats(tmp_path: Path) -> None:
+    path = tmp_path / "instances"
+    path.write_text(PUBLICATIONS["every_eval_ever_instances"](V1))
+    found = score_file(path, ScoreOptions(reader=ReaderName.OFFICIAL_V1)).rows
+    assert [(row.question_id, row.sample, row.outcome, row.facets) for row in found] == [
+        (row.question_id, row.sample, row.outcome, row.facets) for row in ROWS
+    ]
+
+
+def test_an_instance_says_how_its_letter_was_read() -> None:
+    row = replace(
+        ONCE[0], raw_output="It is B.", extracted_answer=Letter.B, span_start=6, span_end=7
+    )
+    scored = replace(V1, rows=[row])
+    (line,) = PUBLICATIONS["every_eval_ever_instances"](scored).splitlines()
+    instance = json.loads(line)
+    assert instance["answer_attribution"] == [
+        {
+            "turn_idx": 0,
+            "source": "output.raw[0][6:7]",
+            "extracted_value": "B",
+            "extraction_method": "reader strict, rule rule",
+            "is_terminal": True,
+        }
+    ]
+    text = instance["input"]["raw"] + instance["input"]["reference"][0]
+    assert instance["sample_hash"] == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_aggregate_belongs_to_its_instances() -> None:
+    aggregate = json.loads(PUBLICATIONS["every_eval_ever"](V1))
+    instance = json.loads(PUBLICATIONS["every_eval_ever_instances"](V1).splitlines()[0])
+    (result,) = aggregate["evaluation_results"]
+    assert aggregate["evaluation_id"] == instance["evaluation_id"]
+    assert result["evaluation_result_id"] == instance["evaluation_result_id"]
+    correct = sum(row.is_correct for row in ROWS)
+    assert result["score_details"]["score"] == pytest.approx(correct / len(ROWS))
+    assert "asked 2 times" in result["score_details"]["details"]["coverage"]
+
+
+@pytest.mark.parametrize(
+    ("scored", "dataset", "metric"),
+    [
+        (V1, "lmms-eval/Video-MME", "accuracy"),
+        (V2, "MME-Benchmarks/Video-MME-v2", "group score"),
+    ],
+)
+def test_a_score_is_filed_under_the_dataset_of_its_benchmark(
+    scored: Scored, dataset: str, metric: str
+) -> None:
+    (entry,) = parse_eval_result_entries(yaml.safe_load(PUBLICATIONS["hugging_face"](scored)))
+    assert entry.dataset_id == dataset
+    assert 0 <= entry.value <= 100
+    assert entry.notes is not None
+    for part in ("without_subtitles, uniform_n-8", f"{metric}, 95% CI", "questions on"):
+        assert part in entry.notes
+
+
+def test_a_score_that_must_not_be_cited_or_has_no_dataset_is_not_filed() -> None:
+    with pytest.raises(ScoringError, match="must not be cited"):
+        PUBLICATIONS["hugging_face"](replace(V1, not_citable="2 failed"))
+    smoke = replace(V1, rows=[replace(row, benchmark="smoke") for row in ROWS])
+    with pytest.raises(ScoringError, match="smoke has no dataset on the Hugging Face Hub"):
+        PUBLICATIONS["hugging_face"](smoke)
+
+
+def test_a_results_file_with_one_of_several_repeats_says_so() -> None:
+    line = write_results(V1.questions, ROWS, FORMATS["lmms_eval"]).splitlines()[0]
+    assert json.loads(line)["repeats"] == "first of 2"
+    assert "repeats" not in write_results(V1.questions, ONCE, FORMATS["lmms_eval"])

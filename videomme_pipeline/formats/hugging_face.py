@@ -1,0 +1,71 @@
+"""The `.eval_results/*.yaml` file of a model repository on the Hugging Face Hub.
+
+The hub shows its scores on the model page and on the leaderboard of the benchmark's dataset.
+"""
+
+from collections.abc import Mapping
+
+import yaml
+
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.formats.results_format import Scored
+from videomme_pipeline.scoring.statistics.breakdowns import breakdowns, group_breakdowns
+
+_TASK = "default"
+
+
+def write_eval_results(scored: Scored) -> str:
+    """The headline score in percent, with settings, track, n and interval in `notes`.
+
+    The dataset is that of the benchmark that the questions belong to.
+
+    Raises:
+        ScoringError: if the benchmark has no dataset on the hub, or the score must not be cited.
+    """
+    from huggingface_hub import (  # noqa: PLC0415 - slow to import
+        EvalResultEntry,
+        eval_result_entries_to_yaml,
+    )
+
+    benchmark = scored.benchmark
+    if benchmark.repository is None:
+        raise ScoringError(
+            f"{benchmark.name} has no dataset on the Hugging Face Hub, so its scores cannot be "
+            "filed there; export an evaluation of a published benchmark"
+        )
+    if scored.not_citable:
+        raise ScoringError(
+            f"the score must not be cited ({scored.not_citable}); run the evaluation again"
+        )
+    value, interval = _headline(scored)
+    entry = EvalResultEntry(
+        dataset_id=benchmark.repository,
+        task_id=_TASK,
+        value=value,
+        date=None if scored.answered_at is None else scored.answered_at.date().isoformat(),
+        notes=f"{_settings(scored)}; {scored.coverage}; {interval}",
+    )
+    return yaml.safe_dump(
+        eval_result_entries_to_yaml([entry]), sort_keys=False, allow_unicode=True, width=1_000
+    )
+
+
+def _headline(scored: Scored) -> tuple[float, str]:
+    """The score in percent and the text of its 95% interval."""
+    if scored.benchmark.is_grouped:
+        groups = group_breakdowns(scored.benchmark, scored.rows)[0]["v2_overall"][0]
+        if groups.group_score is None:
+            raise ScoringError("no group of questions is complete; run the evaluation again")
+        low, high = groups.group_score_low, groups.group_score_high
+        text = "unknown" if low is None or high is None else f"{low:.1f} to {high:.1f}"
+        return round(groups.group_score, 2), f"group score, 95% CI {text}"
+    overall = breakdowns(scored.benchmark, scored.rows)["overall"][0]
+    low, high = 100 * overall.accuracy_low, 100 * overall.accuracy_high
+    return round(100 * overall.accuracy, 2), f"accuracy, 95% CI {low:.1f} to {high:.1f}"
+
+
+def _settings(scored: Scored) -> str:
+    row, template = scored.rows[0], scored.settings.get("template")
+    name = template.get("name") if isinstance(template, Mapping) else None
+    prompt = f"prompt {name}, " if name else ""
+    return f"{row.track}, {row.sampling}, {prompt}reader {row.reader}"
