@@ -91,6 +91,7 @@ def test_breakdowns_are_named_after_the_facets() -> None:
         "by_domain": ("domain",),
         "by_sub_category": ("sub_category",),
         "by_task_type": ("task_type",),
+        "by_skill": ("skill",),
         "by_duration_and_domain": ("duration", "domain"),
         "by_duration_and_sub_category": ("duration", "sub_category"),
         "by_duration_and_task_type": ("duration", "task_type"),

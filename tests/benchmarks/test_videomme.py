@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.published_data import parquet_bytes, table, v1_rows
 from videomme_pipeline.benchmarks import videomme
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question, videos_of
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.rows import from_table, to_table
@@ -87,6 +88,22 @@ def test_every_column_is_read_into_its_field() -> None:
     assert question.duration is Duration.SHORT
     columns = ("duration", "domain", "sub_category", "task_type")
     assert question.facets == {column: row[column] for column in columns}
+
+
+def test_every_task_type_has_a_skill_of_the_contract() -> None:
+    questions = videomme.read_questions(table(v1_rows()))
+    skills = {question.facets["task_type"]: question.facets["skill"] for question in questions}
+    assert skills == videomme.SKILL_OF_TASK_TYPE
+    assert set(skills) == set(videomme.TASK_TYPES)
+    assert set(skills.values()) == {"perception", "reasoning", "temporal"}
+
+
+def test_a_skill_is_looked_up_but_not_stored() -> None:
+    (question,) = videomme.read_questions(table(v1_rows(1)), videos=1)[:1]
+    assert "skill" in question.facets
+    assert "skill" not in list(question.facets)
+    assert "skill" not in to_table([question], Question).column_names
+    assert "skill" not in Facets({"task_type": "unknown"})
 
 
 def test_newlines_in_questions_and_duplicate_options_are_kept() -> None:

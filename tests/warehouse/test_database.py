@@ -129,6 +129,21 @@ def test_every_view_states_its_grain_and_reads_no_file() -> None:
         assert not re.search(r"from\s+'", sql), name
 
 
+def test_a_skill_counts_the_questions_of_its_task_types(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    found = rows_of(connection, "select * from by_skill where evaluation = 'with'")
+    assert {row["skill"] for row in found} == {"perception", "reasoning", "temporal"}
+    for row in found:
+        members = [
+            scored
+            for scored in WITH
+            if videomme.SKILL_OF_TASK_TYPE[str(scored.facets["task_type"])] == row["skill"]
+        ]
+        assert row["questions"] == len(members)
+        assert row["correct"] == sum(scored.is_correct for scored in members)
+
+
 def test_views_follow_the_views_they_read() -> None:
     order = list(database.views())
     assert order.index("v2_groups") < order.index("v2_overall") < order.index("leaderboard")

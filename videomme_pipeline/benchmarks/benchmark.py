@@ -165,9 +165,14 @@ class Benchmark:
     @property
     def exported_columns(self) -> tuple[str, ...]:
         """Columns of a question in exported result files, in order."""
-        facets = (facet.column for facet in self.facets)
+        facets = (facet.column for facet in self.published_facets)
         default = ("video_id", *facets, "question_id", "question", "options", "answer")
         return self.export_columns or default
+
+    @property
+    def published_facets(self) -> tuple[Facet, ...]:
+        """Facets that are columns of the dataset. The others are derived from them."""
+        return tuple(facet for facet in self.facets if facet.derivation is None)
 
     @property
     def shown_facets(self) -> tuple[Facet, ...]:

@@ -5,8 +5,10 @@ comparisons read the declaration.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, ClassVar
 
 from videomme_pipeline.rows import ColumnMapping
 
@@ -22,10 +24,31 @@ class Measure(StrEnum):
     GROUP_SCORE = "group_score"
 
 
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """How the values of a facet follow from those of another one, `column`."""
+
+    column: str
+    values: Mapping[str, str]
+
+
 class Facets(ColumnMapping):
-    """The facet values of one question, by column. A facet without a value is not in it."""
+    """The facet values of one question, by column. A facet without a value is not in it.
+
+    A derived value can be looked up. It is neither stored nor among the items. A column that any
+    benchmark declares as its own is never derived.
+    """
 
     __slots__ = ()
+
+    derivations: ClassVar[dict[str, Derivation]] = {}
+    """Declared derivations by column."""
+
+    def __getitem__(self, key: str) -> Any:
+        derivation = self.derivations.get(key)
+        if derivation is None or key in self.declared:
+            return super().__getitem__(key)
+        return derivation.values[super().__getitem__(derivation.column)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +71,8 @@ class Facet:
     is_of_video: bool = False
     value_title: str = "{}"
     """Format of a value for display, such as "Level {}"."""
+    derivation: Derivation | None = None
+    """The facet from which this one follows, or None if the dataset has a column for it."""
 
     def __post_init__(self) -> None:
         if not _COLUMN.fullmatch(self.column):

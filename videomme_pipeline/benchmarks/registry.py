@@ -35,7 +35,10 @@ def register(benchmark: Benchmark) -> Benchmark:
                 f"{known.__name__} in another benchmark; rename one of them"
             )
     for facet in benchmark.facets:
-        Facets.declare(facet.column, facet.kind)
+        if facet.derivation is None:
+            Facets.declare(facet.column, facet.kind)
+        else:
+            Facets.derivations[facet.column] = facet.derivation
     _BENCHMARKS[benchmark.name] = benchmark
     return benchmark
 

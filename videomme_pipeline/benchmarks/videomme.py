@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark, License, Size
-from videomme_pipeline.benchmarks.facets import Facet, Facets
+from videomme_pipeline.benchmarks.facets import Derivation, Facet, Facets
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.benchmarks.source import PublishedSource
 from videomme_pipeline.benchmarks.table import AnnotationTable
@@ -114,12 +114,35 @@ TASK_TYPES = (
     "Information Synopsis",
 )
 
+SKILL_OF_TASK_TYPE = {
+    "Temporal Perception": "temporal",
+    "Spatial Perception": "perception",
+    "Attribute Perception": "perception",
+    "Action Recognition": "perception",
+    "Object Recognition": "perception",
+    "OCR Problems": "perception",
+    "Counting Problem": "perception",
+    "Temporal Reasoning": "temporal",
+    "Spatial Reasoning": "reasoning",
+    "Action Reasoning": "reasoning",
+    "Object Reasoning": "reasoning",
+    "Information Synopsis": "reasoning",
+}
+"""The skills of the contract. The dataset has no such column: the mapping is ours. What is about
+time is temporal, and of the rest, what the name calls reasoning or a summary is reasoning."""
 
 FACETS = (
     Facet(column="duration", title="Duration", values=tuple(map(str, Duration)), is_of_video=True),
     Facet(column="domain", title="Domain", values=DOMAINS, is_of_video=True),
     Facet(column="sub_category", title="Sub-category", values=SUB_CATEGORIES, is_of_video=True),
     Facet(column="task_type", title="Task type", values=TASK_TYPES),
+    Facet(
+        column="skill",
+        title="Skill",
+        values=("perception", "reasoning", "temporal"),
+        is_tested=False,
+        derivation=Derivation("task_type", SKILL_OF_TASK_TYPE),
+    ),
 )
 
 
@@ -157,7 +180,11 @@ def _question(table: AnnotationTable, row: Mapping[str, Any], benchmark: str) ->
         options=tuple(options),
         answer=table.answer(row, option_count=4),
         facets=Facets(
-            {facet.column: table.one_of(row, facet.column, facet.values or ()) for facet in FACETS}
+            {
+                facet.column: table.one_of(row, facet.column, facet.values or ())
+                for facet in FACETS
+                if facet.derivation is None
+            }
         ),
     )
 

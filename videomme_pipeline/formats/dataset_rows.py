@@ -137,7 +137,7 @@ def dataset_row(question: Question) -> dict[str, Any]:
     """`question` with the columns of its dataset, in their order."""
     benchmark = find_benchmark(question.benchmark)
     values: dict[str, Any] = {
-        **{facet.column: question.facets.get(facet.column) for facet in benchmark.facets},
+        **{facet.column: question.facets.get(facet.column) for facet in benchmark.published_facets},
         "video_id": question.video_id,
         "url": question.url,
         "videoID": question.youtube_id,

@@ -90,7 +90,8 @@ def _metric(question: Question, row: ScoredQuestion) -> dict[str, Any]:
     }
     doc = dataset_row(question)
     facets = {
-        facet.column: doc[facet.column] for facet in find_benchmark(question.benchmark).facets
+        facet.column: doc[facet.column]
+        for facet in find_benchmark(question.benchmark).published_facets
     }
     if question.is_grouped:
         return {"videomme_v2_overall_score": scored | {"video_id": question.video_id} | facets}

@@ -189,7 +189,7 @@ def _notes(
         notes += _group_notes(scored_groups, unscored, benchmark.size.videos)
     else:
         notes += _size_notes(rows, benchmark, options.durations)
-        for facet in benchmark.facets:
+        for facet in benchmark.published_facets:
             notes += _unknown_labels(rows, facet)
     return notes
 

@@ -215,8 +215,8 @@ def matches_release(evidence: Evidence) -> Finding:
             check=check,
             status=Status.WARNING,
             summary=f"{found}: a subset, {declared}",
-            advice="name the subset beside the score, or remove `videos` and `limit` from "
-            "benchmarks.yaml and run again",
+            advice="name the subset beside the score, or remove the keys that select videos "
+            "(`videos`, `duration`, `subset`, `limit`) from benchmarks.yaml and run again",
         )
     return Finding(
         check=check,

@@ -456,10 +456,29 @@ def _fill(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, s
     if name == "scored_questions":
         _number_labels(connection, name, source)
     columns = ", ".join(map(_quoted, schema.names))
+    derived = _add_derived_facets(connection, name, schema)
     connection.execute(
         f'insert into "{name}" by name '
-        f"select columns(lambda name: name in ({columns})) from {source}"
+        f"select columns(lambda name: name in ({columns})){derived} from {source}"
     )
+
+
+def _add_derived_facets(
+    connection: duckdb.DuckDBPyConnection, table: str, schema: pa.Schema
+) -> str:
+    """Add the columns of derived facets to `table`, and return the SQL of their values."""
+    sql = ""
+    for column, derivation in Facets.derivations.items():
+        if derivation.column not in schema.names or column in schema.names:
+            continue
+        labels = ", ".join(map(_quoted, dict.fromkeys(derivation.values.values())))
+        cases = " ".join(
+            f"when {_quoted(value)} then {_quoted(label)}"
+            for value, label in derivation.values.items()
+        )
+        connection.execute(f'alter table "{table}" add column "{column}" enum({labels})')
+        sql += f', case {derivation.column} {cases} end as "{column}"'
+    return sql
 
 
 def _stage(

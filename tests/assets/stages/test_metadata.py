@@ -47,7 +47,7 @@ def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
     event = events(instance, "videomme/scores")["few"]
     rows = read_rows(project.store.scores("videomme", "few"), ScoredQuestion)
     shown = table(event, "breakdowns")
-    assert {row["by"] for row in shown} == {"duration", "domain", "sub_category", "task_type"}
+    assert {row["by"] for row in shown} == {facet.column for facet in videomme.FACETS}
     duration = videomme.BENCHMARK.facet("duration")
     (short,) = breakdown([row for row in rows if row.facets["duration"] == "short"], [duration])
     assert next(row for row in shown if row["value"] == "short") == {
