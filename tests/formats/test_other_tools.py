@@ -142,3 +142,29 @@ def test_an_evalscope_review_is_joined_with_the_annotations() -> None:
     assert outcomes(path, ANNOTATIONS) == [*OUTCOMES, "unreadable"]
     with pytest.raises(ScoringError, match=r"recognized as evalscope.*--annotations"):
         score_file(path, ScoreOptions())
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"epoch": 1, "target": "A", "output": {"choices": ["A"]}},
+        {"epoch": "x", "target": "A", "output": {}},
+        {"eval": {}, "samples": 3},
+        {"sample_id": 1, "answer_attribution": [], "output": {"raw": 3}},
+        {"model_configs": {}, "logs": 5},
+    ],
+)
+def test_rows_of_another_structure_are_rejected(tmp_path: Path, row: dict[str, Any]) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps([row]))
+    with pytest.raises(ScoringError, match=r"recognized as \w+, but"):
+        score_file(path, ScoreOptions())
+
+
+def test_a_sample_that_is_not_text_is_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")
+        archive.writestr("samples/1_epoch_1.json", b'{"id": "\xff"}')
+    with pytest.raises(ScoringError, match="is not text in UTF-8"):
+        read_rows_of(path)

@@ -4,6 +4,7 @@ An `.xlsx` workbook contains XML; a log of Inspect (`.eval`) contains one JSON f
 """
 
 import json
+import lzma
 import re
 import struct
 import zipfile
@@ -19,6 +20,7 @@ from videomme_pipeline.formats.results_format import Row
 LARGEST_BYTES = 1 << 30
 """Decompressed size above which an archive is rejected."""
 
+_DAMAGE = (zlib.error, struct.error, lzma.LZMAError)
 _ZSTANDARD = 93
 _NAME_LENGTHS = 26
 """Offset of the two lengths in the header before each member."""
@@ -50,7 +52,9 @@ def read_archive(path: Path, *, largest_bytes: int = LARGEST_BYTES) -> list[Any]
                 return [
                     json.loads(text) for text in _members(archive, path, samples, largest_bytes)
                 ]
-    except (zipfile.BadZipFile, RuntimeError, EOFError, zlib.error, struct.error) as error:
+    except UnicodeDecodeError:
+        raise ValueError("a sample of the Inspect log is not text in UTF-8") from None
+    except (zipfile.BadZipFile, RuntimeError, EOFError, *_DAMAGE) as error:
         raise ValueError(f"the zip archive is damaged or encrypted ({error})") from error
     except ElementTree.ParseError as error:
         raise ValueError(f"the workbook is damaged ({error})") from error

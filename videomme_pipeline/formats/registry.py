@@ -84,7 +84,13 @@ def read_results(
     if not rows:
         raise ScoringError(f"{path}: contains no results")
     form = next((form for form in FORMATS.values() if form.recognizes(rows)), official.FORMAT)
-    imported = form.read(rows, skip_missing)
+    try:
+        imported = form.read(rows, skip_missing)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ScoringError(
+            f"{path}: recognized as {form.name}, but its rows have another structure ({error}); "
+            "convert it to the official template"
+        ) from error
     known = None if annotations is None else read_annotations(annotations, benchmark)
     if known is None and imported.rows and not any(map(has_options, imported.rows)):
         raise ScoringError(
