@@ -168,3 +168,10 @@ def test_a_sample_that_is_not_text_is_rejected(tmp_path: Path) -> None:
         archive.writestr("samples/1_epoch_1.json", b'{"id": "\xff"}')
     with pytest.raises(ScoringError, match="is not text in UTF-8"):
         read_rows_of(path)
+
+
+def test_instances_that_every_eval_ever_converted_have_all_epochs() -> None:
+    path = RESULTS / "every_eval_ever.jsonl"
+    rows = score_file(path, ScoreOptions(annotations=ANNOTATIONS)).rows
+    assert [row.outcome.value for row in rows] == [*OUTCOMES, "unreadable"] * 2
+    assert [row.sample for row in rows] == [0] * 6 + [1] * 6

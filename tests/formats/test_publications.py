@@ -58,6 +58,9 @@ def test_the_aggregate_belongs_to_its_instances() -> None:
     aggregate = json.loads(PUBLICATIONS["every_eval_ever"](V1))
     instance = json.loads(PUBLICATIONS["every_eval_ever_instances"](V1).splitlines()[0])
     (result,) = aggregate["evaluation_results"]
+    instances = PUBLICATIONS["every_eval_ever_instances"](V1)
+    checksum = aggregate["detailed_evaluation_results"]["checksum"]
+    assert checksum == hashlib.sha256(instances.encode()).hexdigest()
     assert aggregate["evaluation_id"] == instance["evaluation_id"]
     assert result["evaluation_result_id"] == instance["evaluation_result_id"]
     correct = sum(row.is_correct for row in ROWS)

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from videomme_pipeline import __version__
 from videomme_pipeline.benchmarks.question import Letter, Question
@@ -41,6 +42,8 @@ def _dataset_row_of(instance: Row) -> Row:
             row["answer"] = tuple(Letter)[choices.index(row["answer"])]
     texts = _mapping(instance.get("output")).get("raw")
     is_failed = instance.get("error") and not any(texts or ())
+    if "epoch" in metadata:  # files converted from logs of Inspect
+        row["repeat"] = int(metadata["epoch"]) - 1
     return {**row, **metadata, "prediction": texts[0] if texts and not is_failed else None}
 
 
@@ -109,12 +112,14 @@ def write_aggregate(scored: Scored) -> str:
         "model_info": {
             "name": first.model,
             "id": first.model,
+            "developer": _developer_and_model(scored)[0],
             "additional_details": {
                 "deployment_type": "unknown",
                 "model_availability": "unknown",
             },
         },
         "evaluation_results": [result],
+        "detailed_evaluation_results": _instances_file(scored),
     }
     return json.dumps(aggregate, indent=2, ensure_ascii=False) + "\n"
 
@@ -201,6 +206,27 @@ def _settings(scored: Scored) -> dict[str, str]:
         "sampling": row.sampling,
         "reader": row.reader,
     }
+
+
+def _instances_file(scored: Scored) -> Row:
+    """The place of the instance file in a data store, its checksum and its number of rows."""
+    content = write_instances(scored)
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    developer, model = _developer_and_model(scored)
+    name = UUID(hex=digest[:32], version=4)
+    return {
+        "format": "jsonl",
+        "file_path": f"data/{scored.benchmark.name}/{developer}/{model}/{name}_samples.jsonl",
+        "hash_algorithm": "sha256",
+        "checksum": digest,
+        "total_rows": content.count("\n"),
+    }
+
+
+def _developer_and_model(scored: Scored) -> tuple[str, str]:
+    """The two parts of a model name such as "made-up/model"; "unknown" without the first."""
+    developer, _, model = scored.rows[0].model.rpartition("/")
+    return developer.replace("/", "_") or "unknown", model
 
 
 def _timestamp(scored: Scored) -> str:

@@ -2,6 +2,9 @@
 
 It needs inspect-ai, evalscope, pandas and openpyxl, which the tests do not. The questions are
 made up. Run it in this folder.
+
+`every_eval_ever.jsonl` is `inspect.json`, converted by `every_eval_ever convert inspect`. That tool
+needs Python 3.12 and a model name with a developer (`openai/made-up-model`).
 """
 
 import json
