@@ -115,6 +115,14 @@ def test_every_flipped_bit_of_a_row_is_detected_or_changes_nothing(path: Path) -
         assert contents(copy) == rows
 
 
+def test_an_index_with_a_name_that_is_not_text_is_damage(path: Path) -> None:
+    intact = path.read_bytes()
+    start = intact.index(b"attempts_of_request")
+    path.write_bytes(intact[:start] + b"\xa0" + intact[start + 1 :])
+    with pytest.raises(StorageError, match=r"journal.sqlite: the journal is damaged \("):
+        verify(path)
+
+
 def contents(path: Path) -> list[list[tuple[object, ...]]]:
     with closing(sqlite3.connect(path)) as connection:
         return [

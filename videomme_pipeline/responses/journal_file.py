@@ -122,7 +122,7 @@ def explaining(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError):
         raise
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise not_usable(path, error) from error
 
 
@@ -130,7 +130,8 @@ def not_usable(path: Path, error: Exception) -> StorageError:
     """The error for a journal that is damaged, or that cannot be read or written."""
     # A text that is not UTF-8 is an error without a code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-    if isinstance(error, sqlite3.Error) and code & 0xFF in _DAMAGE:
+    is_from_file = isinstance(error, sqlite3.Error | UnicodeDecodeError)
+    if is_from_file and code & 0xFF in _DAMAGE:
         return _damaged(path, str(error))
     return StorageError(
         f"{path}: the journal cannot be written ({error}); free some space or check the disk, then "
