@@ -49,12 +49,19 @@ def into_a_hole(path: Path) -> None:
     path.write_bytes(data[:4096] + bytes(len(data) - 4096))
 
 
+def into_a_statement_that_is_not_text(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"tablehashes", b"table\xa8ashes", 1))
+
+
 def into_a_folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
 
 
-@pytest.mark.parametrize("damage", [into_nothing, into_half, into_a_hole, into_a_folder])
+@pytest.mark.parametrize(
+    "damage",
+    [into_nothing, into_half, into_a_hole, into_a_statement_that_is_not_text, into_a_folder],
+)
 def test_a_damaged_cache_is_replaced(
     cache: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,6 +13,8 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.store import set_aside, writing
 
 _log = logging.getLogger(__name__)
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""Errors of a statement. SQLite's message about a damaged file may not be UTF-8."""
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB)
 """Errors about the content of the file. SQLITE_ERROR is a table or column with another name."""
 
@@ -74,14 +76,14 @@ class HashCache:
         """The rows of a statement. A damaged file is replaced by an empty one first."""
         try:
             return self._open().execute(sql, parameters).fetchall()
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             is_no_file = os.path.lexists(self._path) and not self._path.is_file()
             if not (_is_damage(error) or is_no_file):
                 raise self._failed(error) from error
             self._replace(error)
         try:
             return self._open().execute(sql, parameters).fetchall()
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise self._failed(error) from error
 
     def _open(self) -> sqlite3.Connection:
@@ -94,13 +96,13 @@ class HashCache:
             )
             try:
                 _prepare(connection)
-            except sqlite3.Error:
+            except _ERRORS:
                 connection.close()
                 raise
             self._connection = connection
         return self._connection
 
-    def _replace(self, error: sqlite3.Error) -> None:
+    def _replace(self, error: Exception) -> None:
         """Set the damaged file aside. Its log would be applied to the new file, so delete it."""
         self.close()
         for suffix in ("-wal", "-shm"):
@@ -110,14 +112,14 @@ class HashCache:
             "%s: the cache of file hashes was damaged (%s) and is built again", self._path, error
         )
 
-    def _failed(self, error: sqlite3.Error) -> StorageError:
+    def _failed(self, error: Exception) -> StorageError:
         return StorageError(
             f"{self._path}: the cache of file hashes cannot be used ({error}); free some space or "
             "check the disk, then run again: everything that is already stored is kept"
         )
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
+def _is_damage(error: Exception) -> bool:
     """True if the content of the file is wrong. A text that is not UTF-8 has no error code."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _DAMAGE
 
