@@ -18,6 +18,7 @@ from blake3 import blake3
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import arrow_schema
+from videomme_pipeline.sqlite_errors import SQLITE_ERRORS, is_damage
 from videomme_pipeline.store import writing
 
 BUSY_TIMEOUT_SECONDS = 60.0
@@ -62,9 +63,6 @@ ATTEMPT_COLUMNS = arrow_schema(Attempt).names
 _COLUMNS = {"responses": [*RESPONSE_COLUMNS, "body"], "attempts": ATTEMPT_COLUMNS}
 """The columns that a checksum covers, in its order."""
 _LISTED_ROWS = 20
-
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB)
-"""Errors about the content of the file. SQLITE_ERROR is a table or column with another name."""
 
 
 def open_file(path: Path, synchronous: str) -> sqlite3.Connection:
@@ -122,16 +120,13 @@ def explaining(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError):
         raise
-    except (sqlite3.Error, UnicodeDecodeError) as error:
+    except SQLITE_ERRORS as error:
         raise not_usable(path, error) from error
 
 
 def not_usable(path: Path, error: Exception) -> StorageError:
     """The error for a journal that is damaged, or that cannot be read or written."""
-    # A text that is not UTF-8 is an error without a code.
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-    is_from_file = isinstance(error, sqlite3.Error | UnicodeDecodeError)
-    if is_from_file and code & 0xFF in _DAMAGE:
+    if is_damage(error):
         return _damaged(path, str(error))
     return StorageError(
         f"{path}: the journal cannot be written ({error}); free some space or check the disk, then "

@@ -10,13 +10,10 @@ from typing import Any
 
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.sqlite_errors import SQLITE_ERRORS, is_damage
 from videomme_pipeline.store import set_aside, writing
 
 _log = logging.getLogger(__name__)
-_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""Errors of a statement. SQLite's message about a damaged file may not be UTF-8."""
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB)
-"""Errors about the content of the file. SQLITE_ERROR is a table or column with another name."""
 
 
 class HashCache:
@@ -76,14 +73,14 @@ class HashCache:
         """The rows of a statement. A damaged file is replaced by an empty one first."""
         try:
             return self._open().execute(sql, parameters).fetchall()
-        except _ERRORS as error:
+        except SQLITE_ERRORS as error:
             is_no_file = os.path.lexists(self._path) and not self._path.is_file()
-            if not (_is_damage(error) or is_no_file):
+            if not (is_damage(error) or is_no_file):
                 raise self._failed(error) from error
             self._replace(error)
         try:
             return self._open().execute(sql, parameters).fetchall()
-        except _ERRORS as error:
+        except SQLITE_ERRORS as error:
             raise self._failed(error) from error
 
     def _open(self) -> sqlite3.Connection:
@@ -96,7 +93,7 @@ class HashCache:
             )
             try:
                 _prepare(connection)
-            except _ERRORS:
+            except SQLITE_ERRORS:
                 connection.close()
                 raise
             self._connection = connection
@@ -117,11 +114,6 @@ class HashCache:
             f"{self._path}: the cache of file hashes cannot be used ({error}); free some space or "
             "check the disk, then run again: everything that is already stored is kept"
         )
-
-
-def _is_damage(error: Exception) -> bool:
-    """True if the content of the file is wrong. A text that is not UTF-8 has no error code."""
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _DAMAGE
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
