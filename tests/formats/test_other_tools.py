@@ -107,6 +107,7 @@ def test_the_whole_log_of_an_older_lmms_eval_is_read(tmp_path: Path) -> None:
         (b"hello world", "no known format"),
         (b"[" * 100_000, "nested too deeply"),
     ],
+    ids=["pickle", "gzip", "old_excel", "damaged_zip", "not_utf_8", "prose", "nested"],
 )
 def test_an_unusable_file_is_named_with_what_to_do(
     tmp_path: Path, content: bytes, message: str
