@@ -80,6 +80,10 @@ def test_a_damaged_journal_says_what_is_lost_and_how_to_continue(
             "update attempts set cost_dollars = 5",
             "rows of attempts that differ from their checksums: 40",
         ),
+        (
+            "update responses set body = checksum, checksum = null",
+            "rows of responses that differ from their checksums: 40",
+        ),
         ("alter table responses rename to respnnses", "unknown tables"),
         ("alter table attempts rename column error to errer", "other columns"),
     ],
@@ -131,7 +135,7 @@ def contents(path: Path) -> list[list[tuple[object, ...]]]:
         ]
 
 
-def test_rows_of_an_earlier_version_are_kept_and_new_ones_have_checksums(tmp_path: Path) -> None:
+def test_rows_of_an_earlier_version_are_kept_and_get_checksums(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in journal_file._TABLES:
@@ -143,11 +147,10 @@ def test_rows_of_an_earlier_version_are_kept_and_new_ones_have_checksums(tmp_pat
     with Journal(path) as journal:
         assert journal.settled(["old"]) == {"old"}
         committed(journal.record(attempt("new"), answer("new")))
-    with closing(sqlite3.connect(path)) as connection:
-        found = dict(connection.execute("select request_fingerprint, checksum from responses"))
-    assert found["old"] is None
-    assert len(found["new"]) == 16
     verify(path)
+    change(path, "update responses set raw_output = 'B' where request_fingerprint = 'old'")
+    with pytest.raises(StorageError, match="rows of responses that differ from their checksums: 1"):
+        verify(path)
 
 
 def test_a_full_disk_is_one_sentence_and_the_next_run_works(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """The SQLite file of the journal: its tables, its checksums, and how damage is reported.
 
-Each row has a checksum of its values; rows of earlier versions have none. When a process opens the
-file for the first time, SQLite checks its structure, and every row is compared with its checksum.
-Claims are short-lived and have no checksums.
+Each row has a checksum of its values; the rows of earlier versions get theirs when the file is
+opened for the first time. When a process opens a file, SQLite checks its structure, and every row
+is compared with its checksum. Claims are short-lived and have no checksums.
 """
 
 import math
@@ -165,10 +165,17 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     shape = _shape(connection)
     for table in _CHECKED:
         if not any(name == "checksum" for name, *_ in shape[table]):
-            connection.execute(f"alter table {table} add column checksum text")
+            _add_checksums(connection, table)
     if _shape(connection) != _expected_shape():
         raise sqlite3.DatabaseError("other columns than those of a journal")
     connection.execute("commit")
+
+
+def _add_checksums(connection: sqlite3.Connection, table: str) -> None:
+    """Add the column `checksum` to a table of an earlier version, with the checksum of each row."""
+    connection.create_function("checksum_of", -1, lambda *values: _checksum(values))
+    connection.execute(f"alter table {table} add column checksum text")
+    connection.execute(f"update {table} set checksum = checksum_of({', '.join(_COLUMNS[table])})")
 
 
 @cache
@@ -232,13 +239,11 @@ def verify(path: Path) -> None:
 def _rows(file: sqlite3.Connection, table: str) -> Iterator[tuple[object, ...]]:
     """The key of each row in hexadecimal, its values and its checksum."""
     columns = ", ".join(_COLUMNS[table])
-    yield from file.execute(
-        f"select hex(request_fingerprint), {columns}, checksum from {table} "
-        "where checksum is not null"
-    )
+    yield from file.execute(f"select hex(request_fingerprint), {columns}, checksum from {table}")
 
 
 def _is_intact(row: Sequence[object]) -> bool:
+    """Whether a row has a checksum, and the values that it was computed from."""
     return _checksum(row[:-1]) == row[-1]
 
 
