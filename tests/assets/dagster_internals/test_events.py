@@ -72,7 +72,9 @@ def stored(instance: dg.DagsterInstance, run_id: str) -> list[dict[str, Any]]:
     return events
 
 
-def test_a_batch_stores_what_single_events_would(instance: dg.DagsterInstance) -> None:
+def test_a_batch_stores_what_single_events_would(
+    instance: dg.DagsterInstance, caplog: pytest.LogCaptureFixture
+) -> None:
     numbers = range(EVENTS_AT_A_TIME + 3)
 
     def one_by_one(context: dg.OpExecutionContext) -> None:
@@ -97,6 +99,7 @@ def test_a_batch_stores_what_single_events_would(instance: dg.DagsterInstance) -
     assert newest.run_id == batched.run_id
     assert newest.asset_materialization == event(numbers[-1])
     assert instance.get_materialized_partitions(KEY) == {f"key-{n}" for n in numbers}
+    assert "one by one" not in caplog.text, "the batch was not stored as a batch"
 
 
 def test_events_before_an_error_are_stored(instance: dg.DagsterInstance) -> None:
@@ -111,12 +114,12 @@ def test_events_before_an_error_are_stored(instance: dg.DagsterInstance) -> None
 
 
 def test_if_storing_a_batch_fails_events_are_stored_one_by_one(
-    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def reject(storage: EventLogStorage, events: object) -> None:
         raise TypeError("another signature")
 
-    monkeypatch.setattr(type(instance.event_log_storage), "store_event_batch", reject)
+    monkeypatch.setattr(type(instance.event_log_storage), "prepare_insert_event_batch", reject)
 
     def together(context: dg.OpExecutionContext) -> None:
         with EventBatch(context) as events:
@@ -125,6 +128,7 @@ def test_if_storing_a_batch_fails_events_are_stored_one_by_one(
 
     result = run(instance, together)
     assert [event["partition"] for event in stored(instance, result.run_id)] == ["key-1", "key-2"]
+    assert "one by one" in caplog.text
 
 
 @pytest.mark.slow
