@@ -132,6 +132,12 @@ def test_a_data_folder_that_duckdb_cannot_use_is_an_error(tmp_path: Path) -> Non
         Store.at(tmp_path / "a?b")
 
 
+def test_a_password_in_the_url_of_the_data_folder_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ConfigurationError, match="AWS_SECRET_ACCESS_KEY") as raised:
+        Store.at("s3://someone:a-secret@bucket/data")
+    assert "a-secret" not in str(raised.value)
+
+
 def test_files_that_need_a_local_disk_are_local_with_an_object_store_too() -> None:
     store = Store.at("memory://videomme-test")
     assert store.journal.is_absolute()

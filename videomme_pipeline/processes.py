@@ -97,7 +97,12 @@ def _has_secret(name: str, value: str) -> bool:
     if _STORAGE_NAME.match(name):
         return False
     is_secret = name in _key_variables or _SECRET_NAME.search(name)
-    return bool(is_secret or _URL_WITH_PASSWORD.search(value))
+    return bool(is_secret or has_password(value))
+
+
+def has_password(text: str) -> bool:
+    """Whether a text contains a URL with a password."""
+    return bool(_URL_WITH_PASSWORD.search(text))
 
 
 @cache

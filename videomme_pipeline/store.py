@@ -25,6 +25,7 @@ from upath import UPath
 
 from videomme_pipeline import parquet
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
+from videomme_pipeline.processes import has_password
 from videomme_pipeline.rows import from_table, to_table
 
 Row = TypeVar("Row")
@@ -56,9 +57,14 @@ class Store:
         """The data folder at a path or URL.
 
         Raises:
-            ConfigurationError: if the URL needs a package that is not installed, or its scheme is
-                unknown, or DuckDB cannot use the path.
+            ConfigurationError: if the URL contains a password or needs a package that is not
+                installed, or its scheme is unknown, or DuckDB cannot use the path.
         """
+        if has_password(str(root)):
+            raise ConfigurationError(
+                "data folder: the URL contains a password, which would be stored with the results; "
+                "use the variables of the storage for it, such as AWS_SECRET_ACCESS_KEY"
+            )
         try:
             path = UPath(root)
             path.fs  # noqa: B018 - loads the package of the file system

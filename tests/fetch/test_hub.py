@@ -64,3 +64,14 @@ def test_an_error_of_ours_passes_unchanged() -> None:
     with pytest.raises(DownloadError) as caught, explained("a.mp4"):
         raise original
     assert caught.value is original
+
+
+def test_a_hub_that_repeats_the_token_does_not_put_it_into_a_message(
+    hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_a_secret_token")
+    hub.add("some/data", REVISION, "file.bin", b"1")
+    hub.broken["file.bin"] = 400
+    repository = HubRepository("some/data", REVISION, hub.url)
+    with pytest.raises(DownloadError, match=r"bad day with Bearer \[key removed\]"), explained("a"):
+        repository.open(repository.files(["file.bin"])["file.bin"]).read()

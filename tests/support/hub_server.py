@@ -64,7 +64,7 @@ class HubServer:
     altered: dict[str, bytes] = field(default_factory=dict)
     """By path, bytes to serve instead of those whose SHA-256 is listed."""
     broken: dict[str, int] = field(default_factory=dict)
-    """By path, a status to answer with instead of the file."""
+    """By path, a status to answer with instead of the file. The message repeats the token."""
 
     def add(self, repository: str, revision: str, path: str, data: bytes) -> None:
         self.files.setdefault((repository, revision), {})[path] = data
@@ -170,7 +170,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.state.gated:
             self._refuse(403, "GatedRepo", "Access to this dataset is restricted")
         elif path in self.state.broken:
-            self._refuse(self.state.broken[path], "", "The hub has a bad day")
+            message = f"The hub has a bad day with {self.headers['Authorization']}"
+            self._refuse(self.state.broken[path], "", message)
         elif path not in files:
             self._refuse(404, "EntryNotFound", "Entry not found")
         else:

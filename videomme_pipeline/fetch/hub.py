@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import httpx2
-from huggingface_hub import HfApi, RepoFile, hf_hub_url
+from huggingface_hub import HfApi, RepoFile, get_token, hf_hub_url
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -32,6 +32,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, but
 )
 
 from videomme_pipeline.errors import DownloadError, StorageError, VideoMMEError
+from videomme_pipeline.redaction import Redaction
 
 _PARTIAL_CONTENT = 206
 _BLOCK_BYTES = 64 << 10
@@ -178,14 +179,14 @@ def explained(item: str) -> Iterator[None]:
     except HfHubHTTPError as error:
         raise DownloadError(
             f"{item}: the hub answered {error.response.status_code} "
-            f"({error.server_message or error.response.reason_phrase}); "
+            f"({_redacted(error.server_message or error.response.reason_phrase)}); "
             f"{_advice(error.response.status_code)}"
         ) from error
     except httpx2.HTTPError as error:
+        found = _redacted(f"{type(error).__name__}: {error}")
         raise DownloadError(
-            f"{item}: the connection failed ({type(error).__name__}: {error}); check the network "
-            "and HF_ENDPOINT, then run again: complete files are kept, and a download resumes "
-            "where it stopped"
+            f"{item}: the connection failed ({found}); check the network and HF_ENDPOINT, then run "
+            "again: complete files are kept, and a download resumes where it stopped"
         ) from error
     except OSError as error:
         if error.errno in _UNWRITABLE:
@@ -194,6 +195,11 @@ def explained(item: str) -> Iterator[None]:
                 "folder, then run again: complete files are kept"
             ) from error
         raise DownloadError(f"{item}: {error}; run again") from error
+
+
+def _redacted(text: str) -> str:
+    """`text` of the hub without the token."""
+    return Redaction(get_token()).redact(text)
 
 
 def _headers() -> dict[str, str]:

@@ -20,7 +20,6 @@ from pydantic import ValidationError
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.openai.body import RequestBody, request_body
-from videomme_pipeline.models.openai.redaction import Redaction
 from videomme_pipeline.models.openai.reply import (
     Fields,
     OrNone,
@@ -33,6 +32,7 @@ from videomme_pipeline.models.openai.reply import (
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.transport import Answer, connect
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
+from videomme_pipeline.redaction import Redaction
 
 MAX_FILE_BYTES = 190_000_000
 """Just below the 200 MB that OpenAI accepts in one file."""

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ValidationError
 
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.openai.redaction import Redaction
+from videomme_pipeline.redaction import Redaction
 
 TIMEOUT_SECONDS = 5.0
 MAX_BYTES = 2**20

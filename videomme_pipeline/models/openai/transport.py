@@ -25,9 +25,9 @@ import httpx2
 import openai
 
 from videomme_pipeline.models.openai.endpoints import MEBIBYTE
-from videomme_pipeline.models.openai.redaction import Redaction
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
+from videomme_pipeline.redaction import Redaction
 
 CONNECT_SECONDS = 30.0
 

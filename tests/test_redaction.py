@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videomme_pipeline.models.openai.redaction import Redaction
+from videomme_pipeline.redaction import Redaction
 
 REMOVED = "[key removed]"
 KEYS = ("sk-proj-abcDEF123_456-7890", "a/b+c=d e&f%gh", 'quote"and\\backslash')

@@ -1,4 +1,4 @@
-"""Removal of a key from text that an endpoint sent, since some endpoints repeat it in errors."""
+"""Removal of a key from text that a server sent, since some servers repeat it in errors."""
 
 import base64
 import re
