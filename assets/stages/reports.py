@@ -13,7 +13,7 @@ from assets.stages.warehouse import Warehouse
 from videomme_pipeline.errors import DamagedFileError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import Whole
-from videomme_pipeline.reports.page import PAGE_VERSION, write_page
+from videomme_pipeline.reports.page_version import PAGE_VERSION
 from videomme_pipeline.store import stored_fingerprint
 
 
@@ -69,6 +69,8 @@ class ReportPage(SharedStage):
 
         A damaged file is set aside when it is read, so the next attempt does not find it.
         """
+        from videomme_pipeline.reports.page import write_page  # noqa: PLC0415 - loads DuckDB
+
         left_out: list[str] = []
         while True:
             try:

@@ -22,7 +22,6 @@ from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.store import stored_fingerprint, write_rows
-from videomme_pipeline.warehouse.database import findings_of
 
 READER_VERSION_TAG = "videomme/reader_version"
 
@@ -66,6 +65,8 @@ class Scores(BenchmarkStage[VariantPartition]):
         return super().is_current(target) and self._has_evaluated_videos(target)
 
     def citation_findings(self) -> list[CitationFinding]:
+        from videomme_pipeline.warehouse.database import findings_of  # noqa: PLC0415 - DuckDB
+
         return findings_of(self.store, self.benchmark.name)
 
     def _has_evaluated_videos(self, target: Target[VariantPartition]) -> bool:

@@ -11,7 +11,6 @@ from assets.stages.metadata import chart_picture
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.project.partitions import Whole
-from videomme_pipeline.warehouse.database import connect, query, rebuild
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -30,6 +29,8 @@ class Warehouse(SharedStage):
         return UPath(self.store.warehouse)
 
     def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
+        from videomme_pipeline.warehouse.database import rebuild  # noqa: PLC0415 - loads DuckDB
+
         (target,) = targets
         try:
             path, left_out = rebuild(self.store)
@@ -43,6 +44,8 @@ class Warehouse(SharedStage):
         yield Built(target=target, metadata=metadata)
 
     def _preview(self) -> dict[str, object]:
+        from videomme_pipeline.warehouse.database import connect, query  # noqa: PLC0415 - DuckDB
+
         with connect(self.store) as connection:
             rows = query(connection, PREVIEW)
             if not rows:

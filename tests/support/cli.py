@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from videomme_pipeline.cli.app import run_command
+from videomme_pipeline.cli.run import PLANNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +30,11 @@ class Ended:
     def failed_with(self) -> str:
         """The one paragraph of a command that failed on purpose, and nothing else."""
         assert (self.status, self.out) == (1, ""), self
-        assert self.err.startswith("Error: ")
-        assert "Traceback" not in self.err
-        assert "\n\n" not in self.err
-        return self.err.removeprefix("Error: ").strip()
+        message = self.err.removeprefix(f"{PLANNING}\n")
+        assert message.startswith("Error: ")
+        assert "Traceback" not in message
+        assert "\n\n" not in message
+        return message.removeprefix("Error: ").strip()
 
 
 def videomme(*arguments: str, stdin: str = "") -> Ended:

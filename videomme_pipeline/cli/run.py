@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
+PLANNING = "Planning…"
+"""Printed first, because importing Dagster takes seconds."""
+
 
 @commands.command(epilog="Example: videomme run smoke-embedded")
 def run(
@@ -58,6 +61,7 @@ def run(
     Exits with status 1 if a partition failed; the others are kept, and the next
     run builds only what is missing.
     """
+    note(PLANNING)
     from assets.planning.estimate import estimate, pending_requests
     from assets.run import plan_project, refresh_project
     from videomme_pipeline.project.costs import estimate_costs
@@ -110,6 +114,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show how many partitions of each asset are fresh, stale, missing or failed, and why."""
+    note(PLANNING)
     from assets.planning.explain import Explanation, matching
     from assets.planning.freshness import Freshness, counts
     from assets.run import plan_project
@@ -161,6 +166,7 @@ def nightly(
     that is already stored is not repeated. Exits with status 1 if a check fails
     with severity `error`.
     """
+    note(PLANNING)
     from assets.run import run_nightly
     from videomme_pipeline.project.nightly import nightly_date, read_nightly
     from videomme_pipeline.reports.terminal.runs import show_nightly_runs

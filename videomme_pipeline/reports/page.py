@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from PIL import Image
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
@@ -39,9 +38,6 @@ from videomme_pipeline.reports.stored import (
 from videomme_pipeline.reports.texts import Texts, Thumbnails, stored_frames
 from videomme_pipeline.store import Store, publish
 from videomme_pipeline.warehouse.database import connect
-
-PAGE_VERSION = 4
-"""Increase it when the page shows the same data in another way."""
 
 THUMBNAIL_HEIGHT_PIXELS = 176
 """Twice the height at which the page shows a frame, for dense screens."""
@@ -275,6 +271,8 @@ def _write_thumbnails(store: Store, folder: Path, page: _BenchmarkPage) -> Thumb
 
 
 def _thumbnail(picture: bytes) -> bytes:
+    from PIL import Image  # noqa: PLC0415 - only pages with images need it
+
     with Image.open(io.BytesIO(picture)) as image:
         small = image.convert("RGB")
     small.thumbnail((10_000, THUMBNAIL_HEIGHT_PIXELS))

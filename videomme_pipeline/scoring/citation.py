@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import product
 
-from scipy.special import chdtrc
+import scipy  # submodules are imported on first use
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
@@ -371,7 +371,7 @@ def has_expected_letters(evidence: Evidence) -> Finding | None:
         for letter in letters
     )
     effect = (chi_square / len(rows)) ** 0.5
-    p_value = float(chdtrc(max(len(letters) - 1, 1), chi_square))
+    p_value = float(scipy.special.chdtrc(max(len(letters) - 1, 1), chi_square))
     percent = 100 / len(rows)
     shares = ", ".join(
         f"{letter} {percent * given[letter]:.0f}% ({percent * correct[letter]:.0f}%)"

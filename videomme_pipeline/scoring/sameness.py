@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # submodules are imported on first use
 from numpy.typing import NDArray
-from scipy.special import bdtr
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.citation import CitationCheck, Evidence, Finding, Status
@@ -54,7 +54,7 @@ class Sameness:
 
 def is_same(informative: int, different: int) -> bool:
     """True if settings with an effect would not leave so few different answers."""
-    return bool(bdtr(different, informative, LEAST_CHANGED_SHARE) < SAME_P_VALUE)
+    return bool(scipy.special.bdtr(different, informative, LEAST_CHANGED_SHARE) < SAME_P_VALUE)
 
 
 def sameness_findings(evaluations: Sequence[Evidence]) -> dict[str, Finding]:
