@@ -10,8 +10,9 @@ OCR and llama.cpp run in a child process, so that a crash in them costs one atte
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -150,11 +151,11 @@ class EmbeddedModel:
 
     def _read_or_restore(self, frames: Sequence[Frame], key: str) -> tuple[PictureFacts, ...]:
         path = self._folder / "ocr" / f"{key}.json"
-        if path.is_file():
-            return _facts_from_json(path.read_text(encoding="utf-8"))
+        with suppress(OSError, ValueError):  # missing or damaged: read the pictures again
+            return _from_json(path.read_bytes())
         pictures = [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
         facts = self._in_child(read_pictures, distinct(pictures))
-        publish(UPath(path), json.dumps([asdict(fact) for fact in facts]).encode())
+        publish(UPath(path), _to_json(facts))
         return facts
 
     def _frames_key(self, frames: Sequence[Frame]) -> str:
@@ -170,12 +171,25 @@ class EmbeddedModel:
         )
 
 
-def _facts_from_json(text: str) -> tuple[PictureFacts, ...]:
+def _to_json(facts: Iterable[PictureFacts]) -> bytes:
+    values = [asdict(fact) for fact in facts]
+    return json.dumps({"facts": values, "checksum": fingerprint(values)}).encode()
+
+
+def _from_json(data: bytes) -> tuple[PictureFacts, ...]:
+    """The facts of `_to_json`.
+
+    Raises:
+        ValueError: if the data is damaged.
+    """
+    stored = json.loads(data)
+    if not isinstance(stored, dict) or fingerprint(stored.get("facts")) != stored.get("checksum"):
+        raise ValueError("its checksum does not match")
     return tuple(
         PictureFacts(
             seconds=fact["seconds"],
             texts=tuple(PictureText(**found) for found in fact["texts"]),
             shapes=fact["shapes"],
         )
-        for fact in json.loads(text)
+        for fact in stored["facts"]
     )
