@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.support.browser import Visit
 from tests.support.made_up_results import (
@@ -389,15 +389,19 @@ def test_the_whole_page_works_from_the_keyboard(visit: Visit, page_file: Path) -
     assert page.evaluate("document.activeElement.id") == "search"
     page.keyboard.type('"sub-category 5"')
     expect(page.get_by_text("3 of 45 questions").first).to_be_visible()
-    page.get_by_role("link", name="005-1").focus()
     page.keyboard.press("ArrowDown")
-    assert page.evaluate("document.activeElement.textContent") == "005-2"
+    assert page.evaluate("document.activeElement.textContent") == "005-1"
+    page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Question 005-2")).to_be_visible()
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("heading", name="Question 005-3")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_label("Search")).to_have_value('"sub-category 5"')
+    assert page.evaluate("document.activeElement.textContent") == "005-3"
+    for _ in range(3):
+        page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.id") == "search"
 
 
 def test_tab_visits_controls_in_reading_order(visit: Visit, page_file: Path) -> None:
@@ -516,6 +520,11 @@ def test_compare_lists_the_questions_and_settings_that_differ(
         and after[question_id] in (Outcome.INCORRECT, Outcome.UNREADABLE)
     }
     assert {row[0] for row in table_rows(page, "Questions that differ")} == lost
+    won = sum(
+        before[name] in (Outcome.INCORRECT, Outcome.UNREADABLE) and after[name] == Outcome.CORRECT
+        for name in before
+    )
+    expect(page.get_by_text(f"of the answers changed: {won} won, {len(lost)} lost")).to_be_visible()
     specification = page.get_by_role("region", name="Settings that differ")
     assert specification.locator("tbody tr").all_inner_texts() == ["model.name\tmodel-a\tmodel-b"]
 
@@ -523,7 +532,9 @@ def test_compare_lists_the_questions_and_settings_that_differ(
 def test_history_shows_every_nightly_run_and_the_changed_questions(
     visit: Visit, page_file: Path, store: Store
 ) -> None:
-    page = visit.open(page_file, "history")
+    page = visit.open(page_file)
+    expect(page.get_by_text("Last nightly run, 2026-11-20: not assessed for")).to_be_visible()
+    visit.turn("history")
     rows = table_rows(page, "Nightly runs")
     assert [row[0] for row in rows] == ["2026-11-20", "2026-11-19", "2026-11-18"]
     expected = view_rows(
@@ -574,15 +585,63 @@ def test_a_store_without_evaluations_says_what_to_do(visit: Visit, tmp_path: Pat
     expect(page.get_by_text("No evaluation has been scored yet.")).to_be_visible()
 
 
-def test_a_single_evaluation_has_a_page(visit: Visit, tmp_path: Path) -> None:
+def test_a_single_evaluation_with_repeats_has_a_page(visit: Visit, tmp_path: Path) -> None:
     store = Store.at(tmp_path / "one")
     questions = v1_questions(3, benchmark="smoke")
     store_questions(store, questions)
-    store_evaluation(store, questions, MadeUpEvaluation(name="only"), texts=False)
+    store_evaluation(store, questions, MadeUpEvaluation(name="only", repeats=3), texts=False)
     file = write_page(store, tmp_path / "page.html")
     for view in VIEWS:
         visit.open(file, view)
     expect(visit.open(file, "compare").get_by_text("There is only one evaluation")).to_be_visible()
+    [expected] = view_rows(
+        store,
+        "select evaluation, repeats::varchar, printf('%.1f', 100 * accuracy), "
+        "printf('%.1f', 100 * majority_vote), printf('%.1f', 100 * pass_at_k), "
+        "printf('%.1f', 100 * pass_at_all), printf('%.1f', 100 * flip_rate) "
+        "from repeats join pass_at_k using (benchmark, evaluation) where k = 2",
+    )
+    [row] = table_rows(visit.open(file), "Repeats")
+    assert tuple(cell.split("\n")[0] for cell in row) == expected
+
+
+def test_what_the_page_does_not_have_is_named(visit: Visit, small_file: Path) -> None:
+    page = visit.open(small_file, "history")
+    notice = page.locator(".notice")
+    expect(notice).to_contain_text("There are no nightly runs yet. videomme nightly")
+    for address, text in {
+        "nowhere?show=model-a": "There is no view “nowhere”. This is the leaderboard.",
+        "constructor": "There is no view “constructor”. This is the leaderboard.",
+        "leaderboard?benchmark=other": "This page has no benchmark “other”.",
+        "compare?a=other&b=model-a": "videomme run other adds it",
+        "question?id=999-9": "No question 999-9",
+    }.items():
+        visit.turn(address)
+        expect(notice).to_contain_text(text)
+
+
+def test_a_table_is_copied_as_markdown_and_latex(
+    visit: Visit, context: BrowserContext, page_file: Path, store: Store
+) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = visit.open(page_file, "compare?a=model-a&b=model-b")
+
+    def copied(form: str) -> list[str]:
+        page.get_by_role("button", name=f"{form} of compare-model-a-model-b").click()
+        expect(page.get_by_role("button", name="Copied of compare-model-a-model-b")).to_be_visible()
+        text: str = page.evaluate("navigator.clipboard.readText()")
+        return text.splitlines()
+
+    name, _, difference, interval, questions, *_ = table_rows(page, "Difference by subset")[0]
+    name = name.replace("\n", " ")
+    markdown, latex = copied("Markdown"), copied("LaTeX")
+    assert markdown[0].startswith("| Questions | Difference | 95% CI | n | Adjusted p |")
+    assert markdown[1].startswith("| --- | ---: | ---: | ---: | ---: |")
+    assert markdown[2].startswith(f"| {name} | {difference} | {interval} | {questions} |")
+    assert latex[0] == r"\begin{tabular}{lrrrrl}"
+    assert latex[2].startswith(r"Questions & Difference & 95\% CI & n & Adjusted p & ")
+    assert latex[4].startswith(f"{name} & {difference} & ")
+    assert len(markdown) + 4 == len(latex)
 
 
 def test_a_benchmark_with_only_groups_has_a_page(visit: Visit, tmp_path: Path) -> None:

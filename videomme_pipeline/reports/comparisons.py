@@ -58,6 +58,8 @@ def _comparison(found: Comparison, titles: Mapping[str, str]) -> Json:
     return {
         "overall": overall_difference(found),
         "flip_rate": found.flip_rate.mean,
+        "won": len(found.won),
+        "lost": len(found.lost),
         "failed": len(found.failed),
         "marginals": [_marginal(marginal, scale, titles) for marginal in marginals],
     }

@@ -30,13 +30,16 @@ _SCRIPTS = (  # in this order, each constant is defined before another script us
     "data.js",
     "address.js",
     "tables.js",
+    "exports.js",
     "marks.js",
     "leaderboard.js",
+    "repeats.js",
     "breakdowns.js",
     "questions.js",
     "question.js",
     "compare.js",
     "history.js",
+    "keyboard.js",
     "main.js",
 )
 

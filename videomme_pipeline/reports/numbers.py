@@ -53,6 +53,7 @@ class Numbers:
         parts = [self._parts_of(facet) for facet in self._short_facets()]
         means = self._means()
         findings = self._open_findings()
+        repeats = self._repeats()
         entries = []
         for place, evaluation in enumerate(self._evaluations):
             row = board[evaluation.name]
@@ -68,6 +69,7 @@ class Numbers:
                     "parts": part_scores,
                     "mean": means.get(evaluation.name),
                     "findings": findings.get(evaluation.name, []),
+                    "repeats": repeats.get(evaluation.name),
                 }
             )
         return entries
@@ -92,13 +94,22 @@ class Numbers:
         """The headline score of each evaluation if it is a mean over the values of a facet."""
         view = self._benchmark.headline.view
         rows = self._view(view) if view is not None else []
+        return {row["evaluation"]: _interval(row, "accuracy") for row in rows}
+
+    def _repeats(self) -> dict[str, Json]:
+        """Number of repeats, flip rate, majority vote and every pass@k of repeated evaluations."""
+        passed: dict[str, list[Json]] = {}
+        for row in self._view("pass_at_k"):
+            estimate = {"k": row["k"]} | _interval(row, "pass_at_k")
+            passed.setdefault(row["evaluation"], []).append(estimate)
         return {
             row["evaluation"]: {
-                "value": rounded(row["accuracy"]),
-                "low": rounded(row["accuracy_low"]),
-                "high": rounded(row["accuracy_high"]),
+                "count": row["repeats"],
+                "flip_rate": _interval(row, "flip_rate"),
+                "majority_vote": _interval(row, "majority_vote"),
+                "pass_at_k": passed[row["evaluation"]],
             }
-            for row in rows
+            for row in self._view("repeats")
         }
 
     def part_columns(self) -> list[tuple[str, str]]:
@@ -403,9 +414,7 @@ def _accuracy_cell(row: Mapping[str, Any]) -> Json:
     return {
         "n": row["questions"],
         "videos": row["videos"],
-        "value": rounded(row["accuracy"]),
-        "low": rounded(row["accuracy_low"]),
-        "high": rounded(row["accuracy_high"]),
+        **_interval(row, "accuracy"),
         "unreadable": row["unreadable"],
         "failed": row["failed"],
     }
@@ -415,12 +424,16 @@ def _group_cell(row: Mapping[str, Any]) -> Json:
     return {
         "n": row["groups"],
         "videos": row["videos"],
-        "value": rounded(row["group_score"], 100),
-        "low": rounded(row["group_score_low"], 100),
-        "high": rounded(row["group_score_high"], 100),
+        **_interval(row, "group_score", 100),
         "unreadable": row["unreadable"],
         "failed": row["failed"],
     }
+
+
+def _interval(row: Mapping[str, Any], column: str, scale: float = 1) -> Json:
+    """An estimate of a view with its 95% CI."""
+    bounds = {"value": column, "low": f"{column}_low", "high": f"{column}_high"}
+    return {key: rounded(row[name], scale) for key, name in bounds.items()}
 
 
 def _word(row: ScoredQuestion) -> str:

@@ -33,7 +33,8 @@ import {
   seriesKey,
   UNIT_AXIS,
 } from "./marks.js";
-import { csvButton, dataTable, heading, ordered, parquetButton } from "./tables.js";
+import { exportButtons, parquetButton } from "./exports.js";
+import { dataTable, heading, ordered } from "./tables.js";
 
 export function breakdownsView({ benchmark, params }) {
   const shown = shownEvaluations(benchmark, params);
@@ -295,7 +296,7 @@ function breakdownSection(benchmark, breakdown, shown, order) {
   });
   return breakdownPart(
     breakdown.title,
-    heading(breakdown.title, csvButton(`by-${breakdown.key}`, table)),
+    heading(breakdown.title, exportButtons(`by-${breakdown.key}`, table)),
     table.element,
   );
 }
@@ -340,7 +341,7 @@ function trackSections(benchmark, shown) {
       return [
         heading(
           `Effect of subtitles: ${without.model}, ${without.sampling}`,
-          csvButton(`subtitles-${without.name}`, table),
+          exportButtons(`subtitles-${without.name}`, table),
         ),
         table.element,
       ];
@@ -484,7 +485,7 @@ function framesSection(benchmark) {
   });
   return breakdownPart(
     "Frames",
-    heading("Number of frames", csvButton("frames", table)),
+    heading("Number of frames", exportButtons("frames", table)),
     h("p", { class: "soft" }, "Score by frames per question, on a logarithmic scale."),
     lineChart({
       label: sameNumbersBelow(`Score by number of frames for ${lines.map(title).join(", ")}`),
@@ -560,7 +561,7 @@ function crossedSection(benchmark, params, shown) {
   );
   return breakdownPart(
     "Two facets crossed",
-    heading("Two facets crossed", csvButton(chosen.key, table)),
+    heading("Two facets crossed", exportButtons(chosen.key, table)),
     h("div", { class: "controls" }, control),
     table.element,
   );
@@ -592,7 +593,7 @@ function heatSection(benchmark) {
   });
   return breakdownPart(
     "Heat map",
-    heading("Heat map", csvButton(`heat-${finest.key}`, table)),
+    heading("Heat map", exportButtons(`heat-${finest.key}`, table)),
     table.element,
   );
 }

@@ -7,8 +7,9 @@ import { h, select } from "./dom.js";
 import { count, known, NONE, percent, plural, points, probability } from "./format.js";
 import { isBlocked, mainScore } from "./leaderboard.js";
 import { differenceAxis } from "./marks.js";
-import { questionRows, rememberListing, walkRows } from "./questions.js";
-import { csvButton, dataTable, heading, ordered } from "./tables.js";
+import { questionRows, rememberListing } from "./questions.js";
+import { exportButtons } from "./exports.js";
+import { dataTable, heading, ordered } from "./tables.js";
 
 export function compareView({ benchmark, params, details }) {
   if (benchmark.evaluations.length < 2)
@@ -98,6 +99,8 @@ export function comparisonOf(benchmark, to, from) {
     a: from,
     b: to,
     overall: turn(found.overall),
+    won: found.lost,
+    lost: found.won,
     marginals: found.marginals.map(turn),
   };
 }
@@ -127,7 +130,8 @@ function conclusion(benchmark, a, b) {
       h(
         "li",
         { class: "soft" },
-        `${percent(comparison.flip_rate)}% of the answers changed`,
+        `${percent(comparison.flip_rate)}% of the answers changed: `,
+        `${count(comparison.won)} won, ${count(comparison.lost)} lost`,
         comparison.failed
           ? `; without ${plural(comparison.failed, "question")} that failed in A or B`
           : "",
@@ -170,7 +174,7 @@ function differenceSection(benchmark, a, b) {
     step: 15,
   });
   return [
-    heading("Difference by subset", csvButton(`compare-${a.name}-${b.name}`, table)),
+    heading("Difference by subset", exportButtons(`compare-${a.name}-${b.name}`, table)),
     table.element,
   ];
 }
@@ -275,9 +279,8 @@ export function flipSections(benchmark, details, sides, wanted, onchange) {
       side("after", sides.afterTitle, sides.after, sides.afterText),
     ].filter(Boolean),
   });
-  table.element.addEventListener("keydown", walkRows);
   rememberListing({
-    rows: table.sorted,
+    table,
     benchmark: benchmark.name,
     address: location.hash || link("compare"),
   });
@@ -296,7 +299,7 @@ export function flipSections(benchmark, details, sides, wanted, onchange) {
       h("p", {}, "None: both have the same letter for every question."),
     ];
   return [
-    heading("Questions that differ", csvButton("flips", table)),
+    heading("Questions that differ", exportButtons("flips", table)),
     h("div", { class: "controls" }, control),
     table.element,
   ];

@@ -8,11 +8,20 @@ import { h, select } from "./dom.js";
 import { count, day, interval, known, percent, plural, points } from "./format.js";
 import { mainScore } from "./leaderboard.js";
 import { axis, lineChart, MAX_SHOWN, sameNumbersBelow } from "./marks.js";
-import { csvButton, dataTable, heading, ordered } from "./tables.js";
+import { exportButtons } from "./exports.js";
+import { dataTable, heading, ordered } from "./tables.js";
 
 const DOUBTFUL_SHARE = 0.01;
 
 export function historyView({ benchmark, params, details }) {
+  if (!benchmark.history.length)
+    return h(
+      "p",
+      { class: "notice" },
+      "There are no nightly runs yet. ",
+      h("code", {}, `videomme nightly ${benchmark.evaluations[0].name}`),
+      " asks the questions again and compares the answers with earlier ones.",
+    );
   const tracked = benchmark.evaluations.filter((item) =>
     benchmark.history.some((run) => run.evaluation === item.index),
   );
@@ -68,7 +77,7 @@ export function historyView({ benchmark, params, details }) {
       "Vertical lines are 95% CIs. A ring marks a failed check: solid for an error, dashed for a ",
       "warning. A hollow mark means that more than 1% of the questions failed; they count as wrong.",
     ),
-    heading("Nightly runs", csvButton("history", table)),
+    heading("Nightly runs", exportButtons("history", table)),
     table.element,
     ...lastRunSections(benchmark, details, observed, params),
   ];
@@ -191,14 +200,18 @@ export function nightlySentence(benchmark) {
     .toSorted()
     .at(-1);
   if (!last) return null;
-  const alarmed = benchmark.history
-    .filter((run) => run.date === last && alarmOf(run) === "error")
-    .map((run) => benchmark.evaluations[run.evaluation].name);
+  const runs = benchmark.history.filter((run) => run.date === last);
+  const names = (some) => some.map((run) => benchmark.evaluations[run.evaluation].name).join(", ");
+  const alarmed = runs.filter((run) => alarmOf(run) === "error");
+  const unassessed = runs.filter((run) => !run.findings);
   return [
     `Last nightly run, ${day(last)}: `,
-    alarmed.length
-      ? [h("strong", { class: "worse" }, "▲ alarm"), ` for ${alarmed.join(", ")}`]
-      : "no alarm",
+    alarmed.length > 0 && [
+      h("strong", { class: "worse" }, "▲ alarm"),
+      ` for ${names(alarmed)}${unassessed.length ? "; " : ""}`,
+    ],
+    unassessed.length > 0 && `not assessed for ${names(unassessed)}`,
+    !alarmed.length && !unassessed.length && "no alarm",
     ". ",
     h("a", { href: link("history") }, "What changed"),
     ".",

@@ -21,8 +21,10 @@ import {
 } from "./format.js";
 import { nightlySentence } from "./history.js";
 import { axisHead, intervalPlot, NARROW_AXIS, outcomeBar, referenceKey } from "./marks.js";
+import { repeatsSection } from "./repeats.js";
 import { searchWords } from "./questions.js";
-import { csvButton, dataTable, heading, ordered, parquetButton } from "./tables.js";
+import { exportButtons, parquetButton } from "./exports.js";
+import { dataTable, heading, ordered } from "./tables.js";
 
 const FIRST_ROWS = 25;
 
@@ -52,19 +54,20 @@ export function leaderboardView({ benchmark, params }) {
     ),
     heading(
       "Evaluations",
-      csvButton("evaluations", board),
+      exportButtons("evaluations", board),
       parquetButton(benchmark, "leaderboard"),
     ),
     leaderboardControls(benchmark, criteria, refresh),
     referenceLegend(benchmark),
     board.element,
     citation && [
-      heading("What to know before citing", csvButton("citation", citation)),
+      heading("What to know before citing", exportButtons("citation", citation)),
       citation.element,
     ],
+    repeatsSection(benchmark),
     benchmark.published && publishedNote(benchmark.published),
     tracks && [
-      heading("Without and with subtitles", csvButton("without-and-with-subtitles", tracks)),
+      heading("Without and with subtitles", exportButtons("without-and-with-subtitles", tracks)),
       tracks.element,
     ],
   ];

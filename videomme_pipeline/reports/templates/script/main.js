@@ -7,8 +7,9 @@ import { arrange, unpack } from "./data.js";
 import { append, h, select } from "./dom.js";
 import { historyView } from "./history.js";
 import { leaderboardView } from "./leaderboard.js";
-import { backToList, questionView } from "./question.js";
-import { questionsView } from "./questions.js";
+import { onKey } from "./keyboard.js";
+import { questionView } from "./question.js";
+import { listing, questionsView } from "./questions.js";
 
 const VIEWS = {
   leaderboard: { title: "Leaderboard", draw: leaderboardView },
@@ -60,8 +61,7 @@ function draw() {
     );
     return;
   }
-  const view =
-    VIEWS[name] && (VIEWS[name].needs?.(benchmark) ?? true) ? VIEWS[name] : VIEWS.leaderboard;
+  const view = Object.hasOwn(VIEWS, name) ? VIEWS[name] : VIEWS.leaderboard;
   drawNavigation(benchmark, view);
   document.getElementById("title").textContent = benchmark.title;
   document.getElementById("summary").textContent = benchmark.summary;
@@ -75,13 +75,40 @@ function draw() {
     details: texts?.[benchmark.name],
     share: page.share,
   });
-  main.replaceChildren(...append(h("div"), content).childNodes);
-  const place = `${name}?${params.get("id") ?? ""}`;
-  if (lastDrawn && lastDrawn !== place) {
-    main.focus({ preventScroll: true });
-    window.scrollTo(0, 0);
-  }
-  lastDrawn = place;
+  const notices = unknownNames(benchmark, name, params);
+  main.replaceChildren(...append(h("div"), [notices, content]).childNodes);
+  const question = view === VIEWS.question ? params.get("id") : null;
+  if (lastDrawn && (lastDrawn.view !== view || lastDrawn.question !== question))
+    if (question || !lastDrawn.question || !returnTo(lastDrawn.question)) {
+      main.focus({ preventScroll: true });
+      window.scrollTo(0, 0);
+    }
+  lastDrawn = { view, question };
+}
+
+/** Focus the row of a question, if it is listed. */
+function returnTo(id) {
+  const list = listing?.table;
+  return Boolean(list?.element.isConnected) && list.reveal((row) => row.id === id);
+}
+
+/** A notice for each name in the URL that this page does not have. */
+function unknownNames(benchmark, view, params) {
+  const known = new Set(benchmark.evaluations.map((item) => item.name));
+  const named = ["show", "a", "b", "of"].flatMap((key) => params.get(key)?.split(",") ?? []);
+  const unknown = [...new Set(named)].filter((name) => name && !known.has(name));
+  const wanted = params.get("benchmark") ?? benchmark.name;
+  const sentences = [
+    !Object.hasOwn(VIEWS, view) && `There is no view “${view}”. This is the leaderboard.`,
+    wanted !== benchmark.name &&
+      `This page has no benchmark “${wanted}”. This is ${benchmark.title}.`,
+    ...unknown.map((name) => [
+      `This page has no evaluation “${name}” of ${benchmark.title}. If it is configured, `,
+      h("code", {}, `videomme run ${name}`),
+      " adds it.",
+    ]),
+  ];
+  return sentences.filter(Boolean).map((sentence) => h("p", { class: "notice" }, sentence));
 }
 
 /** Draw the view of the URL, and mark it as drawn for tests. */
@@ -95,7 +122,7 @@ function drawNavigation(benchmark, current) {
   const views = document.getElementById("views");
   views.replaceChildren(
     ...Object.entries(VIEWS)
-      .filter(([, view]) => !view.under && (view.needs?.(benchmark) ?? true))
+      .filter(([, view]) => !view.under && (view === current || (view.needs?.(benchmark) ?? true)))
       .map(([name, view]) =>
         h("a", { href: link(name), "aria-current": view === active ? "page" : null }, view.title),
       ),
@@ -128,28 +155,6 @@ const themeLabel = () => (isDark() ? "Light" : "Dark");
 function turnTheme(event) {
   document.documentElement.dataset.theme = isDark() ? "light" : "dark";
   event.target.textContent = themeLabel();
-}
-
-function onKey(event) {
-  if (
-    event.ctrlKey ||
-    event.metaKey ||
-    event.altKey ||
-    event.target.closest("input, select, textarea")
-  )
-    return;
-  const { view } = readAddress();
-  if (event.key === "/") {
-    const search = document.querySelector("main input[type=search]");
-    if (search) {
-      event.preventDefault();
-      search.focus();
-    }
-  }
-  if (view !== "question") return;
-  const target = { ArrowLeft: "a[rel=prev]", ArrowRight: "a[rel=next]" }[event.key];
-  if (target) document.querySelector(target)?.click();
-  if (event.key === "Escape") backToList();
 }
 
 window.addEventListener("hashchange", turn);

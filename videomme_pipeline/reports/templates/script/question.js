@@ -71,7 +71,7 @@ function neighbours(benchmark, index) {
   const { id } = benchmark.questions;
   const rows =
     listing?.benchmark === benchmark.name
-      ? listing.rows().map((row) => row.index)
+      ? listing.table.sorted().map((row) => row.index)
       : id.map((_, position) => position);
   const place = rows.indexOf(index);
   const step = (position, text, rel) =>

@@ -5,7 +5,8 @@ import { seriesPicker, shownEvaluations } from "./breakdowns.js";
 import { facetsOf, outcomeMark, OUTCOMES, readAnswers } from "./data.js";
 import { announce, checkbox, h, select } from "./dom.js";
 import { compareText, count, known, plural } from "./format.js";
-import { csvButton, dataTable, heading } from "./tables.js";
+import { exportButtons } from "./exports.js";
+import { dataTable, heading } from "./tables.js";
 
 export function questionsView({ benchmark, params, details }) {
   const shown = shownEvaluations(benchmark, params);
@@ -32,10 +33,9 @@ export function questionsView({ benchmark, params, details }) {
     const found = `${count(selected.length)} of ${plural(rows.length, "question")}`;
     table.replace(selected, found);
     nothing.hidden = selected.length > 0;
-    rememberListing({ rows: table.sorted, benchmark: benchmark.name, address: location.hash });
+    rememberListing({ table, benchmark: benchmark.name, address: location.hash });
     announce(found);
   };
-  table.element.addEventListener("keydown", walkRows);
   const nothing = h(
     "p",
     { class: "notice" },
@@ -46,7 +46,7 @@ export function questionsView({ benchmark, params, details }) {
   const view = [
     benchmark.evaluations.length > 1 ? seriesPicker(benchmark, params, "questions") : null,
     questionControls(benchmark, shown, criteria, refresh),
-    heading("Questions", csvButton("questions", table)),
+    heading("Questions", exportButtons("questions", table)),
     table.element,
     nothing,
     h("p", { class: "soft keys" }, "Keys: / to search, ↑ and ↓ to move, Enter to open."),
@@ -55,11 +55,14 @@ export function questionsView({ benchmark, params, details }) {
   return view;
 }
 
-/** The last listed rows with their URL: previous, next and back of a question use them. */
+/**
+ * The last table of questions, {table, benchmark, address}, for previous, next and back of a
+ * question, and for the arrow keys.
+ */
 export let listing = null;
 
-export function rememberListing(rows) {
-  listing = rows;
+export function rememberListing(list) {
+  listing = list;
 }
 
 export function questionRows(benchmark, details) {
@@ -192,17 +195,4 @@ function questionControls(benchmark, shown, criteria, refresh) {
         refresh({ different: checked ? "1" : "" }),
       ),
   );
-}
-
-/** Move through the links of the first column with the arrow keys. */
-export function walkRows(event) {
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  const row = event.target.closest("tbody tr");
-  if (!step || !row) return;
-  const target = (step > 0 ? row.nextElementSibling : row.previousElementSibling)?.querySelector(
-    "a",
-  );
-  if (!target) return;
-  event.preventDefault();
-  target.focus();
 }

@@ -1,8 +1,9 @@
-// The table of every view: sortable by any column, shown in steps, with a CSV download.
-// A column: {key, title, value(row), cell(row)?, number?, class?, head?, mark?}. `value` sorts
-// and is written to the CSV, `cell` is shown, and `csvOnly` columns are not shown.
+// The table of every view: sortable by any column, shown in steps, folded to the width of the
+// window. A column: {key, title, value(row), cell(row)?, number?, class?, head?, mark?, fold?}.
+// `value` sorts and is written to the CSV, `cell` is shown, and `csvOnly` columns are not shown.
+// Columns with the highest `fold` are the first ones to be hidden where the table is too wide.
 
-import { announce, download, h } from "./dom.js";
+import { announce, h } from "./dom.js";
 import { compareText, count, known, NONE } from "./format.js";
 
 const STEP = 100;
@@ -26,11 +27,16 @@ export function dataTable({
   let [sortKey, descending] = parseSort(sort);
   let shown = step;
   let sorted = rows;
+  let folded = [];
+  let isUnfolded = false;
+  let drawnRows = new WeakMap();
   const drawn = columns.filter((column) => !column.csvOnly);
   const heads = drawn.map((column) => head(column));
-  const captionText = h("span", { class: "caption" }, caption);
+  const captionText = h("span", {}, caption);
+  const unfold = h("button", { type: "button", class: "plain link", onclick: toggleFolded });
   const more = h("button", { type: "button", onclick: showMore }, "");
-  const table = h("table", {}, h("caption", {}, captionText), h("thead", {}, h("tr", {}, heads)));
+  const captionLine = h("span", { class: "caption" }, captionText, " ", unfold);
+  const table = h("table", {}, h("caption", {}, captionLine), h("thead", {}, h("tr", {}, heads)));
   const frame = h(
     "div",
     {
@@ -94,6 +100,7 @@ export function dataTable({
       else heads[index].removeAttribute("aria-sort");
       const sign = heads[index].querySelector(".sign-sort");
       if (sign) sign.textContent = direction ? (descending ? "↓" : "↑") : "";
+      heads[index].hidden = folded.includes(item);
     });
     table.replaceChildren(table.caption, table.tHead, ...drawBodies(sorted.slice(0, shown)));
     table.setAttribute("aria-rowcount", sorted.length + 1);
@@ -103,7 +110,7 @@ export function dataTable({
   }
 
   function drawBodies(visible) {
-    if (!groups) return [h("tbody", {}, visible.map(drawRow))];
+    if (!groups) return [h("tbody", {}, visible.map(rowElements))];
     return [...new Set(visible.map(groups.of))].map((place) =>
       h(
         "tbody",
@@ -114,14 +121,20 @@ export function dataTable({
               { class: "group" },
               h(
                 "th",
-                { scope: "rowgroup", colspan: drawn.length },
+                { scope: "rowgroup", colspan: drawn.length - folded.length },
                 h("span", {}, groups.titles[place]),
               ),
             )
           : null,
-        visible.filter((row) => groups.of(row) === place).map(drawRow),
+        visible.filter((row) => groups.of(row) === place).map(rowElements),
       ),
     );
+  }
+
+  /** The elements of a row. They are kept, because drawing them is what takes time in a search. */
+  function rowElements(row) {
+    if (!drawnRows.has(row)) drawnRows.set(row, [drawRow(row), isUnfolded && drawFolded(row)]);
+    return drawnRows.get(row);
   }
 
   function drawRow(row) {
@@ -129,22 +142,104 @@ export function dataTable({
       "tr",
       { class: rowClass?.(row) },
       drawn.map((column, index) => {
-        const content = column.cell ? column.cell(row) : String(column.value(row) ?? NONE);
-        if (index === 0) return h("th", { scope: "row", class: column.class }, content);
+        const hidden = folded.includes(column);
+        const content = contentOf(column, row);
+        if (index === 0) return h("th", { scope: "row", class: column.class, hidden }, content);
         const classes = typeof column.class === "function" ? column.class(row) : column.class;
-        return h("td", { class: column.number ? `number ${classes ?? ""}` : classes }, content);
+        return h(
+          "td",
+          { class: column.number ? `number ${classes ?? ""}` : classes, hidden },
+          content,
+        );
       }),
     );
   }
 
-  function showMore() {
-    const before = table.querySelectorAll("tbody tr:not(.group)").length;
-    shown += STEP;
-    draw();
-    table.querySelectorAll("tbody tr:not(.group)")[before]?.querySelector("a, button")?.focus();
+  /** A line below a row with the columns that do not fit. */
+  function drawFolded(row) {
+    return h(
+      "tr",
+      { class: ["folded", rowClass?.(row)].filter(Boolean).join(" ") },
+      h(
+        "td",
+        { colspan: drawn.length - folded.length },
+        folded.map((column) =>
+          h("span", {}, h("b", {}, column.title), " ", contentOf(column, row)),
+        ),
+      ),
+    );
   }
 
-  draw();
+  /** Fold the least important columns, so that the table is not wider than its frame. */
+  function fit() {
+    redraw([]);
+    let excess = table.scrollWidth - frame.clientWidth;
+    const chosen = [];
+    for (const column of ordered(
+      drawn.filter((item) => item.fold),
+      (item) => item.fold,
+      true,
+    )) {
+      if (excess <= 0) break;
+      chosen.push(column);
+      excess -= heads[drawn.indexOf(column)].offsetWidth;
+    }
+    if (chosen.length) redraw(drawn.filter((column) => chosen.includes(column)));
+  }
+
+  function redraw(nextFolded) {
+    folded = nextFolded;
+    drawnRows = new WeakMap();
+    unfold.hidden = !folded.length;
+    unfold.setAttribute("aria-expanded", isUnfolded);
+    unfold.textContent = `${isUnfolded ? "Hide" : "Show"} ${folded.map((item) => item.title).join(", ")}`;
+    draw();
+  }
+
+  function toggleFolded() {
+    isUnfolded = !isUnfolded;
+    redraw(folded);
+  }
+
+  function rowLinks() {
+    return [...table.querySelectorAll("tbody tr:not(.group, .folded)")].map((row) =>
+      row.querySelector("a, button"),
+    );
+  }
+
+  function showMore() {
+    const before = rowLinks().length;
+    shown += STEP;
+    draw();
+    rowLinks()[before]?.focus();
+  }
+
+  /** Move the focus `down` or up by a row, from outside to the first row. False at the top. */
+  function walk(down) {
+    const links = rowLinks();
+    const place = links.findIndex((link) => link?.closest("tr").contains(document.activeElement));
+    if (!down && place <= 0) return false;
+    if (down && place === links.length - 1 && !more.hidden) showMore();
+    else links[place + (down ? 1 : -1)]?.focus();
+    return true;
+  }
+
+  /** Show the row that `matches` in the middle of the window, and focus it. */
+  function reveal(matches) {
+    const place = sorted.findIndex(matches);
+    if (place < 0) return false;
+    if (place >= shown) {
+      shown = STEP * Math.ceil((place + 1) / STEP);
+      draw();
+    }
+    const link = rowLinks()[place];
+    link.scrollIntoView({ block: "center" });
+    link.focus({ preventScroll: true });
+    return true;
+  }
+
+  if (drawn.some((column) => column.fold)) observeWidth(frame, fit);
+  redraw([]);
   return {
     element,
     replace(next, words) {
@@ -154,13 +249,26 @@ export function dataTable({
       draw();
     },
     sorted: () => sorted,
-    csv: () =>
-      csv(
-        columns.filter((column) => column.value),
-        sorted,
-      ),
+    walk,
+    reveal,
+    columns,
+    shownColumns: drawn,
   };
 }
+
+/** Call `changed` when `element` is first laid out, and whenever its width has changed. */
+function observeWidth(element, changed) {
+  let width = null;
+  new ResizeObserver(() => {
+    if (element.clientWidth === width) return;
+    width = element.clientWidth;
+    changed();
+  }).observe(element);
+}
+
+/** What a table shows for a row in a column: a text, an element, or a list of them. */
+export const contentOf = (column, row) =>
+  column.cell ? column.cell(row) : String(column.value(row) ?? NONE);
 
 function parseSort(sort) {
   return sort ? [sort.replace(/^-/, ""), sort.startsWith("-")] : [null, false];
@@ -178,52 +286,6 @@ export function ordered(rows, value, descending) {
     );
   });
   return keyed.map(([, row]) => row);
-}
-
-/** CSV in which a spreadsheet does not mistake text of a model for a formula. */
-function csv(columns, rows) {
-  const field = (value) => {
-    let text = known(value) ? String(value) : "";
-    if (typeof value === "string" && /^[=+\-@\t\r]/.test(text)) text = `'${text}`;
-    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-  const lines = [
-    columns.map((column) => field(column.title)),
-    ...rows.map((row) => columns.map((column) => field(column.value(row)))),
-  ];
-  return `${lines.map((line) => line.join(",")).join("\r\n")}\r\n`;
-}
-
-export function csvButton(name, table) {
-  return h(
-    "button",
-    {
-      type: "button",
-      class: "plain link",
-      onclick: () => download(`${name}.csv`, table.csv(), "text/csv"),
-    },
-    "CSV",
-    h("span", { class: "visually-hidden" }, ` of ${name}`),
-  );
-}
-
-/** Button for a Parquet table inside the page. */
-export function parquetButton(benchmark, name) {
-  return h(
-    "button",
-    {
-      type: "button",
-      class: "plain link",
-      onclick: () => {
-        const bytes = Uint8Array.from(atob(benchmark.parquet[name]), (character) =>
-          character.charCodeAt(0),
-        );
-        download(`${benchmark.name}-${name}.parquet`, bytes, "application/vnd.apache.parquet");
-      },
-    },
-    "Parquet",
-    h("span", { class: "visually-hidden" }, ` of ${name}`),
-  );
 }
 
 /** Heading with the downloads of its table on the same line. */
