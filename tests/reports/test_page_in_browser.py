@@ -628,7 +628,8 @@ def test_a_table_is_copied_as_markdown_and_latex(
 
     def copied(form: str) -> list[str]:
         page.get_by_role("button", name=f"{form} of compare-model-a-model-b").click()
-        expect(page.get_by_role("button", name="Copied of compare-model-a-model-b")).to_be_visible()
+        done = f"{form} of compare-model-a-model-b copied"
+        expect(page.locator("#announcer")).to_have_text(done)
         text: str = page.evaluate("navigator.clipboard.readText()")
         return text.splitlines()
 
@@ -640,7 +641,7 @@ def test_a_table_is_copied_as_markdown_and_latex(
     assert markdown[2].startswith(f"| {name} | {difference} | {interval} | {questions} |")
     assert latex[0] == r"\begin{tabular}{lrrrrl}"
     assert latex[2].startswith(r"Questions & Difference & 95\% CI & n & Adjusted p & ")
-    assert latex[4].startswith(f"{name} & {difference} & ")
+    assert latex[4].startswith(f"{name} & {difference.replace('−', '$-$')} & ")
     assert len(markdown) + 4 == len(latex)
 
 
