@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.sqlite_errors import SQLITE_ERRORS, is_damage
 from videomme_pipeline.store import publish, writing
 from videomme_pipeline.videos.integrity import Finding, Verdict
 
@@ -99,8 +100,8 @@ def _is_damaged(database: Path) -> bool:
     try:
         with closing(sqlite3.connect(database)) as connection:
             return bool(connection.execute("pragma quick_check(1)").fetchone() != ("ok",))
-    except sqlite3.Error:
-        return True
+    except SQLITE_ERRORS as error:
+        return is_damage(error)
 
 
 def _home_folder() -> Path:

@@ -14,9 +14,16 @@ from uuid import uuid4
 
 import dagster as dg
 
+from assets.dagster_internals.runs import execute, origin_of
 from videomme_pipeline.processes import ProcessIdentity
 
-PROCESS_TAG = "videomme/process"
+PROCESS_TAG = ".dagster/videomme_process"
+"""The run tag of the process. The UI hides tags that begin with `.dagster/`."""
+_VISIBLE_PROCESS_TAG = "videomme/process"
+"""The tag in runs of earlier versions."""
+PARTITION_TAG = "dagster/partition"
+EVALUATIONS_TAG = "videomme/evaluations"
+"""The run tag with the evaluations that a run is for, which the UI shows in its list of runs."""
 _OPEN = (
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -42,7 +49,7 @@ class RunProcess(ProcessIdentity):
         A re-executed run has a copy of the original run's tags, so the process of another run id is
         ignored.
         """
-        recorded = run.tags.get(PROCESS_TAG)
+        recorded = run.tags.get(PROCESS_TAG) or run.tags.get(_VISIBLE_PROCESS_TAG)
         process = cls.from_json(recorded) if recorded else None
         return process if process and process.run_id == run.run_id else None
 
@@ -54,17 +61,25 @@ def run_here(
     run_config: Mapping[str, Any] | None = None,
     partition_key: str | None = None,
     asset_selection: Sequence[dg.AssetKey] | None = None,
-) -> dg.ExecuteInProcessResult:
-    """Run a job in this process, which is recorded on the run when the run is created."""
+) -> str:
+    """Run a job in this process, which is recorded on the run when the run is created.
+
+    Returns the id of the run.
+    """
     run_id = str(uuid4())
-    return job.execute_in_process(
-        instance=instance,
+    tags = {PROCESS_TAG: RunProcess.here(run_id=run_id).as_json()}
+    if partition_key is not None:
+        tags[PARTITION_TAG] = partition_key
+    run = instance.create_run_for_job(
+        job,
         run_id=run_id,
-        tags={PROCESS_TAG: RunProcess.here(run_id=run_id).as_json()},
         run_config=run_config,
-        partition_key=partition_key,
-        asset_selection=asset_selection,
+        tags=tags,
+        asset_selection=frozenset(asset_selection) if asset_selection else None,
+        remote_job_origin=origin_of(job),
     )
+    execute(job, run, instance)
+    return run_id
 
 
 def record_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
@@ -72,6 +87,13 @@ def record_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     process = RunProcess.here(run_id=run.run_id)
     if RunProcess.of(run) != process:
         instance.add_run_tags(run.run_id, {PROCESS_TAG: process.as_json()})
+
+
+def record_evaluations(
+    instance: dg.DagsterInstance, run: dg.DagsterRun, evaluations: Sequence[str]
+) -> None:
+    """Record on a run the evaluations that it is for."""
+    instance.add_run_tags(run.run_id, {EVALUATIONS_TAG: ", ".join(evaluations)})
 
 
 def cancel_own_runs(instance: dg.DagsterInstance) -> None:

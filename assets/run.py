@@ -8,19 +8,17 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from assets.definitions import build_definitions, steps
-from assets.planning.freshness import Freshness, PartitionState, failed_attempts, plan
+from assets.planning.freshness import Freshness, PartitionState, plan, wrongly_shown
 from assets.processes import end_dead_runs, run_here
 from assets.stages.base import AnyStage
 from assets.stages.nightly import nightly_key, nightly_partitions
-from assets.triggers.jobs import REFRESH_JOB, run_config
+from assets.triggers.jobs import QUIET, REFRESH_JOB, run_config
 from assets.triggers.schedules import NIGHTLY_JOB
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.nightly import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.partitions import Partition
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.nightly.assess import Assessment
-
-QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +59,13 @@ def refresh_project(
     end_dead_runs(instance, datetime.now(UTC))
     project.store.remove_left_over()
     states = plan_project(project, instance, evaluations)
-    if not _not_fresh(states) and not _shown_as_failed(states, instance):
+    if not _not_fresh(states) and not _wrongly_shown(states, instance):
         return Refreshed(run_id=None, built=Counter(), not_fresh=[])
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
-    result = run_here(job, instance, run_config=run_config(evaluations, max_cost_dollars) | QUIET)
+    run_id = run_here(job, instance, run_config=run_config(evaluations, max_cost_dollars))
     return Refreshed(
-        run_id=result.run_id,
-        built=built_by(instance, result.run_id),
+        run_id=run_id,
+        built=built_by(instance, run_id),
         not_fresh=_not_fresh(plan_project(project, instance, evaluations)),
         stopped_by=project.spending.stopped_by,
     )
@@ -120,19 +118,19 @@ def run_nightly(
         instance,
         partition_key=date,
         asset_selection=[nightly_key(each) for each in chosen],
-        run_config=QUIET,
+        run_config={"loggers": QUIET},
     )
     assessments = [each.assess(date) for each in chosen]
     refresh_project(project, instance, [each.evaluation.name for each in chosen])
     return assessments
 
 
-def _shown_as_failed(states: Sequence[PartitionState], instance: dg.DagsterInstance) -> bool:
-    """Return True if Dagster still shows one of these partitions as failed."""
+def _wrongly_shown(states: Sequence[PartitionState], instance: dg.DagsterInstance) -> bool:
+    """Return True if Dagster shows one of these partitions as failed or unsynced."""
     partitions: dict[AnyStage, set[Partition]] = defaultdict(set)
     for state in states:
         partitions[state.stage].add(state.partition)
-    return any(known & failed_attempts(instance, stage) for stage, known in partitions.items())
+    return any(known & wrongly_shown(instance, stage) for stage, known in partitions.items())
 
 
 def _not_fresh(states: Iterable[PartitionState]) -> list[PartitionState]:

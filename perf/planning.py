@@ -32,7 +32,7 @@ import yaml
 from assets.definitions import build_definitions
 from assets.instance import POSTGRES_VARIABLE, open_instance
 from assets.planning.freshness import Freshness, PartitionState
-from assets.run import QUIET, built_by, plan_project
+from assets.run import built_by, plan_project
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres
@@ -162,7 +162,7 @@ def measure(folder: Path, videos: int, instance: dg.DagsterInstance) -> dict[str
 def run_everything(project: Project, instance: dg.DagsterInstance) -> int:
     """Run `refresh_stale` over all partitions, as the UI does. Return the number it reported."""
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
-    result = job.execute_in_process(instance=instance, run_config=run_config([]) | QUIET)
+    result = job.execute_in_process(instance=instance, run_config=run_config([]))
     return built_by(instance, result.run_id).total()
 
 

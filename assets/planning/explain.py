@@ -6,14 +6,13 @@ of partitions that are not fresh. Commands that show reasons use it; runs do not
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import dagster as dg
 
-from assets.planning.freshness import Freshness, PartitionState, parents
+from assets.planning.freshness import Freshness, PartitionState, parents, recorded_tags
 from assets.stages.base import (
     CODE_VERSION_TAG,
     DATA_VERSION_TAG,
@@ -38,7 +37,6 @@ from videomme_pipeline.project.partitions import (
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.store import stored_settings
 
-_EVENTS_AT_A_TIME = 500
 _SHOWN_CHARACTERS = 60
 _SHOWN_BEFORE = 20
 """Characters of a long text that are shown before the first difference."""
@@ -141,9 +139,11 @@ class Explanation:
         With `is_blocked`, the caller already reports changes upstream.
         """
         stage = state.stage
-        code_version = recorded.get(CODE_VERSION_TAG, stage.code_version)
-        if code_version != stage.code_version:
-            yield Reason(Cause.CODE_VERSION, f"{code_version} → {stage.code_version}")
+        # The versions of readers, which follow after a space, are a reason of their own.
+        now = stage.code_version.partition(" ")[0]
+        before = recorded.get(CODE_VERSION_TAG, now).partition(" ")[0]
+        if before != now:
+            yield Reason(Cause.CODE_VERSION, f"{before} → {now}")
         try:
             target = stage.target(state.partition)
         except VideoMMEError as error:
@@ -192,35 +192,8 @@ class Explanation:
         if stage.asset_key not in self._tags:
             states = (s for s in self._states.values() if s.stage is stage)
             not_fresh = {s.partition for s in states if s.freshness is not Freshness.FRESH}
-            self._tags[stage.asset_key] = recorded_tags(self._instance, stage, not_fresh)
+            self._tags[stage.asset_key] = dict(recorded_tags(self._instance, stage, not_fresh))
         return self._tags[stage.asset_key]
-
-
-def recorded_tags(
-    instance: dg.DagsterInstance, stage: AnyStage, partitions: AbstractSet[Partition]
-) -> dict[Partition, Mapping[str, str]]:
-    """The tags of the newest materialization of each of these partitions of a stage."""
-    if not stage.dimensions:
-        event = instance.get_latest_materialization_event(stage.asset_key)
-        newest = event.asset_materialization if event else None
-        return {WHOLE: newest.tags} if newest and newest.tags else {}
-    by_partition = instance.event_log_storage.get_latest_storage_id_by_partition(
-        stage.asset_key, dg.DagsterEventType.ASSET_MATERIALIZATION
-    )
-    ids = sorted(
-        number for key, number in by_partition.items() if stage.parse_partition(key) in partitions
-    )
-    tags: dict[Partition, Mapping[str, str]] = {}
-    for start in range(0, len(ids), _EVENTS_AT_A_TIME):
-        batch = ids[start : start + _EVENTS_AT_A_TIME]
-        found = instance.fetch_materializations(
-            dg.AssetRecordsFilter(asset_key=stage.asset_key, storage_ids=batch), limit=len(batch)
-        )
-        for record in found.records:
-            built = record.asset_materialization
-            if built is not None and built.partition is not None and built.tags:
-                tags[stage.parse_partition(built.partition)] = built.tags
-    return tags
 
 
 def matching(states: Sequence[PartitionState], words: str) -> list[PartitionState]:

@@ -6,14 +6,16 @@ content of the videos, so the whole graph is planned without building anything.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise, takewhile
 
 import dagster as dg
 
-from assets.stages.base import DATA_VERSION_TAG, AnyStage, BenchmarkStage
+from assets.stages.base import CODE_VERSION_TAG, DATA_VERSION_TAG, AnyStage, BenchmarkStage
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.project.partitions import (
     WHOLE,
@@ -23,6 +25,8 @@ from videomme_pipeline.project.partitions import (
     variant_of,
     video_of,
 )
+
+_EVENTS_AT_A_TIME = 500
 
 
 class Freshness(StrEnum):
@@ -66,9 +70,8 @@ class PartitionState:
 def recorded_versions(instance: dg.DagsterInstance, stage: AnyStage) -> dict[Partition, str]:
     """The data version of the newest materialization of each partition of a stage."""
     if not stage.dimensions:
-        event = instance.get_latest_materialization_event(stage.asset_key)
-        tags = event.asset_materialization.tags if event and event.asset_materialization else None
-        return {WHOLE: tags[DATA_VERSION_TAG]} if tags and DATA_VERSION_TAG in tags else {}
+        tags = _tags_of_whole_stage(instance, stage)
+        return {WHOLE: tags[DATA_VERSION_TAG]} if DATA_VERSION_TAG in tags else {}
     tagged = instance.event_log_storage.get_latest_tags_by_partition(
         stage.asset_key,
         event_type=dg.DagsterEventType.ASSET_MATERIALIZATION,
@@ -79,6 +82,60 @@ def recorded_versions(instance: dg.DagsterInstance, stage: AnyStage) -> dict[Par
         for key, tags in tagged.items()
         if DATA_VERSION_TAG in tags
     }
+
+
+def recorded_tags(
+    instance: dg.DagsterInstance, stage: AnyStage, partitions: AbstractSet[Partition] | None = None
+) -> Iterator[tuple[Partition, Mapping[str, str]]]:
+    """Yield the tags of the newest materialization of partitions, the oldest event first.
+
+    None means all partitions. The events are read in batches, the first of which is one event.
+    """
+    if not stage.dimensions:
+        tags = _tags_of_whole_stage(instance, stage)
+        yield from [(WHOLE, tags)] if tags else []
+        return
+    by_partition = instance.event_log_storage.get_latest_storage_id_by_partition(
+        stage.asset_key, dg.DagsterEventType.ASSET_MATERIALIZATION
+    )
+    ids = sorted(
+        number
+        for key, number in by_partition.items()
+        if partitions is None or stage.parse_partition(key) in partitions
+    )
+    starts = [0, *range(1, len(ids), _EVENTS_AT_A_TIME)]
+    for batch in (ids[start:end] for start, end in pairwise([*starts, len(ids)])):
+        found = instance.fetch_materializations(
+            dg.AssetRecordsFilter(asset_key=stage.asset_key, storage_ids=batch),
+            limit=len(batch),
+            ascending=True,
+        )
+        for record in found.records:
+            built = record.asset_materialization
+            if built is not None and built.partition is not None and built.tags:
+                yield stage.parse_partition(built.partition), built.tags
+
+
+def wrongly_shown(instance: dg.DagsterInstance, stage: AnyStage) -> set[Partition]:
+    """The partitions that Dagster shows as failed or unsynced until they are reported again."""
+    return failed_attempts(instance, stage) | _unsynced(instance, stage)
+
+
+def _unsynced(instance: dg.DagsterInstance, stage: AnyStage) -> set[Partition]:
+    """The partitions whose newest event has another code version than the stage.
+
+    Earlier events have earlier code versions, so the search ends at the first current one.
+    """
+    tagged = recorded_tags(instance, stage)
+    outdated = takewhile(lambda item: item[1].get(CODE_VERSION_TAG) != stage.code_version, tagged)
+    return {partition for partition, tags in outdated if CODE_VERSION_TAG in tags}
+
+
+def _tags_of_whole_stage(instance: dg.DagsterInstance, stage: AnyStage) -> Mapping[str, str]:
+    """The tags of the newest materialization of a stage without partitions."""
+    event = instance.get_latest_materialization_event(stage.asset_key)
+    newest = event.asset_materialization if event else None
+    return (newest.tags if newest else None) or {}
 
 
 def failed_attempts(instance: dg.DagsterInstance, stage: AnyStage) -> set[Partition]:

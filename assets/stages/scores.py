@@ -49,6 +49,16 @@ class Scores(BenchmarkStage[VariantPartition]):
             inputs=self.inputs(),
         )
 
+    @property
+    def code_version(self) -> str:
+        """The version of its code, then those of all readers ("1 strict-3 …").
+
+        Dagster compares it with the code versions of events. A fingerprint contains the version of
+        its own reader only.
+        """
+        readers = [f"{name}-{reader.version}" for name, reader in READERS.items()]
+        return " ".join([super().code_version, *readers])
+
     def tags(self, partition: VariantPartition) -> dict[str, str]:
         return {READER_VERSION_TAG: self.reader_version(partition)}
 

@@ -12,7 +12,8 @@ import dagster as dg
 from pydantic import Field
 
 from assets.dagster_internals.events import EventBatch
-from assets.planning.freshness import failed_attempts, newest_event, recorded_versions
+from assets.planning.freshness import newest_event, recorded_versions, wrongly_shown
+from assets.processes import record_evaluations
 from assets.stages.base import AnyStage, refresh
 from assets.stages.checks import check_events, evaluation_of
 from assets.step import within_step
@@ -20,9 +21,11 @@ from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.project.project import Project
 
 REFRESH_JOB = "refresh_stale"
+QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
+"""Loggers that print nothing, because the UI shows the log of every run."""
 
 
-class RefreshRequest(dg.ConfigurableResource):  # type: ignore[type-arg]
+class RefreshRequest(dg.Config):
     """The evaluations to bring up to date, and the cost limit."""
 
     evaluations: list[str] = Field(
@@ -42,11 +45,15 @@ def refresh_job(steps: Mapping[str, Sequence[AnyStage]], project: Project) -> dg
         for number, (name, stages) in enumerate(steps.items())
     ]
 
+    @dg.config_mapping
+    def for_every_step(request: RefreshRequest) -> dg.RunConfig:
+        return dg.RunConfig(ops={op.name: request for op in ops}, loggers=QUIET)
+
     @dg.job(
         name=REFRESH_JOB,
         description="Build every stale partition of the chosen evaluations, and nothing else.",
         executor_def=dg.in_process_executor,
-        resource_defs={"request": RefreshRequest()},
+        config=for_every_step,
     )
     def refresh_stale() -> None:
         done = ops[0]()
@@ -58,8 +65,7 @@ def refresh_job(steps: Mapping[str, Sequence[AnyStage]], project: Project) -> dg
 
 def run_config(evaluations: Sequence[str], max_cost_dollars: float | None = None) -> dict[str, Any]:
     """The configuration of a run for these evaluations only."""
-    request = {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
-    return {"resources": {"request": {"config": request}}}
+    return {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
 
 
 def _op(
@@ -73,17 +79,19 @@ def _op(
         ins={} if is_first else {"after": dg.In(dg.Nothing)},
         out=dg.Out(dg.Nothing),
     )
-    def refresh_stage(context: dg.OpExecutionContext, request: RefreshRequest) -> None:
+    def refresh_stage(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
         spending = project.spending
+        if is_first:
+            record_evaluations(context.instance, context.run, config.evaluations or ["all"])
         with within_step(
             project,
             context,
             needs_machine=stages[0].needs_machine,
-            max_dollars=request.max_cost_dollars,
+            max_dollars=config.max_cost_dollars,
         ):
             stopped_before = spending.stopped_by
             for stage in stages:
-                _refresh(context, stage, request.evaluations or None)
+                _refresh(context, stage, config.evaluations or None)
         if spending.stopped_by != stopped_before:
             context.log.warning(str(spending.stopped_by))
 
@@ -102,12 +110,12 @@ def _refresh(
         return
     if not requested:
         return
-    failed = failed_attempts(context.instance, stage)
+    wrong = wrongly_shown(context.instance, stage)
     recorded = {
         partition: version
         for partition, version in recorded_versions(context.instance, stage).items()
-        # Report fresh partitions again that the UI shows as failed.
-        if partition not in failed
+        # Report fresh partitions again that the UI shows as failed or unsynced.
+        if partition not in wrong
     }
     failed_before = stage.failures.read()
     with EventBatch(context) as events:

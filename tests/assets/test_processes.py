@@ -58,7 +58,7 @@ def kills(context):
 def idle():
     pass
 
-@dg.job(resource_defs={"kills": kills})
+@dg.job(resource_defs={"kills": kills}, executor_def=dg.in_process_executor)
 def killed():
     idle()
 

@@ -3,6 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import dagster as dg
 import pytest
@@ -11,8 +12,10 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 from dagster._core.loader import LoadingContextForTest
 
 from assets.definitions import build_definitions
-from assets.planning.freshness import Freshness, failed_attempts
+from assets.planning.explain import Explanation, matching
+from assets.planning.freshness import Freshness, failed_attempts, wrongly_shown
 from assets.run import plan_project, refresh_project
+from assets.stages import scores
 from assets.stages.base import Failed
 from assets.stages.prompts import Prompts
 from assets.triggers.jobs import REFRESH_JOB, run_config
@@ -26,9 +29,11 @@ from tests.support.projects import (
     WriteProject,
     stage,
 )
+from videomme_pipeline.project import versions
 from videomme_pipeline.project.partitions import VideoVariantPartition, video_of
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS
+from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import read_rows, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine
@@ -318,6 +323,34 @@ def test_a_refresh_after_an_interrupted_run_clears_the_failed_state_in_the_ui(
     assert failed_attempts(instance, prompts) == set()
     assert project.store.prompts("videomme", "few", "002").stat().st_mtime_ns == written
     assert refresh_project(project, instance, ALL).run_id is None
+
+
+def test_a_refresh_reports_partitions_with_another_code_version_again_and_builds_nothing(
+    project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions reported other code versions for the same fingerprints."""
+    monkeypatch.setattr(Prompts, "code_version", "1.1")
+    prompts = stage(project, "prompts")
+    everything, few = set(prompts.partitions()), set(prompts.partitions(["few"]))
+    assert wrongly_shown(instance, prompts) == everything
+    assert refresh_project(project, instance, ["few"]).built == {"videomme/prompts": len(few)}
+    assert wrongly_shown(instance, prompts) == everything - few
+    assert built(project, instance) == {"videomme/prompts": len(everything - few)}
+    assert refresh_project(project, instance, ALL).run_id is None
+
+
+def test_a_raised_version_of_a_reader_is_a_new_code_version_of_the_scores(
+    project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strict = READERS[ReaderName.STRICT]
+    raised = {**READERS, ReaderName.STRICT: replace(strict, version="raised")}
+    for module in (scores, versions):
+        monkeypatch.setattr(module, "READERS", raised)
+    states = plan_project(project, instance)
+    (state,) = matching(states, "videomme/scores few")
+    reasons = [str(reason) for reason in Explanation(states, instance).reasons(state)]
+    assert reasons == [f"reader version: strict-{strict.version} → strict-raised"]
+    assert "strict-raised" in state.stage.code_version.split()
 
 
 def test_new_scoring_code_reads_the_same_answers_again(

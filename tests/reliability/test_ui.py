@@ -21,8 +21,7 @@ def test_a_terminated_run_keeps_its_answers_and_a_backfill_runs_beside_two_comma
     with ModelServer(delay_seconds=0.5) as server:
         write_served_project(tmp_path, server)
         with running_ui(tmp_path) as ui:
-            request = {"config": {"evaluations": ["served"]}}
-            terminated = ui.launch_run("refresh_stale", {"resources": {"request": request}})
+            terminated = ui.launch_run("refresh_stale", {"evaluations": ["served"]})
             wait_until(lambda: server.answered.total() >= 3)
             ui.terminate(terminated)
             wait_until(lambda: runs_of(tmp_path)[terminated].value not in ("STARTED", "CANCELING"))

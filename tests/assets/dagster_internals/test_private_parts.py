@@ -6,11 +6,14 @@ from inspect import signature
 
 import dagster as dg
 import pytest
+import yaml
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.events import DagsterEventType, StepMaterializationData
 from dagster._core.storage.event_log.base import EventLogStorage
 
+from assets.dagster_internals.runs import origin_of
 from assets.dagster_internals.types import Job
+from assets.processes import run_here
 from tests.support.paths import ROOT
 
 PRIVATE_PACKAGE = ROOT / "assets" / "dagster_internals"
@@ -68,3 +71,19 @@ def test_an_asset_job_has_the_type_that_dagster_does_not_export() -> None:
 @pytest.mark.parametrize("name", ["error_info", "level", "user_message", "run_id", "dagster_event"])
 def test_a_log_entry_has_the_fields_that_this_project_sets(name: str) -> None:
     assert name in signature(dg.EventLogEntry).parameters
+
+
+def test_a_run_of_the_command_line_belongs_to_the_code_location_of_the_ui() -> None:
+    @dg.job(executor_def=dg.in_process_executor)
+    def idle() -> None:
+        """Nothing."""
+
+    (location,) = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"]
+    name = location["python_module"]["location_name"]
+    origin = origin_of(idle)
+    assert (origin.location_name, origin.job_name) == (name, "idle")
+    with dg.DagsterInstance.ephemeral() as instance:
+        run_id = run_here(idle, instance)
+        in_the_ui = dg.RunsFilter(tags={".dagster/repository": f"__repository__@{name}"})
+        (run,) = instance.get_runs(in_the_ui)
+    assert (run.run_id, run.is_success, run.remote_job_origin) == (run_id, True, origin)

@@ -10,6 +10,7 @@ from videomme_pipeline.frames import cache
 from videomme_pipeline.project.partitions import WHOLE
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS, code_version
+from videomme_pipeline.scoring.readers.read_answer import READERS
 
 
 def fingerprints(project: Project, name: str) -> set[tuple[str, str]]:
@@ -70,6 +71,6 @@ def test_the_code_version_of_a_shared_stage_is_in_its_fingerprint(
 
 
 def test_every_stage_of_a_benchmark_shows_its_code_version(project: Project) -> None:
-    assert {name: stage(project, name).code_version for name in CODE_VERSIONS} == {
-        name: code_version(name) for name in CODE_VERSIONS
-    }
+    shown = {name: code_version(name) for name in CODE_VERSIONS}
+    shown["scores"] += "".join(f" {name}-{reader.version}" for name, reader in READERS.items())
+    assert {name: stage(project, name).code_version for name in CODE_VERSIONS} == shown

@@ -43,7 +43,7 @@ class Ticks:
 
 
 def evaluations_of(request: dg.RunRequest) -> list[str]:
-    names: list[str] = request.run_config["resources"]["request"]["config"]["evaluations"]
+    names: list[str] = request.run_config["evaluations"]
     return names
 
 
