@@ -9,6 +9,7 @@ import yaml
 
 from tests.support.paths import ROOT
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation import (
     Configuration,
@@ -81,6 +82,15 @@ def read(folder: Path, name: str, value: Mapping[str, Any] | str) -> Evaluation:
         ({"repeats": 0}, "`repeats` is 0"),
         ({"samples": 2}, "the key `samples` was renamed; use `repeats`"),
         ({"model": None}, "`model` is None"),
+        ({"duration": "hour"}, "`duration` is 'hour': Input should be 'short', 'medium' or 'long'"),
+        (
+            {"benchmark": "smoke_v2", "duration": "long"},
+            "`duration` needs the facet `duration`, which smoke_v2 does not have",
+        ),
+        (
+            {"subset": {"videos": 9, "stratify": ["domian"]}},
+            "`subset` needs the facet `domian`, which smoke does not have: did you mean `domain`?",
+        ),
     ],
 )
 def test_a_mistake_is_one_paragraph_with_the_name_of_the_file(
@@ -146,6 +156,22 @@ def test_a_sampling_name_and_its_mapping_are_equal(folder: Path) -> None:
     other = read(folder, "parts", dict(GOOD) | {"sampling": parts})
     assert other.sampling == words.sampling
     assert other.sampling_name == "uniform_n-16-interior.jpeg-80"
+
+
+def test_a_selection_of_videos_is_part_of_the_fingerprint_and_of_the_stored_settings(
+    folder: Path,
+) -> None:
+    whole = read(folder, "whole", GOOD)
+    assert whole.specification.keys().isdisjoint({"duration", "subset"})
+    subset = {"videos": 9, "stratify": ["skill"], "seed": 7}
+    long = read(folder, "long", dict(GOOD) | {"duration": "long"})
+    part = read(folder, "part", dict(GOOD) | {"subset": subset})
+    assert long.specification == whole.specification | {"duration": "long"}
+    assert part.specification == whole.specification | {"subset": subset}
+    assert len({each.fingerprint for each in (whole, long, part)}) == 3
+    assert Selection.stored_in(part.specification) == part.selection
+    with_subtitles = read(folder, "w", dict(GOOD) | {"duration": "long", "subtitles": "none"})
+    assert with_subtitles.track_pair == long.track_pair
 
 
 def test_an_evaluation_has_a_track_and_a_sampling_name(folder: Path) -> None:

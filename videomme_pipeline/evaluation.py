@@ -6,7 +6,7 @@ The cost and the state of an evaluation are computed in `project` and `assets`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from pydantic import Field
 from upath import UPath
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.benchmarks.spec import BenchmarkSpec
 from videomme_pipeline.configuration import (
     MAX_NAME_CHARACTERS,
@@ -45,7 +46,7 @@ Reference = Annotated[str, Field(max_length=500)]
 """The name of something, or the path of a file."""
 
 
-class EvaluationFile(Spec):
+class EvaluationFile(Selection):
     """The keys of an evaluation file. Most are names that other files and packages define."""
 
     renamed: ClassVar[Mapping[str, str]] = {"samples": "repeats"}
@@ -83,6 +84,7 @@ class Evaluation:
     judge: Judge | None = None
     decoding: Decoding
     repeats: int
+    selection: Selection = field(default_factory=Selection)
 
     @property
     def sampling_name(self) -> str:
@@ -107,16 +109,20 @@ class Evaluation:
     @property
     def specification(self) -> dict[str, Any]:
         """Every value that can change a score, as JSON, by stage."""
-        return {name: _as_json(part) for name, part in self._parts.items()}
+        parts = {name: _as_json(part) for name, part in self._parts.items()}
+        return parts | self.selection.selected_by
 
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the whole specification, without the name of the evaluation."""
-        return fingerprint(*map(_as_hashed, self._parts.values()))
+        return fingerprint(*map(_as_hashed, self._parts.values()), **self.selection.selected_by)
 
     @property
     def _parts(self) -> dict[str, Any]:
-        """Everything that can change a score. The order is that of the fingerprint."""
+        """Everything that can change a response or how it is read, in the order of the fingerprint.
+
+        The selection of videos is not a part. It is added to the fingerprint if there is one.
+        """
         return {
             "benchmark": self.benchmark,
             "model": self.model,
@@ -243,6 +249,7 @@ def read_evaluation(
             judge=None if file.judge is None else Judge.of(file.judge, catalog),
             decoding=file.decoding,
             repeats=file.repeats,
+            selection=Selection(duration=file.duration, subset=file.subset),
         )
     except VideoMMEError as error:
         raise ConfigurationError(f"{path}: {error}") from error
@@ -251,6 +258,7 @@ def read_evaluation(
             f"{path}: a judge reads what `strict` cannot, but `reader` is {evaluation.reader}; "
             "remove `judge`, or set `reader: strict`"
         )
+    _check_selection(evaluation, path)
     alignment, template = evaluation.alignment, evaluation.template
     if alignment is not None and alignment.is_interleaved and not template.can_interleave:
         raise ConfigurationError(
@@ -259,6 +267,21 @@ def read_evaluation(
             "lines (window-500, full)"
         )
     return evaluation
+
+
+def _check_selection(evaluation: Evaluation, path: Path) -> None:
+    """Raise ConfigurationError if a key that selects videos needs a facet that is not declared."""
+    subset = evaluation.selection.subset
+    needed = dict.fromkeys(subset.stratify if subset else (), "subset")
+    if evaluation.selection.duration is not None:
+        needed["duration"] = "duration"
+    known = [facet.column for facet in find_benchmark(evaluation.benchmark).facets]
+    for column, key in needed.items():
+        if column not in known:
+            raise ConfigurationError(
+                f"{path}: `{key}` needs the facet `{column}`, which {evaluation.benchmark} does "
+                f"not have: {nearest(column, known)}"
+            )
 
 
 def _read_benchmarks(path: Path) -> dict[str, BenchmarkSpec]:
@@ -377,4 +400,8 @@ reader: strict
 #   max_tokens: 1024
 #   seed: 7
 # repeats: 1        # how many times each question is asked
+
+# Only some of the videos: those of one duration, a random sample, or both.
+# duration: long    # short, medium or long
+# subset: {{videos: 90, stratify: [duration, domain], seed: 7}}
 """

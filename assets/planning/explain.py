@@ -26,6 +26,7 @@ from assets.stages.questions import Questions
 from assets.stages.scores import READER_VERSION_TAG, Scores
 from assets.stages.subtitles import Subtitles
 from assets.stages.videos import Videos
+from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.project.partitions import (
@@ -235,10 +236,13 @@ def _changed_settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
     evaluation = variant_of(target.partition)
     assert evaluation is not None, "a stage with settings has a partition per evaluation"
     now, before = stage.settings_of(evaluation), stored_settings(target.path)
-    known = {name: before[name] for name in now if name in before}
-    if not known:
+    if not before:
         return
-    for setting in changed_settings(known, {name: now[name] for name in known}):
+    known = now.keys() & (before.keys() | Selection.model_fields)  # stored only if there is one
+    for setting in changed_settings(
+        {name: before.get(name) for name in now if name in known},
+        {name: now[name] for name in now if name in known},
+    ):
         yield Reason(Cause.SETTING, f"{setting.key}: {_change(setting.a, setting.b)}")
 
 

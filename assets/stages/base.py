@@ -27,6 +27,8 @@ from videomme_pipeline.project.partitions import (
     Whole,
     partition_of,
     variant_in,
+    variant_of,
+    video_of,
 )
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import INCOMPLETE, code_version
@@ -46,6 +48,9 @@ BUILD_SECONDS = "make_seconds"
 """Metadata key of the wall-clock seconds that a partition added to its run."""
 FILE_BYTES = "file_bytes"
 """Metadata key of the size of the stored file."""
+NOT_SELECTED = "not-selected"
+"""Reported as data version of a partition that is not built, because the evaluation does not select
+its video. The UI can request it, and a backfill counts a partition without an event as failed."""
 
 P = TypeVar("P", bound=Partition)
 
@@ -166,6 +171,10 @@ class Stage(ABC, Generic[P]):
     def build(self, targets: Sequence[Target[P]]) -> Iterator[Built[P] | Failed[P]]:
         """Build each target and yield it once it is stored. A failed target stops no other."""
 
+    def selects(self, partition: P) -> bool:  # noqa: ARG002
+        """Return True if the evaluation of `partition` selects its video."""
+        return True
+
     def prepare(self, partitions: Sequence[P]) -> Iterator[Failed[P]]:  # noqa: ARG002
         """Fetch files that the targets of `partitions` depend on. Most stages fetch nothing."""
         yield from ()
@@ -238,7 +247,7 @@ class BenchmarkStage(Stage[P]):
         """The values of `settings` for an evaluation, as its files store them."""
         found = self.benchmark.evaluations[evaluation]
         specification = found.specification | {"model": dict(found.model.identity)}
-        return {name: specification[name] for name in self.settings}
+        return {name: specification.get(name) for name in self.settings}
 
     @property
     def code_version(self) -> str:
@@ -284,14 +293,33 @@ class BenchmarkStage(Stage[P]):
         variants = self._variants(evaluations)
         if not variants:
             return []
-        videos: Iterable[str | None] = (
-            self.benchmark.snapshot.questions if Dimension.VIDEO in self.dimensions else [None]
-        )
         return [
             cast("P", partition_of(video=video, variant=variant))
             for variant in variants
-            for video in videos
+            for video in self._videos(variant, evaluations)
         ]
+
+    def selects(self, partition: P) -> bool:
+        if self.dimensions != {Dimension.VIDEO, Dimension.EVALUATION}:
+            return True
+        evaluation = self.benchmark.evaluations[str(variant_of(partition))]
+        return video_of(partition) in self.benchmark.snapshot.questions_of(evaluation)
+
+    def _videos(
+        self, variant: str | None, evaluations: Sequence[str] | None
+    ) -> Iterable[str | None]:
+        """The videos that `evaluations` need of a variant, or [None] for a stage without videos."""
+        dimension, snapshot = self.variant_dimension, self.benchmark.snapshot
+        if Dimension.VIDEO not in self.dimensions:
+            return [None]
+        if evaluations is None and (variant is None or self.benchmark.offers(variant)):
+            return snapshot.questions
+        needed: set[str] = set()
+        for evaluation in self.benchmark.evaluations.values():
+            is_chosen = evaluations is None or evaluation.name in evaluations
+            if is_chosen and (dimension is None or variant_in(evaluation, dimension) == variant):
+                needed.update(snapshot.questions_of(evaluation))
+        return [video_id for video_id in snapshot.questions if video_id in needed]
 
     def _variants(self, evaluations: Sequence[str] | None) -> Sequence[str | None]:
         """The variants that `evaluations` need, or [None] for a stage without variants."""
@@ -410,6 +438,15 @@ def materialization(
     )
 
 
+def _not_selected(stage: AnyStage, partition: Partition) -> dg.AssetMaterialization:
+    return dg.AssetMaterialization(
+        asset_key=stage.asset_key,
+        partition=stage.key_of_partition(partition),
+        tags={DATA_VERSION_TAG: NOT_SELECTED, USER_PROVIDED_TAG: "true"},
+        metadata={"selected": False},
+    )
+
+
 def _measured(built: Built[Any], seconds: float) -> Built[Any]:
     """`built` with its time and size in the metadata, for estimates of later runs."""
     path = built.target.path
@@ -441,6 +478,9 @@ def refresh(
     stale: list[Target[Any]] = []
     for partition in requested:
         if partition in failures:
+            continue
+        if not stage.selects(partition):
+            yield _not_selected(stage, partition)
             continue
         try:
             target = stage.target(partition)

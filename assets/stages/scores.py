@@ -34,7 +34,7 @@ class Scores(BenchmarkStage[VariantPartition]):
     upstream = ("questions", "responses")
     kinds = frozenset({"parquet"})
     row_class = ScoredQuestion
-    settings = ("reader", "judge")
+    settings = ("reader", "judge", "duration", "subset")
     needs_machine = False
     is_cited = True
 

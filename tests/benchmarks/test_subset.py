@@ -63,6 +63,10 @@ def test_one_duration_is_selected_before_the_subset_and_the_limit() -> None:
     assert set(chosen(duration="long", subset={"videos": 4})) < set(long)
 
 
+def test_a_derived_facet_can_be_a_stratum() -> None:
+    assert len(chosen(subset={"videos": 6, "stratify": ["skill"]})) == 6
+
+
 def test_settings_that_select_nothing_are_errors() -> None:
     with pytest.raises(ConfigurationError, match=r"no question has the facet `level`; stratify by"):
         chosen(subset={"videos": 4, "stratify": ["level"]})

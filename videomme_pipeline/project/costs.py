@@ -169,7 +169,8 @@ def _estimate_judge(
     unread: list[tuple[Question, str]] = []
     missing: list[tuple[Question, str]] = []
     longest = CHARACTERS_PER_TOKEN * (evaluation.decoding.max_tokens or LONGEST_ANSWER_TOKENS)
-    for video_id, questions in benchmark.snapshot.questions.items():
+    selected = benchmark.snapshot.questions_of(evaluation)
+    for video_id, questions in selected.items():
         responses = stored_responses(benchmark, video_id, evaluation)
         for question, repeat in product(questions, range(evaluation.repeats)):
             response = responses.get((question.question_id, repeat))
@@ -188,7 +189,7 @@ def _estimate_judge(
             judge.model,
             judge.decoding,
             [_without_frames(texts)],
-            questions=sum(map(len, benchmark.snapshot.questions.values())) * evaluation.repeats,
+            questions=sum(map(len, selected.values())) * evaluation.repeats,
         )
         for texts in (known, [*known, *possible])
     )

@@ -110,7 +110,7 @@ class TrackedEvaluation:
     @cached_property
     def videos(self) -> tuple[str, ...]:
         """The videos that every nightly run asks about."""
-        questions = self.benchmark.snapshot.questions
+        questions = self.benchmark.snapshot.questions_of(self.evaluation)
         if self.tracked.videos is None:
             return tuple(questions)
         strata = find_benchmark(self.benchmark.name).strata

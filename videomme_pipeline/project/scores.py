@@ -44,7 +44,7 @@ def score_evaluation(
                 track_pair=track_pair,
             ),
         )
-        for video_id in benchmark.snapshot.questions
+        for video_id in benchmark.snapshot.questions_of(evaluation)
         for question, response in _answers(benchmark, video_id, evaluation, reasons)
     ]
     judge = evaluation.judge
@@ -59,10 +59,11 @@ def score_evaluation(
 def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[EvaluatedVideo]:
     """What the scores of an evaluation are computed from now, one row per video."""
     snapshot = benchmark.snapshot
-    questions = question_fingerprints(chain.from_iterable(snapshot.questions.values()))
+    selected = snapshot.questions_of(evaluation)
+    questions = question_fingerprints(chain.from_iterable(selected.values()))
     reads_video = evaluation.sampling is not None or evaluation.alignment is not None
     rows = []
-    for video_id in snapshot.questions:
+    for video_id in selected:
         video = snapshot.videos.get(video_id) if reads_video else None
         planned = _planned_frames(benchmark, video_id, video, evaluation)
         rows.append(

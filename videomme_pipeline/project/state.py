@@ -5,14 +5,14 @@ that the next access reads a new one.
 """
 
 import logging
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
 from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.errors import DamagedFileError, NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation import Configuration, Evaluation
@@ -52,6 +52,11 @@ class BenchmarkState:
     def samplings(self) -> dict[str, Sampling]:
         """The samplings that evaluations use or samplings.yaml offers, by name."""
         return self._configuration.samplings_of(self.name)
+
+    def offers(self, sampling: str) -> bool:
+        """True if samplings.yaml contains this sampling, so that it has frames of all videos."""
+        offered = self._configuration.samplings.get(self.name, ())
+        return any(each.name == sampling for each in offered)
 
     @property
     def snapshot(self) -> "Snapshot":
@@ -100,6 +105,7 @@ class Snapshot:
     def __init__(self, benchmark: BenchmarkState) -> None:
         self._benchmark = benchmark
         self._subtitle_hashes: dict[str, str | None] = {}
+        self._selected: dict[Selection, Questions] = {}
 
     @cached_property
     def source(self) -> Source:
@@ -127,7 +133,18 @@ class Snapshot:
         except DamagedFileError as error:
             _log.warning("%s", error)
             raise NotReadyError(str(error)) from error
-        return _by_video(rows)
+        return group_by_video(rows)
+
+    def questions_of(self, evaluation: Evaluation) -> Questions:
+        """The stored questions that an evaluation selects, by video id. They may be none.
+
+        Raises:
+            NotReadyError: if the questions have not been built yet, or their file is damaged.
+        """
+        selection = evaluation.selection
+        if selection not in self._selected:
+            self._selected[selection] = selection.of(self.questions)
+        return self._selected[selection]
 
     @cached_property
     def questions_version(self) -> str | None:
@@ -206,7 +223,7 @@ class PredictedSnapshot(Snapshot):
             found = self.source.known_questions()
         except VideoMMEError:
             return None
-        return None if found is None else _by_video(found)
+        return None if found is None else group_by_video(found)
 
     @property
     def is_prediction(self) -> bool:
@@ -235,10 +252,3 @@ class PredictedSnapshot(Snapshot):
     @cached_property
     def _memo(self) -> dict[Hashable, str]:
         return {}
-
-
-def _by_video(questions: Iterable[Question]) -> dict[str, tuple[Question, ...]]:
-    by_video: dict[str, list[Question]] = defaultdict(list)
-    for question in questions:
-        by_video[question.video_id].append(question)
-    return {video_id: tuple(found) for video_id, found in by_video.items()}

@@ -153,14 +153,23 @@ class Versions:
         """Version of the scores of an evaluation: responses, correct answers, reader and judge.
 
         A missing video is part of the version, so its arrival changes the version.
+
+        Raises:
+            NotReadyError: if the evaluation selects no video.
         """
+        selected = evaluation.selection.of(self._questions)
+        if not selected:
+            raise NotReadyError(
+                f"{evaluation.name}: `duration: {evaluation.selection.duration}` selects none of "
+                f"the {len(self._questions)} videos that benchmarks.yaml selects; change either"
+            )
         return fingerprint(
             "scores",
             *CODE_VERSIONS["scores"],
             evaluation.reader,
             READERS[evaluation.reader].version,
             evaluation.judge and evaluation.judge.fingerprint,
-            {video_id: self._scored(video_id, evaluation) for video_id in self._questions},
+            {video_id: self._scored(video_id, evaluation) for video_id in selected},
         )
 
     def _scored(self, video_id: str, evaluation: Evaluation) -> Sequence[str | None]:

@@ -381,6 +381,7 @@ def _scores(row: Mapping[str, Any]) -> Json:
         "responses",
         "videos",
         "complete",
+        "benchmark_questions",
         "citation",
         "correct",
         "incorrect",

@@ -15,6 +15,7 @@ import scipy  # submodules are imported on first use
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE
 from videomme_pipeline.scoring.scored_question import Outcome
@@ -214,9 +215,10 @@ def matches_release(evidence: Evidence) -> Finding:
         return Finding(
             check=check,
             status=Status.WARNING,
-            summary=f"{found}: a subset, {declared}",
+            summary=f"{found}: a subset{_keys(evidence)}, {declared}",
             advice="name the subset beside the score, or remove the keys that select videos "
-            "(`videos`, `duration`, `subset`, `limit`) from benchmarks.yaml and run again",
+            "(`videos`, `duration`, `subset`, `limit`) from benchmarks.yaml and from the file of "
+            "the evaluation, and run again",
         )
     return Finding(
         check=check,
@@ -224,6 +226,13 @@ def matches_release(evidence: Evidence) -> Finding:
         summary=f"{found}, but {declared}",
         advice=f"build the questions again, then {evidence.run_again}",
     )
+
+
+def _keys(evidence: Evidence) -> str:
+    """The keys of the evaluation that select videos: " (duration: long)"."""
+    selected = Selection.stored_in(evidence.specification).selected_by
+    keys = ", ".join(f"{key}: {value}" for key, value in selected.items())
+    return f" ({keys})" if keys else ""
 
 
 def sent_planned_frames(evidence: Evidence) -> Finding | None:

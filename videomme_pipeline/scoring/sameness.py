@@ -128,7 +128,9 @@ class _AnswerTable:
         self._letters: NDArray[np.int8] = np.full(shape, _NO_ANSWER, np.int8)
         self._correct: NDArray[np.bool_] = np.zeros(shape, np.bool_)
         self._requests: NDArray[np.int32] = np.zeros(shape, np.int32)
-        options: dict[str, int] = {q.question_id: len(q.options) for q in evaluations[0].questions}
+        options: dict[str, int] = {
+            q.question_id: len(q.options) for e in evaluations for q in e.questions
+        }
         self._chance: NDArray[np.float64] = np.array(
             [1 / max(options.get(question_id, 4) - 1, 1) for question_id, _ in place]
         )

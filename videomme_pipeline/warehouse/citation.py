@@ -1,12 +1,14 @@
 """What may be cited: the findings about every evaluation in the loaded tables."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TypeVar
 
 import duckdb
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
 from videomme_pipeline.rows import arrow_schema, from_table
 from videomme_pipeline.scoring.citation import (
     Answer,
@@ -52,8 +54,8 @@ def _evidence(
     connection: duckdb.DuckDBPyConnection, store: Store, benchmark: str
 ) -> list[Evidence]:
     """What is stored about each evaluation of `benchmark`, ordered by name."""
-    questions = _rows(connection, "questions", Question, benchmark)
-    current = question_fingerprints(questions)
+    questions = group_by_video(_rows(connection, "questions", Question, benchmark))
+    current = question_fingerprints(chain.from_iterable(questions.values()))
     media = {
         video.video_id: Media(video_hash=video.content_hash, subtitle_hash=video.subtitle_hash)
         for video in _rows(connection, "videos", Video, benchmark)
@@ -62,22 +64,31 @@ def _evidence(
         "select distinct evaluation::text from scored_questions where benchmark = ? order by all",
         [benchmark],
     )
+    settings = {
+        name: stored_settings(store.scores(benchmark, name)) for (name,) in found.fetchall()
+    }
     return [
         Evidence(
             benchmark=find_benchmark(benchmark),
             evaluation=name,
-            questions=questions,
+            questions=_selected(questions, specification),
             question_fingerprints=current,
             answers=_rows(connection, "scored_questions", Answer, benchmark, name),
-            specification=stored_settings(store.scores(benchmark, name)),
+            specification=specification,
             videos={
                 video.video_id: video
                 for video in _rows(connection, "evaluated_videos", EvaluatedVideo, benchmark, name)
             },
             media=media,
         )
-        for (name,) in found.fetchall()
+        for name, specification in settings.items()
     ]
+
+
+def _selected(questions: Questions, specification: Mapping[str, object]) -> list[Question]:
+    """The questions that an evaluation with this specification selects."""
+    selected = Selection.stored_in(specification).of(questions)
+    return list(chain.from_iterable(selected.values()))
 
 
 def _rows(

@@ -48,6 +48,11 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
         f"in A, {len(comparison.won):,} correct only in B, {percent(flips.mean)} with different "
         f"letters; {len(comparison.failed):,} failed in A or B"
     )
+    if comparison.only_a or comparison.only_b:
+        lines.append(
+            f"Only the questions of both are compared: {len(comparison.only_a):,} are only in A, "
+            f"{len(comparison.only_b):,} only in B"
+        )
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
     settings = [
         {"setting": one.key, "a": one.a or "–", "b": one.b or "–"}

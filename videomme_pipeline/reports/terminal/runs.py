@@ -66,7 +66,8 @@ def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
     """Print rows of the `leaderboard` view."""
     rows = [
         {
-            **{name: row[name] for name in ("benchmark", "evaluation", "questions")},
+            **{name: row[name] for name in ("benchmark", "evaluation")},
+            "questions": _coverage(row["questions"], row["benchmark_questions"]),
             "accuracy": percent(row["accuracy"]),
             "interval": interval(row["accuracy_low"], row["accuracy_high"]),
             "accuracy_of_answered": percent(row["accuracy_of_answered"]),
@@ -78,6 +79,11 @@ def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
         for row in leaderboard
     ]
     show_rows(console, rows, SCORE_COLUMNS)
+
+
+def _coverage(asked: int, questions: int | None) -> str:
+    """The number of questions: "2,700", or "900 of 2,700" for a part of them."""
+    return f"{asked:,}" if questions in (None, asked) else f"{asked:,} of {questions:,}"
 
 
 def show_repeats(console: Console, repeats: Sequence[Row]) -> None:

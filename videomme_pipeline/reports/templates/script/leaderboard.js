@@ -457,7 +457,9 @@ function nameCell(row) {
       " · ",
       row.sampling,
       row.baseline ? " · baseline" : "",
-      row.complete ? "" : " · part of the benchmark",
+      row.complete
+        ? ""
+        : ` · ${count(row.questions)} of ${plural(row.benchmark_questions, "question")}`,
     ),
     isBlocked(row) ? h("small", { class: "worse" }, "! do not cite") : null,
     row.judge
