@@ -217,6 +217,14 @@ def test_no_letter_is_read_where_there_is_none(text: str, form: str) -> None:
         ("B. Pears. C. Plums is wrong, since he eats none.", FRUIT, "B"),
         ("Not A. Apples, but B. Pears.", FRUIT, "B"),
         ("A. Apples is incorrect. B. Pears is correct.", FRUIT, "B"),
+        ("Look at each option.\n1. **A. Apples.** The man", FRUIT, None),
+        ("1. A. Apples. The man eats.", FRUIT, "A"),
+        ("A: No, he waits.", ("Yes", "No"), "B"),
+        ("A: pears.", FRUIT, "B"),
+        ("A: pears and apples.", FRUIT, "A"),
+        ("B: apples.", FRUIT, "B"),
+        ("The camera moves vertically.", ("horizontal", "vertical"), "B"),
+        ("A highly detailed tower.", ("high", "low"), None),
     ],
 )
 def test_the_text_of_an_option_is_told_from_the_words_of_the_answer(
@@ -232,3 +240,32 @@ def test_a_long_explanation_is_read_by_its_first_sentence() -> None:
     assert read(f"The man is busy talking. {rest}There is no shopping.", options).letter is Letter.A
     assert read(f"The man is busy talking. {rest}He goes shopping.", options).letter is None
     assert read(f"The man is busy. {rest}He is talking.", options).letter is None
+
+
+SKETCHES = ("the left sketch", "the right sketch")
+DETAILS = "It shows a bridge, two towers and a road that leads to the lake. " * 4
+
+
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        ("{left} is most similar. {details}", "A"),
+        ("{left} is most similar. {details}In contrast, {right} is more cloudy.", "A"),
+        ("{left} is most similar. {details}{right} shows a hill.", "A"),
+        ("{left} is most similar. {details}{right} is more similar.", None),
+        ("{left} shows a bridge. {details}{right} shows a hill.", None),
+        ("{left} is most similar. {details}Therefore, {right} fits.", "B"),
+        ("{left} has a boat, {right} a hill. {details}Therefore, {right} fits.", "B"),
+        ("{right} has a hill. {details}So {left} fits, not {right}.", "A"),
+        ("{left} or {right}? {details}Thus, {right} fits.\n\nLet me know if you agree!", "B"),
+        ("{left} or {right}? {details}Thus, {right} does not fit.", None),
+        ("{left} or {right}? {details}Thus, {left} or {right} fits.", None),
+        ("{left} or {right}? {details}Thus, {right} fits the", None),
+        ("{left} or {right}? {details}{right} has a hill.", None),
+    ],
+)
+def test_a_long_explanation_is_read_by_its_preference_or_its_conclusion(
+    response: str, letter: str | None
+) -> None:
+    left, right = SKETCHES
+    assert read(response.format(left=left, right=right, details=DETAILS), SKETCHES).letter == letter

@@ -139,9 +139,12 @@ def test_strict_reads_forms_that_were_written_without_looking_at_its_rules() -> 
 OPTION_FORMS = [
     json.loads(line) for line in (EXTRACTION.parent / "option_forms.jsonl").open(encoding="utf-8")
 ]
-"""383 responses with the options of their question."""
-FALSE_OPTIONS = {"First, let me look at each option.\n1. **A. Cooking a meal.** The man"}
-"""Known error: a list of options that was cut off after its first item."""
+"""414 responses with the options of their question."""
+FALSE_OPTIONS = {
+    "Anna holds the red ball first. Then Clara takes it and throws it over the fence to Berta, who "
+    "is not looking. Therefore, it is not Clara who has the ball at the end."
+}
+"""Known error: a story that begins with one option and has a "not" beside the others."""
 
 
 def test_strict_reads_responses_that_repeat_options() -> None:

@@ -12,8 +12,11 @@ _LABEL = re.compile(
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=]|(?<=[)\]])(?=[ \t]))"
     r"|(?:(?<=\n)|(?<=- ))([A-Za-z])(?=[ \t][^\w\s])"
 )
+_FIRST_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*1[.)][^\w\n]*$")
+_UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _LONGEST_ITEM = 160
+_LONGEST_NUMBER = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,12 @@ def list_items(text: str) -> list[ListItem]:
     """The items of all lists of options in `text`.
 
     A list is two labels from A on, or three, in alphabetical order ("A. … B. …"). "A. No, B." is a
-    correction, not a list.
+    correction, not a list. "1. A. … The man" is a list that was cut off in its first item.
     """
     labels = list(_LABEL.finditer(text))
     listed = _in_sequence(text, labels)
+    if labels and _is_cut_off(text, labels[-1]):
+        listed.add(len(labels) - 1)
     spans = {index: _content(text, labels, index) for index in sorted(listed)}
     contents = [text[start:end] for start, end in spans.values()]
     are_options = len(contents) == 2 and all(map(_YES_OR_NO.fullmatch, contents))
@@ -62,6 +67,16 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
         if len(run) > 2 or (len(run) == 2 and _letter(labels[run[0]]) == "A"):
             listed.update(run)
     return listed
+
+
+def _is_cut_off(text: str, label: re.Match[str]) -> bool:
+    """True if `label` is the first of a numbered list, and a sentence after it is not finished."""
+    before = text[max(0, label.start() - _LONGEST_NUMBER) : label.start()]
+    return (
+        _letter(label) == "A"
+        and _FIRST_NUMBER.search(before) is not None
+        and _UNFINISHED.match(text, label.end()) is not None
+    )
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:

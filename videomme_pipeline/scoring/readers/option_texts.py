@@ -11,7 +11,7 @@ from itertools import islice
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.answer_words import WORD_LETTER
-from videomme_pipeline.scoring.readers.response_text import Span, fold
+from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, fold
 
 _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{WORD_LETTER}]+|[^\W_]")
 """A number, a word, or one character of a script without spaces."""
@@ -19,6 +19,8 @@ _ARTICLES = frozenset(("the", "a", "an"))
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"(?<![{WORD_LETTER}])[A-Za-z](?![{WORD_LETTER}])")
 _SPACES = re.compile(r"[ \t]*")
+_ANSWER_MARK = re.compile(r"\s*A[ \t]*:")
+_STATEMENT_END = re.compile(r"[ \t]*(?:[.,;!\n]|$)")
 _LINE_START = re.compile(r"(?:^|\n)[^\w\n]*$")
 _LINE_END = re.compile(r"[^\w\n]{0,20}(?:\n|$)")
 _LONGEST_GAP = 12
@@ -101,6 +103,21 @@ def labelled_texts(text: str, texts: OptionTexts) -> dict[int, Span]:
                 found[label.start()] = span
                 end = span[1]
     return found
+
+
+def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
+    """`text` with a leading "A:" blanked if it stands for "Answer:", as before another option's
+    text: "A: No, he does not." if A is "Yes".
+    """
+    mark = _ANSWER_MARK.match(text)
+    stated = [
+        letter
+        for letter, option in texts.items()
+        if mark and (span := option.match(text, mark.end())) and _STATEMENT_END.match(text, span[1])
+    ]
+    if mark is None or len(stated) != 1 or stated[0] is Letter.A:
+        return text
+    return blank_spans(text, [mark.span()])
 
 
 def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Word]:

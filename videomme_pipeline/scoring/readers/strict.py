@@ -14,7 +14,11 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.letters import find_letters
 from videomme_pipeline.scoring.readers.option_lists import list_items
-from videomme_pipeline.scoring.readers.option_texts import labelled_texts, option_texts
+from videomme_pipeline.scoring.readers.option_texts import (
+    labelled_texts,
+    option_texts,
+    set_answer_mark_aside,
+)
 from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reading
 from videomme_pipeline.scoring.readers.response_text import (
     Span,
@@ -58,8 +62,8 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     names ("vitamin C", "plan B"), letters inside words, negated letters ("not A"), questions
     ("A?"), conditions ("if the answer is A"), and what follows a question that the model adds.
     """
-    folded = fold(response)
     texts = option_texts(letters, options)
+    folded = set_answer_mark_aside(fold(response), texts)
     labelled = labelled_texts(set_markup_aside(folded), texts)
     text = blank_spans(folded, labelled.values())
     reading = _read_as_a_whole(text, letters) or _read_answer(text, letters, labelled)

@@ -1,19 +1,21 @@
-"""Answers that repeat the text of an option without its letter."""
+"""Answers that state an option without its letter."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import answer_words as words_of
+from videomme_pipeline.scoring.readers.option_occurrences import (
+    Occurrence,
+    find_occurrences,
+    find_values,
+)
 from videomme_pipeline.scoring.readers.option_texts import (
     OptionTexts,
-    Word,
     without_article,
     words_from,
 )
 from videomme_pipeline.scoring.readers.reading import Reading
-from videomme_pipeline.scoring.readers.response_text import blank_spans, set_markup_aside
+from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, set_markup_aside
 
 _LONGEST_READ = 3_000
 _LONGEST_STATEMENT = 300
@@ -24,46 +26,7 @@ _STATES_TEXT = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\w))+[.!?\n]?")
-_SENTENCE_END = re.compile(r"\W*?(?:[.!?\n]|$)")
-_ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|ed|es|e|s)$")
-_DOUBLED = re.compile(r"([a-z])\1$")
-_CONTRAST = re.compile(
-    r",\s*(?:and\s|but\s)?not\b|\b(?:rather\sthan|instead\sof|as\sopposed\sto|unlike)\b",
-    re.IGNORECASE,
-)
-"""Words before an option that is ruled out: "swimming, not cooking"."""
-_NUMBERS = {
-    word: str(number)
-    for number, word in enumerate(
-        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-    )
-}
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
-_EXCLUDES = re.compile(rf"\b(?:if|would)\b|{words_of.WRONG.pattern}", re.IGNORECASE)
-"""Words of a sentence that says why an option is not chosen."""
-_BEFORE_VALUE = re.compile(
-    r"(?:^|\b(?:is|are|was|were|be|equals)\b|[=:≈])\W*"
-    r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Occurrence:
-    """The text or the value of option `letter` at `start`:`end` of an answer."""
-
-    letter: Letter
-    start: int
-    end: int
-
-    def is_within(self, other: "_Occurrence") -> bool:
-        """True if `other` is longer and contains this one."""
-        is_shorter = self.end - self.start < other.end - other.start
-        return is_shorter and other.start <= self.start and self.end <= other.end
-
-    @property
-    def reading(self) -> Reading:
-        return Reading(letter=self.letter, rule="option_text", span=(self.start, self.end))
 
 
 def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
@@ -78,24 +41,26 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
         said = without_article(tuple(word.text for word in words))
         fits = [letter for letter, text in texts.items() if said and text.core == said]
         if len(fits) == 1:
-            return _Occurrence(fits[0], words[0].start, words[-1].end).reading
+            return Occurrence(fits[0], words[0].start, words[-1].end).reading
     return None
 
 
 def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
-    """The only option that a short statement, or the first sentence of an explanation, contains."""
+    """The only option that a short statement, or a sentence of an explanation, states.
+
+    The sentence is the last one, if it draws a conclusion, or the first one.
+    """
     if not texts or len(answer.strip()) > _LONGEST_READ:
         return None
-    statement = set_markup_aside(answer)
+    statement = set_markup_aside(answer).rstrip()
     start = _starts(answer)[0]
-    if len(statement.rstrip()) - start > _LONGEST_STATEMENT:
-        return _read_explanation(statement, texts)
-    contrast = _CONTRAST.search(statement, start)
-    if contrast:
-        statement = statement[: contrast.start()]
-    words = list(words_from(statement, start))
-    found = _occurrences(statement, words, texts) or _values(statement, words, texts)
-    return _without_doubt(statement, found)
+    if len(statement) - start <= _LONGEST_STATEMENT:
+        reading = _read_statement(statement, texts, (start, len(statement)))
+        if reading is not None:
+            return reading
+    sentences = _sentences(statement)
+    conclusion = _read_conclusion(statement, texts, sentences)
+    return conclusion or _read_opening(statement, texts, sentences)
 
 
 def _starts(answer: str) -> list[int]:
@@ -104,98 +69,116 @@ def _starts(answer: str) -> list[int]:
     return [*declared, len(answer) - len(answer.lstrip())]
 
 
-def _without_doubt(statement: str, found: Sequence[_Occurrence]) -> Reading | None:
-    """The reading of `found` if all are of one option, and if `statement` is sure of it.
+# --- One statement
+
+_CONTRAST = re.compile(
+    r",\s*(?:and\s|but\s)?not\b|\b(?:rather\sthan|instead\sof|as\sopposed\sto|unlike)\b",
+    re.IGNORECASE,
+)
+"""Words before an option that is ruled out: "swimming, not cooking"."""
+
+
+def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | None:
+    """The only option in a statement that is sure of it."""
+    start, end = span
+    contrast = _CONTRAST.search(answer, start, end)
+    end = contrast.start() if contrast else end
+    found = find_occurrences(answer, texts, start, end) or find_values(answer, texts, start, end)
+    return _without_doubt(answer[:end], start, found)
+
+
+def _without_doubt(answer: str, start: int, found: Sequence[Occurrence]) -> Reading | None:
+    """The reading of `found` if all are of one option, and if `answer[start:]` is sure of it.
 
     Words of the option itself deny nothing: "He has no money."
     """
     if len({one.letter for one in found}) != 1:
         return None
-    words = blank_spans(statement, [(one.start, one.end) for one in found])
-    is_question = statement.rstrip(" \n*\"')").endswith("?")
+    words = blank_spans(answer, [(one.start, one.end) for one in found])[start:]
+    is_question = answer.rstrip(" \n*\"')").endswith("?")
     doubts = (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
     is_doubtful = is_question or any(doubt.search(words) for doubt in doubts)
     return None if is_doubtful else found[0].reading
 
 
-def _occurrences(statement: str, words: Sequence[Word], texts: OptionTexts) -> list[_Occurrence]:
-    """The texts of options in `words`, without those inside a longer one.
+# --- An explanation of several sentences
 
-    In a text of several words, the endings may differ: "nods her head" is "nodding her head".
-    """
-    said = tuple(word.text for word in words)
-    stems = _stems(said)
-    found = [
-        _Occurrence(letter, words[place].start, words[place + size - 1].end)
-        for letter, core in ((letter, text.core) for letter, text in texts.items())
-        if (size := len(core))
-        for place in _places(stems if size > 1 else said, _stems(core) if size > 1 else core)
-    ]
-    found = [one for one in found if _is_stated(statement, one)]
-    return [one for one in found if not any(one.is_within(other) for other in found)]
-
-
-def _places(said: tuple[str, ...], words: tuple[str, ...]) -> list[int]:
-    """The indexes in `said` where `words` begin."""
-    starts = range(len(said) - len(words) + 1)
-    return [start for start in starts if said[start : start + len(words)] == words]
-
-
-def _stems(words: tuple[str, ...]) -> tuple[str, ...]:
-    """`words` without English endings, for example "nod" of "nodding" and of "nods"."""
-    return tuple(_DOUBLED.sub(r"\1", _ENDING.sub("", word)) for word in words)
-
-
-def _is_stated(statement: str, one: _Occurrence) -> bool:
-    """False for numbers and very short words, unless a word ends the sentence: "It goes up."."""
-    text = statement[one.start : one.end]
-    ends_sentence = _SENTENCE_END.match(statement, one.end) is not None
-    return len(text) > 2 or not text.isascii() or (text.isalpha() and ends_sentence)
+_EXCLUDES = re.compile(rf"\b(?:if|would(?!\sbe))\b|{words_of.WRONG.pattern}", re.IGNORECASE)
+"""Words of a sentence that says why an option is not chosen."""
+_REPEATS_QUESTION = re.compile(r"\bquestions?\s(?:is|asks)\b|\bask(?:s|ed|ing)\b", re.IGNORECASE)
+_DIFFERS = re.compile(
+    r"\b(?:(?:in|by)\scontrast|on\sthe\sother\shand|whereas|while|although"
+    r"|compared\s(?:to|with))\b",
+    re.IGNORECASE,
+)
+"""Words of a sentence that sets another option against the chosen one."""
+_BEST = r"\b(?:most|more|best|better|closest|closer|nearest)\b"
+_COMPARES = re.compile(_BEST, re.IGNORECASE)
+_IS_BEST = re.compile(
+    r"\W*(?:(?:is|are|was|were|be|would|seems?|appears?|looks?|to|fits?|matches|bears|the|an?"
+    rf"|\w+ly)\W+)*{_BEST}",
+    re.IGNORECASE,
+)
+"""Words after an option that prefer it: "is most similar", "more accurately shows"."""
+_CONCLUDES = re.compile(
+    r"""\W*(?:so|therefore|thus|hence|consequently|overall|accordingly|as\sa\sresult
+    |in\s(?:conclusion|summary|short)|to\s(?:conclude|summarize|answer)
+    |based\son\s(?:this|these|that)|i\s(?:would|think|believe|conclude))\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The beginning of a sentence that draws a conclusion."""
+_OFFERS_HELP = re.compile(
+    r"\W*(?:i\shope|let\sme\sknow|please|feel\sfree|is\sthere\sanything|if\syou\shave)\b",
+    re.IGNORECASE,
+)
+"""The beginning of a sentence after the answer."""
 
 
-def _values(statement: str, words: Sequence[Word], texts: OptionTexts) -> list[_Occurrence]:
-    """The values of options in `words`: "The angle is 36°", if every option is another value.
-
-    There is none unless something is, or all of the answer is, one of them.
-    """
-    values = {_value(text.words): letter for letter, text in texts.items()}
-    if None in values or len(values) < len(texts):
+def _sentences(answer: str) -> list[Span]:
+    """The sentences of `answer`, which must end with one: none if it was cut off."""
+    if not answer.endswith((".", "!")):
         return []
-    found = [
-        _Occurrence(values[number], word.start, word.end)
-        for word in words
-        if (number := _value([word.text])) in values
-    ]
-    begin = words[0].start if words else 0
-    stated = any(_BEFORE_VALUE.search(statement[begin : one.start]) for one in found)
-    return found if stated else []
+    spans = [match.span() for match in _SENTENCE.finditer(answer) if match[0].strip()]
+    while spans and _OFFERS_HELP.match(answer, *spans[-1]):
+        spans.pop()
+    return spans
 
 
-def _value(words: Sequence[str]) -> str | None:
-    """The only number in `words`, in digits, or None."""
-    numbers = [
-        _NUMBERS.get(word, word.replace(",", ""))
-        for word in words
-        if word in _NUMBERS or word[-1].isdecimal()
-    ]
-    return numbers[0] if len(numbers) == 1 else None
-
-
-def _read_explanation(statement: str, texts: OptionTexts) -> Reading | None:
-    """The option in the first sentence, if the others occur only where the rest says no."""
-    statement = statement.rstrip()
-    if len(statement.lstrip()) > _LONGEST_EXPLANATION or not statement.endswith((".", "!")):
+def _read_conclusion(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> Reading | None:
+    """The option in the last sentence, if it begins like a conclusion."""
+    if not sentences or not _CONCLUDES.match(answer, *sentences[-1]):
         return None
-    spans = [match.span() for match in _SENTENCE.finditer(statement) if match[0].strip()]
-    first, *rest = [
-        (start, end, _occurrences(statement, list(words_from(statement, start, end)), texts))
-        for start, end in spans
+    return _read_statement(answer, texts, sentences[-1])
+
+
+def _read_opening(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> Reading | None:
+    """The option in the first sentence, if no other sentence speaks for another one.
+
+    If the first sentence prefers its option, the others may mention other options, unless they
+    prefer them. If not, they may only say why another option is not chosen.
+    """
+    if not sentences or len(answer.lstrip()) > _LONGEST_EXPLANATION:
+        return None
+    (start, end), *rest = sentences
+    found = find_occurrences(answer, texts, start, end)
+    reading = _without_doubt(answer[:end], start, found)
+    if reading is None or _REPEATS_QUESTION.search(answer, start, end):
+        return None
+    is_preferred = any(_IS_BEST.match(answer, one.end, end) for one in found)
+    others = [
+        span
+        for span in rest
+        if any(one.letter is not reading.letter for one in find_occurrences(answer, texts, *span))
     ]
-    reading = _without_doubt(" " * first[0] + statement[first[0] : first[1]], first[2])
-    others = {
-        one.letter
-        for start, end, found in rest
-        if not _EXCLUDES.search(statement, start, end)
-        for one in found
-    }
-    return reading if reading and others <= {reading.letter} else None
+    if all(_excludes(answer, span) or (is_preferred and _differs(answer, span)) for span in others):
+        return reading
+    return None
+
+
+def _excludes(answer: str, sentence: Span) -> bool:
+    return _EXCLUDES.search(answer, *sentence) is not None
+
+
+def _differs(answer: str, sentence: Span) -> bool:
+    """True if a sentence about another option does not prefer it."""
+    return bool(_DIFFERS.search(answer, *sentence)) or not _COMPARES.search(answer, *sentence)

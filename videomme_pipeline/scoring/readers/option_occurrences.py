@@ -1,0 +1,126 @@
+"""Where an answer states the text or the value of an option without its letter."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers.option_texts import OptionTexts, Word, words_from
+from videomme_pipeline.scoring.readers.reading import Reading
+
+_SENTENCE_END = re.compile(r"\W*?(?:[.!?\n]|$)")
+_ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|ed|es|e|s)$")
+_DOUBLED = re.compile(r"([a-z])\1$")
+_NUMBERS = {
+    word: str(number)
+    for number, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    )
+}
+_BEFORE_VALUE = re.compile(
+    r"(?:^|\b(?:is|are|was|were|be|equals)\b|[=:≈])\W*"
+    r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """The text or the value of option `letter` at `start`:`end` of an answer."""
+
+    letter: Letter
+    start: int
+    end: int
+
+    def is_within(self, other: "Occurrence") -> bool:
+        """True if `other` is longer and contains this one."""
+        is_shorter = self.end - self.start < other.end - other.start
+        return is_shorter and other.start <= self.start and self.end <= other.end
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(letter=self.letter, rule="option_text", span=(self.start, self.end))
+
+
+def find_occurrences(
+    answer: str, texts: OptionTexts, start: int = 0, end: int | None = None
+) -> list[Occurrence]:
+    """The texts of options in `answer[start:end]`, without those inside a longer one.
+
+    In a text of several words, the endings may differ: "nods her head" is "nodding her head".
+    """
+    words = list(words_from(answer, start, end))
+    said = tuple(word.text for word in words)
+    stems = _stems(said)
+    found = [
+        Occurrence(letter, words[place].start, words[place + size - 1].end)
+        for letter, core in ((letter, text.core) for letter, text in texts.items())
+        if (size := len(core))
+        for place in _places(stems if size > 1 else said, _stems(core) if size > 1 else core)
+    ]
+    found = [one for one in found if _is_stated(answer, one)] or _adverbs(answer, words, texts)
+    return [one for one in found if not any(one.is_within(other) for other in found)]
+
+
+def find_values(
+    answer: str, texts: OptionTexts, start: int = 0, end: int | None = None
+) -> list[Occurrence]:
+    """The values of options in `answer[start:end]`: "The angle is 36°".
+
+    There is none unless every option is another value, and something is, or all of the answer is,
+    one of them.
+    """
+    values = {_value(text.words): letter for letter, text in texts.items()}
+    if None in values or len(values) < len(texts):
+        return []
+    words = list(words_from(answer, start, end))
+    found = [
+        Occurrence(values[number], word.start, word.end)
+        for word in words
+        if (number := _value([word.text])) in values
+    ]
+    begin = words[0].start if words else 0
+    stated = any(_BEFORE_VALUE.search(answer[begin : one.start]) for one in found)
+    return found if stated else []
+
+
+def _places(said: tuple[str, ...], words: tuple[str, ...]) -> list[int]:
+    """The indexes in `said` where `words` begin."""
+    starts = range(len(said) - len(words) + 1)
+    return [start for start in starts if said[start : start + len(words)] == words]
+
+
+def _stems(words: tuple[str, ...]) -> tuple[str, ...]:
+    """`words` without English endings, for example "nod" of "nodding" and of "nods"."""
+    return tuple(_DOUBLED.sub(r"\1", _ENDING.sub("", word)) for word in words)
+
+
+def _is_stated(answer: str, one: Occurrence) -> bool:
+    """False for numbers and very short words, unless a word ends the sentence: "It goes up."."""
+    text = answer[one.start : one.end]
+    return len(text) > 2 or not text.isascii() or (text.isalpha() and _ends_sentence(answer, one))
+
+
+def _ends_sentence(answer: str, one: Occurrence) -> bool:
+    return _SENTENCE_END.match(answer, one.end) is not None
+
+
+def _adverbs(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[Occurrence]:
+    """The adverbs of options at the end of a sentence: "It moves horizontally." """
+    adverbs = {f"{text.core[0]}ly": letter for letter, text in texts.items() if len(text.core) == 1}
+    found = [
+        Occurrence(adverbs[word.text], word.start, word.end)
+        for word in words
+        if word.text in adverbs
+    ]
+    return [one for one in found if _ends_sentence(answer, one)]
+
+
+def _value(words: Sequence[str]) -> str | None:
+    """The only number in `words`, in digits, or None."""
+    numbers = [
+        _NUMBERS.get(word, word.replace(",", ""))
+        for word in words
+        if word in _NUMBERS or word[-1].isdecimal()
+    ]
+    return numbers[0] if len(numbers) == 1 else None
