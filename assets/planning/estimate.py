@@ -30,7 +30,7 @@ from videomme_pipeline.project.partitions import (
 )
 
 _NEWEST_EVENTS = 500
-"""Unit costs are means over this many of the newest materializations of each asset."""
+"""Unit costs are means over the measured ones among so many events, the newest that have any."""
 
 
 class Work(Enum):
@@ -99,15 +99,22 @@ def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:
 
 def unit_costs(instance: dg.DagsterInstance, stage: AnyStage) -> dict[str | None, UnitCost]:
     """Mean cost of a partition of each variant, from the newest materializations."""
-    found = instance.fetch_materializations(stage.asset_key, limit=_NEWEST_EVENTS)
     measured: dict[str | None, list[tuple[float, float]]] = defaultdict(list)
-    for record in found.records:
-        event = record.asset_materialization
-        if event is None or BUILD_SECONDS not in event.metadata:
-            continue
-        seconds, size = (event.metadata[name].value for name in (BUILD_SECONDS, FILE_BYTES))
-        partition = stage.parse_partition(event.partition) if event.partition else WHOLE
-        measured[variant_of(partition)].append((float(str(seconds)), float(str(size))))
+    cursor: str | None = None
+    while not measured:  # the newest may all be events of partitions that were only reported
+        found = instance.fetch_materializations(
+            stage.asset_key, limit=_NEWEST_EVENTS, cursor=cursor
+        )
+        for record in found.records:
+            event = record.asset_materialization
+            if event is None or BUILD_SECONDS not in event.metadata:
+                continue
+            seconds, size = (event.metadata[name].value for name in (BUILD_SECONDS, FILE_BYTES))
+            partition = stage.parse_partition(event.partition) if event.partition else WHOLE
+            measured[variant_of(partition)].append((float(str(seconds)), float(str(size))))
+        if not found.has_more:
+            break
+        cursor = found.cursor
     return {variant: _mean(costs) for variant, costs in measured.items()}
 
 

@@ -6,7 +6,7 @@ of each stage defines how its partitions are built.
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from time import monotonic
@@ -174,6 +174,10 @@ class Stage(ABC, Generic[P]):
     def selects(self, partition: P) -> bool:  # noqa: ARG002
         """Return True if the evaluation of `partition` selects its video."""
         return True
+
+    @abstractmethod
+    def describe(self, targets: Sequence[Target[P]]) -> Iterator[Built[P] | Failed[P]]:
+        """Yield each target with the metadata of its stored file. A damaged file has failed."""
 
     def prepare(self, partitions: Sequence[P]) -> Iterator[Failed[P]]:  # noqa: ARG002
         """Fetch files that the targets of `partitions` depend on. Most stages fetch nothing."""
@@ -447,6 +451,17 @@ def _not_selected(stage: AnyStage, partition: Partition) -> dg.AssetMaterializat
     )
 
 
+def describe_each(
+    targets: Iterable[Target[P]], metadata_of: Callable[[Target[P]], Mapping[str, Any]]
+) -> Iterator[Built[P] | Failed[P]]:
+    """Yield each target with `metadata_of` it, which raises an error for a damaged file."""
+    for target in targets:
+        try:
+            yield Built(target=target, metadata=metadata_of(target))
+        except VideoMMEError as error:
+            yield Failed(partition=target.partition, reason=str(error))
+
+
 def _measured(built: Built[Any], seconds: float) -> Built[Any]:
     """`built` with its time and size in the metadata, for estimates of later runs."""
     path = built.target.path
@@ -466,9 +481,10 @@ def refresh(
     """Build the stale partitions among `requested`, and yield an event once each is stored.
 
     `recorded` contains the data versions of Dagster's newest materializations. `newest` is the id
-    of its newest event. A partition that is already stored is only reported. With `report_fresh`,
-    fresh partitions are reported too, because a backfill counts a partition without an event as
-    failed. Failed partitions get no event; their reasons are in `stage.failures`.
+    of its newest event. A partition that is already stored is only reported, with the metadata of
+    its file, unless the file is damaged. With `report_fresh`, fresh partitions are reported too,
+    because a backfill counts a partition without an event as failed. Failed partitions get no
+    event; their reasons are in `stage.failures`.
     """
     began = monotonic()
     failures: dict[Partition, str] = {
@@ -476,6 +492,7 @@ def refresh(
     }
     prepared = monotonic() - began
     stale: list[Target[Any]] = []
+    stored: dict[Partition, Target[Any]] = {}
     for partition in requested:
         if partition in failures:
             continue
@@ -490,9 +507,13 @@ def refresh(
         if stage.stored(target) != target.fingerprint:
             stale.append(target)
         elif report_fresh or recorded.get(partition) != target.data_version:
-            yield materialization(
-                stage, Built(target=target, metadata={"already_stored": True}), newest
-            )
+            stored[partition] = target
+    for described in stage.describe(list(stored.values())):
+        if isinstance(described, Failed):
+            stale.append(stored[described.partition])
+            continue
+        metadata = {**described.metadata, "already_stored": True}
+        yield materialization(stage, replace(described, metadata=metadata), newest)
     began = monotonic() - prepared
     for result in stage.build(stale) if stale else ():
         if isinstance(result, Failed):

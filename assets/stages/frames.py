@@ -8,11 +8,17 @@ from dataclasses import replace
 
 import dagster as dg
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target
+from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from assets.stages.metadata import picture
 from videomme_pipeline.errors import VideoError, VideoMMEError
 from videomme_pipeline.frames.cache import Frame, FrameSet, read_frames
-from videomme_pipeline.frames.extract import FrameJob, FrameResult, StoredFrames, extract
+from videomme_pipeline.frames.extract import (
+    FrameJob,
+    FrameResult,
+    StoredFrames,
+    extract,
+    stored_frames,
+)
 from videomme_pipeline.project.frame_budget import FrameBudget, read_storage
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.progress import Progress
@@ -108,11 +114,33 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
         )
         if stored is None:
             return Failed(partition=target.partition, reason=str(result.error))
-        metadata = _metadata(stored, result)
-        if shows_sheet and stored.count and self.benchmark.snapshot.source.is_public:
-            frames = read_frames(self.store, result.video_hash, stored.fingerprint)
-            metadata["contact_sheet"] = contact_sheet(frames)
+        metadata = _metadata(stored) | _measures(result)
+        if stored.wrong_backend:
+            metadata["wrong_backend"] = stored.wrong_backend
+        if shows_sheet:
+            metadata |= self._sheet(target)
         return Built(target=target, metadata=metadata)
+
+    def describe(
+        self, targets: Sequence[Target[VideoVariantPartition]]
+    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+        shown, others = targets[:SHEETS_PER_RUN], targets[SHEETS_PER_RUN:]
+        yield from describe_each(shown, lambda each: self._stored(each) | self._sheet(each))
+        yield from describe_each(others, self._stored)
+
+    def _stored(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
+        return _metadata(stored_frames(self.store, self._content(target), target.fingerprint))
+
+    def _sheet(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
+        """The contact sheet of stored frames. Empty if there are none, or they are not public."""
+        if not self.benchmark.snapshot.source.is_public:
+            return {}
+        frames = read_frames(self.store, self._content(target), target.fingerprint)
+        return {"contact_sheet": contact_sheet(frames)} if frames.frames else {}
+
+    def _content(self, target: Target[VideoVariantPartition]) -> str:
+        """Hash of the video of a target."""
+        return self.benchmark.snapshot.versions.video(target.partition.video)
 
 
 def contact_sheet(frames: FrameSet) -> dg.MarkdownMetadataValue:
@@ -125,21 +153,24 @@ def contact_sheet(frames: FrameSet) -> dg.MarkdownMetadataValue:
     return picture(data.getvalue(), "image/jpeg", "frames")
 
 
-def _metadata(stored: StoredFrames, result: FrameResult) -> dict[str, object]:
+def _metadata(stored: StoredFrames) -> dict[str, object]:
     metadata: dict[str, object] = {
         "frames": stored.count,
         "asked": stored.asked,
         "bytes": stored.bytes,
         "decoded_by": stored.decoded_by,
-        "decode_cpu_seconds": round(result.cpu_seconds, 3),
     }
-    if result.cpu_seconds > 0:
-        of_all_samplings = sum(frame_set.count for frame_set in result.frame_sets)
-        metadata["frames_per_cpu_second"] = round(of_all_samplings / result.cpu_seconds, 1)
     if stored.limit:
         metadata["limit"] = stored.limit.value
     if stored.damage:
         metadata["damage"] = stored.damage
-    if stored.wrong_backend:
-        metadata["wrong_backend"] = stored.wrong_backend
     return metadata
+
+
+def _measures(result: FrameResult) -> dict[str, object]:
+    """The CPU time of an extraction, and its speed over all samplings of the video."""
+    measures: dict[str, object] = {"decode_cpu_seconds": round(result.cpu_seconds, 3)}
+    if result.cpu_seconds > 0:
+        count = sum(frame_set.count for frame_set in result.frame_sets)
+        measures["frames_per_cpu_second"] = round(count / result.cpu_seconds, 1)
+    return measures

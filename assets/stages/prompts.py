@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target
+from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from assets.stages.metadata import fenced
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.prompts import render_prompts
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.estimate import CHARACTERS_PER_TOKEN
-from videomme_pipeline.store import write_rows
+from videomme_pipeline.store import read_rows, write_rows
 
 SHOWN_CHARACTERS = 2_000
 
@@ -58,6 +58,14 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
             fingerprint=target.fingerprint,
             footer=self.settings_of(name),
         )
+        return Built(target=target, metadata=self._metadata(prompts))
+
+    def describe(
+        self, targets: Sequence[Target[VideoVariantPartition]]
+    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+        return describe_each(targets, lambda each: self._metadata(read_rows(each.path, Prompt)))
+
+    def _metadata(self, prompts: Sequence[Prompt]) -> dict[str, object]:
         characters = sum(len(prompt.text) for prompt in prompts)
         metadata: dict[str, object] = {
             "questions": len(prompts),
@@ -68,4 +76,4 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
         }
         if self.benchmark.snapshot.source.is_public:
             metadata["example"] = fenced(prompts[0].text[:SHOWN_CHARACTERS])
-        return Built(target=target, metadata=metadata)
+        return metadata

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target
+from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import Whole
-from videomme_pipeline.store import write_rows
+from videomme_pipeline.store import read_rows, write_rows
 
 PREVIEW_ROWS = 5
 
@@ -51,6 +51,12 @@ class Questions(BenchmarkStage[Whole]):
             return
         self.benchmark.invalidate()
         yield Built(target=target, metadata=_metadata(questions, is_public=source.is_public))
+
+    def describe(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
+        is_public = self.benchmark.snapshot.source.is_public
+        return describe_each(
+            targets, lambda each: _metadata(read_rows(each.path, Question), is_public=is_public)
+        )
 
     def update_partition_keys(self, instance: dg.DagsterInstance) -> None:
         """Add a partition per new video, and delete those of videos without questions."""

@@ -8,7 +8,7 @@ import dagster as dg
 from blake3 import blake3
 from upath import UPath
 
-from assets.stages.base import Built, Failed, SharedStage, Target
+from assets.stages.base import Built, Failed, SharedStage, Target, describe_each
 from assets.stages.warehouse import Warehouse
 from videomme_pipeline.errors import DamagedFileError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
@@ -47,19 +47,13 @@ class ReportPage(SharedStage):
             yield Failed(partition=target.partition, reason=str(error))
             return
         self.sign(target, incomplete=bool(left_out))
-        page = Path(str(target.path)).resolve()
-        yield Built(
-            target=target,
-            metadata={
-                "page": dg.MetadataValue.url(page.as_uri()),
-                "path": dg.MetadataValue.path(page),
-                "bytes": page.stat().st_size,
-            },
-            incomplete=bool(left_out),
-        )
+        yield Built(target=target, metadata=_metadata(target), incomplete=bool(left_out))
         if left_out:
             reason = f"the page is incomplete: {'; '.join(left_out)}"
             yield Failed(partition=target.partition, reason=reason)
+
+    def describe(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
+        return describe_each(targets, _metadata)
 
     def checksum(self, path: UPath) -> str:
         return blake3(path.read_bytes()).hexdigest() if path.is_file() else "not a file"
@@ -81,3 +75,12 @@ class ReportPage(SharedStage):
                 left_out.append(str(error))
             else:
                 return left_out
+
+
+def _metadata(target: Target[Whole]) -> dict[str, object]:
+    page = Path(str(target.path)).resolve()
+    return {
+        "page": dg.MetadataValue.url(page.as_uri()),
+        "path": dg.MetadataValue.path(page),
+        "bytes": page.stat().st_size,
+    }

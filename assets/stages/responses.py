@@ -6,7 +6,7 @@ from itertools import chain
 
 import dagster as dg
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target
+from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.project.asking import ask, open_journal, requests_of
@@ -17,7 +17,7 @@ from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.responses.summary import ResponseSummary, summarize
 from videomme_pipeline.rows import to_values
-from videomme_pipeline.store import write_rows
+from videomme_pipeline.store import read_rows, write_rows
 
 
 class Responses(BenchmarkStage[VideoVariantPartition]):
@@ -60,6 +60,11 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
             by_evaluation[target.partition.variant].append(target)
         for name, wanted in by_evaluation.items():
             yield from self._ask(self.benchmark.evaluations[name], wanted)
+
+    def describe(
+        self, targets: Sequence[Target[VideoVariantPartition]]
+    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+        return describe_each(targets, lambda each: _metadata(read_rows(each.path, Response)))
 
     def _ask(
         self, evaluation: Evaluation, targets: Sequence[Target[VideoVariantPartition]]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import dagster as dg
 from upath import UPath
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target
+from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from assets.stages.metadata import chart_picture
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -21,7 +21,7 @@ from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
-from videomme_pipeline.store import stored_fingerprint, write_rows
+from videomme_pipeline.store import read_rows, stored_fingerprint, write_rows
 
 READER_VERSION_TAG = "videomme/reader_version"
 
@@ -95,6 +95,11 @@ class Scores(BenchmarkStage[VariantPartition]):
             except VideoMMEError as error:
                 yield Failed(partition=target.partition, reason=str(error))
 
+    def describe(
+        self, targets: Sequence[Target[VariantPartition]]
+    ) -> Iterator[Built[VariantPartition] | Failed[VariantPartition]]:
+        return describe_each(targets, lambda each: _metadata(read_rows(each.path, ScoredQuestion)))
+
     def _score(
         self, target: Target[VariantPartition]
     ) -> Iterator[Built[VariantPartition] | Failed[VariantPartition]]:
@@ -102,9 +107,8 @@ class Scores(BenchmarkStage[VariantPartition]):
         stops = self.project.spending.stops
         stops_before = len(stops)
         rows = score_evaluation(self.project, self.benchmark, evaluation)
-        outcomes = Counter(row.outcome for row in rows)
         unjudged = [row.judge_error for row in rows if row.judge_error]
-        incomplete = outcomes[Outcome.FAILED] > 0 or bool(unjudged)
+        incomplete = bool(unjudged) or any(row.outcome is Outcome.FAILED for row in rows)
         write_rows(
             self._evaluated_videos(target),
             evaluated_videos(self.benchmark, evaluation),
@@ -118,7 +122,7 @@ class Scores(BenchmarkStage[VariantPartition]):
             fingerprint=target.fingerprint + (INCOMPLETE if incomplete else ""),
             footer=evaluation.specification,
         )
-        yield Built(target=target, metadata=_metadata(rows, outcomes), incomplete=incomplete)
+        yield Built(target=target, metadata=_metadata(rows), incomplete=incomplete)
         if unjudged and len(stops) == stops_before:  # otherwise the cost limit stopped the judge
             yield Failed(
                 partition=target.partition,
@@ -126,7 +130,8 @@ class Scores(BenchmarkStage[VariantPartition]):
             )
 
 
-def _metadata(rows: Sequence[ScoredQuestion], outcomes: Counter[Outcome]) -> dict[str, object]:
+def _metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
+    outcomes = Counter(row.outcome for row in rows)
     questions = outcomes.total()
     answered = outcomes[Outcome.CORRECT] + outcomes[Outcome.INCORRECT]
     metadata: dict[str, object] = {outcome.value: outcomes[outcome] for outcome in Outcome}

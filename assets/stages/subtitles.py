@@ -1,14 +1,14 @@
 """`subtitles`: the subtitle lines that are aligned to the frames of each track."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target
+from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.errors import SubtitleError, VideoMMEError
+from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.stored import sampled_frames
@@ -45,20 +45,33 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
     def build(
         self, targets: Sequence[Target[VideoVariantPartition]]
     ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
-        last = {target.partition.variant: target for target in targets}
-        for target in targets:
-            track = target.partition.variant
-            try:
-                built = self._align(target)
-            except VideoMMEError as error:
-                yield Failed(partition=target.partition, reason=str(error))
-                continue
-            if target is last[track]:
-                coverage = {"coverage_by_duration": self._coverage(track)}
-                built = replace(built, metadata={**built.metadata, **coverage})
-            yield built
+        return self._with_coverage(describe_each(targets, self._align), targets)
 
-    def _align(self, target: Target[VideoVariantPartition]) -> Built[VideoVariantPartition]:
+    def describe(
+        self, targets: Sequence[Target[VideoVariantPartition]]
+    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+        described = describe_each(targets, lambda each: _metadata(stored_footer(each.path)))
+        return self._with_coverage(described, targets)
+
+    def _with_coverage(
+        self,
+        results: Iterable[Built[VideoVariantPartition] | Failed[VideoVariantPartition]],
+        targets: Sequence[Target[VideoVariantPartition]],
+    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+        """Add the coverage of a track to the metadata of its last target."""
+        last = {target.partition.variant: target for target in targets}
+        for result in results:
+            if (
+                isinstance(result, Failed)
+                or result.target is not last[result.target.partition.variant]
+            ):
+                yield result
+                continue
+            coverage = {"coverage_by_duration": self._coverage(result.target.partition.variant)}
+            yield replace(result, metadata={**result.metadata, **coverage})
+
+    def _align(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
+        """Store the lines of one partition, and return their metadata."""
         video_id, evaluation = target.partition.video, self._evaluation(target.partition.variant)
         assert evaluation.alignment is not None, "every track has an alignment"
         file = self._cues(video_id, evaluation.alignment.parser)
@@ -74,10 +87,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
             "frames_with_lines": len({line.frame for line in lines if line.frame is not None}),
         }
         write_rows(target.path, lines, AlignedLine, fingerprint=target.fingerprint, footer=facts)
-        metadata = {name: value for name, value in facts.items() if value is not None}
-        if frames.seconds:
-            metadata["coverage"] = round(facts["frames_with_lines"] / len(frames.seconds), 4)
-        return Built(target=target, metadata=metadata)
+        return _metadata(facts)
 
     def _coverage(self, track: str) -> dg.TableMetadataValue:
         """Table of the videos with subtitles and the frames with lines of a track, by duration."""
@@ -116,3 +126,10 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
             return read_subtitles(path, parser) if path else None
         except SubtitleError as error:
             raise SubtitleError(f"video {video_id}: {error}") from error
+
+
+def _metadata(facts: Mapping[str, Any]) -> dict[str, object]:
+    metadata = {name: value for name, value in facts.items() if value is not None}
+    if facts.get("frames"):
+        metadata["coverage"] = round(facts["frames_with_lines"] / facts["frames"], 4)
+    return metadata

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target
+from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from videomme_pipeline.errors import (
     NotReadyError,
     VideoError,
@@ -13,7 +13,7 @@ from videomme_pipeline.errors import (
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import VideoPartition
 from videomme_pipeline.project.progress import Progress
-from videomme_pipeline.store import write_rows
+from videomme_pipeline.store import read_rows, write_rows
 from videomme_pipeline.videos.probe import (
     ProbeJob,
     ProbeResult,
@@ -88,19 +88,13 @@ class Videos(BenchmarkStage[VideoPartition]):
                 except VideoMMEError as error:
                     yield Failed(partition=target.partition, reason=str(error))
                     continue
-                yield Built(
-                    target=target,
-                    metadata={
-                        "seconds": video.duration_seconds,
-                        "frames": video.frame_count,
-                        "keyframes": video.keyframe_count,
-                        "bytes": video.bytes,
-                        "codec": video.codec,
-                        "size": f"{video.width}x{video.height}",
-                        "subtitles": video.subtitle_path is not None,
-                    },
-                )
+                yield Built(target=target, metadata=_metadata(video))
         self.benchmark.invalidate()
+
+    def describe(
+        self, targets: Sequence[Target[VideoPartition]]
+    ) -> Iterator[Built[VideoPartition] | Failed[VideoPartition]]:
+        return describe_each(targets, lambda each: _metadata(*read_rows(each.path, Video)))
 
     def _job(self, target: Target[VideoPartition]) -> ProbeJob:
         snapshot, video_id = self.benchmark.snapshot, target.partition.video
@@ -129,3 +123,15 @@ class Videos(BenchmarkStage[VideoPartition]):
         index.save(self.store.packets(video.content_hash))
         write_rows(target.path, [video], Video, fingerprint=target.fingerprint)
         return video
+
+
+def _metadata(video: Video) -> dict[str, object]:
+    return {
+        "seconds": video.duration_seconds,
+        "frames": video.frame_count,
+        "keyframes": video.keyframe_count,
+        "bytes": video.bytes,
+        "codec": video.codec,
+        "size": f"{video.width}x{video.height}",
+        "subtitles": video.subtitle_path is not None,
+    }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from upath import UPath
 
-from assets.stages.base import Built, Failed, SharedStage, Target
+from assets.stages.base import Built, Failed, SharedStage, Target, describe_each
 from assets.stages.metadata import chart_picture
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
@@ -33,15 +33,21 @@ class Warehouse(SharedStage):
 
         (target,) = targets
         try:
-            path, left_out = rebuild(self.store)
+            _, left_out = rebuild(self.store)
         except VideoMMEError as error:
             yield Failed(partition=target.partition, reason=str(error))
             return
         self.sign(target)
-        metadata: dict[str, object] = {"path": dg.MetadataValue.path(path), **self._preview()}
+        metadata = self._metadata()
         if left_out:
             metadata["left_out"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in left_out))
         yield Built(target=target, metadata=metadata)
+
+    def describe(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
+        return describe_each(targets, lambda _: self._metadata())
+
+    def _metadata(self) -> dict[str, object]:
+        return {"path": dg.MetadataValue.path(self.store.warehouse), **self._preview()}
 
     def _preview(self) -> dict[str, object]:
         from videomme_pipeline.warehouse.database import connect, query  # noqa: PLC0415 - DuckDB

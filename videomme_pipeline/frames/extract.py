@@ -6,6 +6,7 @@ the video, and each is decoded once. Cached frames are not decoded again. `frame
 the packets to decode, and `frames.backends` decodes them.
 """
 
+import json
 import os
 import pickle
 import sys
@@ -18,6 +19,7 @@ from importlib.abc import MetaPathFinder
 from itertools import chain
 from pathlib import Path
 
+from videomme_pipeline import parquet
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.children import TaskResult, run_in_children
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
@@ -26,7 +28,7 @@ from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprin
 from videomme_pipeline.frames.jpeg import EncodedPicture, encode
 from videomme_pipeline.frames.plan import packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Backend, Choice, Limit, OnDamage, Sampling
-from videomme_pipeline.store import Store, scratch_folder
+from videomme_pipeline.store import Store, scratch_folder, setting_aside
 from videomme_pipeline.videos.container import MEMORY_LIMIT_BYTES, TIME_LIMIT_SECONDS
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
 
@@ -502,6 +504,28 @@ def _cached(store: Store, video_hash: str, fingerprint: str) -> StoredFrames | N
         decoded_by=frames.decoded_by,
         reused=True,
     )
+
+
+def stored_frames(store: Store, video_hash: str, fingerprint: str) -> StoredFrames:
+    """The cached frame set of a video, from the footer of its file. `bytes` is the file's size.
+
+    Errors are those of `read_frames`, but damage outside the footer is not detected.
+    """
+    path = store.frames(video_hash, fingerprint)
+    with setting_aside(path):
+        facts = parquet.read_metadata(path)
+        return StoredFrames(
+            sampling=facts["sampling"],
+            fingerprint=fingerprint,
+            asked=int(facts["asked"]),
+            count=int(facts["frame_count"]),
+            limit=Limit(facts["limit"]) if facts["limit"] else None,
+            missing=len(json.loads(facts["missing_seconds"])),
+            damage=facts["damage"] or None,
+            bytes=path.stat().st_size,
+            decoded_by=facts["decoded_by"],
+            reused=True,
+        )
 
 
 def _size(path: Path) -> int:

@@ -3,13 +3,17 @@
 import base64
 import json
 import re
+from pathlib import Path
 
 import dagster as dg
+import pytest
 
+from assets.stages.base import BUILD_SECONDS, FILE_BYTES, refresh
 from assets.stages.metadata import LARGEST_PICTURE_BYTES, chart_picture, fenced, picture
 from tests.support.projects import stage
 from videomme_pipeline.benchmarks import videomme
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.store import read_rows, stored_footer
@@ -86,6 +90,38 @@ def test_prompts_and_frames_have_numeric_metadata_for_plots(
     for event in events(instance, "videomme/frames").values():
         assert float(str(event.metadata["frames_per_cpu_second"].value)) > 0
         assert int(str(event.metadata["bytes"].value)) > 0
+
+
+MEASURED = {BUILD_SECONDS, FILE_BYTES, "decode_cpu_seconds", "frames_per_cpu_second", "evaluation"}
+"""Metadata of a run, which no file contains."""
+
+
+@pytest.mark.parametrize("name", CODE_VERSIONS)
+def test_a_partition_that_is_only_reported_shows_the_same_as_when_it_was_built(
+    project: Project, instance: dg.DagsterInstance, name: str
+) -> None:
+    reported = stage(project, name)
+    built = events(instance, f"videomme/{name}")
+    again = list(refresh(reported, reported.partitions(), {}, None, report_fresh=True))
+    assert {event.partition or "" for event in again} == built.keys()
+    for event in again:
+        shown = dict(event.metadata)
+        assert shown.pop("already_stored").value is True
+        expected = built[event.partition or ""].metadata
+        assert shown.keys() == expected.keys() - MEASURED
+        same = shown.keys() - ({"bytes"} if name == "frames" else set())  # there it is the file's
+        assert {key: shown[key] for key in same} == {key: expected[key] for key in same}
+
+
+def test_a_file_that_is_found_damaged_when_it_is_reported_is_rebuilt(project: Project) -> None:
+    prompts = stage(project, "prompts")
+    partition = prompts.partitions()[0]
+    path = Path(str(prompts.target(partition).path))
+    data = path.read_bytes()
+    path.write_bytes(data[:50] + bytes(100) + data[150:])
+    (event,) = refresh(prompts, [partition], {}, None, report_fresh=True)
+    assert "already_stored" not in event.metadata
+    assert path.read_bytes() == data
 
 
 def test_the_report_page_can_be_opened_from_its_asset(
