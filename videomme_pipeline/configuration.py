@@ -34,6 +34,7 @@ and the longest file names also contain the id of a video and a temporary suffix
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHOWN_CHARACTERS = 200
 _SHOWN_MISTAKES = 5
+_SHOWN_NAMES = 20
 _MAY_BE_SECRET = "may_be_secret"
 
 
@@ -192,9 +193,13 @@ def secret_error(message: str) -> PydanticCustomError:
 
 
 def nearest(word: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -> str:
-    """A hint for an error message: the known word nearest to `word`, or else all known words."""
-    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(known)}"
+    """A hint for an error message: the known word nearest to `word`, or else the known words."""
+    words = list(known)
+    close = get_close_matches(word, words, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    more = len(words) - _SHOWN_NAMES
+    return f"known: {', '.join(words[:_SHOWN_NAMES])}" + (f" and {more:,} more" if more > 0 else "")
 
 
 def _explain(item: dict[str, Any], spec_class: type[BaseModel]) -> str:

@@ -126,9 +126,9 @@ class EndpointDownError(ModelError):
 
     def __init__(self, model: str, failures: int, last: str) -> None:
         super().__init__(
-            f"model {model}: {failures} questions in a row got no answer, the last because of "
-            f"{last}. Check that the endpoint is up and accepts these requests, then run again: "
-            "everything answered so far is stored."
+            f"model {model}: {failures} questions in a row got no answer. Check that the endpoint "
+            "is up and accepts these requests, then run again: everything answered so far is "
+            f"stored. The last failure: {last}"
         )
 
 

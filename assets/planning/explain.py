@@ -208,25 +208,26 @@ def matching(states: Sequence[PartitionState], words: str) -> list[PartitionStat
     """
     found = [state for state in states if words in _names(state)]
     if not found:
-        known = {name for state in states for name in _names(state)}
+        kinds = zip(*map(_names, states), strict=True)
+        known = [name for names in kinds for name in dict.fromkeys(names) if name is not None]
         raise ConfigurationError(
             f"no partition, video, sampling, track, evaluation or asset `{words}`: "
-            f"{nearest(words, sorted(known)) if known else 'no benchmark is configured'}"
+            f"{nearest(words, known) if known else 'no benchmark is configured'}"
         )
     return found
 
 
-def _names(state: PartitionState) -> tuple[str, ...]:
+def _names(state: PartitionState) -> tuple[str | None, ...]:
+    """The names that select a partition, those of the most partitions first."""
     stage, partition = state.stage, state.partition
-    names = (
-        state.name,
-        stage.asset_key.to_user_string(),
+    return (
         stage.name,
-        stage.key_of_partition(partition),
-        video_of(partition),
+        stage.asset_key.to_user_string(),
         variant_of(partition),
+        video_of(partition),
+        stage.key_of_partition(partition),
+        state.name,
     )
-    return tuple(str(name) for name in names if name)
 
 
 def _changed_settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:

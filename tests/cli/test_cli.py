@@ -107,6 +107,25 @@ def test_help_of_a_benchmark_option_names_the_built_in_benchmarks() -> None:
         assert all(benchmark.name in text.replace(",", "").split() for text in helps)
 
 
+def test_every_argument_and_option_has_a_help_text() -> None:
+    for path, command in COMMANDS.items():
+        assert [p.name for p in command.params if not getattr(p, "help", "help")] == [], path
+
+
+def test_short_options_and_the_version() -> None:
+    assert videomme("run", "-h").out == videomme("run", "--help").out
+    assert re.fullmatch(r"videomme \d+\.\d+\.\d+\S*\n", videomme("--version").out)
+
+
+def test_the_shell_completes_the_names_of_evaluations(empty: Path) -> None:
+    typed = {"COMP_WORDS": "videomme run few", "COMP_CWORD": "2"}
+    settings = {"_VIDEOMME_COMPLETE": "complete_bash", **typed}
+    ended = subprocess.run(
+        [VIDEOMME], capture_output=True, text=True, check=True, env=os.environ | settings
+    )
+    assert ended.stdout.split() == ["few", "few-subtitles"]
+
+
 def test_without_a_command_the_commands_are_listed() -> None:
     shown = videomme()
     for path in COMMANDS:
@@ -130,6 +149,14 @@ def test_a_run_lists_what_it_built_and_the_scores(built: Built) -> None:
     header, *rows = (line.split("\t") for line in built.first.out.splitlines())
     assert header[:4] == ["benchmark", "evaluation", "questions", "accuracy"]
     assert sorted(row[1:3] for row in rows) == [["few", "6"], ["few-subtitles", "6"]]
+
+
+def test_a_plan_and_a_run_as_json(built: Built) -> None:
+    assert videomme("run", "--dry-run", "--json").json == {"build": [], "requests": []}
+    found = videomme("run", "few", "--json").json
+    assert (found["run_id"], found["failures"], found["not_fresh"]) == (None, [], [])
+    assert [row["evaluation"] for row in found["scores"]] == ["few"]
+    assert {row["evaluation"] for row in found["citation"]} == {"few"}
 
 
 def test_a_second_run_reports_everything_fresh(built: Built) -> None:
@@ -175,6 +202,9 @@ def test_status_explains_the_named_partitions(built: Built) -> None:
     found = videomme("status", "--explain", "002", "--json").json
     assert {state["state"] for state in found} == {"fresh"}
     assert "did you mean `few`" in videomme("status", "--explain", "fwe").failed_with
+    message = videomme("status", "--explain", "zzz").failed_with
+    assert message.partition("known: ")[2].startswith("questions, videos, frames, ")
+    assert message.endswith(" more")
 
 
 def test_a_run_with_failed_partitions_exits_with_an_error(empty: Path) -> None:
@@ -182,8 +212,27 @@ def test_a_run_with_failed_partitions_exits_with_an_error(empty: Path) -> None:
     write_project_in(empty, Copy(empty / "copy"))(evaluations, accept_license=False)
     ended = videomme("run", "few")
     assert ended.status == 1
-    assert "Failed videomme/questions: " in ended.err
+    assert ended.err.count("Failed ") == ended.err.count("Failed videomme/questions: ") == 1
     assert "accept_license: true" in ended.err
+
+
+def test_failures_with_one_cause_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, tmp_path)
+    write = write_project_in(tmp_path, Copy(tmp_path / "copy"))
+    write({"asked": {"benchmark": "videomme", "model": "no-key"}}, videos=["002", "003"])
+    models = {"no-key": {"base_url": "http://127.0.0.1:9/v1", "api_key_env": "NOT_SET"}}
+    (tmp_path / "configuration" / "models.yaml").write_text(yaml.safe_dump(models))
+    ended = videomme("run")
+    (line,) = (line for line in ended.err.splitlines() if line.startswith("Failed "))
+    assert line.startswith("Failed 2 partitions of videomme/responses: ")
+    (header, row) = (line.split("\t") for line in ended.out.splitlines())
+    scores = dict(zip(header, row, strict=True))
+    assert (scores["accuracy"], scores["interval"], scores["failed"]) == ("", "", "6")
+    (failure,) = videomme("status", "--json").json["failures"]
+    partitions = [f"videomme/responses asked|{video}" for video in ("002", "003")]
+    assert failure["partitions"] == partitions
 
 
 def test_an_evaluation_file_with_a_typo_is_skipped_with_a_message(empty: Path) -> None:
@@ -425,7 +474,8 @@ def test_score_as_json_has_every_breakdown(path: Path) -> None:
         (["status", "fwe"], "did you mean `few`?"),
         (["export", "fwe"], "evaluation fwe has no scores: did you mean `few`?"),
         (["export", "few", "--format", "offical"], "no format `offical`: did you mean `official`?"),
-        (["compare", "few", "fwe"], "evaluation fwe has no scores"),
+        (["compare", "few", "fwe"], "no file and no scored evaluation `fwe`: did you mean `few`?"),
+        (["compare", f"{GOLDEN_SCORES}/v1_respons.json", "few"], str(V1_RESPONSES)),
         (["report", "fwe"], "fwe"),
         (["report", "--folder", "--share"], "the folder contains frames"),
         (["read", "--reader", "strct"], "no reader `strct`: did you mean `strict`?"),

@@ -16,8 +16,22 @@ Kind = TypeVar("Kind", bound=StrEnum)
 BENCHMARKS = "videomme, videomme_v2, smoke, smoke_v2 or one of your own"
 """The benchmarks for help texts. Importing their registry would make `--help` slow."""
 
+
+def complete_evaluation(typed: str) -> list[str]:
+    """The names of evaluation files that begin with `typed`, for shell completion."""
+    from videomme_pipeline.project.project import configuration_folder
+
+    files = (configuration_folder() / "evaluations").glob("*.yaml")
+    return sorted(path.stem for path in files if path.stem.startswith(typed))
+
+
 EvaluationNames = Annotated[
-    list[str] | None, typer.Argument(metavar="EVALUATION", help="Names of evaluation files.")
+    list[str] | None,
+    typer.Argument(
+        metavar="EVALUATION",
+        help="Names of evaluation files.",
+        autocompletion=complete_evaluation,
+    ),
 ]
 BenchmarkNames = Annotated[
     list[str] | None,

@@ -1,6 +1,5 @@
 """Commands for stored data: cache ls, cache gc."""
 
-from collections import Counter
 from dataclasses import asdict
 from typing import Annotated
 
@@ -37,6 +36,7 @@ def cache_gc(
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask for confirmation with --sampling.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Remove frames, packet indexes, subtitles and prompts that nothing uses.
 
@@ -45,26 +45,26 @@ def cache_gc(
     """
     from rich.filesize import decimal
 
-    from videomme_pipeline.project.storage import DataFolder, remove
+    from videomme_pipeline.project.storage import DataFolder, by_reason, remove
 
     project = open_project()
     folder = DataFolder(project)
     garbage = folder.garbage(sampling or ())
-    freed: Counter[str] = Counter()
-    for file in garbage:
-        freed[file.why] += file.bytes
-    files = Counter(file.why for file in garbage)
-    for why, size in freed.most_common():
-        note(f"{files[why]:,} files, {decimal(size)}: {why}")
+    reasons = [asdict(reason) for reason in by_reason(garbage)]
+    freed = sum(file.bytes for file in garbage)
+    for reason in reasons:
+        note(f"{reason['files']:,} files, {decimal(reason['bytes'])}: {reason['why']}")
     for shelf in folder.shelves():
         if shelf.kind == "frames" and shelf.name in (sampling or ()) and shelf.named_by:
             users = ", ".join(shelf.named_by)
             note(f"{shelf.name} is used by {users}; their frames will be extracted again")
     if dry_run:
-        note(f"Would free {decimal(freed.total())}. Nothing was removed.")
-        return
-    if sampling and not yes:
-        typer.confirm(f"Remove {len(garbage):,} files?", abort=True, err=True)
-    remove(garbage)
-    project.store.remove_left_over()
-    note(f"Freed {decimal(freed.total())}.")
+        note(f"Would free {decimal(freed)}. Nothing was removed.")
+    else:
+        if sampling and not yes:
+            typer.confirm(f"Remove {len(garbage):,} files?", abort=True, err=True)
+        remove(garbage)
+        project.store.remove_left_over()
+        note(f"Freed {decimal(freed)}.")
+    if as_json:
+        print_json({"removed": not dry_run, "bytes": freed, "garbage": reasons})

@@ -1,16 +1,39 @@
 """Every command by name."""
 
+from typing import Annotated
+
 import typer
 
 from videomme_pipeline.cli import cache, frames, power, results, run, setup
+from videomme_pipeline.cli.context import write
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Evaluate video language models on Video-MME and Video-MME-v2.",
 )
 for group in (run, results, power, setup):
     app.add_typer(group.commands)
 app.add_typer(frames.commands, name="frames")
 app.add_typer(cache.commands, name="cache")
+
+
+def _show_version(wanted: bool) -> None:
+    from videomme_pipeline import __version__
+
+    if wanted:
+        write(f"videomme {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Options of all commands."""

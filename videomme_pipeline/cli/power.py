@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson
+from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, complete_evaluation
 from videomme_pipeline.cli.context import open_project, out, print_json
 from videomme_pipeline.cli.scores import stored_scores
 from videomme_pipeline.errors import (
@@ -26,7 +26,10 @@ commands = typer.Typer()
 def power(
     evaluation: Annotated[
         str | None,
-        typer.Argument(help="Name of an evaluation that has scores, for its size and its noise."),
+        typer.Argument(
+            help="Name of an evaluation that has scores, for its size and its noise.",
+            autocompletion=complete_evaluation,
+        ),
     ] = None,
     against: Annotated[
         str | None, typer.Option(help="Another evaluation: measure the noise between the two.")
@@ -145,9 +148,9 @@ def _selected_sizes(benchmark: str) -> list[tuple[int, int]]:
     Raises:
         ConfigurationError: if the file has a mistake.
     """
-    from videomme_pipeline.project.project import configuration_folder
+    from videomme_pipeline.project.project import configuration_folder, is_project
 
-    if not (configuration_folder() / "benchmarks.yaml").exists():
+    if not is_project(configuration_folder()):
         return []
     state = open_project().benchmarks.get(benchmark)
     try:

@@ -15,6 +15,7 @@ from videomme_pipeline.cli.arguments import (
     EvaluationNames,
     JudgeName,
     choice,
+    complete_evaluation,
     known_name,
 )
 from videomme_pipeline.cli.citation import open_findings, print_findings
@@ -69,8 +70,22 @@ def report(
 
 @commands.command(epilog="Example: videomme compare smoke-embedded smoke-blind")
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="Name of an evaluation, or results file.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one of the same benchmark.")],
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="Name of an evaluation, or results file.",
+            autocompletion=complete_evaluation,
+        ),
+    ],
+    b: Annotated[
+        str,
+        typer.Argument(
+            metavar="B",
+            help="Another one of the same benchmark.",
+            autocompletion=complete_evaluation,
+        ),
+    ],
     benchmark: Annotated[
         str, typer.Option("--benchmark", "-b", help=f"Benchmark of the files: {BENCHMARKS}.")
     ] = "videomme",
@@ -99,11 +114,12 @@ def compare(
 
 def _show_comparison(a: str, b: str, options: "ScoreOptions", *, as_json: bool) -> None:
     """Print B minus A. Both are evaluations or results files, which `options` apply to."""
+    from videomme_pipeline.project.project import configuration_folder, is_project
     from videomme_pipeline.reports.terminal.comparison import show_comparison
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 
     names = [text for text in (a, b) if not Path(text).is_file()]
-    store = open_project().store if names else None
+    store = open_project().store if names and is_project(configuration_folder()) else None
     (rows_a, settings_a), (rows_b, settings_b) = (
         rows_and_settings(text, store, options) for text in (a, b)
     )
@@ -312,7 +328,12 @@ def read(
 
 @commands.command(epilog="Example: videomme export smoke-embedded --format official > results.json")
 def export(
-    evaluation: Annotated[str, typer.Argument(help="Name of an evaluation that has scores.")],
+    evaluation: Annotated[
+        str,
+        typer.Argument(
+            help="Name of an evaluation that has scores.", autocompletion=complete_evaluation
+        ),
+    ],
     form: Annotated[
         str,
         typer.Option("--format", help="Format of the file, for example lmms_eval or hugging_face."),

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,12 +12,15 @@ from videomme_pipeline.cli.arguments import (
     EvaluationNames,
     chosen_evaluations,
 )
-from videomme_pipeline.cli.citation import print_findings
+from videomme_pipeline.cli.citation import open_findings
 from videomme_pipeline.cli.context import err, note, open_for_run, out, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dagster import DagsterInstance
+
+    from assets.planning.freshness import PartitionState
     from assets.run import Refreshed
     from videomme_pipeline.project.project import Project
 
@@ -54,6 +57,7 @@ def run(
             "unchanged.",
         ),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Bring evaluations up to date and show their scores.
 
@@ -62,10 +66,7 @@ def run(
     run builds only what is missing.
     """
     note(PLANNING)
-    from assets.planning.estimate import estimate, pending_requests
-    from assets.run import plan_project, refresh_project
-    from videomme_pipeline.project.costs import estimate_costs
-    from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
+    from assets.run import refresh_project
     from videomme_pipeline.store import verify as verify_tables
 
     with open_for_run() as (project, instance):
@@ -76,21 +77,17 @@ def run(
             for problem in problems:
                 note(problem)
         if dry_run:
-            with project.predicted():
-                states = plan_project(project, instance, names)
-                estimates = [asdict(one) for one in estimate(states, instance)]
-                costs = estimate_costs(pending_requests(states))
-            if not estimates:
-                note("Everything is fresh. A run would build nothing.")
-                return
-            show_estimates(out, estimates)
-            show_costs(out, costs)
+            _show_plan(project, instance, names, as_json=as_json)
             return
         refreshed = refresh_project(project, instance, names, max_cost)
-        _report_run(refreshed)
-        _show_scores(project, names)
-        note(f"\nReport page  {project.store.report().resolve()}")
-        note("Dagster UI   make ui  (then open http://localhost:3000)")
+        scores = _scores(project, names)
+        if as_json:
+            print_json(_run_as_json(refreshed) | scores)
+        else:
+            _report_run(refreshed)
+            _show_scores(scores)
+            note(f"\nReport page  {project.store.report().resolve()}")
+            note("Dagster UI   make ui  (then open http://localhost:3000)")
         if refreshed.not_fresh:
             raise typer.Exit(1)
 
@@ -116,6 +113,7 @@ def status(
     """Show how many partitions of each asset are fresh, stale, missing or failed, and why."""
     note(PLANNING)
     from assets.planning.explain import Explanation, matching
+    from assets.planning.failures import failure_groups
     from assets.planning.freshness import Freshness, counts
     from assets.run import plan_project
     from videomme_pipeline.reports.terminal.runs import show_counts, show_reasons
@@ -142,10 +140,19 @@ def status(
         if explain is not None:
             print_json(listed)
         else:
-            print_json({"assets": counts(states), "causes": causes, "not_fresh": listed})
+            failures = [asdict(group) for group in failure_groups(states)]
+            print_json(
+                {
+                    "assets": counts(states),
+                    "causes": causes,
+                    "failures": failures,
+                    "not_fresh": listed,
+                }
+            )
         return
     if explain is None:
         show_counts(out, [state.value for state in Freshness], counts(states), causes)
+        _show_failures(states)
     if reasons or explain is not None:
         for state, found in explained:
             show_reasons(out, f"{state.name}: {state.freshness}", [str(one) for one in found])
@@ -183,9 +190,41 @@ def nightly(
         raise typer.Exit(1)
 
 
+def _show_plan(
+    project: "Project", instance: "DagsterInstance", evaluations: "Sequence[str]", *, as_json: bool
+) -> None:
+    """Print what a run would build and request."""
+    from assets.planning.estimate import estimate, pending_requests
+    from assets.run import plan_project
+    from videomme_pipeline.project.costs import estimate_costs
+    from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
+
+    with project.predicted():
+        states = plan_project(project, instance, evaluations)
+        estimates = [asdict(one) for one in estimate(states, instance)]
+        costs = estimate_costs(pending_requests(states))
+    if as_json:
+        print_json({"build": estimates, "requests": [asdict(cost) for cost in costs]})
+    elif not estimates:
+        note("Everything is fresh. A run would build nothing.")
+    else:
+        show_estimates(out, estimates)
+        show_costs(out, costs)
+
+
+def _run_as_json(refreshed: "Refreshed") -> dict[str, Any]:
+    from assets.planning.failures import failure_groups
+
+    return {
+        "run_id": refreshed.run_id,
+        "built": refreshed.built,
+        "stopped_by": refreshed.stopped_by,
+        "failures": [asdict(group) for group in failure_groups(refreshed.not_fresh)],
+        "not_fresh": [state.name for state in refreshed.not_fresh],
+    }
+
+
 def _report_run(refreshed: "Refreshed") -> None:
-    from assets.planning.freshness import Freshness
-    from videomme_pipeline.reports.terminal.runs import show_failed
     from videomme_pipeline.reports.terminal.tables import show_line
 
     if refreshed.run_id is None:
@@ -195,16 +234,23 @@ def _report_run(refreshed: "Refreshed") -> None:
     note(f"Built {built or 'nothing'}.")
     if refreshed.stopped_by is not None:
         show_line(err, refreshed.stopped_by, "Stopped", "bold yellow")
-    failed = [state for state in refreshed.not_fresh if state.freshness is Freshness.FAILED]
-    show_failed(err, [(state.name, state.reason) for state in failed])
+    _show_failures(refreshed.not_fresh)
 
 
-def _show_scores(project: "Project", evaluations: "Sequence[str]") -> None:
-    from videomme_pipeline.reports.terminal.runs import show_repeats, show_scores
+def _show_failures(states: "Sequence[PartitionState]") -> None:
+    """Print each cause of failed partitions once, on standard error."""
+    from assets.planning.failures import failure_groups
+    from videomme_pipeline.reports.terminal.runs import show_failed
+
+    show_failed(err, [(group.title, group.reason) for group in failure_groups(states)])
+
+
+def _scores(project: "Project", evaluations: "Sequence[str]") -> dict[str, list[dict[str, Any]]]:
+    """Rows about `evaluations`: their scores, repeats and open findings, by name."""
     from videomme_pipeline.warehouse.database import connect, query
 
     with connect(project.store) as connection:
-        rows = query(
+        scores = query(
             connection,
             "select * from leaderboard where list_contains(?, evaluation) "
             "order by benchmark, accuracy desc",
@@ -215,6 +261,16 @@ def _show_scores(project: "Project", evaluations: "Sequence[str]") -> None:
             "select * from repeats where list_contains(?, evaluation) order by all",
             [list(evaluations)],
         )
-    show_scores(out, rows)
-    show_repeats(out, repeats)
-    print_findings(project.store, evaluations)
+    findings = open_findings(project.store, evaluations)
+    return {"scores": scores, "repeats": repeats, "citation": findings}
+
+
+def _show_scores(rows: dict[str, list[dict[str, Any]]]) -> None:
+    from videomme_pipeline.reports.terminal.citation import show_findings
+    from videomme_pipeline.reports.terminal.runs import show_repeats, show_scores
+
+    show_scores(out, rows["scores"])
+    show_repeats(out, rows["repeats"])
+    if any(row["failed"] for row in rows["scores"]):
+        note("≥ is a lower bound: failed questions count as wrong.")
+    show_findings(err, rows["citation"])

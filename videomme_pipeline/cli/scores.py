@@ -19,16 +19,36 @@ def rows_and_settings(
 ) -> "tuple[Sequence[ScoredQuestion], Mapping[str, object]]":
     """The rows of a results file, scored with `options`, or of the evaluation with this name.
 
-    The only known setting of a file is the reader. `store` is None if both sides are files.
+    The only known setting of a file is the reader. `store` is None outside of a project.
+
+    Raises:
+        ConfigurationError: if there is neither such a file nor such an evaluation.
     """
-    if store is None or Path(name).is_file():
+    if Path(name).is_file():
         from videomme_pipeline.formats.score_file import score_file
 
         return score_file(Path(name), options).rows, {"reader": options.reader.value}
     from videomme_pipeline.store import stored_settings
 
+    evaluations = [path.stem for path in store.score_files()] if store else []
+    if store is None or name not in evaluations:
+        raise ConfigurationError(_not_found(name, evaluations))
     benchmark, rows = stored_scores(store, name)
     return rows, stored_settings(store.scores(benchmark, name))
+
+
+def _not_found(name: str, evaluations: Sequence[str]) -> str:
+    """The error message for a name that is neither a file nor an evaluation with scores."""
+    from videomme_pipeline.configuration import nearest
+
+    folder = Path(name).parent
+    files = [str(path) for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+    close = [*evaluations, *files]
+    return (
+        f"no file and no scored evaluation `{name}`: "
+        f"{nearest(name, close) if close else 'there is none here'} "
+        "(`videomme run EVALUATION` builds the scores of an evaluation)"
+    )
 
 
 def stored_scores(store: "Store", evaluation: str) -> "tuple[str, Sequence[ScoredQuestion]]":

@@ -71,6 +71,11 @@ def configuration_folder() -> Path:
     return Path(os.environ.get(CONFIGURATION_VARIABLE, "assets"))
 
 
+def is_project(folder: Path) -> bool:
+    """True if `folder` has the only configuration file that a project must have."""
+    return (folder / "benchmarks.yaml").exists()
+
+
 def open_project(
     configuration: Path | None = None,
     data: str | None = None,
@@ -87,7 +92,7 @@ def open_project(
     """
     folder = configuration or configuration_folder()
     root = data or os.environ.get(DATA_VARIABLE, "data")
-    if not (folder / "benchmarks.yaml").exists():
+    if not is_project(folder):
         raise ConfigurationError(
             f"{folder / 'benchmarks.yaml'}: no such file; run this in the project's folder, or "
             f"set {CONFIGURATION_VARIABLE} to the folder that contains it"

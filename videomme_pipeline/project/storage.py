@@ -59,6 +59,15 @@ class Garbage:
     why: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GarbageOfReason:
+    """The number and size of the files that can be removed for the same reason."""
+
+    why: str
+    files: int
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class FrameFile:
     """One file of the frame cache."""
@@ -239,6 +248,17 @@ class DataFolder:
             for path in self._store.variant_files(kind, benchmark):
                 files[path.parent.name].append(path)
         return files
+
+
+def by_reason(garbage: Iterable[Garbage]) -> list[GarbageOfReason]:
+    """Number and size of the files by reason, the largest size first."""
+    sizes: dict[str, list[int]] = defaultdict(list)
+    for file in garbage:
+        sizes[file.why].append(file.bytes)
+    found = [
+        GarbageOfReason(why=why, files=len(each), bytes=sum(each)) for why, each in sizes.items()
+    ]
+    return sorted(found, key=lambda reason: reason.bytes, reverse=True)
 
 
 def remove(garbage: Iterable[Garbage]) -> None:

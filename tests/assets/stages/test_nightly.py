@@ -289,7 +289,7 @@ def test_the_command_line_runs_a_nightly_run(
 
     quiet = call("asked", "--date", "2026-11-02")
     assert quiet.exit_code == 0, quiet.output
-    assert "accuracy: accuracy 100.0%, in earlier runs 100.0%" in quiet.output
+    assert "accuracy: 100.0%, in earlier runs 100.0%" in quiet.output
     model.broken = True
     assert call("--date", "2026-11-03", "--json").exit_code == 1
     assert isinstance(call("asked", "--date", "2026-10-03").exception, ConfigurationError)

@@ -63,15 +63,13 @@ _MARK_OF_SEVERITY = {"error": "failed", "warn": "warning"}
 
 
 def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
-    """Print rows of the `leaderboard` view."""
+    """Print rows of the `leaderboard` view. A score without any answer is left out."""
     rows = [
         {
             **{name: row[name] for name in ("benchmark", "evaluation")},
             "questions": _coverage(row["questions"], row["benchmark_questions"]),
-            "accuracy": percent(row["accuracy"]),
-            "interval": interval(row["accuracy_low"], row["accuracy_high"]),
+            **_accuracy(row),
             "accuracy_of_answered": percent(row["accuracy_of_answered"]),
-            "group_score": "" if row["group_score"] is None else f"{row['group_score']:.1f}",
             "unreadable": row["unreadable"],
             "failed": row["failed"],
             "citation": row["citation"],
@@ -181,9 +179,9 @@ def show_reasons(console: Console, partition: str, reasons: Sequence[str]) -> No
 
 
 def show_failed(console: Console, failed: Sequence[tuple[str, str]]) -> None:
-    """Print failed partitions with their reasons, at most `LISTED_FAILURES`."""
-    for partition, reason in failed[:LISTED_FAILURES]:
-        show_line(console, f"{partition}: {reason}", "Failed", "bold red")
+    """Print the titles of failed partitions with their reasons, at most `LISTED_FAILURES`."""
+    for title, reason in failed[:LISTED_FAILURES]:
+        show_line(console, f"{title}: {reason}", "Failed", "bold red")
     if len(failed) > LISTED_FAILURES:
         left = len(failed) - LISTED_FAILURES
         show_line(console, f"… and {left:,} more: videomme status --reasons")
@@ -212,6 +210,18 @@ def time_span(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.1f} {unit}"
     return f"{seconds:.0f} s" if seconds >= 1 else "< 1 s"
+
+
+def _accuracy(row: Row) -> dict[str, str]:
+    """The scores of one row. If questions failed, the accuracy is a lower bound."""
+    if row["failed"] == row["responses"]:
+        return {}
+    bound, group_score = "≥ " if row["failed"] else "", row["group_score"]
+    return {
+        "accuracy": bound + percent(row["accuracy"]),
+        "interval": interval(row["accuracy_low"], row["accuracy_high"]),
+        "group_score": "" if group_score is None else f"{group_score:.1f}",
+    }
 
 
 def _causes(counted: Mapping[Any, int]) -> str:

@@ -12,7 +12,7 @@ from videomme_pipeline.reports.terminal.console import printable
 
 Row = Mapping[str, Any]
 
-_NUMBER = re.compile(r"|[+-]?[\d.,]+%?((–| to )[+-]?[\d.,]+)?")
+_NUMBER = re.compile(r"|(≥ )?[+-]?[\d.,]+%?((–| to )[+-]?[\d.,]+)?")
 """A cell that is right-aligned: nothing, a number, a percentage or an interval."""
 
 

@@ -212,8 +212,8 @@ def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
         passed=not state.in_alarm,
         is_new=state.is_new,
         summary=(
-            f"{_TITLES[check]} {current:.1%}, in earlier runs {before:.1%}"
-            f"{_difference_text(check, compared)}. {decision}"
+            f"{_TITLES.get(check, '')} {current:.1%}, in earlier runs {before:.1%}"
+            f"{_difference_text(check, compared)}. {decision}".lstrip()
         ),
         measures={
             "tonight": current,
@@ -337,11 +337,9 @@ def _compared(current: Observation, other: Observation) -> Comparison | None:
 
 
 _TITLES: Mapping[NightlyCheck, str] = {
-    NightlyCheck.ACCURACY: "accuracy",
-    NightlyCheck.GROUP_SCORE: "group score",
     NightlyCheck.FLIPS: "unusual answers",
-    NightlyCheck.UNREADABLE: "unreadable answers",
     NightlyCheck.FAILED: "the share of failed requests",
     NightlyCheck.LATENCY: "the median latency",
     NightlyCheck.COST: "the cost per question",
 }
+"""What a check measures, if its name does not say it."""
