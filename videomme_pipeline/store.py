@@ -431,6 +431,26 @@ class StoredRow(Generic[Row]):
     fingerprint: str
 
 
+class RowFile(Generic[Row]):
+    """A file of rows. Reading it again parses it again only if it changed.
+
+    In an object store it is parsed each time.
+    """
+
+    def __init__(self, path: UPath, row_class: type[Row]) -> None:
+        self._path, self._row_class = path, row_class
+        self._known: tuple[_State, tuple[Row, ...]] | None = None
+
+    def read(self) -> tuple[Row, ...]:
+        """The rows. Errors are those of `read_rows`."""
+        if not is_local(self._path):
+            return tuple(read_rows(self._path, self._row_class))
+        state = _state(self._path.stat())
+        if self._known is None or self._known[0] != state:
+            self._known = state, tuple(read_rows(self._path, self._row_class))
+        return self._known[1]
+
+
 class RowFolder(Generic[Row]):
     """A folder of files with one row each. Reading it again reads only the files that changed.
 
@@ -454,7 +474,7 @@ class RowFolder(Generic[Row]):
         with os.scandir(self._folder.path) as entries:
             tables = sorted((e for e in entries if _is_table(e.name)), key=lambda e: e.name)
         for file in tables:
-            state = _state(file)
+            state = _state_of_entry(file)
             name = file.name.removesuffix(".parquet")
             before = known.get(name)
             row = before[1] if before and before[0] == state else self._read(UPath(file.path))
@@ -475,10 +495,42 @@ class RowFolder(Generic[Row]):
             return None
 
 
-def _state(file: os.DirEntry[str]) -> _State:
+def _state_of_entry(file: os.DirEntry[str]) -> _State:
     """The state of a file. That of a broken link is the state of the link."""
-    status = file.stat(follow_symlinks=os.path.exists(file.path))  # noqa: PTH110 - not a loop of links
+    return _state(file.stat(follow_symlinks=os.path.exists(file.path)))  # noqa: PTH110 - not a loop of links
+
+
+def _state(status: os.stat_result) -> _State:
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+class Listing:
+    """The files under a folder. Each local folder is listed once, when it is first needed.
+
+    An object store is asked about each file.
+    """
+
+    def __init__(self, root: UPath) -> None:
+        self._is_local = is_local(root)
+        self._names: dict[str, frozenset[str]] = {}
+
+    def has(self, path: UPath) -> bool:
+        """Return True if there is a file at `path`."""
+        if not self._is_local:
+            return bool(path.exists())
+        folder, name = os.path.split(path.path)
+        if folder not in self._names:
+            self._names[folder] = _file_names(folder)
+        return name in self._names[folder]
+
+
+def _file_names(folder: str) -> frozenset[str]:
+    """The names of the files in a folder; none if there is no such folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(entry.name for entry in entries if entry.is_file())
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
 
 
 def _is_table(name: str) -> bool:

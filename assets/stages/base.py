@@ -205,9 +205,9 @@ class Stage(ABC, Generic[P]):
         """Return True if partitions of both variants need about the same time and space."""
         return True
 
+    @abstractmethod
     def is_current(self, target: Target[P]) -> bool:
         """Return True if the stored file is up to date, assuming that its data version is."""
-        return bool(target.path.exists())
 
     @cached_property
     def variant_dimension(self) -> Dimension | None:
@@ -272,6 +272,9 @@ class BenchmarkStage(Stage[P]):
     @property
     def partitions_def(self) -> dg.PartitionsDefinition[str] | None:
         return self.graph.definition(self.dimensions)
+
+    def is_current(self, target: Target[P]) -> bool:
+        return self.benchmark.snapshot.has_file(target.path)
 
     def deps(self) -> list[dg.AssetDep]:
         return [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import dagster as dg
@@ -117,7 +118,13 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
 
     def _evaluation(self, track: str) -> Evaluation:
         """Any evaluation with this track. All of them have the same sampling and alignment."""
-        return next(e for e in self.benchmark.evaluations.values() if e.track_name == track)
+        return self._evaluations[track]
+
+    @cached_property
+    def _evaluations(self) -> dict[str, Evaluation]:
+        """The first evaluation with each track."""
+        evaluations = reversed(self.benchmark.evaluations.values())
+        return {track: each for each in evaluations if (track := each.track_name)}
 
     def _cues(self, video_id: str, parser: SrtParser) -> CueFile | None:
         snapshot = self.benchmark.snapshot

@@ -88,7 +88,7 @@ def _files_in(folder: Path, suffixes: Sequence[str]) -> list[Path]:
             Path(entry.path)
             for entry in entries
             if not entry.name.startswith(".")
-            and Path(entry.name).suffix.lower() in suffixes
+            and os.path.splitext(entry.name)[1].lower() in suffixes  # noqa: PTH122 - much faster
             and _may_be_file(entry)
         ]
     return sorted(paths, key=lambda path: (suffixes.index(path.suffix.lower()), path.name))

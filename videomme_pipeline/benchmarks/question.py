@@ -44,6 +44,9 @@ class Duration(StrEnum):
     LONG = "long"
 
 
+_DURATIONS: dict[object, Duration] = {duration.value: duration for duration in Duration}
+
+
 class GroupType(StrEnum):
     """Values of the facet `group_type`: how the four questions of a v2 group are related."""
 
@@ -77,8 +80,7 @@ class Question:
     @property
     def duration(self) -> Duration | None:
         """Duration class that samplings may depend on, or None if the question has none."""
-        value = self.facets.get("duration")
-        return Duration(value) if value in set(Duration) else None
+        return _DURATIONS.get(self.facets.get("duration"))
 
     @property
     def is_grouped(self) -> bool:

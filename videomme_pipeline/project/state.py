@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
+from upath import UPath
+
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
@@ -21,7 +23,14 @@ from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.project.failures import FailureLog
 from videomme_pipeline.project.partitions import video_of
 from videomme_pipeline.project.versions import Versions
-from videomme_pipeline.store import RowFolder, Store, StoredRow, read_rows, stored_fingerprint
+from videomme_pipeline.store import (
+    Listing,
+    RowFile,
+    RowFolder,
+    Store,
+    StoredRow,
+    stored_fingerprint,
+)
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.probe import Video, content_hash
 
@@ -38,6 +47,7 @@ class BenchmarkState:
         self.store = store
         self.hashes = hashes
         self._configuration = configuration
+        self._question_file = RowFile(store.questions(name), Question)
         self._video_files = RowFolder(store.videos(name), Video)
         self._memos: dict[str | None, dict[Hashable, str]] = {}
         self._snapshot: Snapshot | None = None
@@ -90,6 +100,13 @@ class BenchmarkState:
         spec = self._configuration.benchmarks[self.name]
         return benchmark.open_source(spec, self.store.media(benchmark.media_folder_name))
 
+    def read_questions(self) -> tuple[Question, ...]:
+        """The stored questions. A file that has not changed is not read again.
+
+        Errors are those of `read_rows`.
+        """
+        return self._question_file.read()
+
     def read_videos(self) -> dict[str, StoredRow[Video]]:
         """The stored video rows by video id. Only files that changed are read again."""
         return self._video_files.read()
@@ -106,6 +123,7 @@ class Snapshot:
         self._benchmark = benchmark
         self._subtitle_hashes: dict[str, str | None] = {}
         self._selected: dict[Selection, Questions] = {}
+        self._listing = Listing(benchmark.store.root)
 
     @cached_property
     def source(self) -> Source:
@@ -125,7 +143,7 @@ class Snapshot:
         """
         name = self._benchmark.name
         try:
-            rows = read_rows(self._benchmark.store.questions(name), Question)
+            rows = self._benchmark.read_questions()
         except FileNotFoundError:
             raise NotReadyError(
                 f"{name}: its questions have not been built yet; materialize {name}/questions"
@@ -160,6 +178,10 @@ class Snapshot:
     def stored_videos(self) -> dict[str, StoredRow[Video]]:
         """The stored video rows with their fingerprints, by video id."""
         return self._benchmark.read_videos()
+
+    def has_file(self, path: UPath) -> bool:
+        """Return True if there was a file at `path` when its folder was first listed."""
+        return self._listing.has(path)
 
     @cached_property
     def versions(self) -> Versions:

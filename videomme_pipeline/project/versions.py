@@ -10,8 +10,9 @@ contains its weights and packages.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
 
-from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
@@ -82,7 +83,7 @@ class Versions:
 
     def frame_settings(self, video_id: str, sampling: Sampling) -> str:
         """Fingerprint of everything that changes the frames of a video, except its content."""
-        duration = self._questions[video_id][0].duration
+        duration = self._durations[video_id]
         return self._once(
             ("settings", sampling, duration),
             lambda: frames_fingerprint(sampling, duration),
@@ -90,15 +91,18 @@ class Versions:
 
     def frames(self, video_id: str, sampling: Sampling) -> str:
         """Version of the frames of a video under a sampling."""
-        content = self.video(video_id)
-        return self._once(
-            ("frames", video_id, sampling, content),
-            lambda: fingerprint(self.frame_settings(video_id, sampling), content),
-        )
+        content, settings = self.video(video_id), self.frame_settings(video_id, sampling)
+        return self._once(("frames", content, settings), lambda: fingerprint(settings, content))
 
     def sent_frames(self, video_id: str, evaluation: Evaluation) -> str | None:
         """Version of the frames that an evaluation sends, or None if it sends none."""
-        return None if evaluation.sampling is None else self.frames(video_id, evaluation.sampling)
+        sampling = evaluation.sampling
+        if sampling is None:
+            return None
+        return self._once(
+            ("sent frames", video_id, evaluation.fingerprint, self.video(video_id)),
+            lambda: self.frames(video_id, sampling),
+        )
 
     def subtitles(self, video_id: str, evaluation: Evaluation) -> str | None:
         """Version of the aligned subtitle lines, or None on a track without subtitles."""
@@ -178,6 +182,11 @@ class Versions:
         except NotReadyError:
             responses = None
         return [responses, self._with_answers(video_id)]
+
+    @cached_property
+    def _durations(self) -> dict[str, Duration | None]:
+        """The duration class of each video."""
+        return {video_id: found[0].duration for video_id, found in self._questions.items()}
 
     def _without_answers(self, video_id: str) -> str:
         """Hash of a video's questions without the answers, as prompts can contain them."""
