@@ -8,6 +8,9 @@ import { compareText, count, known, plural } from "./format.js";
 import { exportButtons } from "./exports.js";
 import { dataTable, heading } from "./tables.js";
 
+/** Few enough that a search draws them between two keystrokes. */
+const LISTED_QUESTIONS = 40;
+
 export function questionsView({ benchmark, params, details }) {
   const shown = shownEvaluations(benchmark, params);
   const facetKeys = facetsOf(benchmark).map(([key]) => key);
@@ -19,6 +22,7 @@ export function questionsView({ benchmark, params, details }) {
     label: "Questions",
     columns: questionColumns(benchmark, shown, details),
     rows: [],
+    step: LISTED_QUESTIONS,
     sticky: true,
     sort: params.get("sort") ?? undefined,
     onSort: (sort) => {

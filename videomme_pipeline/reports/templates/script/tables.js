@@ -102,7 +102,8 @@ export function dataTable({
       if (sign) sign.textContent = direction ? (descending ? "↓" : "↑") : "";
       heads[index].hidden = folded.includes(item);
     });
-    table.replaceChildren(table.caption, table.tHead, ...drawBodies(sorted.slice(0, shown)));
+    for (const body of [...table.tBodies]) body.remove();
+    table.append(...drawBodies(sorted.slice(0, shown)));
     table.setAttribute("aria-rowcount", sorted.length + 1);
     const left = sorted.length - shown;
     more.hidden = left <= 0;
