@@ -254,7 +254,8 @@ def test_the_policy_allows_only_this_style_and_script(html: str) -> None:
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
     assert policy is not None
     assert re.findall(r"sha256-([^']+)", unescape(policy[1])) == digests
-    assert "img-src 'none'" in content_policy(style[1], script[1], images=False)
+    assert "img-src 'none'; media-src 'none'" in unescape(policy[1])
+    assert "media-src 'none'" in content_policy(style[1], script[1], images=True)
 
 
 def test_a_page_is_written_atomically(store: Store, tmp_path: Path) -> None:

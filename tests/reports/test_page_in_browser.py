@@ -241,7 +241,7 @@ def test_a_question_shows_inputs_response_and_reading(
     assert f"Latency\n{response.served.latency_seconds:.2f} s" in facts
     right = page.locator(".options li.right")
     assert right.inner_text().startswith(f"{row.answer}. ")
-    expect(page.get_by_role("heading", name="8 subtitle lines")).to_be_visible()
+    page.get_by_text("8 subtitle lines with their times").click()
     expect(page.get_by_text("0:04.0 to 0:06.5 · frame 2")).to_be_visible()
     expect(page.get_by_role("heading", name="8 frames").first).to_be_visible()
 
@@ -253,13 +253,30 @@ def test_a_question_that_failed_shows_its_error(visit: Visit, page_file: Path) -
 
 
 def test_the_folder_page_shows_the_frames(visit: Visit, folder_file: Path) -> None:
-    page = visit.open(folder_file, "question?id=001-1&show=model-a")
+    page = visit.open(folder_file, "question?id=001-1&show=model-a-subtitles")
     pictures = page.get_by_role("img", name="Frame ")
     expect(pictures).to_have_count(8)
-    pictures.last.scroll_into_view_if_needed()
-    page.evaluate("Promise.all([...document.images].map((image) => image.decode()))")
-    assert page.evaluate("[...document.images].every((image) => image.naturalWidth > 100)")
-    assert page.get_by_text("0:30.0").count() == 1
+    assert [pictures.nth(place).get_attribute("viewBox") for place in (0, 7)] == [
+        *("0 0 256 144", "1792 0 256 144"),
+    ]
+    sheet = page.evaluate(
+        """async () => {
+            const [image] = document.images.length ? [] : [new Image()];
+            image.src = document.querySelector("image").getAttribute("href");
+            await image.decode();
+            return [image.naturalWidth, image.naturalHeight];
+        }"""
+    )
+    assert sheet == [2048, 144]
+    assert page.locator(".frames li").last.inner_text().startswith("0:30.0\n")
+    expect(page.locator(".frames q")).to_have_count(8)
+
+
+def test_a_page_without_pictures_says_how_to_see_them(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file, "question?id=001-1&show=model-a")
+    expect(page.get_by_text("videomme report --serve shows the pictures")).to_be_visible()
+    expect(page.locator(".frames li")).to_have_count(8)
+    expect(page.get_by_role("img", name="Frame ")).to_have_count(0)
 
 
 def test_a_weak_subset_links_to_its_wrong_answers(visit: Visit, tmp_path: Path) -> None:

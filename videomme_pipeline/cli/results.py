@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.scoring.readers.judge import AskJudge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
+    from videomme_pipeline.store import Store
 
 commands = typer.Typer()
 
@@ -44,28 +45,54 @@ def report(
         bool,
         typer.Option("--folder", help="Write a folder with images of the frames. Do not share it."),
     ] = False,
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve",
+            help="Write nothing: serve the page with frames and videos until Ctrl-C.",
+        ),
+    ] = False,
+    port: Annotated[int, typer.Option(help="Port of --serve; 0 chooses a free one.")] = 8700,
 ) -> None:
-    """Write a results page that works offline.
+    """Write or serve a results page that works offline.
 
     Without names, the page shows all evaluations.
     """
     from videomme_pipeline.reports.page import write_folder, write_page
 
-    if folder and share:
+    if share and (folder or serve):
         raise ConfigurationError(
-            "--folder and --share exclude each other: the folder contains frames, "
-            "which must not be shared"
+            f"--{'folder' if folder else 'serve'} and --share exclude each other: a shared page "
+            "has no frames and videos; leave out one of the two"
+        )
+    if serve and (folder or output):
+        raise ConfigurationError(
+            f"--serve and --{'folder' if folder else 'output'} exclude each other: --serve writes "
+            "no files; leave out one of the two"
         )
     store = open_project().store
     name = "share.html" if share else "pages" if folder else "report.html"
     for evaluation in evaluations or ():
         scores_file(store, evaluation)
+    if serve:
+        _serve(store, evaluations, port)
+        return
     target = output or store.report(name)
     if folder:
         path = write_folder(store, target, evaluations=evaluations or None)
     else:
         path = write_page(store, target, evaluations=evaluations or None, share=share)
     note(f"Wrote {path.resolve()}")
+
+
+def _serve(store: "Store", evaluations: list[str] | None, port: int) -> None:
+    from videomme_pipeline.reports.page import served_page
+    from videomme_pipeline.reports.server import PageServer
+
+    note("Collecting the results …")
+    with PageServer(store, served_page(store, evaluations or None), port) as server:
+        note(f"Open {server.url} (on this machine only). Ctrl-C ends the server.")
+        server.serve_forever()
 
 
 @commands.command(epilog="Example: videomme compare smoke-embedded smoke-blind")

@@ -2,7 +2,7 @@
 
 `page` collects the numbers and texts as JSON values. This module does not use stores, tables or
 scores. The document needs no network: its Content-Security-Policy allows only its style and
-script, by hash, and images in its folder.
+script, by hash, and images and videos beside it.
 """
 
 import gzip
@@ -36,6 +36,8 @@ _SCRIPTS = (  # in this order, each constant is defined before another script us
     "repeats.js",
     "breakdowns.js",
     "questions.js",
+    "inputs.js",
+    "answers.js",
     "question.js",
     "compare.js",
     "history.js",
@@ -48,14 +50,20 @@ _MODULE_SYNTAX = re.compile(
     r"^import [^;]*;\n|^export (?=async |const |function |let )", re.MULTILINE
 )
 
-_LOCAL_IMAGES = "file: http: https:"
-_NO_IMAGES = "'none'"
+_BESIDE = "file: http: https:"
+_NONE = "'none'"
 
 
-def render(summary: Mapping[str, Any], details: Mapping[str, Any], *, images: bool) -> str:
+def render(
+    summary: Mapping[str, Any],
+    details: Mapping[str, Any],
+    *,
+    images: bool = False,
+    videos: bool = False,
+) -> str:
     """HTML document that shows `summary` (numbers) and `details` (texts).
 
-    `images` allows image files in the folder of the document.
+    `images` and `videos` allow such files beside the document.
     """
     benchmarks = summary["benchmarks"]
     style, script = _style(), _script()
@@ -65,7 +73,7 @@ def render(summary: Mapping[str, Any], details: Mapping[str, Any], *, images: bo
         summary=benchmarks[0]["summary"] if benchmarks else "No evaluation yet",
         share=summary["share"],
         benchmarks=benchmarks,
-        policy=content_policy(style, script, images=images),
+        policy=content_policy(style, script, images=images, videos=videos),
         style=Markup(style),
         script=Markup(script),
         summary_data=pack(summary),
@@ -132,17 +140,18 @@ def utf16_length(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
 
 
-def content_policy(style: str, script: str, *, images: bool) -> str:
+def content_policy(style: str, script: str, *, images: bool = False, videos: bool = False) -> str:
     """Content-Security-Policy that allows only this style and this script.
 
-    Files have no origin, so images are allowed by scheme.
+    Files have no origin, so images and videos are allowed by scheme.
     """
     return "; ".join(
         [
             "default-src 'none'",
             f"script-src '{_digest(script)}'",
             f"style-src '{_digest(style)}'",
-            f"img-src {_LOCAL_IMAGES if images else _NO_IMAGES}",
+            f"img-src {_BESIDE if images else _NONE}",
+            f"media-src {_BESIDE if videos else _NONE}",
             "base-uri 'none'",
             "form-action 'none'",
             "require-trusted-types-for 'script'",

@@ -1,13 +1,13 @@
-"""The results page: one HTML file that works offline, or a folder that also has frames and tables.
+"""The results page: one HTML file that works offline, a folder that also has frames and tables,
+or a document with the files that a local server needs.
 
 This module chooses benchmarks and evaluations and combines `numbers` and `texts`. `document`
 renders the HTML from the files in `templates`.
 """
 
-import io
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,17 @@ from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.parquet import encode
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
 from videomme_pipeline.reports.history import LastRuns, history
+from videomme_pipeline.reports.media import (
+    Beside,
+    FramesKey,
+    Media,
+    contact_sheet,
+    stored_media,
+)
 from videomme_pipeline.reports.numbers import (
     Numbers,
     answer_cells,
@@ -35,12 +41,9 @@ from videomme_pipeline.reports.stored import (
     evaluations_of,
     questions_of,
 )
-from videomme_pipeline.reports.texts import Texts, Thumbnails, stored_frames
+from videomme_pipeline.reports.texts import Texts
 from videomme_pipeline.store import Store, publish
 from videomme_pipeline.warehouse.database import connect
-
-THUMBNAIL_HEIGHT_PIXELS = 176
-"""Twice the height at which the page shows a frame, for dense screens."""
 
 
 def build_page(
@@ -62,12 +65,12 @@ def build_page(
     """
     pages = _collect(store, benchmark, evaluations)
     if share:
-        return _document(pages, None, share=True, images=False)
-    texts = [(page, page.texts(store, None)) for page in pages]
+        return render(_summary(pages, share=True), {})
+    texts = [(page, page.texts(store)) for page in pages]
 
     def render_at(limit: int | None) -> str:
         details = {page.benchmark: page.details(text, limit) for page, text in texts}
-        return _document(pages, details, share=False, images=False)
+        return render(_summary(pages), details)
 
     return render_within(SIZE_LIMIT_BYTES, render_at)
 
@@ -97,25 +100,58 @@ def write_folder(
     benchmark: str | None = None,
     evaluations: Sequence[str] | None = None,
 ) -> Path:
-    """Write the page as `folder/index.html`, with all texts in full and thumbnails of the frames.
+    """Write the page as `folder/index.html`, with all texts in full and pictures of the frames.
 
-    `folder/numbers` contains the numbers of each benchmark as Parquet tables. Thumbnails that
-    exist are kept. For local use only, because the folder contains frames.
+    `folder/frames` contains a contact sheet per video and sampling; sheets that exist are kept.
+    `folder/numbers` contains the numbers of each benchmark as Parquet tables. For local use only,
+    because the folder contains frames.
 
     Raises:
         StorageError: if the folder cannot be written.
+        DamagedFileError: if stored frames are damaged.
     """
     pages = _collect(store, benchmark, evaluations)
-    details = {}
     for page in pages:
-        thumbnails = _write_thumbnails(store, folder, page)
-        details[page.benchmark] = page.details(page.texts(store, thumbnails), None)
         for name, table in page.tables.items():
             file = folder / "numbers" / f"{page.benchmark}-{name}.parquet"
             publish(UPath(file), encode(table))
+        for url, key in page.media.sheets.items():
+            if not (folder / url).exists():
+                publish(UPath(folder / url), contact_sheet(store, key))
     index = folder / "index.html"
-    publish(UPath(index), _document(pages, details, share=False, images=True).encode())
+    publish(UPath(index), _with_files(store, pages, Beside.SHEETS).encode())
     return index
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPage:
+    """The page with all texts in full, and the files that it asks a server for, by URL."""
+
+    document: str
+    sheets: Mapping[str, FramesKey]
+    videos: Mapping[str, Path]
+
+
+def served_page(store: Store, evaluations: Sequence[str] | None = None) -> ServedPage:
+    """The page for a server on this machine, with pictures of the frames and local videos.
+
+    Raises:
+        StorageError: if the DuckDB file has to be built and cannot be written.
+    """
+    pages = _collect(store, None, evaluations)
+    media = [page.media for page in pages]
+    return ServedPage(
+        document=_with_files(store, pages, Beside.SHEETS_AND_VIDEOS),
+        sheets={url: key for one in media for url, key in one.sheets.items()},
+        videos={one.video_url(name): path for one in media for name, path in one.videos.items()},
+    )
+
+
+def _with_files(store: Store, pages: "Sequence[_BenchmarkPage]", beside: Beside) -> str:
+    """The document that has all texts in full and shows the files beside it."""
+    details = {page.benchmark: page.details(page.texts(store, beside), None) for page in pages}
+    videos = beside is Beside.SHEETS_AND_VIDEOS
+    return render(_summary(pages), details, images=True, videos=videos)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +164,10 @@ class _BenchmarkPage:
     summary: Mapping[str, Any]
     tables: Mapping[str, pa.Table]
     last_runs: LastRuns
+    media: Media
 
-    def texts(self, store: Store, thumbnails: Thumbnails | None) -> Texts:
-        return Texts(store, self.benchmark, self.questions, self.evaluations, thumbnails)
+    def texts(self, store: Store, beside: Beside = Beside.NOTHING) -> Texts:
+        return Texts(store, self.questions, self.evaluations, replace(self.media, beside=beside))
 
     def details(self, texts: Texts, limit: int | None) -> dict[str, Any]:
         """All texts of the benchmark, none longer than about `limit` characters."""
@@ -204,6 +241,7 @@ def _benchmark_page(
         summary=summary,
         tables=tables,
         last_runs=last_runs,
+        media=stored_media(store, benchmark, questions, evaluations),
     )
 
 
@@ -238,44 +276,5 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _document(
-    pages: Sequence[_BenchmarkPage],
-    details: dict[str, Any] | None,
-    *,
-    share: bool,
-    images: bool,
-) -> str:
-    summary = {"share": share, "benchmarks": [page.summary for page in pages]}
-    return render(summary, details or {}, images=images)
-
-
-def _write_thumbnails(store: Store, folder: Path, page: _BenchmarkPage) -> Thumbnails:
-    """Write thumbnails of every frame that was sent, named by video content and sampling."""
-    thumbnails: dict[tuple[str, str], list[str]] = {}
-    by_sampling = {evaluation.rows[0].sampling: evaluation for evaluation in page.evaluations}
-    videos = {question.video_id: question for question in page.questions}
-    for question in videos.values():
-        for sampling, evaluation in by_sampling.items():
-            found = stored_frames(store, question, evaluation)
-            if found is None:
-                continue
-            place = Path("frames", found[0][:16], found[1])
-            names = []
-            for number, frame in enumerate(read_frames(store, *found).frames):
-                name = place / f"{number:04d}.jpg"
-                if not (folder / name).exists():
-                    publish(UPath(folder / name), _thumbnail(frame.picture))
-                names.append(name.as_posix())
-            thumbnails[question.video_id, sampling] = names
-    return thumbnails
-
-
-def _thumbnail(picture: bytes) -> bytes:
-    from PIL import Image  # noqa: PLC0415 - only pages with images need it
-
-    with Image.open(io.BytesIO(picture)) as image:
-        small = image.convert("RGB")
-    small.thumbnail((10_000, THUMBNAIL_HEIGHT_PIXELS))
-    sink = io.BytesIO()
-    small.save(sink, "JPEG", quality=72)
-    return sink.getvalue()
+def _summary(pages: Sequence[_BenchmarkPage], *, share: bool = False) -> dict[str, Any]:
+    return {"share": share, "benchmarks": [page.summary for page in pages]}

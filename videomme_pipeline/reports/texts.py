@@ -10,19 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.frames.cache import frames_fingerprint, read_shown
+from videomme_pipeline.frames.cache import read_shown
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import shorten, utf16_span
 from videomme_pipeline.reports.json_values import rounded
+from videomme_pipeline.reports.media import Media
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.rows import to_values
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.store import Store, read_files, read_rows
 from videomme_pipeline.subtitles.align import AlignedLine
-from videomme_pipeline.videos.probe import Video
-
-Thumbnails = Mapping[tuple[str, str], Sequence[str]]
-"""Thumbnail files of the frames, in time order, by (video id, sampling name)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,22 +33,23 @@ class _Served:
 
 
 class Texts:
-    """All texts of the evaluations of one benchmark, read once."""
+    """All texts of the evaluations of one benchmark, read once, with the times of its frames."""
 
     def __init__(
         self,
         store: Store,
-        benchmark: str,
         questions: Sequence[Question],
         evaluations: Sequence[ScoredEvaluation],
-        thumbnails: Thumbnails | None = None,
+        media: Media,
     ) -> None:
+        benchmark = media.benchmark
+        self._media = media
         self._questions = questions
         self._evaluations = evaluations
         self._prompts = [_prompts(store, benchmark, e.name) for e in evaluations]
         self._responses = [_responses(store, benchmark, e.name) for e in evaluations]
         self._rows = [_by_question(e.rows) for e in evaluations]
-        self._inputs = _inputs(store, benchmark, questions, evaluations, thumbnails or {})
+        self._inputs = _inputs(store, questions, evaluations, media)
 
     def shortened(self, limit: int | None) -> dict[str, Any]:
         """Inputs of each video, and text and answers of each of its questions.
@@ -64,7 +62,13 @@ class Texts:
             if question.video_id not in videos:
                 inputs = self._inputs.get(question.video_id, {})
                 shown = {key: _cut_lines(value, limit) for key, value in inputs.items()}
-                videos[question.video_id] = {"inputs": shown, "questions": {}}
+                videos[question.video_id] = _without_none(
+                    {
+                        "inputs": shown,
+                        "video": self._media.video_beside(question.video_id),
+                        "questions": {},
+                    }
+                )
             videos[question.video_id]["questions"][question.question_id] = {
                 "question": question.question,
                 "options": list(question.options),
@@ -146,58 +150,32 @@ def _by_question(rows: Iterable[ScoredQuestion]) -> dict[str, list[ScoredQuestio
 
 def _inputs(
     store: Store,
-    benchmark: str,
     questions: Sequence[Question],
     evaluations: Sequence[ScoredEvaluation],
-    thumbnails: Thumbnails,
+    media: Media,
 ) -> dict[str, dict[str, Any]]:
-    """Frame times, thumbnails and subtitle lines by video and input key."""
+    """Times and contact sheet of the frames, and subtitle lines, by video and input key."""
     distinct = {evaluation.input_key: evaluation for evaluation in evaluations}
-    inputs: dict[str, dict[str, Any]] = {}
-    for video_id, question in {question.video_id: question for question in questions}.items():
-        inputs[video_id] = {
+    return {
+        video_id: {
             key: {
-                "frames": _frames(store, question, evaluation, thumbnails),
-                "lines": _lines(store, benchmark, video_id, evaluation),
+                **_frames(store, media, video_id, evaluation.rows[0].sampling),
+                "lines": _lines(store, media.benchmark, video_id, evaluation),
             }
             for key, evaluation in distinct.items()
         }
-    return inputs
+        for video_id in dict.fromkeys(question.video_id for question in questions)
+    }
 
 
-def _frames(
-    store: Store, question: Question, evaluation: ScoredEvaluation, thumbnails: Thumbnails
-) -> list[dict[str, Any]]:
-    files = thumbnails.get((question.video_id, evaluation.rows[0].sampling), ())
-    times = frame_times(store, question, evaluation)
-    if not files:
-        return [{"seconds": _milliseconds(seconds)} for seconds in times]
-    return [
-        {"seconds": _milliseconds(seconds), "thumbnail": file}
-        for seconds, file in zip(times, files, strict=True)
-    ]
-
-
-def frame_times(store: Store, question: Question, evaluation: ScoredEvaluation) -> list[float]:
-    """Times in seconds of the frames that were sent, or [] if they are no longer stored."""
-    found = stored_frames(store, question, evaluation)
-    if found is None:
-        return []
-    return [frame.pts_seconds for frame in read_shown(store, *found)]
-
-
-def stored_frames(
-    store: Store, question: Question, evaluation: ScoredEvaluation
-) -> tuple[str, str] | None:
-    """Content hash of the video and settings fingerprint of its stored frames, or None."""
-    sampling = evaluation.sampling
-    path = store.video(question.benchmark, question.video_id)
-    if sampling is None or not path.exists():
-        return None
-    video = read_rows(path, Video)[0]
-    settings = frames_fingerprint(sampling, question.duration)
-    found = (video.content_hash, settings)
-    return found if store.frames(*found).exists() else None
+def _frames(store: Store, media: Media, video_id: str, sampling: str) -> dict[str, Any]:
+    """Times of the frames that were sent, none if they are no longer stored, and their sheet."""
+    key = media.frames.get((video_id, sampling))
+    if key is None:
+        return {"frames": []}
+    shown = read_shown(store, key.video_hash, key.settings)
+    times = [_milliseconds(frame.pts_seconds) for frame in shown]
+    return _without_none({"frames": times, "sheet": media.sheet_beside(video_id, sampling)})
 
 
 def _lines(

@@ -52,6 +52,9 @@ export function arrange(details, benchmarks) {
       inputs: Object.fromEntries(
         Object.entries(videos).map(([video, texts]) => [video, texts.inputs]),
       ),
+      videos: Object.fromEntries(
+        Object.entries(videos).map(([video, texts]) => [video, texts.video]),
+      ),
       runs: details[name].runs,
     };
   }

@@ -2,7 +2,17 @@
 // cannot run as script.
 
 const SVG = "http://www.w3.org/2000/svg";
-const SVG_TAGS = new Set(["svg", "g", "line", "circle", "path", "polyline", "text", "rect"]);
+const SVG_TAGS = new Set([
+  "svg",
+  "g",
+  "line",
+  "circle",
+  "path",
+  "polyline",
+  "text",
+  "rect",
+  "image",
+]);
 
 /** Create an element: `h("td", {class: "number", onclick: f}, "text", child, [children])`. */
 export function h(tag, attributes = {}, ...children) {

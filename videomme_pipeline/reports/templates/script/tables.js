@@ -102,7 +102,7 @@ export function dataTable({
       if (sign) sign.textContent = direction ? (descending ? "↓" : "↑") : "";
       heads[index].hidden = folded.includes(item);
     });
-    for (const body of [...table.tBodies]) body.remove();
+    while (table.tBodies.length) table.tBodies[0].remove();
     table.append(...drawBodies(sorted.slice(0, shown)));
     table.setAttribute("aria-rowcount", sorted.length + 1);
     const left = sorted.length - shown;

@@ -1,0 +1,197 @@
+"""The server of the results page, over real connections and in Chromium."""
+
+import io
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, expect
+
+from tests.support.made_up_results import (
+    MadeUpEvaluation,
+    made_up_video,
+    store_evaluation,
+    store_frames,
+    store_questions,
+    v1_questions,
+)
+from tests.support.paths import ROOT
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.reports.page import served_page
+from videomme_pipeline.reports.server import PageServer
+from videomme_pipeline.store import Store, write_rows
+from videomme_pipeline.videos.probe import Video
+
+VIDEO = bytes(range(256)) * 1_000
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+
+def get(server: PageServer, path: str, method: str = "GET", **headers: str) -> Answer:
+    """The answer to one request; `path` is sent as it is."""
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection.request(method, path, headers=headers)
+    response = connection.getresponse()
+    answer = Answer(response.status, dict(response.getheaders()), response.read())
+    connection.close()
+    return answer
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Two videos with an evaluation; the first one has frames and a file that is no video."""
+    store = Store.at(tmp_path_factory.mktemp("served"))
+    questions = v1_questions(2)
+    store_questions(store, questions)
+    store_evaluation(store, questions, MadeUpEvaluation(name="model-a"))
+    store_frames(store, questions[0], "uniform_n-8")
+    path = Path(str(store.root)) / "a video.mp4"
+    path.write_bytes(VIDEO)
+    row = replace(made_up_video(questions[0]), path=str(path))
+    write_rows(store.video("videomme", "001"), [row], Video, fingerprint="made-up")
+    return store
+
+
+@pytest.fixture(scope="module")
+def server(data: Store) -> Iterator[PageServer]:
+    with PageServer(data, served_page(data), port=0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def sheet_url(server: PageServer) -> str:
+    (url,) = server.sheets
+    return url
+
+
+def test_a_sheet_has_the_frames_in_cells_of_one_size(server: PageServer) -> None:
+    answer = get(server, sheet_url(server))
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "image/jpeg")
+    with Image.open(io.BytesIO(answer.content)) as sheet:
+        assert sheet.size == (8 * 256, 144)
+        for place in range(8):
+            red, _, blue = sheet.getpixel((256 * place + 128, 72))  # type: ignore[misc]
+            assert abs(red - 30 * place) < 12
+            assert abs(blue - (255 - 30 * place)) < 12
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "span"),
+    [
+        ("bytes=0-99", 206, range(100)),
+        ("bytes=255000-", 206, range(255_000, 256_000)),
+        ("bytes=-10", 206, range(255_990, 256_000)),
+        ("bytes=255990-999999999", 206, range(255_990, 256_000)),
+        ("bytes=256000-", 416, range(0)),
+        ("bytes=9-1", 416, range(0)),
+        ("bytes=-0", 416, range(0)),
+        ("bytes=0-1,5-6", 200, range(256_000)),
+        (f"bytes={'9' * 5_000}-", 200, range(256_000)),
+        ("lines=1-2", 200, range(256_000)),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_video_is_served_in_ranges(
+    server: PageServer, wanted: str, status: int, span: range
+) -> None:
+    answer = get(server, "/videos/videomme/001", Range=wanted)
+    assert (answer.status, answer.content) == (status, VIDEO[span.start : span.stop])
+    if status == 206:
+        assert answer.headers["Content-Range"] == f"bytes {span.start}-{span.stop - 1}/256000"
+
+
+def test_only_known_urls_are_served(server: PageServer) -> None:
+    for path in (
+        *("/videos/videomme/002", "/videos/videomme/", "/videos/", "/frames/", "/index.html"),
+        *("/videos/videomme/../../../etc/passwd", "/../../etc/passwd", "//etc/passwd"),
+        *("/videos/videomme/%2e%2e%2f%2e%2e%2fetc%2fpasswd", "/a%20video.mp4", "/frames/x.jpg"),
+    ):
+        assert get(server, path).status == 404, path
+    assert get(server, "/", "POST").status == 501
+
+
+def test_other_host_names_are_refused(server: PageServer) -> None:
+    for host in ("example.com", "127.0.0.1", f"example.com:{server.server_port}"):
+        answer = get(server, "/", Host=host)
+        assert answer.status == 421
+        assert b"model-a" not in answer.content
+    assert get(server, "/", Host=f"localhost:{server.server_port}").status == 200
+    assert server.server_address[0] == "127.0.0.1"
+
+
+def test_a_head_request_has_no_content(server: PageServer) -> None:
+    answer = get(server, "/videos/videomme/001", "HEAD")
+    assert (answer.status, answer.content) == (200, b"")
+    assert answer.headers["Content-Length"] == str(len(VIDEO))
+
+
+def test_a_used_port_is_an_error_with_advice(server: PageServer, data: Store) -> None:
+    with pytest.raises(ConfigurationError, match="choose another one with --port"):
+        PageServer(data, served_page(data), server.server_port)
+
+
+def test_frames_that_are_gone_are_not_found(data: Store, server: PageServer) -> None:
+    (key,) = server.sheets.values()
+    path = data.frames(key.video_hash, key.settings)
+    aside = path.rename(path.with_name("aside"))
+    server.sheet.cache_clear()
+    assert get(server, sheet_url(server)).status == 404
+    aside.rename(path)
+    assert get(server, sheet_url(server)).status == 200
+
+
+def test_a_frame_plays_the_video_from_its_time(chromium: Browser, server: PageServer) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.goto(f"{server.url}#question?id=001-1")
+    expect(page.get_by_role("img", name="Frame 8 at 0:30.0")).to_be_visible()
+    assert problems == []
+    with page.expect_response("**/videos/videomme/001") as response:
+        page.get_by_role("button", name="Play from 0:10.0").click()
+    assert response.value.status == 206
+    assert page.evaluate("document.querySelector('video').currentTime") == 10
+    expect(page.get_by_text("This browser cannot play the video.")).to_be_visible()
+    context.close()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_server(data: Store, tmp_path: Path) -> None:
+    code = "from videomme_pipeline.cli.app import main; main()"
+    command = [sys.executable, "-c", code, "report", "--serve", "--port=0"]
+    process = subprocess.Popen(
+        command,
+        env={
+            **{"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
+            "VIDEOMME_DATA": str(data.root),
+            "VIDEOMME_CONFIGURATION": str(ROOT / "assets"),
+        },
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert process.stderr is not None
+    address = next(found for line in process.stderr if (found := re.search(r":(\d+)/", line)))
+    connection = HTTPConnection("127.0.0.1", int(address[1]), timeout=10)
+    connection.request("GET", "/")
+    assert connection.getresponse().status == 200
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    assert process.stderr.read() == "Stopped.\n"

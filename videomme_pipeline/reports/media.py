@@ -1,0 +1,123 @@
+"""Frames and videos for the question view: what is stored of them, and contact sheets.
+
+A shared page has none of them.
+"""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from urllib.parse import quote
+
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.frames.cache import frames_fingerprint, read_frames
+from videomme_pipeline.reports.stored import ScoredEvaluation
+from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.videos.probe import Video
+
+SHEET_COLUMNS = 8
+CELL_WIDTH, CELL_HEIGHT = 256, 144
+"""Size of a frame in a sheet, in pixels. The question view cuts the sheet by these numbers."""
+MOST_PICTURES = 768
+"""Frames in a sheet. Of a longer set, the page shows the other frames by their times only."""
+
+
+@dataclass(frozen=True, slots=True)
+class FramesKey:
+    """The key of a stored frame set: content hash of the video, and fingerprint of the settings."""
+
+    video_hash: str
+    settings: str
+
+    @property
+    def sheet(self) -> str:
+        """URL of its contact sheet, relative to the page."""
+        return f"frames/{self.video_hash[:16]}-{self.settings}.jpg"
+
+
+class Beside(IntEnum):
+    """The files beside the page."""
+
+    NOTHING = 0
+    SHEETS = 1
+    SHEETS_AND_VIDEOS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """What is stored of one benchmark: frame sets by (video id, sampling name), and video files.
+
+    URLs are relative to the page.
+    """
+
+    benchmark: str
+    frames: Mapping[tuple[str, str], FramesKey]
+    videos: Mapping[str, Path]
+    beside: Beside = Beside.NOTHING
+
+    @property
+    def sheets(self) -> dict[str, FramesKey]:
+        """The frame sets by the URL of their contact sheet."""
+        return {key.sheet: key for key in self.frames.values()}
+
+    def sheet_beside(self, video_id: str, sampling: str) -> str | None:
+        """URL of the contact sheet of stored frames, or None if the page has none beside it."""
+        return self.frames[video_id, sampling].sheet if self.beside >= Beside.SHEETS else None
+
+    def video_beside(self, video_id: str) -> str | None:
+        """URL of a video, or None if the page does not have it beside it."""
+        has_videos = self.beside is Beside.SHEETS_AND_VIDEOS
+        return self.video_url(video_id) if has_videos and video_id in self.videos else None
+
+    def video_url(self, video_id: str) -> str:
+        """URL of a video."""
+        return f"videos/{quote(self.benchmark, safe='')}/{quote(video_id, safe='')}"
+
+
+def stored_media(
+    store: Store,
+    benchmark: str,
+    questions: Sequence[Question],
+    evaluations: Sequence[ScoredEvaluation],
+) -> Media:
+    """The frames that the models saw and the videos, as far as they are still stored."""
+    samplings = {e.rows[0].sampling: e.sampling for e in evaluations if e.sampling}
+    frames: dict[tuple[str, str], FramesKey] = {}
+    videos: dict[str, Path] = {}
+    for video_id, question in {question.video_id: question for question in questions}.items():
+        row = store.video(benchmark, video_id)
+        if not row.exists():
+            continue
+        (video,) = read_rows(row, Video)
+        if Path(video.path).is_file():
+            videos[video_id] = Path(video.path)
+        for name, sampling in samplings.items():
+            key = FramesKey(video.content_hash, frames_fingerprint(sampling, question.duration))
+            if store.frames(key.video_hash, key.settings).exists():
+                frames[video_id, name] = key
+    return Media(benchmark=benchmark, frames=frames, videos=videos)
+
+
+def contact_sheet(store: Store, key: FramesKey) -> bytes:
+    """A JPEG with the first `MOST_PICTURES` frames of a set, each in a cell of the same size.
+
+    Raises:
+        FileNotFoundError: if the frames are no longer stored.
+        DamagedFileError: if their file is damaged. It is set aside.
+    """
+    from PIL import Image, ImageOps  # noqa: PLC0415 - only pages with files need it
+
+    frames = read_frames(store, key.video_hash, key.settings).frames[:MOST_PICTURES]
+    rows = -(-len(frames) // SHEET_COLUMNS)
+    sheet = Image.new("RGB", (SHEET_COLUMNS * CELL_WIDTH, rows * CELL_HEIGHT))
+    for place, frame in enumerate(frames):
+        with Image.open(io.BytesIO(frame.picture)) as image:
+            image.draft("RGB", (CELL_WIDTH, CELL_HEIGHT))
+            small = ImageOps.contain(image.convert("RGB"), (CELL_WIDTH, CELL_HEIGHT))
+        x = place % SHEET_COLUMNS * CELL_WIDTH + (CELL_WIDTH - small.width) // 2
+        y = place // SHEET_COLUMNS * CELL_HEIGHT + (CELL_HEIGHT - small.height) // 2
+        sheet.paste(small, (x, y))
+    sink = io.BytesIO()
+    sheet.save(sink, "JPEG", quality=75)
+    return sink.getvalue()
