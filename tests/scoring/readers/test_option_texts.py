@@ -269,3 +269,20 @@ def test_a_long_explanation_is_read_by_its_preference_or_its_conclusion(
 ) -> None:
     left, right = SKETCHES
     assert read(response.format(left=left, right=right, details=DETAILS), SKETCHES).letter == letter
+
+
+@pytest.mark.parametrize(
+    ("response", "letter"),
+    [
+        ("Answer: 38%\nExplanation: It is less than 47%.", "A"),
+        ("**Answer:** 2) 47%\n**Explanation:** It is more than 38%.", "B"),
+        ("The correct option is 47%. The bar is between 38% and 52%.", "B"),
+        ("Answer: 38%\nThe bar is higher.\nAnswer: 47%\nIt is not 38%.", "B"),
+        ("Answer: Not shown\nExplanation: I cannot tell if it is 38% or 47%.", "C"),
+        ("The answer is 38% or 47%.", None),
+        ("The answer is 38%. Wait, the answer is 47% or 38%.", None),
+        ("One option is 38%. Another option is 47%, as it is shown.", None),
+    ],
+)
+def test_a_declared_option_is_read_before_an_explanation(response: str, letter: str | None) -> None:
+    assert read(response, ("38%", "47%", "Not shown")).letter == letter

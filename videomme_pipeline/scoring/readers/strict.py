@@ -30,6 +30,7 @@ from videomme_pipeline.scoring.readers.response_text import (
 from videomme_pipeline.scoring.readers.roles import Role, role_of
 from videomme_pipeline.scoring.readers.without_letter import (
     read_contained_option,
+    read_declared_option,
     read_repeated_option,
 )
 
@@ -70,7 +71,7 @@ def read_strict(response: str, letters: Sequence[Letter], options: Sequence[str]
     if reading.rule not in ("no_letter", "several_letters"):
         return reading
     answer = set_reasoning_aside(text)
-    repeated = read_repeated_option(answer, texts)
+    repeated = read_repeated_option(answer, texts) or read_declared_option(answer, texts)
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
     return read_contained_option(answer, texts) or _why_none(answer)
