@@ -96,6 +96,10 @@ ANNOUNCES_UNSPACED = re.compile(
     r"|觉得是|覺得是|认为是|認為是|就是|可能的?是|应该是|應該是|정답|답|คำตอบ|ตอบ)\S{0,6}$"
 )
 """Words of scripts without spaces that announce an answer, directly before its letter."""
+CONCLUDES_UNSPACED = re.compile(
+    r"(?:因此|所以|因而|故|综上|綜上|综上所述|那么|那麼|而|但|只有|よって|따라서)$"
+)
+"""Words of scripts without spaces directly before the letter of a conclusion."""
 NAMES_UNSPACED = re.compile(r"(?:选项|選項|選択肢|선택지|선택|옵션|ตัวเลือก|ข้อ)\S{0,2}$")
 
 _WHY = r"(?:because|since|as|for|due|based|given|according)\b"
@@ -116,7 +120,7 @@ TERMINAL = re.compile(
 STATEMENT_DONE = re.compile(
     rf"""[ \t]*(?:[.!,;:?)\]}}|/…*_`"']*[ \t]*(?:$|\n)|[,;.]?[ \t]*(?:{_WHY}|not\b|instead\sof\b
     |rather\sthan\b|definitely\b|i\s(?:think|guess|believe|suppose)\b)
-    |입니다|번|です|だ|选项|選項|項|项|[^\w\s]?[^\w\s,.:;()\[\]-]{{1,3}}\s*$)""",
+    |입니다|번|です|だ|(?:选项|選項|項|项)(?![^\W\d_])|[^\w\s]?[^\w\s,.:;()\[\]-]{{1,3}}\s*$)""",
     re.IGNORECASE | re.VERBOSE,
 )
 """The text that can follow a letter that is a complete statement."""
@@ -140,24 +144,27 @@ CONDITION = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 QUESTION = re.compile(r"\s*(?:so\s)?(?:is|are|could|would|does|do|should|can|was)\b", re.IGNORECASE)
+_QUOTED_TEXT = r'(?:的?"[^"\n]{1,60}")?'
+"""The text of an option between its letter and a Chinese verb: 选项C的"…"是正确的."""
 CONDITION_AFTER = re.compile(
     r"\s*,?\s*(?:only\s)?(?:if|unless|otherwise|wenn|falls)\b", re.IGNORECASE
 )
 DENIED = re.compile(
-    r"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项)?[ \t]*(?:
+    rf"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项)?{_QUOTED_TEXT}[ \t]*(?:
       (?:is|are|was|were|seems?|looks?|appears?|would|can|could|does|do|did|has|be|ist|est|es|è)
       (?:\s(?:be|also|clearly|definitely|obviously|therefore|thus|probably|likely|completely
         |simply|just|both|all|too|to\sbe|either))*\s*
     )?(?:not\b(?!\s+[A-N]\b)|n't\b|wrong|incorrect|false\b|inaccurate|unlikely|impossible|invalid
       |irrelevant|implausible|eliminated|excluded|ruled\sout|absent|cannot|can't|doesn't|isn't
-      |aren't|don't|didn't|wasn't|won't|(?:plausible|possible|tempting)\s*,?\s*but\b|no\s*\||✗|❌|✘|✖|×|错|錯|不[^\s]|有误|falsch|nicht|faux
+      |aren't|don't|didn't|wasn't|won't|(?:plausible|possible|tempting)\s*,?\s*but\b|no\s*\||✗|❌|✘|✖|×
+      |[是也都并並则則]{{0,2}}(?:错|錯|不[^\s])|有误|falsch|nicht|faux
       |falso|falsa|не\b|değil|नहीं|ではな|ではあり|は誤|は間違|[가이은는]?\s*아[니닙닌]|[은는이가]?\s*틀)""",
     re.IGNORECASE | re.VERBOSE,
 )
 TEXT_THAT_DENIES = re.compile(r"[ \t]*(?:Not|None|No|Nothing|Nobody|Neither|Cannot|Can't|Never)\b")
 """The beginning of an option's text after "(D)". A denial of the letter is in lower case."""
 AFFIRMED = re.compile(
-    rf"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项|が|は|이|가)?[ \t]*(?:
+    rf"""[ \t|]*(?:option\b|choice\b|选项|選項|項|项|が|は|이|가)?{_QUOTED_TEXT}[ \t]*(?:
       (?:is|are|was|seems?|looks?|appears?|would\sbe|must\sbe|should\sbe|has\sto\sbe|being|ist|est|es
         |è|é|是|为)?
       (?:\s*(?:to\sbe|also|clearly|definitely|obviously|therefore|thus|probably|most|likely|the|my|a
@@ -172,7 +179,8 @@ AFFIRMED = re.compile(
     | best\s(?:matches|fits|describes|captures|explains|summarizes|aligns|reflects|represents)\b
     | (?:describes|fits|matches|explains)\s[\w\s]{{1,30}}\b(?:best|correctly|accurately)\b
     | is\s(?:best\s|also\s)?(?:supported|confirmed|consistent)\b
-    | が?[是为為]?(?:正确|正し|正確|正解|对(?![^\W\d_])|对的|정답)
+    | [がは则則]?[是为為]?(?:更为|更|最为|最)?(?:正确|正し|正確|正解|对(?![^\W\d_])|对的|정답
+        |合适|合適|合理|恰当|恰當|贴切|准确|準確|符合|佳(?:答案|选项)?)
     | (?:matches|fits|remains)\b | it\sis\b | for\ssure\b | yes\b
     )""",
     re.IGNORECASE | re.VERBOSE,

@@ -72,6 +72,8 @@ def _is_affirmed(found: FoundLetter) -> bool:
     last = found.words[-1]
     if last in words_of.FILLERS:
         return last not in words_of.NOUN_JOINTS or last == ","
+    if not last.isascii():
+        return _means_option(last) or words_of.CONCLUDES_UNSPACED.search(last) is not None
     return last.endswith("ly") or any(last in kind for kind in _BEFORE_SUBJECT)
 
 

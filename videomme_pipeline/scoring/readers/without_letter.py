@@ -33,7 +33,7 @@ _DECLARES = re.compile(
 )
 """The words before an option that is declared, also with its number: "Answer: 2) Pears"."""
 _DECLARED_END = re.compile(r"[*_`\"')\]]*(?:[.!][*_`\"')\]]*(?:\s|$)|[ \t]*(?:\n|$))")
-_SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\w))+[.!?\n]?")
+_SENTENCE = re.compile(rf"(?:[^.!?\n]|\.(?=[{words_of.WORD_LETTER}]))+[.!?\n]?")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 
 
@@ -147,7 +147,8 @@ _IS_BEST = re.compile(
 _CONCLUDES = re.compile(
     r"""\W*(?:so|therefore|thus|hence|consequently|overall|accordingly|as\sa\sresult
     |in\s(?:conclusion|summary|short)|to\s(?:conclude|summarize|answer)
-    |based\son\s(?:this|these|that)|i\s(?:would|think|believe|conclude))\b""",
+    |based\son\s(?:this|these|that)|i\s(?:would|think|believe|conclude)
+    |(?:因此|所以|因而|综上|綜上)\w*)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 """The beginning of a sentence that draws a conclusion."""
