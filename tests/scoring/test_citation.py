@@ -1,6 +1,8 @@
 """What may be cited: each check blocks, warns or is unknown for the right facts."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from videomme_pipeline.scoring.citation import (
     findings,
 )
 from videomme_pipeline.scoring.scored_question import Outcome
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "citation_findings.txt"
 
 
 def found(check: CitationCheck, stored: Evidence) -> Finding:
@@ -175,3 +179,83 @@ def test_scores_of_an_earlier_version_are_unknown() -> None:
     finding = found(CitationCheck.MEDIA, evidence(videos=[]))
     assert finding.status is Status.UNKNOWN
     assert "no question is asked again" in finding.advice
+
+
+def cases() -> Mapping[str, Evidence]:
+    """Evidence for which the checks find different things."""
+    undeclared = replace(evidence().benchmark, size=Size())
+    no_number = replace(evidence().benchmark, size=Size(videos=4, questions_per_video=3))
+    without_plan = [video(video_id, planned_frames=None, frame_tokens=None) for video_id in VIDEOS]
+    two_failed = [replace(row, outcome=Outcome.FAILED) for row in changed(0)[:2]]
+    frames = [replace(row, num_frames=7) for row in changed(0)[:8]]
+    tokens = [replace(row, prompt_tokens=10 * place) for place, row in enumerate(changed(0))]
+    unlike = [
+        video(video_id, video_hash="older", subtitle_hash="older", questions_fingerprint="older")
+        for video_id in VIDEOS
+    ]
+    subset = evidence(questions=QUESTIONS[:6])
+    return {
+        "complete": evidence(),
+        "two repeats": evidence([answer(q, sample) for q in QUESTIONS for sample in (0, 1)]),
+        "nothing stored beside the scores": evidence(videos=[]),
+        "size not declared": evidence(benchmark=undeclared),
+        "number of videos with subtitles not declared": evidence(benchmark=no_number),
+        "two failed, one missing, one unknown, one repeated, not judged": evidence(
+            [
+                *two_failed,
+                *changed(2, judge_error="timeout")[2:11],
+                answer(QUESTIONS[5]),
+                answer(question("009", 1)),
+            ]
+        ),
+        "subset": subset,
+        "subset by a key": replace(subset, specification={"duration": "long"}),
+        "cut subset": evidence(questions=QUESTIONS[:7]),
+        "as many questions on fewer videos": evidence(
+            questions=[*QUESTIONS[:9], *(question("001", number) for number in (0, 4, 5))]
+        ),
+        "part of a video with subtitles": evidence(
+            questions=QUESTIONS[:6], videos=[video(video_id) for video_id in VIDEOS[:2]]
+        ),
+        "no subtitles": evidence(
+            videos=[video(video_id, subtitle_hash=None) for video_id in VIDEOS]
+        ),
+        "no subtitles in a subset": evidence(
+            questions=QUESTIONS[:3], videos=[video(VIDEOS[0], subtitle_hash=None)]
+        ),
+        "evaluation without subtitles": evidence(
+            [answer(asked, track="without_subtitles") for asked in QUESTIONS]
+        ),
+        "frames unlike the plan": evidence([*frames, *changed(0)[8:]]),
+        "no plan": evidence(videos=without_plan),
+        "plan of one video": evidence(videos=[video(VIDEOS[0]), *without_plan[1:]]),
+        "different numbers of frames": evidence(
+            [
+                replace(row, num_frames=2) if row.video_id == VIDEOS[0] else row
+                for row in changed(0)
+            ],
+            [video(VIDEOS[0], planned_frames=2), *map(video, VIDEOS[1:])],
+        ),
+        "few tokens": evidence(tokens),
+        "tokens not reported": evidence(changed(3, prompt_tokens=None)),
+        "no rule and few tokens": evidence(changed(0, prompt_tokens=7), without_plan),
+        "no frames": evidence(
+            [answer(asked, num_frames=0, prompt_tokens=100) for asked in QUESTIONS],
+            [video(video_id, planned_frames=0, frame_tokens=0) for video_id in VIDEOS],
+        ),
+        "always A": evidence([answer(asked, extracted_answer=Letter.A) for asked in QUESTIONS]),
+        "everything changed": evidence(videos=unlike),
+    }
+
+
+def test_each_finding_says_what_is_wrong_and_what_to_do() -> None:
+    """The file contains the sentences of these checks. Read it again after a change."""
+    complete = findings(evidence())
+    lines: list[str] = []
+    for name, stored in cases().items():
+        lines.append(f"# {name}")
+        for one in findings(stored):
+            if name == "complete" or one not in complete:
+                lines.append(f"{one.check} {one.status}: {one.summary}")
+                lines.extend([f"    {one.advice}"] if one.advice else [])
+    assert "\n".join(lines) + "\n" == GOLDEN.read_text(encoding="utf-8")
