@@ -8,6 +8,7 @@ while they import or run native code.
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -64,10 +65,9 @@ def run_stoppable(command: Callable[[], None]) -> None:
         os._exit(128 + number)
 
     _handle_signals(stop)
-    try:
-        _run_in_thread(command)
-    finally:
-        _handle_signals(signal.SIG_DFL)
+    status = _run_in_thread(command)
+    _handle_signals(signal.SIG_DFL)
+    sys.exit(status)
 
 
 def _handle_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
@@ -75,15 +75,32 @@ def _handle_signals(handler: Callable[[int, FrameType | None], None] | signal.Ha
         signal.signal(number, handler)
 
 
-def _run_in_thread(command: Callable[[], None]) -> None:
+def _run_in_thread(command: Callable[[], None]) -> str | int | None:
+    """Run `command` in a second thread, and return its exit status for `sys.exit`."""
     from concurrent.futures import ThreadPoolExecutor, wait
 
     with ThreadPoolExecutor(max_workers=1, initializer=_block_interrupts) as threads:
-        ended = threads.submit(command)
+        ended = threads.submit(_status, command)
         # The kernel may interrupt any thread, but the handler runs when the main thread wakes up.
         while not wait([ended], timeout=_WAKE_UP_SECONDS).done:
             pass
-        ended.result()
+        return ended.result()
+
+
+def _status(command: Callable[[], None]) -> str | int | None:
+    """Run `command`, and return its exit status for `sys.exit`.
+
+    No exception leaves the thread: its frames would live until the interpreter ends, and DuckDB's
+    binding would then report its types as leaked.
+    """
+    try:
+        command()
+    except SystemExit as ended:
+        return ended.code
+    except BaseException as error:  # noqa: BLE001 - any other error has a traceback
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    return 0
 
 
 def _block_interrupts() -> None:
