@@ -511,7 +511,7 @@ def refresh(
             stale.append(target)
         elif report_fresh or recorded.get(partition) != target.data_version:
             stored[partition] = target
-    for described in stage.describe(list(stored.values())):
+    for described in stage.describe(list(stored.values())) if stored else ():
         if isinstance(described, Failed):
             stale.append(stored[described.partition])
             continue
