@@ -64,7 +64,9 @@ def open_for_run() -> Iterator[tuple["Project", "DagsterInstance"]]:
     def show(progress: "Progress") -> None:
         nonlocal stored
         stored = progress.stored
-        lines.show(progress.what, progress.done, progress.total, progress.wait)
+        lines.show(
+            progress.what, progress.done, progress.total, failed=progress.failed, wait=progress.wait
+        )
 
     def cancel() -> str:
         cancel_own_runs(instance)

@@ -106,23 +106,31 @@ def ask_model(
     total = sum(len(request.questions) for request in requests) * plan.repeats
     spent_before = spending.spent_dollars
 
-    def report(done: int, answers: int, wait: str = "") -> None:
-        stored = f"{plan.evaluation}: {answers} of {total} answers are stored."
-        project.on_progress(Progress(what=what, done=done, total=total, stored=stored, wait=wait))
+    def report(answered: int, failed: int, wait: str = "") -> None:
+        stored = f"{plan.evaluation}: {answered} of {total} answers are stored."
+        done = answered + failed
+        project.on_progress(
+            Progress(what=what, done=done, total=total, failed=failed, stored=stored, wait=wait)
+        )
 
     def show(progress: AskingProgress) -> None:
         spending.spent_dollars = spent_before + progress.cost_dollars
         if progress.pause_seconds >= SHOWN_PAUSE_SECONDS:
             wait = f"the endpoint asks for a pause of {progress.pause_seconds:,.0f} s"
-            report(progress.answered + progress.failed, progress.answered, wait)
+            report(progress.answered, progress.failed, wait)
 
     responses = collect_now(requests, build_model(spec), journal, plan, on_progress=show)
     with _turn(project, spec), closing(responses):
         try:
-            answers = 0
-            for done, response in enumerate(responses, start=1):
-                answers += response.error is None
-                report(done, answers)
+            answered = failed = 0
+            for response in responses:
+                if response.error is None:
+                    answered += 1
+                else:
+                    failed += 1
+                    if failed == 1:
+                        project.on_message(f"{what}: the first failure: {response.error}")
+                report(answered, failed)
                 yield response
         except CostLimitError as error:
             raise spending.stop(plan.evaluation, error, spec.limits.max_cost_dollars) from error

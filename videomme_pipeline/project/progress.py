@@ -7,6 +7,8 @@ from dataclasses import dataclass
 class Progress:
     """`done` of `total` items are finished. `what` is a title, such as "smoke: frames".
 
+    `failed` is the number of finished items without a result.
+
     `stored` is a sentence about the finished items, for a run that is stopped now. `wait` says what
     the work is waiting for, or is "".
     """
@@ -15,6 +17,7 @@ class Progress:
     done: int
     total: int
     stored: str
+    failed: int = 0
     wait: str = ""
 
 
