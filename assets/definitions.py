@@ -1,45 +1,27 @@
 """Assembly of the graph: the stages of each benchmark, and the results that all of them share."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import cast
 
 import dagster as dg
 
 from assets.dagster_internals.events import output_without_event
 from assets.planning.freshness import newest_event, recorded_versions
-from assets.stages.base import DATA_VERSION_TAG, AnyStage, BenchmarkStage, SharedStage, refresh
+from assets.stages.base import DATA_VERSION_TAG, AnyStage, SharedStage, refresh
+from assets.stages.chain import all_stages, steps
 from assets.stages.checks import check_events, check_specs
-from assets.stages.frames import Frames
 from assets.stages.nightly import nightly_asset, nightly_key
-from assets.stages.prompts import Prompts
-from assets.stages.questions import Questions
-from assets.stages.reports import ReportPage
-from assets.stages.responses import Responses
-from assets.stages.scores import Scores
-from assets.stages.subtitles import Subtitles
-from assets.stages.videos import Videos
-from assets.stages.warehouse import Warehouse
 from assets.step import within_step
-from assets.triggers.automation import automation_sensor, when_inputs_changed
+from assets.triggers.automation import automation_sensors, when_inputs_changed, when_results_changed
 from assets.triggers.jobs import refresh_job
 from assets.triggers.retention import retention_job
 from assets.triggers.schedules import leaderboard_freshness, nightly_job, schedules
-from assets.triggers.sensors import results_after_nightly_runs, sensors
+from assets.triggers.sensors import sensors
+from assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
 from videomme_pipeline.project.nightly import read_nightly, tracked_evaluations
 from videomme_pipeline.project.partitions import WHOLE
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.rows import arrow_schema
-
-CHAIN: tuple[type[BenchmarkStage[Any]], ...] = (
-    Questions,
-    Videos,
-    Frames,
-    Subtitles,
-    Prompts,
-    Responses,
-    Scores,
-)
-"""The stages of a benchmark, in order."""
 
 OWNERS = ("team:evaluation",)
 
@@ -48,34 +30,13 @@ NO_VALUE = cast("dg.DagsterType", dg.Nothing)
 Dagster accepts the marker `Nothing`, although its signature requires a type."""
 
 
-def chain(project: Project, benchmark: str) -> list[BenchmarkStage[Any]]:
-    """The stages of one benchmark, in order, without those that no evaluation needs."""
-    stages = [stage(project, benchmark) for stage in CHAIN]
-    return [
-        stage
-        for stage in stages
-        if stage.variant_dimension is None or stage.graph.variants(stage.variant_dimension)
-    ]
-
-
-def steps(project: Project) -> dict[str, list[AnyStage]]:
-    """Every stage of the project by name, upstream first."""
-    by_name: dict[str, list[AnyStage]] = {stage.name: [] for stage in CHAIN}
-    for benchmark in project.benchmarks:
-        for stage in chain(project, benchmark):
-            by_name[stage.name].append(stage)
-    by_name |= {stage.name: [stage(project)] for stage in (Warehouse, ReportPage)}
-    return {name: stages for name, stages in by_name.items() if stages}
-
-
 def build_definitions(project: Project) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors of a project."""
-    by_step = steps(project)
-    stages = [stage for members in by_step.values() for stage in members]
+    stages = all_stages(project)
     keys = {stage.asset_key for stage in stages}
     nightly, tracked = read_nightly(project.configuration), tracked_evaluations(project)
     nightly_keys = [nightly_key(evaluation) for evaluation in tracked]
-    refresh_stale, nightly_jobs = refresh_job(by_step, project), nightly_job(tracked)
+    nightly_jobs = nightly_job(tracked)
     return dg.Definitions(
         assets=[
             *(
@@ -84,13 +45,14 @@ def build_definitions(project: Project) -> dg.Definitions:
             ),
             *(nightly_asset(evaluation) for evaluation in tracked),
         ],
-        jobs=[refresh_stale, retention_job, *nightly_jobs],
+        jobs=[refresh_job(steps(project), project), retention_job, *nightly_jobs],
         schedules=schedules(nightly, nightly_jobs),
         sensors=[
-            automation_sensor(),
+            *automation_sensors(),
             *sensors(project),
-            *results_after_nightly_runs(nightly, nightly_jobs, refresh_stale),
+            up_to_date_sensor(project),
         ],
+        asset_checks=[up_to_date_check(project)],
         executor=dg.in_process_executor,
     )
 
@@ -124,7 +86,7 @@ def _asset(
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         deps=deps,
         freshness_policy=freshness if is_result else None,
-        automation_condition=when_inputs_changed(),
+        automation_condition=when_results_changed() if is_result else when_inputs_changed(),
         metadata={"dagster/column_schema": schema} if schema else None,
         dagster_type=NO_VALUE,
         output_required=False,

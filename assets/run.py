@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from assets.definitions import build_definitions, steps
-from assets.planning.freshness import Freshness, PartitionState, plan, wrongly_shown
+from assets.definitions import build_definitions
+from assets.planning.freshness import Freshness, PartitionState, plan_project, wrongly_shown
 from assets.processes import end_dead_runs, run_here
 from assets.stages.base import AnyStage
 from assets.stages.nightly import nightly_key, nightly_partitions
@@ -33,16 +33,6 @@ class Refreshed:
     built: Counter[str]
     not_fresh: list[PartitionState]
     stopped_by: str | None = None
-
-
-def plan_project(
-    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str] | None = None
-) -> list[PartitionState]:
-    """The state of every partition that `evaluations` need (None: of all), upstream first."""
-    for benchmark in project.benchmarks.values():
-        benchmark.invalidate()
-    stages = [stage for members in steps(project).values() for stage in members]
-    return plan(stages, instance, evaluations)
 
 
 def refresh_project(

@@ -31,8 +31,8 @@ import yaml
 
 from assets.definitions import build_definitions
 from assets.instance import POSTGRES_VARIABLE, open_instance
-from assets.planning.freshness import Freshness, PartitionState
-from assets.run import built_by, plan_project
+from assets.planning.freshness import Freshness, PartitionState, plan_project
+from assets.run import built_by
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres

@@ -24,7 +24,7 @@ import httpx2
 import psutil
 
 from assets.instance import open_instance
-from assets.run import plan_project
+from assets.planning.freshness import plan_project
 from perf.memory import peak_rss_mb
 from perf.planning import (
     DEFAULT_FOLDER,

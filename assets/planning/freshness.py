@@ -16,6 +16,7 @@ from itertools import pairwise, takewhile
 import dagster as dg
 
 from assets.stages.base import CODE_VERSION_TAG, DATA_VERSION_TAG, AnyStage, BenchmarkStage
+from assets.stages.chain import all_stages
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.project.partitions import (
     WHOLE,
@@ -25,6 +26,7 @@ from videomme_pipeline.project.partitions import (
     variant_of,
     video_of,
 )
+from videomme_pipeline.project.project import Project
 
 _EVENTS_AT_A_TIME = 500
 
@@ -186,6 +188,15 @@ def plan(
             not_fresh[stage] = {s.partition for s in planned if s.will_change}
             states.extend(planned)
     return states
+
+
+def plan_project(
+    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str] | None = None
+) -> list[PartitionState]:
+    """The state of every partition that `evaluations` need (None: of all), upstream first."""
+    for benchmark in project.benchmarks.values():
+        benchmark.invalidate()
+    return plan(all_stages(project), instance, evaluations)
 
 
 def counts(states: Iterable[PartitionState]) -> dict[str, Counter[Freshness]]:

@@ -13,7 +13,7 @@ from videomme_pipeline.scoring.citation import CitationFinding, Status
 
 COMPLETE = "complete"
 CITATION = "citation"
-LISTED_FAILURES = 200
+LISTED_PARTITIONS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def check_events(
             own = by_evaluation.get(variant_of(partition))
             if own:
                 result = citation_result(stage, own)
-                partitions.append(evaluation_of(result, stage.key_of_partition(partition)))
+                partitions.append(_of_partition(result, stage, partition))
         whole.append(citation_result(stage, found))
     return CheckEvents(partitions, whole)
 
@@ -97,7 +97,7 @@ def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
                     }
                 )
                 for partition, reason in sorted(failures.items(), key=lambda item: str(item[0]))
-            ][:LISTED_FAILURES]
+            ][:LISTED_PARTITIONS]
         )
     return dg.AssetCheckResult(
         passed=not failures,
@@ -138,18 +138,17 @@ def completeness_check(stage: AnyStage) -> dg.AssetCheckSpec:
     )
 
 
-def evaluation_of(
-    result: dg.AssetCheckResult, partition: str | None = None
+def _of_partition(
+    result: dg.AssetCheckResult, stage: AnyStage, partition: Partition
 ) -> dg.AssetCheckEvaluation:
-    """The event of a check result, for one partition or for a run without assets of its own."""
-    assert result.asset_key is not None
+    """The event of a check result of one partition."""
     assert result.check_name is not None
     return dg.AssetCheckEvaluation(
-        asset_key=result.asset_key,
+        asset_key=stage.asset_key,
         check_name=result.check_name,
         passed=result.passed,
         severity=result.severity,
         metadata=result.metadata,
         description=result.description,
-        partition=partition,
+        partition=stage.key_of_partition(partition),
     )

@@ -8,7 +8,8 @@ the rule in `planning.freshness`, and report all others as fresh.
 
 import dagster as dg
 
-AUTOMATION_SENSOR = "automation"
+RESULTS = dg.AssetSelection.assets("warehouse", "report_page")
+"""The assets that cost nothing and are always brought up to date."""
 
 
 def when_inputs_changed() -> dg.AutomationCondition[dg.AssetKey]:
@@ -21,12 +22,32 @@ def when_inputs_changed() -> dg.AutomationCondition[dg.AssetKey]:
     ).with_label("inputs or code changed")
 
 
-def automation_sensor() -> dg.AutomationConditionSensorDefinition:
-    """The automation sensor. It is off by default, because it may cost money."""
-    return dg.AutomationConditionSensorDefinition(
-        AUTOMATION_SENSOR,
-        target=dg.AssetSelection.all(),
-        default_status=dg.DefaultSensorStatus.STOPPED,
-        minimum_interval_seconds=60,
-        description="Materialize partitions whose inputs or code changed.",
+def when_results_changed() -> dg.AutomationCondition[dg.AssetKey]:
+    """True if scores or nightly runs have a new data version, even if others are missing."""
+    condition = dg.AutomationCondition
+    return (
+        condition.eager()
+        .without(~condition.any_deps_missing())
+        .with_label("scores or nightly runs changed")
+        .replace("newly_updated", condition.data_version_changed())
     )
+
+
+def automation_sensors() -> list[dg.AutomationConditionSensorDefinition]:
+    """The automation of the results, and that of all other assets, which may cost money."""
+    return [
+        dg.AutomationConditionSensorDefinition(
+            "results",
+            target=RESULTS,
+            default_status=dg.DefaultSensorStatus.RUNNING,
+            minimum_interval_seconds=30,
+            description="Rebuild the warehouse and the report when scores or nightly runs change.",
+        ),
+        dg.AutomationConditionSensorDefinition(
+            "automation",
+            target=dg.AssetSelection.all() - RESULTS,
+            default_status=dg.DefaultSensorStatus.STOPPED,
+            minimum_interval_seconds=60,
+            description="Materialize partitions whose inputs or code changed.",
+        ),
+    ]

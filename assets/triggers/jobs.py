@@ -11,11 +11,12 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from assets.dagster_internals.checks import evaluation_of
 from assets.dagster_internals.events import EventBatch
 from assets.planning.freshness import newest_event, recorded_versions, wrongly_shown
 from assets.processes import record_evaluations
 from assets.stages.base import AnyStage, refresh
-from assets.stages.checks import check_events, evaluation_of
+from assets.stages.checks import check_events
 from assets.step import within_step
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.project.project import Project
@@ -130,4 +131,4 @@ def _refresh(
             is_error = check.severity is dg.AssetCheckSeverity.ERROR
             log = context.log.error if is_error else context.log.warning
             log(f"{stage.asset_key.to_user_string()}, {check.check_name}: {check.description}")
-        context.instance.report_runless_asset_event(evaluation_of(check))
+        context.instance.report_runless_asset_event(evaluation_of(check, context.instance))

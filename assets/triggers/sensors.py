@@ -7,25 +7,21 @@ evaluation reads the configuration again, because the process of a sensor runs f
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 
-from assets.dagster_internals.types import Job
 from assets.processes import end_dead_runs
 from assets.stages.nightly import ui_address
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.alerts import Alert, alert_urls, run_failure_alert, send
 from videomme_pipeline.benchmarks.locate import index_media
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
-from videomme_pipeline.evaluation import read_configuration
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.pricing import OPENAI_URL
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.project.nightly import NightlySpec
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
 
@@ -58,7 +54,7 @@ def media_sensor(project: Project) -> dg.SensorDefinition:
         description="Refresh when video or subtitle files change and are completely written.",
     )
     def media_files(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        benchmarks = _reopened(project).benchmarks
+        benchmarks = project.reopened().benchmarks
         now = {name: media_fingerprint(benchmark) for name, benchmark in benchmarks.items()}
         seen = _cursor(context)
         settled: dict[str, str] = seen.get("settled", now)
@@ -87,7 +83,7 @@ def configuration_sensor(project: Project) -> dg.SensorDefinition:
     def configuration_files(
         context: dg.SensorEvaluationContext,
     ) -> dg.SensorResult | dg.SkipReason:
-        configuration = _reopened(project).configuration
+        configuration = project.reopened().configuration
         now = {name: e.fingerprint for name, e in configuration.evaluations.items()}
         seen = _cursor(context) or now
         changed = sorted(name for name in now if seen.get(name) != now[name])
@@ -112,7 +108,7 @@ def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinitio
         description="Refresh when a model server comes up. Alert when it serves another model.",
     )
     def model_servers(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        configuration = _reopened(project).configuration
+        configuration = project.reopened().configuration
         remote = [
             e
             for e in configuration.evaluations.values()
@@ -138,29 +134,6 @@ def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinitio
         return _refresh(evaluations, cursor, f"servers of {', '.join(up)}")
 
     return model_servers
-
-
-def results_after_nightly_runs(
-    nightly: NightlySpec, jobs: Sequence[Job], refresh_stale: dg.JobDefinition
-) -> list[dg.SensorDefinition]:
-    """Rebuild the warehouse and the report after a nightly run, if they are stale."""
-    if not jobs:
-        return []
-
-    @dg.run_status_sensor(
-        name="results_after_nightly_runs",
-        run_status=dg.DagsterRunStatus.SUCCESS,
-        monitored_jobs=list(jobs),
-        request_job=refresh_stale,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Bring the results up to date after a nightly run.",
-    )
-    def after_a_nightly_run(context: dg.RunStatusSensorContext) -> dg.RunRequest:
-        return dg.RunRequest(
-            run_key=context.dagster_run.run_id, run_config=run_config(list(nightly.evaluations))
-        )
-
-    return [after_a_nightly_run]
 
 
 def run_failure_alerts(send_alert: SendAlert) -> dg.SensorDefinition:
@@ -251,8 +224,3 @@ def _refresh(evaluations: list[str], cursor: Mapping[str, Any], why: str) -> dg.
 
 def _cursor(context: dg.SensorEvaluationContext) -> dict[str, Any]:
     return dict(json.loads(context.cursor)) if context.cursor else {}
-
-
-def _reopened(project: Project) -> Project:
-    """The project with its configuration read again."""
-    return replace(project, configuration=read_configuration(project.configuration.folder))

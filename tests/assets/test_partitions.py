@@ -3,8 +3,9 @@
 import dagster as dg
 from dagster._core.definitions.partitions.context import partition_loading_context
 
-from assets.definitions import build_definitions, chain
+from assets.definitions import build_definitions
 from assets.planning.freshness import parents
+from assets.stages.chain import chain
 from videomme_pipeline.project.project import Project
 
 

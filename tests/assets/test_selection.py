@@ -8,8 +8,8 @@ import pytest
 
 from assets.definitions import build_definitions
 from assets.planning.explain import Explanation
-from assets.planning.freshness import Freshness
-from assets.run import plan_project, refresh_project
+from assets.planning.freshness import Freshness, plan_project
+from assets.run import refresh_project
 from assets.stages.base import DATA_VERSION_TAG, NOT_SELECTED
 from tests.support.builders import write_video
 from tests.support.model_server import ModelServer

@@ -8,8 +8,8 @@ import dagster as dg
 import pytest
 
 from assets.planning.estimate import pending_requests
-from assets.planning.freshness import Freshness
-from assets.run import plan_project, refresh_project
+from assets.planning.freshness import Freshness, plan_project
+from assets.run import refresh_project
 from tests.support.cli import videomme
 from tests.support.model_server import ModelServer
 from tests.support.projects import Copy, WriteServed

@@ -9,8 +9,8 @@ import dagster as dg
 import pytest
 import yaml
 
-from assets.planning.freshness import Freshness
-from assets.run import plan_project, refresh_project
+from assets.planning.freshness import Freshness, plan_project
+from assets.run import refresh_project
 from tests.support.builders import write_video
 from tests.support.cli import use, videomme
 from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject

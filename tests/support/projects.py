@@ -12,10 +12,10 @@ import dagster as dg
 import pytest
 import yaml
 
-from assets.definitions import chain
 from assets.instance import HOME_VARIABLE, POSTGRES_VARIABLE, open_instance
 from assets.run import refresh_project
 from assets.stages.base import BenchmarkStage
+from assets.stages.chain import chain
 from tests.support.builders import write_video
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids

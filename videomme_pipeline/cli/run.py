@@ -114,8 +114,7 @@ def status(
     note(PLANNING)
     from assets.planning.explain import Explanation, matching
     from assets.planning.failures import failure_groups
-    from assets.planning.freshness import Freshness, counts
-    from assets.run import plan_project
+    from assets.planning.freshness import Freshness, counts, plan_project
     from videomme_pipeline.reports.terminal.runs import show_counts, show_reasons
 
     with open_for_run() as (project, instance):
@@ -195,7 +194,7 @@ def _show_plan(
 ) -> None:
     """Print what a run would build and request."""
     from assets.planning.estimate import estimate, pending_requests
-    from assets.run import plan_project
+    from assets.planning.freshness import plan_project
     from videomme_pipeline.project.costs import estimate_costs
     from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
 

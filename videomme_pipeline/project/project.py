@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -47,6 +47,10 @@ class Project:
     def hashes(self) -> HashCache:
         """Content hashes of files that have not changed since they were hashed."""
         return HashCache(self.store.hashes)
+
+    def reopened(self) -> "Project":
+        """This project with its configuration read again, for a process that runs for long."""
+        return replace(self, configuration=read_configuration(self.configuration.folder))
 
     @contextmanager
     def predicted(self) -> Iterator[None]:

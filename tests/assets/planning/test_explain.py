@@ -13,7 +13,8 @@ import pytest
 from assets.definitions import build_definitions
 from assets.planning.estimate import RefreshEstimate, estimate
 from assets.planning.explain import Cause, Explanation, matching
-from assets.run import plan_project, refresh_project
+from assets.planning.freshness import plan_project
+from assets.run import refresh_project
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from tests.support.published_data import parquet_bytes, v1_rows

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import dagster as dg
 import pytest
 
-from assets.run import plan_project, refresh_project
+from assets.planning.freshness import plan_project
+from assets.run import refresh_project
 from assets.stages.checks import CITATION
 from tests.support.builders import write_video
 from tests.support.model_server import ModelServer

@@ -7,8 +7,8 @@ import dagster as dg
 import yaml
 
 from assets.planning.estimate import pending_requests
-from assets.planning.freshness import Freshness
-from assets.run import Refreshed, plan_project, refresh_project
+from assets.planning.freshness import Freshness, plan_project
+from assets.run import Refreshed, refresh_project
 from tests.support.model_server import Fault, ModelServer
 from tests.support.projects import WriteProject
 from videomme_pipeline.project.costs import estimate_costs

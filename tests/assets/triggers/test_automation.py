@@ -56,3 +56,20 @@ def test_new_bytes_request_downstream_partitions_and_a_rerun_requests_none(
     requested = daemon.requested()
     assert ("videomme/frames", "uniform_n-4|002") in requested
     assert {key.rpartition("|")[2] for _, key in requested if key and "|" in key} == {"002"}
+
+
+def test_new_scores_request_the_results_although_other_scores_are_missing(
+    write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    new = {"benchmark": "videomme", "model": "random"}
+    refresh_project(write_project(FEW | {"new": new}), instance, ["few"])
+    project = write_project({"few": FEW["few"] | {"reader": "official_v1"}, "new": new})
+    daemon = Daemon(project, instance)
+    daemon.requested()
+    assert daemon.requested() == set()
+    job = daemon.definitions.resolve_implicit_global_asset_job_def()
+    scores = [dg.AssetKey(["videomme", "scores"])]
+    assert job.execute_in_process(
+        instance=instance, asset_selection=scores, partition_key="few"
+    ).success
+    assert {("warehouse", None), ("report_page", None)} <= daemon.requested()

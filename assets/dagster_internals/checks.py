@@ -1,0 +1,36 @@
+"""Check results that are reported outside a run of their asset.
+
+The UI shows a result in gray unless it refers to the newest materialization of its asset.
+"""
+
+import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
+
+
+def evaluation_of(
+    result: dg.AssetCheckResult, instance: dg.DagsterInstance
+) -> dg.AssetCheckEvaluation:
+    """The event of a check result about the newest materialization of its asset."""
+    assert result.asset_key is not None
+    assert result.check_name is not None
+    return dg.AssetCheckEvaluation(
+        asset_key=result.asset_key,
+        check_name=result.check_name,
+        passed=result.passed,
+        severity=result.severity,
+        metadata=result.metadata,
+        description=result.description,
+        target_materialization_data=_newest(result.asset_key, instance),
+    )
+
+
+def _newest(
+    key: dg.AssetKey, instance: dg.DagsterInstance
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    for record in instance.fetch_materializations(key, limit=1).records:
+        return AssetCheckEvaluationTargetMaterializationData(
+            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+        )
+    return None

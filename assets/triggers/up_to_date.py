@@ -1,0 +1,147 @@
+"""The check `up_to_date` of every stage: what a refresh would build, from the planner.
+
+Dagster compares data versions and code versions of events. It does not know about lost files and
+edited configuration files. The check shows them in the asset graph. It runs after its asset and
+when a user executes it. A sensor reports its result again whenever that changes.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
+
+import dagster as dg
+
+from assets.dagster_internals.checks import evaluation_of
+from assets.planning.explain import Cause, Explanation
+from assets.planning.freshness import Freshness, PartitionState, plan_project
+from assets.stages.base import AnyStage
+from assets.stages.chain import all_stages
+from assets.stages.checks import LISTED_PARTITIONS
+from assets.stages.nightly import ui_address
+from assets.triggers.jobs import REFRESH_JOB
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.project import Project
+
+UP_TO_DATE = "up_to_date"
+_PLAN = "plan"
+"""Metadata key of the fingerprint of what is not fresh."""
+
+
+def up_to_date_check(project: Project) -> dg.AssetChecksDefinition:
+    """The check of every stage, in one step that plans the whole project."""
+
+    @dg.multi_asset_check(
+        name=UP_TO_DATE,
+        specs=[_spec(stage) for stage in all_stages(project)],
+        can_subset=True,
+    )
+    def up_to_date(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        plans = _Plans(project, context.instance)
+        for key in context.selected_asset_check_keys:
+            yield plans.result(key.asset_key)
+
+    return up_to_date
+
+
+def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
+    """Reports the results of the check that have changed."""
+    keys = [stage.asset_key for stage in all_stages(project)]
+
+    @dg.sensor(
+        name=UP_TO_DATE,
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Show in the check `up_to_date` which partitions a refresh would build.",
+    )
+    def report_plan(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        plans = _Plans(project, context.instance)
+        changed = [key for key in keys if plans.plan_of(key) != _shown_plan(context.instance, key)]
+        if not changed:
+            return dg.SkipReason("every check shows the current plan")
+        results = [evaluation_of(plans.result(key), context.instance) for key in changed]
+        return dg.SensorResult(asset_events=results)
+
+    return report_plan
+
+
+class _Plans:
+    """The plan of a project with its current configuration files, by asset."""
+
+    def __init__(self, project: Project, instance: dg.DagsterInstance) -> None:
+        states = plan_project(project.reopened(), instance)
+        self._explanation = Explanation(states, instance)
+        self._states: dict[dg.AssetKey, list[PartitionState]] = defaultdict(list)
+        for state in states:
+            self._states[state.stage.asset_key].append(state)
+
+    def plan_of(self, key: dg.AssetKey) -> str:
+        """Fingerprint of what is not fresh, and why."""
+        return fingerprint([(s.name, s.freshness, s.reason) for s in self._not_fresh(key)])
+
+    def result(self, key: dg.AssetKey) -> dg.AssetCheckResult:
+        """The result of the check of an asset. Its metadata lists what is not fresh, and why."""
+        not_fresh = self._not_fresh(key)
+        counted = Counter(state.freshness for state in self._states[key])
+        return dg.AssetCheckResult(
+            passed=not not_fresh,
+            check_name=UP_TO_DATE,
+            asset_key=key,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=self._summary(key),
+            metadata={
+                **{freshness.value: counted[freshness] for freshness in Freshness},
+                **self._details(not_fresh),
+                _PLAN: self.plan_of(key),
+            },
+        )
+
+    def _not_fresh(self, key: dg.AssetKey) -> list[PartitionState]:
+        return [s for s in self._states[key] if s.freshness is not Freshness.FRESH]
+
+    def _summary(self, key: dg.AssetKey) -> str:
+        causes = self._explanation.causes().get(key.to_user_string(), Counter[Cause]())
+        total = len(self._states[key])
+        if not causes:
+            return f"{total:,} fresh"
+        named = ", ".join(f"{count:,} {cause}" for cause, count in causes.items())
+        return f"a refresh would build {sum(causes.values()):,} of {total:,}: {named}"
+
+    def _details(self, not_fresh: Sequence[PartitionState]) -> dict[str, dg.MetadataValue]:
+        if not not_fresh:
+            return {}
+        records = [
+            dg.TableRecord(
+                {
+                    "partition": str(state.stage.key_of_partition(state.partition) or ""),
+                    "state": state.freshness.value,
+                    "because": "; ".join(map(str, self._explanation.reasons(state))),
+                }
+            )
+            for state in not_fresh[:LISTED_PARTITIONS]
+        ]
+        return {
+            "not_fresh": dg.MetadataValue.table(records),
+            "refresh": dg.MetadataValue.url(launchpad_address()),
+        }
+
+
+def launchpad_address() -> str:
+    """URL of the Launchpad of `refresh_stale` with all evaluations."""
+    config = quote("evaluations: []\n")
+    return f"{ui_address()}/locations/videomme/jobs/{REFRESH_JOB}/playground/setup?config={config}"
+
+
+def _spec(stage: AnyStage) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        UP_TO_DATE,
+        asset=stage.asset_key,
+        description="A refresh would build nothing. The metadata lists what it would build.",
+    )
+
+
+def _shown_plan(instance: dg.DagsterInstance, key: dg.AssetKey) -> object:
+    """The fingerprint in the newest result of the check of an asset, or None."""
+    check = dg.AssetCheckKey(key, UP_TO_DATE)
+    history = instance.event_log_storage.get_asset_check_execution_history(check, limit=1)
+    shown = history[0].evaluation if history else None
+    return shown.metadata[_PLAN].value if shown else None
