@@ -122,13 +122,13 @@ class ModelError(VideoMMEError):
 
 
 class EndpointDownError(ModelError):
-    """Many requests in a row failed, so the run stops sending requests."""
+    """The endpoint gives no answers, so the run stops sending requests to it."""
 
-    def __init__(self, model: str, failures: int, last: str) -> None:
+    def __init__(self, model: str, found: str, last: str) -> None:
         super().__init__(
-            f"model {model}: {failures} questions in a row got no answer. Check that the endpoint "
-            "is up and accepts these requests, then run again: everything answered so far is "
-            f"stored. The last failure: {last}"
+            f"model {model}: {found}. Check that the endpoint is up and accepts these requests "
+            "(`videomme probe`), then run again: everything answered so far is stored. "
+            f"The last failure: {last}"
         )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,12 @@ from tests.support.model_server import (
     letter_of,
     sometimes,
 )
-from videomme_pipeline.errors import CostLimitError, ModelError, VideoMissingError
+from videomme_pipeline.errors import (
+    CostLimitError,
+    EndpointDownError,
+    ModelError,
+    VideoMissingError,
+)
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.openai.endpoints import Profile
@@ -33,6 +39,7 @@ from videomme_pipeline.models.video_llm import (
     ResponseFailure,
     Usage,
 )
+from videomme_pipeline.responses import first_answer
 from videomme_pipeline.responses.collect import (
     PREFETCHED_VIDEOS,
     AskingProgress,
@@ -40,7 +47,7 @@ from videomme_pipeline.responses.collect import (
     collect_now,
 )
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
+from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
 
 FAST = Limits(concurrency=16, deadline_seconds=60)
@@ -241,6 +248,48 @@ def test_an_endpoint_that_is_down_stops_the_evaluation(tmp_path: Path) -> None:
         model = model_at(server)
     with pytest.raises(ModelError, match="20 questions in a row"):
         ask(tmp_path / "journal", videos(50), model, RequestPlan(evaluation="test", limits=limits))
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["a closed port", "an HTML page"])
+def test_an_address_without_a_model_stops_the_evaluation_after_a_few_attempts(
+    tmp_path: Path, is_open: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_answer, "FIRST_ANSWER_SECONDS", 1.0)
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=2))
+    with ExitStack() as up:
+        server = up.enter_context(ModelServer(faults=always(Fault.WRONG_CONTENT_TYPE)))
+        model = model_at(server)
+        if not is_open:
+            up.close()
+        with Journal(tmp_path / "journal") as journal:
+            responses: list[Response] = []
+            with pytest.raises(EndpointDownError, match="no request was answered") as raised:
+                responses.extend(collect_now(videos(50), model, journal, plan))
+            attempts = journal.attempts(_fingerprints(model, plan, 50))
+    assert responses == []
+    assert 2 <= len(attempts) <= 24
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_an_endpoint_that_has_answered_may_be_down_for_a_while(tmp_path: Path) -> None:
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=1, max_attempts=2))
+
+    def faults(question: str, asked_before: int) -> Fault | None:
+        return Fault.CLOSED_BEFORE_BODY if "video 1," in question and not asked_before else None
+
+    with ModelServer(faults=faults) as server:
+        responses = ask(tmp_path / "journal", videos(2), model_at(server), plan)
+    assert all(item.raw_output for item in responses)
+
+
+def test_a_model_without_vision_is_asked_once(tmp_path: Path) -> None:
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=1))
+    with (
+        ModelServer(faults=always(Fault.NO_VISION)) as server,
+        pytest.raises(ModelError, match="accepts no pictures"),
+    ):
+        ask(tmp_path / "journal", videos(50), model_at(server), plan)
+    assert server.request_count == 1
 
 
 def test_one_unreadable_video_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -500,6 +549,14 @@ def test_random_faults_neither_lose_nor_repeat_answers(tmp_path: Path) -> None:
     assert len(attempts) == server.request_count == sum(item.served.attempts for item in responses)
     assert {item.fault for item in server.requests} == {None, *TRANSIENT, *ANSWERED}
     assert spent == pytest.approx(sum(item.served.cost_dollars or 0 for item in responses))
+
+
+def _fingerprints(model: OpenAICompatibleModel, plan: RequestPlan, count: int) -> list[str]:
+    return [
+        planned.fingerprint
+        for video in videos(count)
+        for planned in planned_requests(video, model.identity, plan)
+    ]
 
 
 def _no_frames(video: int) -> FrameSet:

@@ -43,6 +43,7 @@ class Fault(StrEnum):
     UNKNOWN_MODEL = "unknown_model"
     NO_CREDIT = "no_credit"
     BAD_REQUEST = "bad_request"
+    NO_VISION = "no_vision"
 
 
 TRANSIENT = (
@@ -336,6 +337,7 @@ _REFUSED_WITH: Mapping[Fault | None, tuple[int, str, str | None]] = {
     Fault.UNKNOWN_MODEL: (404, "no such model", None),
     Fault.NO_CREDIT: (429, "no credit", "insufficient_quota"),
     Fault.BAD_REQUEST: (400, "unknown parameter", None),
+    Fault.NO_VISION: (500, "image input is not supported - hint: provide the mmproj", None),
 }
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"}
 

@@ -129,6 +129,11 @@ class FailureKind(StrEnum):
         return self in (FailureKind.REFUSED, FailureKind.CONTENT_FILTER)
 
     @property
+    def is_from_no_model(self) -> bool:
+        """True if nothing shows that a model answers there: a closed port, an HTML page."""
+        return self in (FailureKind.CONNECTION, FailureKind.MALFORMED)
+
+    @property
     def was_generated(self) -> bool:
         """True if tokens were generated and paid for. Only a few attempts are then made."""
         return self in (FailureKind.EMPTY, FailureKind.TRUNCATED)

@@ -31,6 +31,7 @@ from videomme_pipeline.models.video_llm import (
     VideoLLM,
 )
 from videomme_pipeline.responses.admission import Admission, Priority
+from videomme_pipeline.responses.first_answer import FIRST_ANSWER_SECONDS, FirstAnswer
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import (
     PlannedRequest,
@@ -209,6 +210,7 @@ class _Collection:
         self._prefetch = asyncio.Semaphore(PREFETCHED_VIDEOS)
         self._in_memory = asyncio.Semaphore(self._admission.max_in_flight + PREFETCHED_VIDEOS)
         self._failed_in_a_row = 0
+        self._first_answer = FirstAnswer(self._clock)
 
     @property
     def _cost_name(self) -> str:
@@ -344,7 +346,10 @@ class _Collection:
             sample=planned.sample,
             fingerprint=planned.fingerprint,
         )
-        while self.stopped_by is None:
+        while True:
+            await self._first_answer.wait(pending)
+            if self.stopped_by is not None:
+                break
             result = await self._attempt(pending, request, priority, prefetch_slot)
             if result is None:
                 break
@@ -373,8 +378,13 @@ class _Collection:
             if delay is None:
                 self._give_up(pending, result)
                 break
+            if self._first_answer.is_hopeless(pending, delay):
+                found = f"no request was answered within {FIRST_ANSWER_SECONDS:g} s"
+                self._stop(EndpointDownError(self._model.name, found, str(result)))
+                break
             self._show(self._progress)
             await asyncio.sleep(delay)
+        self._first_answer.leave(pending)
         await asyncio.to_thread(self._journal.release, [pending.fingerprint])
 
     async def _attempt(
@@ -426,6 +436,7 @@ class _Collection:
             failure, reply = result, result.reply or Reply(text="")
         else:
             failure, reply = None, result
+        self._first_answer.record(pending, sent, result)
         pending.attempts.append(
             Attempt(
                 request_fingerprint=pending.fingerprint,
@@ -458,6 +469,7 @@ class _Collection:
         """Send no further request. Requests in flight end and are recorded."""
         if self.stopped_by is None:
             self.stopped_by = error
+            self._first_answer.end()
             _log.error("%s", error)
 
     def _give_up(self, pending: _Pending, failure: ResponseFailure) -> None:
@@ -465,7 +477,8 @@ class _Collection:
         self._deliver(pending.response_to(failure, answered_at=None))
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= _MAX_FAILURES_IN_A_ROW:
-            self._stop(EndpointDownError(self._model.name, self._failed_in_a_row, str(failure)))
+            found = f"{self._failed_in_a_row} questions in a row got no answer"
+            self._stop(EndpointDownError(self._model.name, found, str(failure)))
 
     def _deliver(self, response: Response, *, from_journal: bool = False) -> None:
         """Deliver a response to the caller and count it. Log only the first warning."""

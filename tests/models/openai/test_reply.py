@@ -1,8 +1,6 @@
 """Reading a response: answers, reasoning, usage and failures."""
 
 import json
-from datetime import UTC, datetime
-from email.utils import format_datetime
 from typing import Any
 
 import orjson
@@ -11,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.made_up_requests import request
-from videomme_pipeline.models.openai.reply import (
-    read_reply,
-    retry_after_seconds,
-    split_reasoning,
-)
+from videomme_pipeline.models.openai.reply import read_reply, split_reasoning
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure, Usage
 
@@ -200,39 +194,3 @@ def test_nul_characters_are_removed() -> None:
 
 def test_a_byte_order_mark_is_ignored() -> None:
     assert read_reply(b"\xef\xbb\xbf" + completion({"content": "B"}), SPEC, request()).text == "B"
-
-
-def test_every_form_of_retry_after_is_read() -> None:
-    now = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
-    assert retry_after_seconds({"retry-after": "300"}, now) == 300
-    assert retry_after_seconds({"retry-after-ms": "1500", "retry-after": "9"}, now) == 1.5
-    assert retry_after_seconds({"retry-after": "Sat, 21 Nov 2026 12:02:00 GMT"}, now) == 120
-    assert retry_after_seconds({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT"}, now) == 0
-    assert retry_after_seconds({"retry-after": "Sat, 21 Nov 2026 12:02:00"}, now) == 120
-    assert retry_after_seconds({"retry-after": "Sat, 21 Nov 2026 12:02:00 -0000"}, now) == 120
-    assert retry_after_seconds({"retry-after": "86400"}, now) == 86_400
-    assert retry_after_seconds({}, now) is None
-
-
-@pytest.mark.parametrize(
-    "value", ["soon", "nan", "inf", "-inf", "99999999", "1e400", "Wed, 21 Oct 2099 07:28:00 GMT"]
-)
-def test_a_retry_after_without_a_sensible_value_is_ignored(value: str) -> None:
-    now = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
-    assert retry_after_seconds({"retry-after": value}, now) is None
-    assert retry_after_seconds({"retry-after-ms": value}, now) is None
-
-
-HEADERS = (
-    st.text(max_size=30)
-    | st.floats().map(str)
-    | st.datetimes().map(format_datetime)
-    | st.datetimes().map(lambda date: f"{date:%a, %d %b} {date.year} {date:%H:%M:%S}")
-)
-
-
-@given(HEADERS, HEADERS)
-def test_every_retry_after_is_a_time_of_at_most_a_day_or_ignored(one: str, other: str) -> None:
-    now = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
-    seconds = retry_after_seconds({"retry-after": one, "retry-after-ms": other}, now)
-    assert seconds is None or 0 <= seconds <= 86_400

@@ -20,15 +20,15 @@ from pydantic import ValidationError
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.openai.body import RequestBody, request_body
-from videomme_pipeline.models.openai.reply import (
-    Fields,
-    OrNone,
+from videomme_pipeline.models.openai.failures import (
     Problem,
     error_in,
     kind_of_status,
-    read_reply,
+    permanent_failure,
     status_failure,
 )
+from videomme_pipeline.models.openai.json_fields import Fields, OrNone
+from videomme_pipeline.models.openai.reply import read_reply
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.transport import Answer, connect
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
@@ -284,6 +284,8 @@ def _reply_of(result: _Result, spec: EndpointSpec, request: Request) -> Reply:
         message, code = result.error.message, result.error.code
     else:
         message, code = error_in(Answer(status or 0, {}, body))
+    if (permanent := permanent_failure(message, status, spec)) is not None:
+        raise permanent
     kind = FailureKind.SERVER_ERROR if status is None else kind_of_status(status, code)
     raise ResponseFailure(kind, f"in a batch: {message}", status=status)
 

@@ -12,11 +12,8 @@ from upath import UPath
 
 from videomme_pipeline.models.openai.body import RecentFrames, request_body, share_frames
 from videomme_pipeline.models.openai.endpoints import FramesAs
-from videomme_pipeline.models.openai.reply import (
-    dropped_frames_warning,
-    read_reply,
-    status_failure,
-)
+from videomme_pipeline.models.openai.failures import status_failure
+from videomme_pipeline.models.openai.reply import dropped_frames_warning, read_reply
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.transport import Answer, Connections
 from videomme_pipeline.models.video_llm import Reply, Request

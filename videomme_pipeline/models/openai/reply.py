@@ -1,61 +1,29 @@
-"""Reading an endpoint's HTTP response: an answer, a failed attempt or a wrong configuration.
+"""Reading an endpoint's answer: the text, the reasoning, the usage, or a failed attempt.
 
 The classes below are the fields of a body that are used, with their types. Other fields are
-ignored. A field that the answer does not need is None if its value has a wrong type. NUL
-characters are removed from text, because databases and terminals end a text there.
+ignored.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from math import isfinite
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
 import orjson
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import Field, ValidationError
 
-from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.openai.endpoints import AnswerConstraint
+from videomme_pipeline.models.openai.failures import (
+    MAX_MESSAGE_CHARACTERS,
+    error_in,
+    is_markup,
+    permanent_failure,
+)
+from videomme_pipeline.models.openai.json_fields import Fields, OrNone, Text, Tokens
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.transport import Answer
 from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE, TokenUsage
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
-MAX_TOKENS = 2**63 - 1
-"""The largest token count that a database stores."""
-LONGEST_RETRY_AFTER_SECONDS = 86_400.0
-"""A longer Retry-After is a mistake of the endpoint and is ignored."""
-
-_MAX_MESSAGE_CHARACTERS = 500
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-def _or_none(value: object, validate: ValidatorFunctionWrapHandler) -> object:
-    try:
-        return validate(value)
-    except ValidationError:
-        return None
-
-
-AnyType = TypeVar("AnyType")
-Text = Annotated[str, AfterValidator(lambda text: text.replace("\0", ""))]
-OrNone = Annotated[AnyType | None, WrapValidator(_or_none)]
-Tokens = OrNone[Annotated[int, Field(ge=0, le=MAX_TOKENS)]]
-
-
-class Fields(BaseModel):
-    """Fields of a JSON object. Values of another type are not converted."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
 
 
 class _Part(Fields):
@@ -112,27 +80,20 @@ class _ConstrainedAnswer(Fields):
     answer: Text
 
 
-class Problem(Fields):
-    """An error that an endpoint describes."""
-
-    message: Text
-    code: OrNone[Text] = None
-
-
-class _ErrorBody(Fields):
-    error: Problem
-
-
 def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
     """The answer in the body of a chat completion.
 
     Raises:
         ResponseFailure: if the body is not a completion, or the completion has no answer.
+        ModelError: if the body says that no question can be answered.
     """
     body = _parsed(content)
     try:
         completion = _Completion.model_validate(body)
     except ValidationError as error:
+        reported, _ = error_in(Answer(200, {}, content))
+        if (permanent := permanent_failure(reported, 200, spec)) is not None:
+            raise permanent from error
         raise _malformed(content, f"not a chat completion: {_first_of(error)}") from error
     choice = completion.choices[0]
     message = choice.message
@@ -201,72 +162,6 @@ def dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -
     )
 
 
-def status_failure(answer: Answer, spec: EndpointSpec) -> ModelError | ResponseFailure:
-    """The error for an HTTP status. A ModelError ends the evaluation."""
-    status = answer.status
-    message, code = error_in(answer)
-    found = f"HTTP {status}: {message}"
-    if status in (401, 403):
-        variable = spec.api_key_env or "OPENAI_API_KEY"
-        return ModelError(
-            f"model {spec.name}: {spec.endpoint} rejects the key ({found}); check the environment "
-            f"variable {variable}. Everything answered so far is kept."
-        )
-    if status == 404:
-        return ModelError(
-            f"model {spec.name}: {spec.endpoint} has no model {spec.served_name!r} "
-            f"({found}); check `model` and `base_url` in models.yaml. Everything answered so far "
-            "is kept."
-        )
-    if status == 429 and code == "insufficient_quota":
-        return ModelError(
-            f"model {spec.name}: the account has no credit left ({found}); add credit and run "
-            "again. Everything answered so far is kept."
-        )
-    return ResponseFailure(
-        kind_of_status(status, code),
-        found,
-        status=status,
-        retry_after_seconds=retry_after_seconds(answer.headers, datetime.now(UTC)),
-    )
-
-
-def kind_of_status(status: int, code: str | None) -> FailureKind:
-    """The kind of failure for an HTTP status and the endpoint's own error code."""
-    if status == 429:
-        return FailureKind.RATE_LIMITED
-    if status in (408, 409) or status >= 500:
-        return FailureKind.SERVER_ERROR
-    if status == 413:
-        return FailureKind.TOO_LARGE
-    if code == "content_filter":
-        return FailureKind.CONTENT_FILTER
-    return FailureKind.REJECTED
-
-
-def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds to wait according to `retry-after-ms` or `Retry-After` (seconds or a date).
-
-    None if there is no such header, or if its value cannot be read or is more than a day. A date
-    without a zone is in UTC.
-    """
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            return _plausible(float(headers.get(name, "")) * scale)
-        except ValueError:
-            continue
-    try:
-        date = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return _plausible(((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds())
-
-
-def _plausible(seconds: float) -> float | None:
-    is_plausible = isfinite(seconds) and seconds <= LONGEST_RETRY_AFTER_SECONDS
-    return max(seconds, 0.0) if is_plausible else None
-
-
 def _parsed(content: bytes) -> Any:
     try:
         return orjson.loads(content.removeprefix(_BYTE_ORDER_MARK))
@@ -275,6 +170,9 @@ def _parsed(content: bytes) -> Any:
 
 
 def _malformed(content: bytes, problem: str) -> ResponseFailure:
+    if is_markup(content):
+        found = "an HTML page, not JSON: `base_url` is probably not the address of an API"
+        return ResponseFailure(FailureKind.MALFORMED, found, status=200)
     found = f"{problem}; the body starts with {content[:200]!r}"
     return ResponseFailure(FailureKind.MALFORMED, found, status=200)
 
@@ -331,7 +229,7 @@ def _no_answer(reply: Reply, refusal: str | None) -> ResponseFailure | None:
     """The reason why a completion is not an answer, or None if it is one."""
     if refusal:
         return ResponseFailure(
-            FailureKind.REFUSED, refusal[:_MAX_MESSAGE_CHARACTERS], status=200, reply=reply
+            FailureKind.REFUSED, refusal[:MAX_MESSAGE_CHARACTERS], status=200, reply=reply
         )
     if reply.finish_reason == "content_filter":
         message = "the endpoint withheld the answer"
@@ -346,15 +244,3 @@ def _no_answer(reply: Reply, refusal: str | None) -> ResponseFailure | None:
         return ResponseFailure(FailureKind.TRUNCATED, message, status=200, reply=reply)
     message = f"the completion has no text (finish_reason {reply.finish_reason})"
     return ResponseFailure(FailureKind.EMPTY, message, status=200, reply=reply)
-
-
-def error_in(answer: Answer) -> tuple[str, str | None]:
-    """The message and the code in the body of an error, else the start of the body and None."""
-    try:
-        problem = _ErrorBody.model_validate(orjson.loads(answer.content)).error
-        return problem.message[:_MAX_MESSAGE_CHARACTERS], problem.code
-    except (orjson.JSONDecodeError, ValidationError):
-        moved_to = answer.headers.get("location")
-        start = moved_to or answer.content.decode("utf-8", "replace")
-        start = start.replace("\0", "")[:200]
-        return (f"moved to {start}" if moved_to else start), None

@@ -1,0 +1,39 @@
+"""Types of the fields in the JSON of an endpoint.
+
+A field that is not needed is None if its value has a wrong type. NUL characters are removed from
+text, because databases and terminals end a text there.
+"""
+
+from typing import Annotated, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+
+MAX_TOKENS = 2**63 - 1
+"""The largest token count that a database stores."""
+
+
+def _or_none(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+AnyType = TypeVar("AnyType")
+Text = Annotated[str, AfterValidator(lambda text: text.replace("\0", ""))]
+OrNone = Annotated[AnyType | None, WrapValidator(_or_none)]
+Tokens = OrNone[Annotated[int, Field(ge=0, le=MAX_TOKENS)]]
+
+
+class Fields(BaseModel):
+    """Fields of a JSON object. Values of another type are not converted."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
