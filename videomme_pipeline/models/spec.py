@@ -114,6 +114,11 @@ class ModelSpec(Spec, ABC):
         return Schedule.TOGETHER
 
     @property
+    def answers_at_once(self) -> bool:
+        """False if an answer can take a day."""
+        return True
+
+    @property
     def costs_money(self) -> bool:
         """True if a lost answer costs money."""
         return False

@@ -164,6 +164,10 @@ class EndpointSpec(ModelSpec):
         return self.schedule or self.endpoint_profile.schedule
 
     @property
+    def answers_at_once(self) -> bool:
+        return self.service_tier is not ServiceTier.BATCH
+
+    @property
     def costs_money(self) -> bool:
         if self.is_paid is not None:
             return self.is_paid

@@ -1,0 +1,93 @@
+"""`videomme probe`: what arrives at a real local server."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.cli import use, videomme
+from tests.support.model_server import Fault, ModelServer, always
+
+Probe = Callable[..., dict[str, tuple[str, str]]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    use(monkeypatch, tmp_path)
+    (tmp_path / "configuration").mkdir()
+    (tmp_path / "configuration" / "benchmarks.yaml").write_text("smoke:\n")
+    return tmp_path
+
+
+@pytest.fixture
+def probe(folder: Path) -> Probe:
+    """Verdict and message of each check of a probed server, by check."""
+
+    def probe(server: ModelServer, **entry: object) -> dict[str, tuple[str, str]]:
+        entries = {"served": {"base_url": server.base_url, **entry}}
+        (folder / "configuration" / "models.yaml").write_text(yaml.safe_dump(entries))
+        ended = videomme("probe", "served", "--json")
+        found = {item["check"]: (item["verdict"], item["message"]) for item in ended.json}
+        assert ended.status == ("failed" in {verdict for verdict, _ in found.values()})
+        return found
+
+    return probe
+
+
+def test_a_model_that_sees_and_reads_all_pictures_passes(probe: Probe) -> None:
+    with ModelServer(answer=lambda _: "40") as server:
+        found = probe(server, profile="vllm")
+        assert server.request_count == 5
+    assert {verdict for verdict, _ in found.values()} <= {"ok", "warning"}
+    assert "4 pictures add 340 prompt tokens" in found["pictures"][1]
+    assert found["number of pictures"] == ("ok", "all 40 of 40 arrive")
+    assert found["answer"][0] == "ok"
+    assert "scales every picture to one size" in found["size of pictures"][1]
+
+
+def test_dropped_pictures_are_counted(probe: Probe) -> None:
+    with ModelServer(image_limit=32) as server:
+        found = probe(server)
+    verdict, message = found["number of pictures"]
+    assert verdict == "failed"
+    assert "about 32 of 40 pictures arrive" in message
+
+
+def test_pictures_that_are_ignored_are_reported(probe: Probe) -> None:
+    with ModelServer(image_limit=0) as server:
+        found = probe(server)
+    assert found["pictures"][0] == "failed"
+    assert "does not see them" in found["pictures"][1]
+
+
+def test_a_model_without_vision_answers_only_text(probe: Probe) -> None:
+    def refuse_pictures(_question: str, asked_before: int) -> Fault | None:
+        return Fault.NO_VISION if asked_before else None
+
+    with ModelServer(faults=refuse_pictures) as server:
+        found = probe(server)
+    assert found["text"][0] == "ok"
+    assert found["pictures"][0] == "failed"
+    assert "accepts no pictures" in found["pictures"][1]
+
+
+@pytest.mark.parametrize(("answer", "verdict"), [("41 seconds", "ok"), ("5", "warning")])
+def test_times_of_a_video_are_asked_for(probe: Probe, answer: str, verdict: str) -> None:
+    with ModelServer(answer=lambda _: answer) as server:
+        found = probe(server, profile="vllm", frames_as="video")
+        times = server.requests[-1].body["media_io_kwargs"]["video"]["frames_indices"]
+    assert found["times"][0] == verdict
+    assert times[4] == 41 * 30
+
+
+def test_an_address_without_a_model_is_one_sentence(folder: Path) -> None:
+    with ModelServer(faults=always(Fault.WRONG_CONTENT_TYPE)) as page:
+        entries = {"page": {"base_url": page.base_url}, "down": {"base_url": "http://127.0.0.1:9"}}
+        (folder / "configuration" / "models.yaml").write_text(yaml.safe_dump(entries))
+        of_page, of_port = videomme("probe", "page"), videomme("probe", "down")
+    assert page.request_count == 1
+    assert "an HTML page, not JSON" in of_page.err
+    assert "is the server up" in of_port.err
+    assert (of_page.status, of_port.status) == (1, 1)
+    assert "Traceback" not in of_page.err + of_port.err

@@ -1,0 +1,37 @@
+"""The command that shows what an endpoint does with pictures: probe."""
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from videomme_pipeline.cli.arguments import AsJson
+from videomme_pipeline.cli.context import note, open_project, out, print_json
+
+commands = typer.Typer()
+
+
+@commands.command(epilog="Example: videomme probe my-model")
+def probe(
+    name: Annotated[str, typer.Argument(metavar="MODEL", help="A model in models.yaml.")],
+    as_json: AsJson = False,
+) -> None:
+    """Send a model a few small requests, and report what arrives.
+
+    Shows from token counts and answers if pictures arrive, how many, at what
+    size, and if their times do. Exits with status 1 if a check fails.
+    """
+    from videomme_pipeline.models.catalog import build_model
+    from videomme_pipeline.models.probe import probe as probe_model
+    from videomme_pipeline.reports.terminal.runs import show_doctor
+
+    spec = open_project().configuration.catalog.find(name)
+    note(f"Sending a few small requests to {spec.endpoint or name}…")
+    findings = asyncio.run(probe_model(spec, build_model(spec)))
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        show_doctor(out, findings)
+    if any(finding.verdict == "failed" for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,277 @@
+"""What an endpoint shows a model: whether pictures arrive, how many, at what size, and their times.
+
+A few small requests with drawn pictures are sent. The prompt tokens that the endpoint reports say
+what arrived, even if the model cannot read. Each picture shows its number, so that the answers
+confirm it if the model can.
+"""
+
+import io
+from dataclasses import dataclass
+
+from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet
+from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE
+from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.models.video_llm import (
+    Decoding,
+    Reply,
+    Request,
+    ResponseFailure,
+    VideoLLM,
+)
+from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.videos.integrity import Finding, Verdict
+
+FEW, MORE, MANY = 4, 8, 40
+"""Numbers of pictures. Some engines drop pictures after the 32nd."""
+SMALL_PIXELS, LARGE_PIXELS = 224, 448
+"""Sides of the square pictures: multiples of 28 and 32, the patches of most models."""
+SECONDS = (0, 7, 9, 30, 41, 44, 60, 83)
+"""Times of `MORE` pictures, which do not follow from their numbers."""
+TIMED_NUMBER = 5
+
+LAST_NUMBER = "Which number does the last picture show? Reply with the number only."
+TIME_OF = (
+    f"At which second of the video is the picture with the number {TIMED_NUMBER} shown? "
+    "Reply with the number of seconds only."
+)
+_LEAST_SHARE = 0.95
+"""Smallest share of the expected tokens with which all pictures count as arrived."""
+_DECODING = Decoding(temperature=None, max_tokens=256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """The reply to one request of a probe. `tokens` is None if the endpoint reports none."""
+
+    text: str
+    tokens: int | None
+    reported_model: str | None
+
+
+async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
+    """The findings about text and pictures. Close the model.
+
+    Raises:
+        ModelError: if the model does not answer a request with text alone.
+    """
+    if not spec.answers_at_once:
+        raise ModelError(
+            f"model {spec.name}: `service_tier: batch` answers within a day; probe an entry "
+            "without it"
+        )
+    try:
+        text = await _ask(model, LAST_NUMBER, NO_FRAMES)
+        if not model.needs_frames:
+            return [_text(spec, text), _ok("pictures", "this model ignores pictures")]
+        try:
+            return [_text(spec, text), *await _probe_pictures(spec, model, text)]
+        except ModelError as error:
+            return [_text(spec, text), _failed("pictures", str(error))]
+    finally:
+        await model.close()
+
+
+async def _probe_pictures(spec: ModelSpec, model: VideoLLM, text: Probed) -> list[Finding]:
+    few = await _ask(model, LAST_NUMBER, drawn_frames(FEW))
+    more = await _ask(model, LAST_NUMBER, drawn_frames(MORE))
+    many = await _ask(model, LAST_NUMBER, drawn_frames(MANY))
+    large = await _ask(model, LAST_NUMBER, drawn_frames(MORE, LARGE_PIXELS))
+    timed = None
+    if spec.sees_frame_times:
+        timed = await _ask(model, TIME_OF, drawn_frames(MORE))
+    return [
+        _pictures(text, few),
+        _count(few, more, many),
+        _size(spec, few, more, large),
+        _reading(many),
+        _times(timed),
+    ]
+
+
+def drawn_frames(count: int, side: int = SMALL_PIXELS) -> FrameSet:
+    """`count` square pictures that show their numbers, from 1."""
+    seconds = SECONDS if count == len(SECONDS) else range(count)
+    return FrameSet(
+        video_hash=fingerprint("probe", count, side),
+        fingerprint="probe",
+        media_type="image/jpeg",
+        frames=tuple(
+            Frame(
+                requested_seconds=float(at),
+                pts_seconds=float(at),
+                index=at * 30,
+                is_keyframe=True,
+                width=side,
+                height=side,
+                picture=_drawn(number, side),
+            )
+            for number, at in enumerate(seconds, start=1)
+        ),
+    )
+
+
+def _drawn(number: int, side: int) -> bytes:
+    from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415 - few commands draw
+
+    picture = Image.new("RGB", (side, side), "white")
+    font = ImageFont.load_default(side / 2)
+    center = (side / 2, side / 2)
+    ImageDraw.Draw(picture).text(center, str(number), fill="black", font=font, anchor="mm")
+    sink = io.BytesIO()
+    picture.save(sink, "JPEG", quality=90)
+    return sink.getvalue()
+
+
+async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Probed:
+    """The reply to one request, even if it has no text.
+
+    Raises:
+        ModelError: if there is no completion.
+    """
+    question = Question(
+        benchmark="probe",
+        question_id="probe",
+        video_id="probe",
+        youtube_id=None,
+        url=None,
+        question=text,
+        options=("A. Yes.", "B. No."),
+        answer=Letter.A,
+    )
+    prompt = Prompt(
+        benchmark="probe",
+        question_id="probe",
+        video_id="probe",
+        template="probe",
+        system=None,
+        text=text,
+        after_frame=(),
+        num_frames=len(frames.frames),
+        subtitle_lines=0,
+    )
+    request = Request(question=question, prompt=prompt, frames=frames, decoding=_DECODING)
+    try:
+        reply = await model.respond(request)
+    except ResponseFailure as failure:
+        if failure.reply is None:
+            sent = f"{len(frames.frames)} pictures" if frames.frames else "text alone"
+            raise ModelError(
+                f"model {model.name}: a request with {sent} has no answer. {failure}"
+            ) from failure
+        reply = failure.reply
+    return _probed(reply)
+
+
+def _probed(reply: Reply) -> Probed:
+    return Probed(
+        text=reply.text.strip()[:80],
+        tokens=reply.usage.prompt_tokens,
+        reported_model=reply.reported_model,
+    )
+
+
+def _text(spec: ModelSpec, text: Probed) -> Finding:
+    where = spec.endpoint or "this process"
+    served = "" if text.reported_model is None else f" as {text.reported_model}"
+    tokens = "reports no tokens" if text.tokens is None else f"{text.tokens:,} prompt tokens"
+    message = f"{where} answers{served} ({tokens})"
+    return (_warning if text.tokens is None else _ok)("text", message)
+
+
+def _pictures(text: Probed, few: Probed) -> Finding:
+    if text.tokens is None or few.tokens is None:
+        return _unknown("pictures")
+    added = few.tokens - text.tokens
+    if added < FEW:
+        message = (
+            f"{FEW} pictures add {max(added, 0)} prompt tokens, so the model does not see them; "
+            "serve a model with vision, or use `sampling: none`"
+        )
+        return _failed("pictures", message)
+    message = f"they arrive: {FEW} pictures add {added:,} prompt tokens"
+    return _ok("pictures", message)
+
+
+def _count(few: Probed, more: Probed, many: Probed) -> Finding:
+    check = "number of pictures"
+    if few.tokens is None or more.tokens is None or many.tokens is None:
+        return _unknown(check)
+    per_picture = (more.tokens - few.tokens) / (MORE - FEW)
+    if per_picture <= 0:
+        message = f"{MORE} pictures cost as much as {FEW}; the server keeps at most {FEW}"
+        return _failed(check, message)
+    arrived = FEW + (many.tokens - few.tokens) / per_picture
+    if arrived < MANY * _LEAST_SHARE:
+        message = (
+            f"about {arrived:.0f} of {MANY} pictures arrive; raise the server's limit "
+            "(vLLM: --limit-mm-per-prompt), or set `max_images` and sample fewer frames"
+        )
+        return _failed(check, message)
+    message = f"all {MANY} of {MANY} arrive"
+    return _ok(check, message)
+
+
+def _size(spec: ModelSpec, few: Probed, more: Probed, large: Probed) -> Finding:
+    check = "size of pictures"
+    if few.tokens is None or more.tokens is None or large.tokens is None:
+        return _unknown(check)
+    small_tokens = (more.tokens - few.tokens) / (MORE - FEW)
+    large_tokens = small_tokens + (large.tokens - more.tokens) / MORE
+    found = (
+        f"{small_tokens:g} tokens for {SMALL_PIXELS} × {SMALL_PIXELS} pixels, "
+        f"{large_tokens:g} for {LARGE_PIXELS} × {LARGE_PIXELS}"
+    )
+    if large_tokens <= small_tokens:
+        message = f"{found}: the server scales every picture to one size"
+        return _warning(check, message)
+    expected = spec.frame_tokens((LARGE_PIXELS, LARGE_PIXELS))
+    if expected is None:
+        message = f"{found}; set `tokens_per_frame` to detect dropped frames"
+    else:
+        message = f"{found} (by the published rule: {expected})"
+    is_smaller = expected is not None and large_tokens < expected * LEAST_TOKEN_SHARE
+    return (_warning if is_smaller else _ok)(check, message)
+
+
+def _reading(many: Probed) -> Finding:
+    if _is_number(many.text, MANY):
+        message = f"the model reads the number of the last of {MANY} pictures"
+        return _ok("answer", message)
+    message = f"the model answers {many.text!r}, not {MANY}; perhaps it cannot read"
+    return _warning("answer", message)
+
+
+def _times(timed: Probed | None) -> Finding:
+    expected = SECONDS[TIMED_NUMBER - 1]
+    if timed is None:
+        message = "not sent: frames are sent as images, so only the prompt can contain times"
+        return _ok("times", message)
+    if _is_number(timed.text, expected):
+        message = f"they arrive: the model knows that picture {TIMED_NUMBER} is at {expected} s"
+        return _ok("times", message)
+    message = f"unknown: the model answers {timed.text!r} for a picture at {expected} s"
+    return _warning("times", message)
+
+
+def _is_number(text: str, number: int) -> bool:
+    words = "".join(char if char.isdigit() else " " for char in text).split()
+    return words == [str(number)]
+
+
+def _unknown(check: str) -> Finding:
+    return _warning(check, "unknown: the endpoint reports no prompt tokens")
+
+
+def _ok(check: str, message: str) -> Finding:
+    return Finding(check=check, verdict=Verdict.OK, message=message)
+
+
+def _warning(check: str, message: str) -> Finding:
+    return Finding(check=check, verdict=Verdict.WARNING, message=message)
+
+
+def _failed(check: str, message: str) -> Finding:
+    return Finding(check=check, verdict=Verdict.FAILED, message=message)
