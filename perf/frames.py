@@ -42,6 +42,7 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.packets import demux_packets, index_packets
 from videomme_pipeline.videos.probe import content_hash
+from videomme_pipeline.workers.tasks import LocalWorkers
 
 SAMPLINGS = (
     "uniform_n-16",
@@ -260,7 +261,7 @@ def split_seconds(path: Path) -> dict[str, float]:
             store = Store.at(folder)
             index_packets(path).save(store.packets(job.video_hash))
             started = time.perf_counter()
-            (result,) = extract([job], store=store, workers=workers)
+            (result,) = extract([job], store=store, workers=LocalWorkers(workers))
             seconds[f"{workers}_workers"] = time.perf_counter() - started
             assert result.error is None
     return seconds

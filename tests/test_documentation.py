@@ -27,6 +27,7 @@ from videomme_pipeline.cli.commands import app
 from videomme_pipeline.evaluation import EvaluationFile, read_configuration
 from videomme_pipeline.project.frame_budget import read_storage
 from videomme_pipeline.project.nightly import read_nightly
+from videomme_pipeline.workers.spec import ClusterSpec
 
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -122,8 +123,10 @@ def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         return "nightly.yaml", {**content, "evaluations": {"my-evaluation": settings}}
     if "min_free_gigabytes" in keys:
         return "storage.yaml", content
+    if keys & ClusterSpec.model_fields.keys():
+        return "cluster.yaml", content
     if "limits" in keys:
-        return "models.yaml", {"my-model": {"base_url": "http://127.0.0.1:9/v1"} | content}
+        content = {"my-model": {"base_url": "http://127.0.0.1:9/v1"} | content}
     return "models.yaml", content
 
 

@@ -3,7 +3,7 @@
 A child reads one task at a time from its standard input and writes the result to its standard
 output. A child that dies or takes too long is replaced. Only its own task fails, and the error
 of that task has the reason. Children end when their parent ends, for any reason. This module
-does not depend on the kind of the tasks.
+does not depend on the kind of the tasks. `workers.tasks` runs many tasks at the same time.
 
 `multiprocessing` is not used for the processes: its pools lose every task when one child dies,
 and its children import the parent's main module first, which in a Dagster run is all of Dagster.
@@ -19,11 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO, Any, Generic, TypeVar, cast
+from typing import IO, Any, TypeVar
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.processes import child_environment
@@ -38,59 +38,6 @@ class ChildFailedError(VideoMMEError):
     """A task crashed its child process, hung, ran out of memory or raised an unexpected error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskResult(Generic[Task, Value]):
-    """The value of one task, or the error that ended it."""
-
-    task: Task
-    value: Value | None = None
-    error: VideoMMEError | None = None
-
-    def result(self) -> Value:
-        """The value. Raises the error if the task failed."""
-        if self.error is not None:
-            raise self.error
-        return cast("Value", self.value)
-
-
-def run_in_children(
-    function: Callable[[Task], Value],
-    tasks: Sequence[Task],
-    *,
-    workers: int,
-    time_limit_seconds: float,
-    memory_limit_bytes: int | None = None,
-) -> Generator[TaskResult[Task, Value]]:
-    """Apply `function` to each task in child processes, and yield each result when it is ready.
-
-    Tasks start in the given order. `function` must be importable by name. An exception in it
-    ends only its task. Closing the iterator, or an exception in the caller, ends all children.
-    """
-    waiting = list(reversed(tasks))
-    children = [Child(memory_limit_bytes) for _ in range(min(workers, len(waiting)))]
-    busy: dict[Child, Task] = {}
-    try:
-        while waiting or busy:
-            for child in children:
-                if waiting and child not in busy:
-                    busy[child] = waiting.pop()
-                    child.start(function, busy[child], time_limit_seconds)
-            deadline = min(child.deadline for child in busy)
-            ready = wait([child.output for child in busy], max(0.0, deadline - time.monotonic()))
-            for child in [c for c in busy if c.output in ready or c.is_late]:
-                yield _result(child, busy.pop(child))
-    finally:
-        for child in children:
-            child.end()
-
-
-def _result(child: "Child", task: Task) -> TaskResult[Task, Any]:
-    try:
-        return TaskResult(task=task, value=child.finish())
-    except VideoMMEError as error:
-        return TaskResult(task=task, error=error)
-
-
 @dataclass(slots=True, eq=False)
 class Child:
     """A child process that runs one task at a time.
@@ -99,7 +46,7 @@ class Child:
     """
 
     memory_limit_bytes: int | None = None
-    deadline: float = field(default=0.0, init=False)
+    _deadline: float = field(default=0.0, init=False)
     _limit_seconds: float = field(default=0.0, init=False)
     _process: "_Process | None" = field(default=None, init=False)
 
@@ -108,10 +55,6 @@ class Child:
         """The file descriptor that becomes readable when the current task has ended."""
         assert self._process is not None
         return self._process.results.fileno()
-
-    @property
-    def is_late(self) -> bool:
-        return time.monotonic() >= self.deadline
 
     def run(
         self, function: Callable[[Task], Value], task: Task, *, time_limit_seconds: float
@@ -136,13 +79,13 @@ class Child:
             self.end()
         if self._process is None:
             self._process = _Process(self.memory_limit_bytes)
-        self._limit_seconds, self.deadline = limit_seconds, time.monotonic() + limit_seconds
+        self._limit_seconds, self._deadline = limit_seconds, time.monotonic() + limit_seconds
         self._process.send((function, task))
 
     def finish(self) -> Any:
         """Wait for the current task, and return its value or raise its error as `run` does."""
         assert self._process is not None
-        if not wait([self.output], max(0.0, self.deadline - time.monotonic())):
+        if not wait([self.output], max(0.0, self._deadline - time.monotonic())):
             self.end()
             raise ChildFailedError(
                 f"not finished after {self._limit_seconds:g} s, so it was stopped; "

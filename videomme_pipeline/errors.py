@@ -5,6 +5,7 @@
     ├── AnnotationError
     ├── ArchiveError
     ├── ChildFailedError *
+    ├── ClusterError
     ├── ConfigurationError
     │   ├── LicenseNotAcceptedError
     │   └── MissingExtraError
@@ -130,6 +131,10 @@ class EndpointDownError(ModelError):
             "(`videomme probe`), then run again: everything answered so far is stored. "
             f"The last failure: {last}"
         )
+
+
+class ClusterError(VideoMMEError):
+    """The cluster of cluster.yaml cannot be reached, or a worker cannot run tasks."""
 
 
 class CostLimitError(VideoMMEError):

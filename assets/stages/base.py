@@ -34,6 +34,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import INCOMPLETE, code_version
 from videomme_pipeline.scoring.citation import CitationFinding
 from videomme_pipeline.store import Store, publish, set_aside, stored_fingerprint
+from videomme_pipeline.workers.tasks import Workers
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +92,17 @@ class Failed(Generic[P]):
 
     partition: P
     reason: str
+
+
+AnyOutcome = TypeVar("AnyOutcome", Built[Any], Built[Any] | Failed[Any])
+
+
+def with_dashboard(built: AnyOutcome, workers: Workers) -> AnyOutcome:
+    """`built` with a link to the page of the cluster that built it."""
+    if isinstance(built, Failed) or workers.dashboard is None:
+        return built
+    link = dg.MetadataValue.url(workers.dashboard)
+    return replace(built, metadata={**built.metadata, "dask_dashboard": link})
 
 
 class Stage(ABC, Generic[P]):

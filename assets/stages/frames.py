@@ -8,7 +8,14 @@ from dataclasses import replace
 
 import dagster as dg
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
+from assets.stages.base import (
+    BenchmarkStage,
+    Built,
+    Failed,
+    Target,
+    describe_each,
+    with_dashboard,
+)
 from assets.stages.metadata import picture
 from videomme_pipeline.errors import VideoError, VideoMMEError
 from videomme_pipeline.frames.cache import Frame, FrameSet, read_frames
@@ -70,14 +77,26 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
                     yield Failed(partition=target.partition, reason=str(error))
         by_video = {job.video_id: by_video[job.video_id] for job in jobs}
         total = len(jobs)
-        with closing(extract([] if objection else jobs, store=self.store)) as results:
+        with (
+            self.project.workers() as workers,
+            closing(
+                extract([] if objection else jobs, store=self.store, workers=workers)
+            ) as results,
+        ):
             for number, result in enumerate(results, start=1):
                 for target in by_video.pop(result.video_id):
-                    yield self._report(target, result, shows_sheet=number <= SHEETS_PER_RUN)
+                    built = self._report(target, result, shows_sheet=number <= SHEETS_PER_RUN)
+                    yield with_dashboard(built, workers)
                 what = f"{self.benchmark.name}: frames"
                 stored = f"The frames of {number} of {total} videos are stored."
                 self.project.on_progress(
-                    Progress(what=what, done=number, total=total, stored=stored)
+                    Progress(
+                        what=what,
+                        done=number,
+                        total=total,
+                        stored=stored,
+                        workers=workers.description,
+                    )
                 )
                 budget.add(sum(stored.bytes for stored in result.frame_sets if not stored.reused))
                 objection = budget.objection()

@@ -1,9 +1,16 @@
 """`videos`: the file of each video, its stream facts, and the index of its packets."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
+from assets.stages.base import (
+    BenchmarkStage,
+    Built,
+    Failed,
+    Target,
+    describe_each,
+    with_dashboard,
+)
 from videomme_pipeline.errors import (
     NotReadyError,
     VideoError,
@@ -18,6 +25,7 @@ from videomme_pipeline.videos.probe import (
     ProbeJob,
     ProbeResult,
     Video,
+    hash_on,
     probe_videos,
     video_hash,
 )
@@ -52,8 +60,19 @@ class Videos(BenchmarkStage[VideoPartition]):
         except VideoMMEError as error:
             problems = dict.fromkeys(ids, str(error))
         self.benchmark.invalidate()
+        if self.project.cluster is not None:
+            self._hash_on_cluster([video_id for video_id in ids if video_id not in problems])
         for video_id, reason in problems.items():
             yield Failed(partition=VideoPartition(video_id), reason=reason)
+
+    def _hash_on_cluster(self, ids: Sequence[str]) -> None:
+        """Hash the videos whose hash is unknown. Otherwise this machine would hash each of them."""
+        snapshot, paths = self.benchmark.snapshot, []
+        for video_id in ids:
+            with suppress(VideoMissingError):
+                paths.append(snapshot.source.files(snapshot.reference(video_id)).video)
+        with self.project.workers() as workers:
+            hash_on(workers, paths, self.project.hashes)
 
     def target(self, partition: VideoPartition) -> Target[VideoPartition]:
         snapshot, video_id = self.benchmark.snapshot, partition.video
@@ -80,7 +99,11 @@ class Videos(BenchmarkStage[VideoPartition]):
         self, targets: Sequence[Target[VideoPartition]]
     ) -> Iterator[Built[VideoPartition] | Failed[VideoPartition]]:
         by_video = {target.partition.video: target for target in targets}
-        with closing(probe_videos([self._job(target) for target in targets])) as results:
+        jobs = [self._job(target) for target in targets]
+        with (
+            self.project.workers() as workers,
+            closing(probe_videos(jobs, workers=workers)) as results,
+        ):
             for result in results:
                 target = by_video[result.task.video_id]
                 try:
@@ -88,7 +111,8 @@ class Videos(BenchmarkStage[VideoPartition]):
                 except VideoMMEError as error:
                     yield Failed(partition=target.partition, reason=str(error))
                     continue
-                yield Built(target=target, metadata=_metadata(video))
+                built = Built(target=target, metadata=_metadata(video))
+                yield with_dashboard(built, workers)
         self.benchmark.invalidate()
 
     def describe(

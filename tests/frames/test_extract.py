@@ -16,7 +16,6 @@ from tests.support.builders import (
     write_video,
 )
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.children import run_in_children
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.frames import extract as extract_module
 from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_frames
@@ -27,6 +26,7 @@ from videomme_pipeline.frames.show import show_frames
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.packets import index_packets
 from videomme_pipeline.videos.probe import content_hash
+from videomme_pipeline.workers.tasks import Limits, LocalWorkers, run_tasks
 
 NAMES = ("uniform_n-8.native", "fps_based-1-max-5.native.png", "keyframe-all.native")
 SAMPLINGS = tuple(map(parse_sampling, NAMES))
@@ -53,7 +53,8 @@ def stored(store: Store, video_job: FrameJob, sampling: Sampling) -> FrameSet:
 
 
 def run(store: Store, *jobs: FrameJob, workers: int = 2) -> dict[str, FrameResult]:
-    return {result.video_id: result for result in extract(jobs, store=store, workers=workers)}
+    results = extract(jobs, store=store, workers=LocalWorkers(workers))
+    return {result.video_id: result for result in results}
 
 
 def test_several_samplings_of_a_video_come_from_one_pass(tmp_path: Path, store: Store) -> None:
@@ -176,7 +177,7 @@ def test_budgets_and_limits_are_stored_with_the_frames(tmp_path: Path, store: St
 
 def test_a_time_limit_affects_only_the_slow_video(tmp_path: Path, store: Store) -> None:
     video_job = job(write_video(tmp_path / "a.mp4"))
-    (result,) = extract([video_job], store=store, workers=1, time_limit_seconds=0.01)
+    (result,) = extract([video_job], store=store, limits=Limits(seconds=0.01))
     assert "not finished after 0.01 s" in str(result.error)
     assert run(store, video_job)["a"].error is None
 
@@ -192,9 +193,8 @@ def test_children_do_not_load_dagster() -> None:
 def test_children_do_not_load_pandas(tmp_path: Path, store: Store) -> None:
     video_job = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
     task = extract_module._Task(job=video_job)
-    (result,) = run_in_children(
-        partial(modules_loaded_by, store), [task], workers=1, time_limit_seconds=60
-    )
+    function = partial(modules_loaded_by, store)
+    (result,) = run_tasks(function, [task], workers=LocalWorkers(1), limits=Limits(seconds=60))
     assert result.value is not None
     assert {"pyarrow", "av"} <= result.value
     assert "pandas" not in result.value

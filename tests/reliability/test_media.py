@@ -30,7 +30,9 @@ from tests.support.paths import ROOT
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.store import Store
+from videomme_pipeline.videos.container import VIDEO_LIMITS
 from videomme_pipeline.videos.probe import ProbeJob, probe_videos
+from videomme_pipeline.workers.tasks import Limits
 
 Build = Callable[[Path], object]
 
@@ -380,15 +382,13 @@ def unexpected(folder: Path, names: Iterable[str], seconds: float) -> dict[str, 
         FrameJob(video_id=name, path=path, video_hash=hashes[name], samplings=(EVERY_FRAME,))
         for name, path in paths.items()
     ]
+    limits = Limits(seconds=seconds, memory_bytes=VIDEO_LIMITS.memory_bytes)
     probed = {
-        result.task.video_id: result.error
-        for result in probe_videos(probe_jobs, time_limit_seconds=seconds)
+        result.task.video_id: result.error for result in probe_videos(probe_jobs, limits=limits)
     }
     extracted = {
         result.video_id: result.error
-        for result in extract(
-            frame_jobs, store=Store.at(folder / "data"), time_limit_seconds=seconds
-        )
+        for result in extract(frame_jobs, store=Store.at(folder / "data"), limits=limits)
     }
     return {
         name: (str(probed[name]), str(extracted[name]))

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from videomme_pipeline.errors import MissingExtraError
@@ -41,6 +42,23 @@ def write_pid(path: Path) -> None:
         ctypes.PyDLL(None).sleep(600)  # native code that never releases the GIL
     elif path.name.startswith("hang"):
         time.sleep(600)
+
+
+def wait_for_pids(files: Sequence[Path]) -> list[int]:
+    """Wait for the process ids that `write_pid` writes to `files`, and return them."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end and not all(f.exists() and f.read_text() for f in files):
+        time.sleep(0.05)
+    return [int(file.read_text(encoding="ascii")) for file in files]
+
+
+def log_and_wait(task: tuple[Path, int]) -> int:
+    """Append the number of the task to a file, and wait for a second."""
+    path, number = task
+    with path.open("a") as log:
+        log.write(f"{number}\n")
+    time.sleep(1)
+    return os.getpid()
 
 
 def environment_of_a_child(_: object) -> dict[str, str]:

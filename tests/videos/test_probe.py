@@ -25,6 +25,7 @@ from videomme_pipeline.videos.probe import (
     probe_videos,
     video_hash,
 )
+from videomme_pipeline.workers.tasks import Limits
 
 
 def job(path: Path, **more: Any) -> ProbeJob:
@@ -102,10 +103,10 @@ def test_the_error_of_a_file_that_cannot_be_hashed_names_its_video(
 
 def test_a_video_over_its_limits_does_not_stop_the_others(tmp_path: Path) -> None:
     jobs = [job(write_video(tmp_path / "a.mp4"))]
-    (late,) = probe_videos(jobs, time_limit_seconds=0.01)
+    (late,) = probe_videos(jobs, limits=Limits(seconds=0.01))
     assert "video a: " in str(late.error)
     assert "not finished after 0.01 s" in str(late.error)
-    (large,) = probe_videos(jobs, memory_limit_bytes=1 << 20)
+    (large,) = probe_videos(jobs, limits=Limits(seconds=60, memory_bytes=1 << 20))
     assert isinstance(large.error, VideoError)
 
 

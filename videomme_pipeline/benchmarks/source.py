@@ -201,7 +201,7 @@ class PublishedSource(Source):
         """
         if self.spec.source is SourceKind.HUB:
             return (self.folder,)
-        folder = self.spec.folder.expanduser() if self.spec.folder else None
+        folder = self.spec.folder.expanduser().absolute() if self.spec.folder else None
         if folder is None or not folder.is_dir():
             raise ConfigurationError(
                 f"{self.benchmark.name}: `folder` is {self.spec.folder}, which is not a folder; "

@@ -64,9 +64,8 @@ def open_for_run() -> Iterator[tuple["Project", "DagsterInstance"]]:
     def show(progress: "Progress") -> None:
         nonlocal stored
         stored = progress.stored
-        lines.show(
-            progress.what, progress.done, progress.total, failed=progress.failed, wait=progress.wait
-        )
+        wait = ", ".join(filter(None, [progress.workers, progress.wait]))
+        lines.show(progress.what, progress.done, progress.total, failed=progress.failed, wait=wait)
 
     def cancel() -> str:
         cancel_own_runs(instance)

@@ -1,13 +1,12 @@
-"""Extraction of frames from videos to the cache, in child processes.
+"""Extraction of frames from videos to the cache, on workers.
 
-One child per core extracts whole videos, the largest first. If there are fewer videos than cores,
-long videos are split at keyframes. The frames of several samplings are extracted in one pass over
-the video, and each is decoded once. Cached frames are not decoded again. `frames.plan` selects
-the packets to decode, and `frames.backends` decodes them.
+Each worker extracts whole videos. The videos that need the most decoding start first. If there are
+fewer videos than cores of this machine, long videos are split at keyframes. The frames of several
+samplings are extracted in one pass over the video, and each is decoded once. Cached frames are not
+decoded again. `frames.plan` selects the packets to decode, and `frames.backends` decodes them.
 """
 
 import json
-import os
 import pickle
 import sys
 import time
@@ -21,16 +20,16 @@ from pathlib import Path
 
 from videomme_pipeline import parquet
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.children import TaskResult, run_in_children
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
 from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, refusal_reason
 from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprint, read_frames
 from videomme_pipeline.frames.jpeg import EncodedPicture, encode
-from videomme_pipeline.frames.plan import packets_needed, plan, split_frames
+from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Backend, Choice, Limit, OnDamage, Sampling
 from videomme_pipeline.store import Store, scratch_folder, setting_aside
-from videomme_pipeline.videos.container import MEMORY_LIMIT_BYTES, TIME_LIMIT_SECONDS
+from videomme_pipeline.videos.container import VIDEO_LIMITS
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
+from videomme_pipeline.workers.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
 
 MIN_PACKETS_TO_SPLIT = 3_000
 """A video that needs fewer packets than this (a few seconds of work) is not split."""
@@ -86,17 +85,15 @@ def extract(
     jobs: Sequence[FrameJob],
     *,
     store: Store,
-    workers: int | None = None,
-    time_limit_seconds: float = TIME_LIMIT_SECONDS,
-    memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
+    workers: Workers | None = None,
+    limits: Limits = VIDEO_LIMITS,
 ) -> Generator[FrameResult]:
     """Extract the frames that are not in the cache, and yield each job's result when it is ready.
 
-    A video that cannot be read, crashes its decoder, takes longer than `time_limit_seconds` or
-    needs more than `memory_limit_bytes` yields a result with an error, and the others continue.
-    Closing the iterator ends all child processes.
+    A video that cannot be read, crashes its decoder or exceeds a limit yields a result with an
+    error, and the others continue. Closing the iterator ends all tasks.
     """
-    count = workers or os.cpu_count() or 1
+    workers = workers or LocalWorkers()
     pending: list[FrameJob] = []
     reused: dict[FrameJob, tuple[StoredFrames, ...]] = {}
     for job in jobs:
@@ -111,16 +108,13 @@ def extract(
             yield FrameResult(
                 video_id=job.video_id, video_hash=job.video_hash, frame_sets=frame_sets
             )
-    pending.sort(key=lambda job: _size(job.path), reverse=True)
+    if len(pending) > 1:
+        pending.sort(key=lambda job: _decoded_bytes(job, store), reverse=True)
+    # Only this machine can read the scratch folder with the parts of a split video.
+    processes = workers.count if isinstance(workers, LocalWorkers) else 1
     with scratch_folder(store.local("frames")) as scratch:
-        tasks = _tasks(pending, store, count, scratch)
-        results = run_in_children(
-            partial(_run, store),
-            tasks,
-            workers=count,
-            time_limit_seconds=time_limit_seconds,
-            memory_limit_bytes=memory_limit_bytes,
-        )
+        tasks = _tasks(pending, store, processes, scratch)
+        results = run_tasks(partial(_run, store), tasks, workers=workers, limits=limits)
         for result, job in _gather(results, store):
             yield replace(result, frame_sets=(*reused[job], *result.frame_sets))
 
@@ -382,6 +376,20 @@ def _tasks(jobs: Sequence[FrameJob], store: Store, workers: int, scratch: Path) 
     return tasks
 
 
+def _decoded_bytes(job: FrameJob, store: Store) -> int:
+    """The size of the packets to decode, or of the file if its packet index is not stored."""
+    index = PacketIndex.load(store.packets(job.video_hash))
+    if index is None:
+        return _size(job.path)
+    return sum(int(index.sizes[span.first : span.last + 1].sum()) for span in _spans(job, index))
+
+
+def _spans(job: FrameJob, index: PacketIndex) -> list[Span]:
+    """The packets that all samplings of a job need."""
+    choices = [sampling.choose(index, job.duration) for sampling in job.samplings]
+    return plan(index, chain.from_iterable(choice.frames for choice in choices))
+
+
 def _split(job: FrameJob, store: Store, parts: int) -> list[tuple[int, ...]]:
     """The wanted frames of a video in parts, or an empty list if it should not be split.
 
@@ -390,8 +398,7 @@ def _split(job: FrameJob, store: Store, parts: int) -> list[tuple[int, ...]]:
     index = PacketIndex.load(store.packets(job.video_hash)) if parts > 1 else None
     if index is None:
         return []
-    choices = [sampling.choose(index, job.duration) for sampling in job.samplings]
-    spans = plan(index, chain.from_iterable(choice.frames for choice in choices))
+    spans = _spans(job, index)
     if packets_needed(spans) < MIN_PACKETS_TO_SPLIT:
         return []
     return split_frames(spans, parts)

@@ -21,6 +21,7 @@ def examine(project: Project) -> Iterator[Finding]:
     yield _versions()
     yield _ffmpeg()
     yield _disk(project)
+    yield from _workers(project)
     for name, problem in project.configuration.problems.items():
         yield Finding(check=f"evaluation {name}", verdict=Verdict.FAILED, message=str(problem))
     for name in project.benchmarks:
@@ -87,6 +88,35 @@ def _disk(project: Project) -> Finding:
             "and its videos about 100 GiB",
         )
     return Finding(check="disk", verdict=Verdict.OK, message=message)
+
+
+def _workers(project: Project) -> Iterator[Finding]:
+    """Check the cluster of cluster.yaml, if there is one. No jobs are started for it."""
+    if project.cluster is None:
+        return
+    if project.cluster.slurm:
+        yield _slurm()
+        return
+    try:
+        with project.workers() as workers:
+            problems = workers.problems()
+    except VideoMMEError as error:
+        yield Finding(check="cluster", verdict=Verdict.FAILED, message=str(error))
+        return
+    if not problems:
+        message = f"{project.cluster.address} has no worker; start some"
+        yield Finding(check="cluster", verdict=Verdict.WARNING, message=message)
+    for address, problem in problems.items():
+        verdict = Verdict.FAILED if problem else Verdict.OK
+        message = problem or "has the versions of this machine and reads the data folder"
+        yield Finding(check=f"worker {address}", verdict=verdict, message=message)
+
+
+def _slurm() -> Finding:
+    if shutil.which("sbatch") is None:
+        message = "no command `sbatch` here; run this on a login node of the Slurm cluster"
+        return Finding(check="cluster", verdict=Verdict.FAILED, message=message)
+    return Finding(check="cluster", verdict=Verdict.OK, message="runs start Slurm jobs")
 
 
 def _data(project: Project, name: str) -> Iterator[Finding]:

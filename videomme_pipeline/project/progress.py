@@ -10,7 +10,7 @@ class Progress:
     `failed` is the number of finished items without a result.
 
     `stored` is a sentence about the finished items, for a run that is stopped now. `wait` says what
-    the work is waiting for, or is "".
+    the work is waiting for, or is "". `workers` are the workers of a cluster, or "".
     """
 
     what: str
@@ -19,6 +19,7 @@ class Progress:
     stored: str
     failed: int = 0
     wait: str = ""
+    workers: str = ""
 
 
 def no_progress(progress: Progress) -> None:

@@ -13,8 +13,10 @@ from videomme_pipeline.project.progress import Progress, no_message, no_progress
 from videomme_pipeline.project.spending import Spending
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.turns import LockFileTurns, Turns
-from videomme_pipeline.store import Store
+from videomme_pipeline.store import Store, is_local, scratch_folder
 from videomme_pipeline.videos.hash_cache import HashCache
+from videomme_pipeline.workers.spec import ClusterSpec, read_cluster
+from videomme_pipeline.workers.tasks import LocalWorkers, Workers
 
 CONFIGURATION_VARIABLE = "VIDEOMME_CONFIGURATION"
 DATA_VARIABLE = "VIDEOMME_DATA"
@@ -34,6 +36,7 @@ class Project:
     on_progress: Callable[[Progress], None] = no_progress
     on_message: Callable[[str], None] = no_message
     spending: Spending = field(default_factory=Spending)
+    cluster: ClusterSpec | None = None
 
     @cached_property
     def benchmarks(self) -> dict[str, BenchmarkState]:
@@ -59,6 +62,24 @@ class Project:
             for benchmark in self.benchmarks.values():
                 stack.enter_context(benchmark.predicted())
             yield
+
+    @contextmanager
+    def workers(self) -> Iterator[Workers]:
+        """The workers of cluster.yaml, or else child processes on this machine.
+
+        Raises:
+            ClusterError: if the cluster cannot be reached.
+        """
+        if self.cluster is None:
+            yield LocalWorkers()
+            return
+        from videomme_pipeline.workers.cluster import connect  # noqa: PLC0415 - an extra
+
+        with (
+            scratch_folder(self.store.local("cluster")) as folder,
+            connect(self.cluster, folder, self.on_message) as workers,
+        ):
+            yield workers
 
     @contextmanager
     def using_turns(self, turns: Turns) -> Iterator[None]:
@@ -102,10 +123,14 @@ def open_project(
             f"set {CONFIGURATION_VARIABLE} to the folder that contains it"
         )
     store = Store.at(root)
+    cluster = read_cluster(folder)
+    if cluster and is_local(store.root):
+        store = Store.at(store.root.absolute())  # the workers have other working directories
     return Project(
         configuration=read_configuration(folder),
         store=store,
         turns=LockFileTurns(store.turns, run=f"process {os.getpid()}", on_wait=on_message),
         on_progress=on_progress,
         on_message=on_message,
+        cluster=cluster,
     )

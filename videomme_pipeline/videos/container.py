@@ -18,14 +18,14 @@ from videomme_pipeline.videos.mp4 import (
     top_boxes,
     track_end_seconds,
 )
+from videomme_pipeline.workers.tasks import Limits
 
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.stream import VideoStream
 
-TIME_LIMIT_SECONDS = 900.0
-MEMORY_LIMIT_BYTES = 4 << 30
-"""Limits of a child process for one video."""
+VIDEO_LIMITS = Limits(seconds=900.0, memory_bytes=4 << 30)
+"""Limits of the child process of one video."""
 
 _WITHOUT_PROBES = {
     "options": {"probesize": "4096"},  # bytes

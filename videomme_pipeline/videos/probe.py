@@ -6,21 +6,18 @@
 
 import os
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from blake3 import blake3
 
-from videomme_pipeline.children import TaskResult, run_in_children
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
-from videomme_pipeline.videos.container import (
-    MEMORY_LIMIT_BYTES,
-    TIME_LIMIT_SECONDS,
-    open_video,
-)
+from videomme_pipeline.videos.container import VIDEO_LIMITS, open_video
 from videomme_pipeline.videos.files import stat_file, unreadable
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
+from videomme_pipeline.workers.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
 
 __all__ = ["PacketIndex", "Video", "content_hash", "probe_video"]
 
@@ -102,6 +99,22 @@ def video_hash(path: Path, video_id: str, hashes: HashCache | None = None) -> st
         raise unreadable(video_id, path, error) from error
 
 
+def hash_on(workers: Workers, paths: Sequence[Path], hashes: HashCache) -> None:
+    """Hash the files that are not in `hashes` on the workers of a cluster, one file per task.
+
+    A file that cannot be read is left out. `content_hash` reports it.
+    """
+    unknown = dict[Path, os.stat_result]()
+    for path in map(Path.absolute, paths):
+        with suppress(OSError):
+            status = stat_file(path)
+            if hashes.get(path, status) is None:
+                unknown[path] = status
+    for result in run_tasks(_blake3, list(unknown), workers=workers, limits=VIDEO_LIMITS):
+        if result.value is not None:
+            hashes.put(result.task, unknown[result.task], result.value)
+
+
 def _blake3(path: Path) -> str:
     hasher = blake3(max_threads=blake3.AUTO)
     part = memoryview(bytearray(HASHED_PART_BYTES))
@@ -129,25 +142,19 @@ ProbeResult = TaskResult[ProbeJob, tuple[Video, PacketIndex]]
 def probe_videos(
     jobs: Sequence[ProbeJob],
     *,
-    workers: int | None = None,
-    time_limit_seconds: float = TIME_LIMIT_SECONDS,
-    memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
+    workers: Workers | None = None,
+    limits: Limits = VIDEO_LIMITS,
 ) -> Generator[ProbeResult]:
-    """Probe videos in child processes, and yield each job's result when it is ready.
+    """Probe videos on `workers`, and yield each job's result when it is ready.
 
-    A video that cannot be read, crashes libav, takes longer than `time_limit_seconds` or needs
-    more than `memory_limit_bytes` yields a result with a `VideoError`, and the others continue.
-    Closing the iterator ends all child processes.
+    A video that cannot be read, crashes libav or exceeds a limit yields a result with a
+    `VideoError`, and the others continue. Closing the iterator ends all tasks.
     """
-    useful = -(-len(jobs) // VIDEOS_PER_CHILD)
-    results = run_in_children(
-        probe_video,
-        jobs,
-        workers=min(workers or os.cpu_count() or 1, useful),
-        time_limit_seconds=time_limit_seconds,
-        memory_limit_bytes=memory_limit_bytes,
-    )
-    for result in results:
+    workers = workers or LocalWorkers()
+    if isinstance(workers, LocalWorkers):
+        useful = -(-len(jobs) // VIDEOS_PER_CHILD)
+        workers = LocalWorkers(min(workers.count, max(1, useful)))
+    for result in run_tasks(probe_video, jobs, workers=workers, limits=limits):
         job = result.task
         if result.error is None:
             yield result

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from itertools import chain
-from os import cpu_count
 from typing import Any
 
 from videomme_pipeline.benchmarks import videomme, videomme_v2
@@ -14,13 +13,13 @@ from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.source import OnProgress, Source
 from videomme_pipeline.benchmarks.spec import select
-from videomme_pipeline.children import run_in_children
 from videomme_pipeline.errors import StorageError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.rows import to_values
+from videomme_pipeline.workers.tasks import Limits, LocalWorkers, run_tasks
 
-DRAWING_LIMIT_SECONDS = 900.0
+DRAWING_LIMITS = Limits(seconds=900.0)
 
 
 class SmokeSource(Source):
@@ -54,9 +53,7 @@ class SmokeSource(Source):
         # the children, which draw.
         with ThreadPoolExecutor(max_workers=1) as thread:
             others = {thread.submit(make, name): name for name in names if name not in drawn}
-            drawing = run_in_children(
-                make, drawn, workers=cpu_count() or 1, time_limit_seconds=DRAWING_LIMIT_SECONDS
-            )
+            drawing = run_tasks(make, drawn, workers=LocalWorkers(), limits=DRAWING_LIMITS)
             results = chain(
                 ((result.task, result.error) for result in drawing),
                 ((others[future], future.exception()) for future in as_completed(others)),

@@ -1,0 +1,117 @@
+"""A Slurm cluster of one node on this machine, as processes of this one. Needs root."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "sinfo")
+CAN_RUN = os.geteuid() == 0 and all(
+    shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in PROGRAMS
+)
+
+_MUNGE_FOLDERS = ("/run/munge", "/var/lib/munge", "/var/log/munge")
+_CONFIGURATION = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmdPort={node_port}
+AuthType=auth/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+JobRequeue=1
+ReturnToService=2
+MpiDefault=none
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=8000 State=UNKNOWN
+PartitionName=test Nodes={host} Default=YES State=UP MaxTime=INFINITE
+"""
+
+
+@contextmanager
+def slurm(folder: Path) -> Iterator[dict[str, str]]:
+    """A running cluster. Yields the environment variables of its commands."""
+    for name in ("state", "spool"):
+        (folder / name).mkdir()
+    file = folder / "slurm.conf"
+    host = socket.gethostname().partition(".")[0]
+    port, node_port = _free_ports()
+    file.write_text(_CONFIGURATION.format(host=host, folder=folder, port=port, node_port=node_port))
+    environment = {"SLURM_CONF": str(file), "PATH": f"{os.environ['PATH']}:/usr/sbin"}
+    with ExitStack() as stack:
+        stack.enter_context(_munge())
+        for daemon in ("slurmctld", "slurmd"):
+            stack.enter_context(_running([daemon, "-D"], folder / f"{daemon}.out", environment))
+        _wait_until_idle(environment)
+        yield environment
+
+
+@contextmanager
+def _munge() -> Iterator[None]:
+    """The service that authenticates users of Slurm. One that runs already is used."""
+    if Path("/run/munge/munge.socket.2").is_socket() and _munge_answers():
+        yield
+        return
+    for name in _MUNGE_FOLDERS:
+        Path(name).mkdir(parents=True, exist_ok=True)
+        shutil.chown(name, "munge", "munge")
+    with _running(["munged", "--foreground", "--force"], Path(os.devnull), {}, user="munge"):
+        end = time.monotonic() + 30
+        while not _munge_answers() and time.monotonic() < end:
+            time.sleep(0.2)
+        yield
+
+
+def _munge_answers() -> bool:
+    return subprocess.run(["munge", "-n"], capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def _running(
+    command: list[str], output: Path, environment: dict[str, str], user: str | None = None
+) -> Iterator[None]:
+    variables = os.environ | {"PATH": f"{os.environ['PATH']}:/usr/sbin"} | environment
+    with output.open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=variables, user=user)
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_idle(environment: dict[str, str]) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        command = ["sinfo", "--noheader", "--format=%T"]
+        found = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=os.environ | environment
+        )
+        if found.stdout.strip() == "idle":
+            return
+        time.sleep(0.5)
+    raise TimeoutError(f"the Slurm node is not idle: {found.stdout} {found.stderr}")
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]

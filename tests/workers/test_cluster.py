@@ -1,0 +1,155 @@
+"""Tasks on a Dask cluster of real processes: same results, limits and errors as on one machine."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.builders import write_video
+from tests.support.child_tasks import double, log_and_wait, misbehave, wait_for_pids, write_pid
+from tests.support.dask_cluster import DaskCluster, dask_cluster
+from videomme_pipeline.errors import ClusterError
+from videomme_pipeline.frames.cache import read_frames
+from videomme_pipeline.frames.extract import FrameJob, extract
+from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.project.doctor import examine
+from videomme_pipeline.project.progress import no_message
+from videomme_pipeline.project.project import open_project
+from videomme_pipeline.store import Store
+from videomme_pipeline.videos.hash_cache import HashCache
+from videomme_pipeline.videos.integrity import Verdict
+from videomme_pipeline.videos.probe import ProbeJob, content_hash, hash_on, probe_videos
+from videomme_pipeline.workers import cluster as cluster_module
+from videomme_pipeline.workers.cluster import DaskWorkers, connect
+from videomme_pipeline.workers.spec import ClusterSpec
+from videomme_pipeline.workers.tasks import Limits, run_tasks
+
+pytestmark = pytest.mark.slow
+
+MINUTE = Limits(seconds=60, memory_bytes=1 << 30)
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    with dask_cluster(tmp_path_factory.mktemp("dask")) as cluster:
+        yield cluster
+
+
+@contextmanager
+def workers_of(cluster: DaskCluster, folder: Path) -> Iterator[DaskWorkers]:
+    with connect(ClusterSpec(address=cluster.address), folder, no_message) as workers:
+        yield workers
+
+
+def test_tasks_of_a_cluster_have_the_results_and_errors_of_local_ones(
+    shared_cluster: DaskCluster, tmp_path: Path
+) -> None:
+    tasks = ["a", "crash", "raise", "eat", "b"]
+    with workers_of(shared_cluster, tmp_path) as workers:
+        results = {
+            result.task: str(result.error or result.value)
+            for result in run_tasks(misbehave, tasks, workers=workers, limits=MINUTE)
+        }
+        many = list(run_tasks(double, range(50), workers=workers, limits=MINUTE))
+    assert (results["a"], results["b"]) == ("did a", "did b")
+    assert "SIGSEGV" in results["crash"]
+    assert results["raise"] == "ValueError: a reason"
+    assert "out of memory" in results["eat"]
+    assert {result.task: result.value for result in many} == {n: 2 * n for n in range(50)}
+    assert all(worker.poll() is None for worker in shared_cluster.workers)
+
+
+def test_closing_the_iterator_ends_the_children_of_workers(
+    shared_cluster: DaskCluster, tmp_path: Path
+) -> None:
+    tasks = [tmp_path / "hang", tmp_path / "done", tmp_path / "hang_too"]
+    with workers_of(shared_cluster, tmp_path) as workers:
+        results = run_tasks(write_pid, tasks, workers=workers, limits=Limits(seconds=600))
+        assert next(results).task.name == "done"
+        children = wait_for_pids([tmp_path / "hang", tmp_path / "hang_too"])
+        results.close()
+        assert not any(map(psutil.pid_exists, children))
+
+
+def test_a_worker_that_differs_or_has_other_data_runs_nothing(
+    shared_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with workers_of(shared_cluster, tmp_path) as workers:
+        assert set(workers.problems().values()) == {None}
+        (tmp_path / "marker").write_text("another folder")
+        (result,) = run_tasks(double, [1], workers=workers, limits=MINUTE)
+        assert isinstance(result.error, ClusterError)
+        assert "that all workers share" in str(result.error)
+    here = cluster_module.versions()
+    monkeypatch.setattr(cluster_module, "versions", lambda: {**here, "av": "1.0"})
+    with workers_of(shared_cluster, tmp_path) as workers:
+        (result,) = run_tasks(double, [1], workers=workers, limits=MINUTE)
+    assert f"av {here['av']}, not 1.0" in str(result.error)
+
+
+def test_tasks_of_a_killed_worker_run_on_another_one(tmp_path: Path) -> None:
+    with dask_cluster(tmp_path) as cluster, workers_of(cluster, tmp_path) as workers:
+        results = run_tasks(log_and_wait, _tasks(tmp_path, 8), workers=workers, limits=MINUTE)
+        next(results)
+        cluster.workers[0].send_signal(signal.SIGKILL)
+        values = [result.result() for result in results]
+    assert len(values) == 7
+    # Only the tasks that the dead worker had begun ran twice.
+    assert 8 <= len((tmp_path / "log").read_text().split()) <= 9
+
+
+def test_tasks_are_submitted_again_after_a_restart_of_the_scheduler(tmp_path: Path) -> None:
+    with dask_cluster(tmp_path) as cluster, workers_of(cluster, tmp_path) as workers:
+        results = run_tasks(log_and_wait, _tasks(tmp_path, 8), workers=workers, limits=MINUTE)
+        next(results)
+        restart = threading.Thread(target=_restart, args=[cluster])
+        restart.start()
+        values = [result.result() for result in results]
+        restart.join()
+    assert len(values) == 7
+
+
+def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
+    shared_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = tmp_path / "assets"
+    configuration.mkdir()
+    (configuration / "benchmarks.yaml").write_text("smoke:\n  limit: 2\n")
+    (configuration / "cluster.yaml").write_text(f"address: {shared_cluster.address}\n")
+    monkeypatch.chdir(tmp_path)  # the workers have another working directory
+    project = open_project(configuration, "data")
+    workers = [finding for finding in examine(project) if finding.check.startswith("worker")]
+    assert [finding.verdict for finding in workers] == [Verdict.OK] * 2
+    path = write_video(tmp_path / "a.mp4")
+    sampling = parse_sampling("uniform_n-8")
+    video_hash = content_hash(path)
+    frame_job = FrameJob(video_id="a", path=path, video_hash=video_hash, samplings=(sampling,))
+    probe_job = ProbeJob(benchmark="smoke", video_id="a", path=path, content_hash=video_hash)
+    here = Store.at(tmp_path / "here")
+    with project.workers() as cluster:
+        hashes = HashCache(tmp_path / "hashes.sqlite")
+        hash_on(cluster, [path, tmp_path / "missing.mp4"], hashes)
+        assert hashes.get(path, path.stat()) == video_hash
+        (probed,) = probe_videos([probe_job], workers=cluster)
+        (result,) = extract([frame_job], store=project.store, workers=cluster)
+        assert cluster.dashboard is None or "127.0.0.1" in cluster.dashboard
+    (probed_here,) = probe_videos([probe_job])
+    (result_here,) = extract([frame_job], store=here)
+    assert probed.result()[0] == probed_here.result()[0]
+    assert result.frame_sets == result_here.frame_sets
+    stored = result.frame_sets[0].fingerprint
+    assert read_frames(project.store, video_hash, stored) == read_frames(here, video_hash, stored)
+
+
+def _restart(cluster: DaskCluster) -> None:
+    cluster.restart_scheduler()
+    for _ in range(2):
+        cluster.start_worker()
+
+
+def _tasks(folder: Path, count: int) -> list[tuple[Path, int]]:
+    return [(folder / "log", number) for number in range(count)]

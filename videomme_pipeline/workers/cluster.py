@@ -1,0 +1,240 @@
+"""Workers of a Dask cluster: one whose scheduler runs already, or one of Slurm jobs.
+
+This is the only module that imports Dask. It is imported if there is a `cluster.yaml`.
+"""
+
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from videomme_pipeline.errors import ClusterError
+from videomme_pipeline.extras import needs_extra
+from videomme_pipeline.processes import child_environment
+from videomme_pipeline.workers.spec import CLUSTER_FILE, ClusterSpec, SlurmSpec
+from videomme_pipeline.workers.tasks import Outcome, end_children
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+CONNECT_SECONDS = 30.0
+RECONNECT_SECONDS = 300.0
+"""The longest time to wait for a scheduler that was restarted."""
+_MARKER = "marker"
+_POLL_SECONDS = 0.2
+_SAME_VERSIONS = ("videomme-pipeline", "av", "simplejpeg")
+"""Packages that determine frames and packet indexes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What a worker must have in common with the process that submits tasks.
+
+    `folder` is shared: it contains a file with the text `mark`.
+    """
+
+    versions: Mapping[str, str]
+    folder: Path
+    mark: str
+
+    @classmethod
+    def here(cls, folder: Path) -> "Site":
+        """The versions of this process, and a new mark in `folder`."""
+        mark = uuid4().hex
+        (folder / _MARKER).write_text(mark, encoding="ascii")
+        return cls(versions=versions(), folder=folder, mark=mark)
+
+    def problem(self) -> str | None:
+        """Why this process cannot run the tasks of the site, or None. Called on a worker."""
+        host = platform.node()
+        different = [
+            f"{name} {found}, not {self.versions[name]}"
+            for name, found in versions().items()
+            if found != self.versions[name]
+        ]
+        if different:
+            return (
+                f"worker on {host}: {', '.join(different)}; install the versions of the machine "
+                "that starts the run"
+            )
+        with suppress(OSError):
+            if (self.folder / _MARKER).read_text(encoding="ascii") == self.mark:
+                return None
+        return (
+            f"worker on {host}: {self.folder.parent} is not the folder of the machine that starts "
+            "the run; put the data folder on a file system that all workers share"
+        )
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """The versions of this process that determine frames and packet indexes."""
+    found = {"python": ".".join(platform.python_version_tuple()[:2])}
+    for package in _SAME_VERSIONS:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "missing"
+    return found
+
+
+class DaskWorkers:
+    """The workers of a Dask client. `most_threads` is how many the cluster may grow to."""
+
+    def __init__(self, client: "Client", site: Site, most_threads: int = 1) -> None:
+        self._client, self._site, self._most_threads = client, site, most_threads
+        self._threads: Mapping[str, int] = {}
+
+    @property
+    def room(self) -> int:
+        """Twice the number of threads, so that each has its next task at once.
+
+        Raises:
+            ClusterError: if the scheduler is away for too long.
+        """
+        self._threads = self._count_threads()
+        return 2 * max(1, sum(self._threads.values()), self._most_threads)
+
+    @property
+    def description(self) -> str:
+        count = len(self._threads)
+        return f"{count} {'worker' if count == 1 else 'workers'}"
+
+    @property
+    def dashboard(self) -> str | None:
+        link = self._client.dashboard_link
+        return str(link) if link else None
+
+    @contextmanager
+    def executor(self, run: str) -> Iterator[Executor]:
+        dask = self._client.get_executor(pure=False)
+        try:
+            yield _CheckedExecutor(dask, self._site)
+        finally:
+            with suppress(OSError):
+                dask.shutdown(wait=False)
+                if self._client.status == "running":
+                    self._client.run(end_children, run, on_error="ignore")
+
+    def problems(self) -> Mapping[str, str | None]:
+        return dict(self._client.run(self._site.problem))
+
+    def _count_threads(self) -> Mapping[str, int]:
+        """The number of threads of each worker. Waits for a scheduler that was restarted."""
+        end = time.monotonic() + RECONNECT_SECONDS
+        while self._client.status != "closed" and time.monotonic() < end:
+            with suppress(OSError):
+                if self._client.status == "running":
+                    return dict(self._client.nthreads())
+            time.sleep(_POLL_SECONDS)
+        raise ClusterError(
+            f"cluster: no connection to its scheduler for {RECONNECT_SECONDS:g} s; start it, then "
+            "run again: everything that is already stored is kept"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedExecutor(Executor):
+    """Submits tasks to Dask. Each worker compares itself with the site before it runs one."""
+
+    dask: Executor
+    site: Site
+
+    def submit(
+        self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any
+    ) -> "Future[Any]":
+        return self.dask.submit(_run_checked, self.site, function, *arguments, **keywords)
+
+
+def _run_checked(site: Site, run_limited: Callable[..., Outcome], *arguments: Any) -> Outcome:
+    if problem := site.problem():
+        return None, ClusterError(problem)
+    return run_limited(*arguments)
+
+
+@contextmanager
+def connect(
+    spec: ClusterSpec, folder: Path, on_message: Callable[[str], None]
+) -> Iterator[DaskWorkers]:
+    """Connect to a cluster, or start one that ends after the block.
+
+    `folder` is an empty folder that all workers share. `on_message` is told what is waited for.
+
+    Raises:
+        ClusterError: if the scheduler cannot be reached.
+        MissingExtraError: if Dask is not installed.
+    """
+    with needs_extra("cluster", CLUSTER_FILE):
+        from distributed import Client  # noqa: PLC0415
+    site = Site.here(folder)
+    with ExitStack() as stack:
+        if spec.slurm:
+            cluster = stack.enter_context(_slurm_cluster(spec.slurm, folder))
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+            workers = DaskWorkers(client, site, spec.slurm.bounds.maximum * spec.slurm.cores)
+        else:
+            client = stack.enter_context(_client(spec))
+            workers = DaskWorkers(client, site)
+        if not client.nthreads():
+            on_message(f"{client.scheduler.address} has no worker yet; waiting for the first one")
+        yield workers
+
+
+def _client(spec: ClusterSpec) -> "Client":
+    from distributed import Client, Security  # noqa: PLC0415
+
+    security = Security()
+    if spec.tls:
+        security = Security(
+            tls_ca_file=str(spec.tls.ca_file.expanduser()),
+            tls_client_cert=str(spec.tls.certificate.expanduser()),
+            tls_client_key=str(spec.tls.key.expanduser()),
+            require_encryption=True,
+        )
+    try:
+        return Client(
+            spec.address, security=security, timeout=CONNECT_SECONDS, set_as_default=False
+        )
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(
+            f"cluster: no Dask scheduler answers at {spec.address} ({error}); start it, or change "
+            f"`address` in {CLUSTER_FILE}"
+        ) from error
+
+
+@contextmanager
+def _slurm_cluster(spec: SlurmSpec, folder: Path) -> Iterator[Any]:
+    """A cluster of Slurm jobs, with its scheduler in this process.
+
+    Scheduler and workers use TLS with keys of their own, which jobs read from `folder`. Jobs get
+    only the environment variables that a child process may see.
+    """
+    with needs_extra("cluster", CLUSTER_FILE):
+        from dask_jobqueue import SLURMCluster  # noqa: PLC0415
+        from distributed import Security  # noqa: PLC0415
+    names = [name for name in sorted(child_environment()) if name.isidentifier()]
+    with SLURMCluster(
+        queue=spec.queue,
+        account=spec.account,
+        cores=spec.cores,
+        processes=1,
+        memory=spec.memory,
+        walltime=spec.walltime,
+        interface=spec.interface,
+        security=Security.temporary(),
+        shared_temp_directory=str(folder),
+        log_directory=str(folder),
+        job_extra_directives=[f"--export={','.join(names)}", *spec.directives],
+        job_script_prologue=list(spec.prologue),
+        scheduler_options={"dashboard_address": "127.0.0.1:0"},
+    ) as cluster:
+        # Dask replaces jobs that end only in an adaptive cluster.
+        cluster.adapt(minimum_jobs=spec.bounds.minimum, maximum_jobs=spec.bounds.maximum)
+        yield cluster

@@ -1,0 +1,105 @@
+"""The content of `cluster.yaml`: which Dask cluster does the heavy work."""
+
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from videomme_pipeline.configuration import parse_spec, read_yaml
+from videomme_pipeline.fingerprint import Spec
+
+CLUSTER_FILE = "cluster.yaml"
+
+
+class TlsSpec(Spec):
+    """The files of a TLS client: the certificate of the authority, its own certificate and key."""
+
+    ca_file: Path
+    certificate: Path
+    key: Path
+
+
+class AdaptSpec(Spec):
+    """Bounds of the number of jobs. Jobs start when tasks wait, and end when none do."""
+
+    minimum: int = Field(default=0, ge=0)
+    maximum: int = Field(ge=1)
+
+
+class SlurmSpec(Spec):
+    """Dask workers as Slurm jobs. `cores`, `memory` and `walltime` are those of one job.
+
+    `interface` is the network interface of scheduler and workers. With `lo`, all jobs must run on
+    this machine. `directives` are further `#SBATCH` options, such as `--constraint=avx2`.
+    `prologue` are lines of the job script before the worker starts, such as `module load`.
+    """
+
+    queue: str | None = None
+    account: str | None = None
+    cores: int = Field(ge=1)
+    memory: str
+    walltime: str = "01:00:00"
+    jobs: int | None = Field(default=None, ge=1)
+    adapt: AdaptSpec | None = None
+    interface: str = "lo"
+    directives: tuple[str, ...] = ()
+    prologue: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _require_size(self) -> "SlurmSpec":
+        if (self.jobs is None) == (self.adapt is None):
+            raise ValueError("set either `jobs: 4` or `adapt: {minimum: 0, maximum: 16}`")
+        return self
+
+    @property
+    def bounds(self) -> AdaptSpec:
+        """The smallest and the largest number of jobs at the same time."""
+        return self.adapt or AdaptSpec(minimum=self.jobs or 1, maximum=self.jobs or 1)
+
+
+class ClusterSpec(Spec):
+    """A Dask scheduler that runs already (`address`), or one to start (`slurm`).
+
+    A scheduler without TLS lets everybody who can reach it run programs on its workers. So the
+    address of another machine must be `tls://…` unless `plain_tcp` is set. Without `tls`, the files
+    of Dask's own configuration are used.
+    """
+
+    address: str | None = None
+    tls: TlsSpec | None = None
+    plain_tcp: bool = False
+    slurm: SlurmSpec | None = None
+
+    @model_validator(mode="after")
+    def _require_one_cluster(self) -> "ClusterSpec":
+        if (self.address is None) == (self.slurm is None):
+            raise ValueError("set either `address` or `slurm`")
+        if self.address and not self.plain_tcp and not _is_protected(self.address):
+            raise ValueError(
+                f"`address: {self.address}` is neither `tls://…` nor on this machine; use TLS, or "
+                "set `plain_tcp: true` if only trusted machines can reach the scheduler"
+            )
+        return self
+
+
+def _is_protected(address: str) -> bool:
+    """Whether traffic to `address` is encrypted or stays on this machine."""
+    url = urlsplit(address if "://" in address else f"tcp://{address}")
+    if url.scheme == "tls":
+        return True
+    try:
+        return url.hostname == "localhost" or ip_address(url.hostname or "").is_loopback
+    except ValueError:
+        return False
+
+
+def read_cluster(folder: Path) -> ClusterSpec | None:
+    """The content of `cluster.yaml` in a configuration folder, or None if it has no entries.
+
+    Raises:
+        ConfigurationError: if the file has mistakes.
+    """
+    path = folder / CLUSTER_FILE
+    entries = read_yaml(path) if path.exists() else None
+    return parse_spec(entries, ClusterSpec, str(path)) if entries else None
