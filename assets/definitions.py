@@ -7,9 +7,10 @@ import dagster as dg
 
 from assets.dagster_internals.events import output_without_event
 from assets.planning.freshness import newest_event, recorded_versions
-from assets.stages.base import DATA_VERSION_TAG, AnyStage, SharedStage, refresh
+from assets.stages.base import DATA_VERSION_TAG, OWNERS, AnyStage, SharedStage, refresh
 from assets.stages.chain import all_stages, steps
 from assets.stages.checks import check_events, check_specs
+from assets.stages.metadata import column_schema
 from assets.stages.nightly import nightly_asset, nightly_key
 from assets.step import within_step
 from assets.triggers.automation import automation_sensors, when_inputs_changed, when_results_changed
@@ -21,9 +22,6 @@ from assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
 from videomme_pipeline.project.nightly import read_nightly, tracked_evaluations
 from videomme_pipeline.project.partitions import WHOLE
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.rows import arrow_schema
-
-OWNERS = ("team:evaluation",)
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
 """The type of every output. Data is in the store, so outputs have no value and no I/O manager.
@@ -46,7 +44,7 @@ def build_definitions(project: Project) -> dg.Definitions:
             *(nightly_asset(evaluation) for evaluation in tracked),
         ],
         jobs=[refresh_job(steps(project), project), retention_job, *nightly_jobs],
-        schedules=schedules(nightly, nightly_jobs),
+        schedules=schedules(nightly, nightly_jobs, tracked),
         sensors=[
             *automation_sensors(),
             *sensors(project),
@@ -73,7 +71,9 @@ def _asset(
     is_result = isinstance(stage, SharedStage)
     deps = [dep for dep in stage.deps() if dep.asset_key in known]
     deps += [dg.AssetDep(key) for key in nightly_keys if is_result]
-    schema = _column_schema(stage)
+    metadata = (
+        {"dagster/column_schema": column_schema(stage.row_class)} if stage.row_class else None
+    )
 
     @dg.asset(
         key=stage.asset_key,
@@ -87,7 +87,7 @@ def _asset(
         deps=deps,
         freshness_policy=freshness if is_result else None,
         automation_condition=when_results_changed() if is_result else when_inputs_changed(),
-        metadata={"dagster/column_schema": schema} if schema else None,
+        metadata=metadata,
         dagster_type=NO_VALUE,
         output_required=False,
         check_specs=check_specs(stage),
@@ -132,21 +132,6 @@ def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
         asset_key=event.asset_key,
         metadata=event.metadata,
         data_version=dg.DataVersion(tags[DATA_VERSION_TAG]),
-    )
-
-
-def _column_schema(stage: AnyStage) -> dg.TableSchema | None:
-    if stage.row_class is None:
-        return None
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(
-                field.name,
-                str(field.type),
-                constraints=dg.TableColumnConstraints(nullable=field.nullable),
-            )
-            for field in arrow_schema(stage.row_class)
-        ]
     )
 
 

@@ -13,6 +13,7 @@ from videomme_pipeline.rows import (
     NOT_STORED,
     ColumnMapping,
     arrow_schema,
+    describe_columns,
     from_table,
     from_values,
     to_table,
@@ -185,3 +186,34 @@ def test_a_column_of_a_mapping_cannot_repeat_another_column() -> None:
     Labels.declare("name", str)
     with pytest.raises(TypeError, match="two columns called name"):
         arrow_schema(Labelled)
+
+
+def test_a_column_is_described_by_the_sentences_of_docstrings_that_name_it() -> None:
+    @dataclass(frozen=True)
+    class Inner:
+        """Nested. `tokens` are counted."""
+
+        tokens: int
+
+    @dataclass(frozen=True)
+    class Base:
+        """One row. `key` is unique; `first[:last]` is a span. Not a `name`."""
+
+        key: str
+        first: int
+        last: int
+
+    @dataclass(frozen=True)
+    class Table(Base):
+        """Adds a column."""
+
+        inner: Inner
+        unnamed: str
+
+    span = "`key` is unique; `first[:last]` is a span."
+    assert describe_columns(Table) == {
+        "key": span,
+        "first": span,
+        "last": span,
+        "tokens": "`tokens` are counted.",
+    }

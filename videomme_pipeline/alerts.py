@@ -7,12 +7,21 @@ environment variable and never from a file.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from videomme_pipeline.errors import AlertError
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.scoring.nightly.assess import Assessment
+from videomme_pipeline.scoring.nightly.policy import Severity
 
 URLS_VARIABLE = "VIDEOMME_ALERT_URLS"
+
+
+class AlertType(StrEnum):
+    """How urgent an alert is. Services show it as a color or an icon."""
+
+    WARNING = "warning"
+    FAILURE = "failure"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +30,7 @@ class Alert:
 
     title: str
     body: str
+    type: AlertType = AlertType.FAILURE
 
 
 def alert_urls(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -43,7 +53,9 @@ def send(alert: Alert, urls: Sequence[str]) -> None:
     refused = []
     for number, url in enumerate(urls, start=1):
         service = apprise.Apprise()
-        if not service.add(url) or not service.notify(title=alert.title, body=alert.body):
+        if not service.add(url) or not service.notify(
+            title=alert.title, body=alert.body, notify_type=alert.type.value
+        ):
             # The rest of the URL contains a token.
             refused.append(f"number {number} ({url.partition(':')[0]}://…)")
     if refused:
@@ -58,10 +70,12 @@ def nightly_alert(assessment: Assessment, link: str) -> Alert | None:
     if not assessment.new_findings:
         return None
     worst = assessment.new_findings[0]
+    is_error = any(finding.severity is Severity.ERROR for finding in assessment.new_findings)
     lines = [f"- {finding.check.value}: {finding.summary}" for finding in assessment.new_findings]
     return Alert(
         title=f"{assessment.evaluation}, {assessment.date}: {worst.check.value.replace('_', ' ')}",
         body="\n".join([*lines, "", link]),
+        type=AlertType.FAILURE if is_error else AlertType.WARNING,
     )
 
 

@@ -7,6 +7,7 @@ per field of that dataclass, without a prefix. A field whose type is a `ColumnMa
 column per declared key. `store` defines where each table is stored.
 """
 
+import re
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,6 +33,10 @@ _ARROW_TYPES: dict[type, pa.DataType] = {
     bytes: pa.binary(),
     datetime: pa.timestamp("us", tz="UTC"),
 }
+
+
+_CODE_SPAN = re.compile(r"`([^`]+)`")
+_SENTENCE_END = re.compile(r"(?<=[.:])\s+(?=[A-Z`])")
 
 
 class ColumnMapping(Mapping[str, Any]):
@@ -90,6 +95,24 @@ def arrow_schema(row_class: type) -> pa.Schema:
         TypeError: if an annotation has no Arrow type.
     """
     return pa.schema([_arrow_field(column.name, column.hint) for column in _columns(row_class)])
+
+
+@cache
+def describe_columns(row_class: type) -> dict[str, str]:
+    """Description of each column: the sentences that name it in the docstrings of its classes.
+
+    The columns of a `ColumnMapping` have the first sentence of its class. A column that no
+    docstring names is left out.
+    """
+    sentences = [line for documented in _documented(row_class) for line in _sentences(documented)]
+    found = {
+        column.name: " ".join(line for line in sentences if column.name in _names(line))
+        for column in _columns(row_class)
+    }
+    for _, hint in _typed_fields(row_class):
+        if _is_mapping(hint):
+            found |= dict.fromkeys(hint.declared, _sentences(hint)[0])
+    return {name: text for name, text in found.items() if text}
 
 
 def to_table(
@@ -183,6 +206,23 @@ def _paths(row_class: type) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
                     yield (field.name, *path), inner, is_key
         else:
             yield (field.name,), hint, False
+
+
+def _documented(row_class: type) -> Iterator[type]:
+    """The classes whose docstrings describe the columns: bases, the class, and nested values."""
+    yield from (base for base in reversed(row_class.__mro__) if is_dataclass(base))
+    for _, hint in _typed_fields(row_class):
+        if is_dataclass(hint):
+            yield from _documented(hint)  # type: ignore[arg-type]
+
+
+def _names(sentence: str) -> set[str]:
+    """The words in the code spans of a sentence."""
+    return {word for span in _CODE_SPAN.findall(sentence) for word in re.findall(r"\w+", span)}
+
+
+def _sentences(documented: type) -> list[str]:
+    return _SENTENCE_END.split(" ".join((documented.__doc__ or "").split()))
 
 
 def _is_mapping(hint: Any) -> bool:

@@ -43,6 +43,8 @@ CODE_VERSION_TAG = "dagster/code_version"
 INPUT_DATA_VERSION_TAG = "dagster/input_data_version"
 INPUT_EVENT_POINTER_TAG = "dagster/input_event_pointer"
 USER_PROVIDED_TAG = "dagster/data_version_is_user_provided"
+OWNERS = ("team:evaluation",)
+"""The owners of every asset."""
 SEVERAL_PARENTS = "several"
 """Reported as input version of an asset in which a partition has more than one parent."""
 BUILD_SECONDS = "make_seconds"

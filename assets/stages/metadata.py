@@ -9,12 +9,29 @@ import dagster as dg
 from videomme_pipeline.children import ChildFailedError
 from videomme_pipeline.extras import is_installed
 from videomme_pipeline.reports.rendering import render_svg
+from videomme_pipeline.rows import arrow_schema, describe_columns
 
 NO_CHARTS = dg.MetadataValue.md(
     "Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`"
 )
 LARGEST_PICTURE_BYTES = 60_000
 """Larger pictures are left out, because the event log stores every picture."""
+
+
+def column_schema(row_class: type) -> dg.TableSchema:
+    """The columns of a table with their types, and what the row class says about them."""
+    descriptions = describe_columns(row_class)
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                field.name,
+                str(field.type),
+                description=descriptions.get(field.name),
+                constraints=dg.TableColumnConstraints(nullable=field.nullable),
+            )
+            for field in arrow_schema(row_class)
+        ]
+    )
 
 
 def picture(data: bytes, media_type: str, title: str) -> dg.MarkdownMetadataValue:

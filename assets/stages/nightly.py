@@ -5,12 +5,14 @@ of the Dagster UI show its accuracy over time.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
 import dagster as dg
 
+from assets.stages.base import OWNERS
+from assets.stages.metadata import column_schema
 from assets.step import within_step
 from videomme_pipeline.alerts import Alert, alert_urls, nightly_alert, send
 from videomme_pipeline.errors import VideoMMEError
@@ -23,16 +25,30 @@ from videomme_pipeline.scoring.nightly.assess import (
 )
 from videomme_pipeline.scoring.nightly.findings import write_findings
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
-from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, Severity
+from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
 from videomme_pipeline.scoring.scored_question import Outcome
 
 UI_VARIABLE = "VIDEOMME_UI"
 _DEFAULT_UI = "http://localhost:3000"
 _LISTED_QUESTIONS = 50
+_DIGITS = 4
+"""Digits after the decimal point of shown numbers."""
 _SEVERITIES = {
     Severity.ERROR: dg.AssetCheckSeverity.ERROR,
     Severity.WARN: dg.AssetCheckSeverity.WARN,
 }
+_EVIDENCE = "The test raises an alarm when `evidence` reaches `alarm_at`."
+_DESCRIPTIONS = {
+    NightlyCheck.ACCURACY: f"The accuracy is not lower than before. {_EVIDENCE}",
+    NightlyCheck.GROUP_SCORE: f"The group score is not lower than before. {_EVIDENCE}",
+    NightlyCheck.MARGINALS: "No value of a facet has a lower accuracy than before.",
+    NightlyCheck.FLIPS: f"No more answers than usual differ from the usual ones. {_EVIDENCE}",
+    NightlyCheck.UNREADABLE: f"No more answers than usual have no letter. {_EVIDENCE}",
+    NightlyCheck.FAILED: "Almost all questions got an answer.",
+    NightlyCheck.LATENCY: "The median latency is not much higher than the baseline's.",
+    NightlyCheck.COST: "The mean cost of a question is not much higher than the baseline's.",
+}
+"""What is true if a check passes."""
 
 
 def nightly_key(tracked: TrackedEvaluation) -> dg.AssetKey:
@@ -56,21 +72,37 @@ def nightly_asset(
     key, evaluation = nightly_key(tracked), tracked.evaluation
     scores = dg.AssetKey([tracked.benchmark.name, "scores"])
     severity = tracked.nightly.alarm.severity
+    partitions = nightly_partitions(tracked.nightly)
+    # Nightly runs that are backfilled together run in order, because each is compared with the
+    # ones before.
+    night_before = dg.TimeWindowPartitionMapping(
+        start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True
+    )
 
     @dg.asset(
         key=key,
         description=f"Nightly runs of {evaluation.name}, one partition per day.",
         group_name=tracked.benchmark.name,
         kinds={"parquet"},
-        partitions_def=nightly_partitions(tracked.nightly),
+        owners=list(OWNERS),
+        code_version=str(RULE_VERSION),
+        partitions_def=partitions,
+        metadata={"dagster/column_schema": column_schema(ObservedQuestion)},
         deps=[
+            dg.AssetDep(key, partition_mapping=night_before),
             dg.AssetDep(
                 scores,
                 partition_mapping=dg.SpecificPartitionsPartitionMapping([evaluation.name]),
-            )
+            ),
         ],
         check_specs=[
-            dg.AssetCheckSpec(check.value, asset=key, blocking=False)
+            dg.AssetCheckSpec(
+                check.value,
+                asset=key,
+                description=_DESCRIPTIONS[check],
+                blocking=False,
+                partitions_def=partitions,
+            )
             for check, strictness in severity.items()
             if strictness is not Severity.OFF
         ],
@@ -122,7 +154,7 @@ def _check_result(
         check_name=name,
         severity=_SEVERITIES[finding.severity],
         description=finding.summary,
-        metadata=dict(finding.measures) | {"rule_version": RULE_VERSION},
+        metadata=_rounded(finding.measures) | {"rule_version": RULE_VERSION},
     )
 
 
@@ -155,9 +187,17 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
         "difference_to_last_night": previous and previous.accuracy.difference.mean,
         "latency_seconds": _aggregate(rows, "latency_seconds", median),
         "cost_dollars": _aggregate(rows, "cost_dollars", sum),
-        "lost": compared and ", ".join(compared.lost[:_LISTED_QUESTIONS]),
+        "lost": compared and (", ".join(compared.lost[:_LISTED_QUESTIONS]) or None),
     }
-    return metadata | {name: value for name, value in known.items() if value is not None}
+    return _rounded(metadata | {name: value for name, value in known.items() if value is not None})
+
+
+def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` with rounded numbers."""
+    return {
+        name: round(value, _DIGITS) if isinstance(value, float) else value
+        for name, value in values.items()
+    }
 
 
 def _aggregate(
@@ -174,4 +214,4 @@ def ui_address() -> str:
 
 
 def _link(key: dg.AssetKey, date: str) -> str:
-    return f"{ui_address()}/assets/{'/'.join(key.path)}?partition={date}"
+    return f"{ui_address()}/assets/{'/'.join(key.path)}?view=partitions&partition={date}"

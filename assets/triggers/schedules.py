@@ -6,6 +6,7 @@ from datetime import timedelta
 import dagster as dg
 
 from assets.dagster_internals.types import Job
+from assets.processes import EVALUATIONS_TAG
 from assets.stages.nightly import nightly_key
 from assets.triggers.retention import retention_job
 from videomme_pipeline.project.nightly import NightlySpec, TrackedEvaluation, nightly_date
@@ -28,7 +29,9 @@ def nightly_job(tracked: Sequence[TrackedEvaluation]) -> list[Job]:
     ]
 
 
-def schedules(nightly: NightlySpec, jobs: Sequence[Job]) -> list[dg.ScheduleDefinition]:
+def schedules(
+    nightly: NightlySpec, jobs: Sequence[Job], tracked: Sequence[TrackedEvaluation]
+) -> list[dg.ScheduleDefinition]:
     """The nightly schedule, if anything is tracked, and the weekly removal of old runs."""
     weekly = dg.ScheduleDefinition(
         name="weekly_retention",
@@ -36,7 +39,7 @@ def schedules(nightly: NightlySpec, jobs: Sequence[Job]) -> list[dg.ScheduleDefi
         cron_schedule="30 4 * * 0",
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
-    return [weekly, *(_nightly_schedule(nightly, job) for job in jobs)]
+    return [weekly, *(_nightly_schedule(nightly, job, tracked) for job in jobs)]
 
 
 def leaderboard_freshness(nightly: NightlySpec) -> dg.FreshnessPolicy | None:
@@ -46,7 +49,9 @@ def leaderboard_freshness(nightly: NightlySpec) -> dg.FreshnessPolicy | None:
     return dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=nightly.fresh_within_hours))
 
 
-def _nightly_schedule(nightly: NightlySpec, job: Job) -> dg.ScheduleDefinition:
+def _nightly_schedule(
+    nightly: NightlySpec, job: Job, tracked: Sequence[TrackedEvaluation]
+) -> dg.ScheduleDefinition:
     @dg.schedule(
         name=NIGHTLY_JOB,
         job=job,
@@ -55,8 +60,18 @@ def _nightly_schedule(nightly: NightlySpec, job: Job) -> dg.ScheduleDefinition:
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description="Start a nightly run at the time in nightly.yaml.",
     )
-    def start_nightly_run(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+    def start_nightly_run(
+        context: dg.ScheduleEvaluationContext,
+    ) -> dg.RunRequest | dg.SkipReason:
         date = nightly_date(context.scheduled_execution_time, nightly.timezone)
-        return dg.RunRequest(run_key=date, partition_key=date)
+        missing = [each for each in tracked if not each.is_complete(date)]
+        if not missing:
+            return dg.SkipReason(f"the nightly run of {date} is stored")
+        return dg.RunRequest(
+            run_key=date,
+            partition_key=date,
+            asset_selection=[nightly_key(each) for each in missing],
+            tags={EVALUATIONS_TAG: ", ".join(each.evaluation.name for each in missing)},
+        )
 
     return start_nightly_run

@@ -16,7 +16,7 @@ import dagster as dg
 from assets.processes import end_dead_runs
 from assets.stages.nightly import ui_address
 from assets.triggers.jobs import REFRESH_JOB, run_config
-from videomme_pipeline.alerts import Alert, alert_urls, run_failure_alert, send
+from videomme_pipeline.alerts import Alert, AlertType, alert_urls, run_failure_alert, send
 from videomme_pipeline.benchmarks.locate import index_media
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
@@ -201,6 +201,7 @@ def _other_model(model: ModelSpec, before: list[str], now: list[str]) -> Alert:
             "Scores from before and after are not comparable. If the change was intended, give "
             "the model a new `revision` in models.yaml."
         ),
+        type=AlertType.WARNING,
     )
 
 

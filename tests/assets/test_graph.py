@@ -94,7 +94,9 @@ def test_every_asset_has_a_description_kinds_owners_and_a_group(
         assert node.group_name in {*key.path[:-1], "results"}, key
 
 
-def test_every_table_of_rows_has_a_column_schema(definitions: dg.Definitions) -> None:
+def test_every_table_of_rows_has_a_column_schema_with_descriptions(
+    definitions: dg.Definitions,
+) -> None:
     graph = definitions.resolve_asset_graph()
     for key in graph.get_all_asset_keys():
         schema = graph.get(key).metadata.get("dagster/column_schema")
@@ -103,6 +105,7 @@ def test_every_table_of_rows_has_a_column_schema(definitions: dg.Definitions) ->
             continue
         assert isinstance(schema, dg.TableSchema), key
         assert schema.columns, key
+        assert [column.name for column in schema.columns if not column.description] == []
 
 
 def test_only_questions_have_no_parents(definitions: dg.Definitions) -> None:

@@ -58,8 +58,10 @@ class GroupType(StrEnum):
 class Question:
     """One multiple-choice question on one video.
 
-    `options` are in order and as published, with their letters ("A. Apples."). `video_id` is the
-    dataset's own id (three digits in Video-MME); `youtube_id` is the upstream `videoID`.
+    `question_id` is unique in its `benchmark`. `question` is the text, and `answer` the correct
+    letter. `options` are in order and as published, with their letters ("A. Apples."). `video_id`
+    is the dataset's own id (three digits in Video-MME); `youtube_id` is the upstream `videoID`, and
+    `url` the address of the video.
     """
 
     benchmark: str

@@ -54,7 +54,10 @@ ROW_GROUP_FRAMES = 64
 class Frame:
     """One picture: its requested time, its actual time, and its encoded bytes.
 
-    Times are in seconds from the first shown frame. `index` counts shown frames from 0.
+    `requested_seconds` is the time that the sampling chose, and `pts_seconds` the time at which the
+    frame is shown, both from the first shown frame. `index` counts shown frames from 0.
+    `is_keyframe` is true if the frame is decoded without others. `picture` is the encoded image of
+    `width` × `height` pixels.
     """
 
     requested_seconds: float

@@ -45,7 +45,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Token counts of one or more requests. A count is None if no endpoint reported it."""
+    """Token counts of one or more requests. A count is None if no endpoint reported it.
+
+    `prompt_tokens` include `cached_tokens`, which the endpoint read from its cache.
+    `completion_tokens` include `reasoning_tokens`.
+    """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None

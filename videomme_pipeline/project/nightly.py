@@ -120,6 +120,10 @@ class TrackedEvaluation:
         """The file of the nightly run of a date."""
         return self.project.store.observation(self.benchmark.name, self.evaluation.name, date)
 
+    def is_complete(self, date: str) -> bool:
+        """True if the nightly run of a date is stored with an answer to every question."""
+        return not _is_missing(self.path(date))
+
     def observe(self, date: str) -> list[ObservedQuestion]:
         """The rows of a nightly run. If it is not stored yet, its questions are asked now.
 

@@ -81,9 +81,11 @@ class SubtitleUse(StrEnum):
 class Prompt:
     """The text that is sent with the frames of a video, one row per question.
 
-    The frames are sent first, then `text`. In the interleaved v2 form, `after_frame` contains the
-    text after each frame, which is "" if nothing is spoken. Otherwise it is empty. `system` is
-    the system message, or None if the template has none.
+    `question_id` and `video_id` are ids of the `benchmark`. `num_frames` and `subtitle_lines` count
+    what is sent, and `subtitles` is the form of the subtitles. The frames are sent first, then
+    `text`. In the interleaved v2 form, `after_frame` contains the text after each frame, which is
+    "" if nothing is spoken. Otherwise it is empty. `system` is the system message, or None if the
+    `template` has none.
     """
 
     benchmark: str

@@ -13,7 +13,7 @@ class Served:
     """Cost, latency and attempts of a response. Values are None if they are unknown.
 
     `cost_dollars` (US dollars) and `attempts` count every attempt at the question.
-    `latency_seconds` is that of the last attempt.
+    `latency_seconds` is that of the last attempt. `answered_at` is the time of the answer.
     """
 
     cost_dollars: float | None = None
@@ -26,11 +26,17 @@ class Served:
 class Response:
     """One row per (evaluation, question, sample).
 
+    `question_id` and `video_id` are ids of the `benchmark`. `sample` counts the repeats of a
+    question in an `evaluation` from 0. `request_fingerprint` is the hash of everything that was
+    sent. `model` is the name in models.yaml, and `reported_model` and `system_fingerprint` are what
+    the endpoint reports. `num_frames` is the number of frames sent. `reasoning` is the text before
+    the answer, if the endpoint separates it, and `finish_reason` the reason why the answer ends.
+
     `raw_output` is None if and only if the request failed. `error` is then the reason, and
-    `failure` its kind if there is one. `usage` has the tokens of the last attempt. `usage_json`
-    is the `usage` that the endpoint sent, unchanged. `warning` describes a suspicious answer, for
-    example if the endpoint seems to have dropped frames. `observation` (for example a date) is
-    set if an unchanged evaluation was asked again on purpose.
+    `failure` its kind if there is one. `usage` has the tokens of the last attempt. `usage_json` is
+    the `usage` that the endpoint sent, unchanged. `warning` describes a suspicious answer, for
+    example if the endpoint seems to have dropped frames. `observation` (for example a date) is set
+    if an unchanged evaluation was asked again on purpose.
     """
 
     benchmark: str

@@ -24,6 +24,13 @@ class Outcome(StrEnum):
 class ScoredQuestion:
     """One row per (evaluation, question, repeat).
 
+    `example_id` is unique in an `evaluation`; `question_id` and `video_id` are ids of the
+    `benchmark`. `sample` counts the repeats of a question from 0. `evaluation_fingerprint` is the
+    hash of all settings. `answer` is the correct letter, and `error` the reason why there is no
+    response. `num_frames` is the number of frames sent to the `model`, `sampling` and `track` name
+    how they were chosen and which subtitles go with them, and `finish_reason` is the reason why the
+    answer ends.
+
     `extracted_answer` is the letter that `reader` read by its rule `rule`, or None. The decisive
     part of the text is `raw_output[span_start:span_end]`, if there is one. `is_correct` is True if
     `outcome` is correct. `usage` and `served` (tokens, cost, latency, attempts) are included, so

@@ -173,8 +173,8 @@ class AlignedLine:
     `frame` is the position (from 0) in the frame set, or None if the policy does not assign
     lines to frames. `cue` and `last_cue` are the numbers of the first and the last cue of the
     line. They are None for lmms-eval's notice that a video has no subtitles, and for a cue that
-    only the published evaluator accepts. The times are those of the cues, or with
-    `vlmevalkit_interleaved` those of the frames.
+    only the published evaluator accepts. `text` is the line. `start_seconds` and `end_seconds` are
+    the times of the cues, or with `vlmevalkit_interleaved` those of the frames.
     """
 
     frame: int | None

@@ -32,12 +32,18 @@ VIDEOS_PER_CHILD = 16
 class Video:
     """One video of a benchmark and the facts about its file.
 
-    `content_hash` is the BLAKE3 of the file's bytes. `width` and `height` are those of the shown
-    pictures, after a counter-clockwise turn by `rotation_degrees`. `duration_seconds` is the time
-    from the first shown frame to the end of the last one. `missing_seconds` is the additional time
-    that the container of a truncated file claims. `start_seconds` is the time of the first shown
-    frame in the container. Color names are libav's, or "unspecified" if the stream has none.
-    `index_source` is the source of the packet index.
+    `video_id` is its id in its `benchmark`. `path` is its file at the time of probing, of `bytes`
+    bytes in the format `container`. `codec`, `pixel_format`, `color_space`, `color_range`,
+    `sample_aspect_ratio`, `interlaced` and `time_base` are those of the video stream, and
+    `has_audio` is true if there is another stream with sound. `frame_count` and `keyframe_count`
+    are numbers of shown frames, and `average_fps` is their mean number per second. `subtitle_path`
+    is the subtitle file, and `subtitle_hash` its BLAKE3. `content_hash` is the BLAKE3 of the file's
+    bytes. `width` and `height` are those of the shown pictures, after a counter-clockwise turn by
+    `rotation_degrees`. `duration_seconds` is the time from the first shown frame to the end of the
+    last one. `missing_seconds` is the additional time that the container of a truncated file
+    claims. `start_seconds` is the time of the first shown frame in the container. Color names are
+    libav's, or "unspecified" if the stream has none. `index_source` is the source of the packet
+    index.
     """
 
     benchmark: str

@@ -4,6 +4,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,18 @@ def run_nightly(
     }
 
 
+def requested(project: Project, instance: dg.DagsterInstance, date: str) -> list[dg.AssetKey]:
+    """The assets that the schedule requests on a date."""
+    repository = build_definitions(project).get_repository_def()
+    context = dg.build_schedule_context(
+        instance=instance,
+        scheduled_execution_time=datetime.fromisoformat(f"{date}T02:00+00:00"),
+        repository_def=repository,
+    )
+    ticked = repository.get_schedule_def(NIGHTLY_JOB).evaluate_tick(context)
+    return [key for request in ticked.run_requests or [] for key in request.asset_selection or []]
+
+
 def stored(project: Project, date: str) -> list[ObservedQuestion]:
     (tracked,) = tracked_evaluations(project)
     return read_rows(tracked.path(date), ObservedQuestion)
@@ -150,15 +163,21 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
     assert alerts == []
 
     model.broken = True
+    assert requested(opened, instance, "2026-11-04") == [KEY]
     checks = run_nightly(opened, instance, "2026-11-04")
+    assert requested(opened, instance, "2026-11-04") == [], "it is stored"
+    assert checks["accuracy"].partition == "2026-11-04"
     assert not checks["accuracy"].passed
     assert checks["accuracy"].severity is dg.AssetCheckSeverity.ERROR
     assert checks["failed"].passed
     assert len(alerts) == 1
     assert alerts[0]["title"] == "asked, 2026-11-04: accuracy"
+    assert alerts[0]["type"] == "failure"
     assert "points against the baseline" in alerts[0]["message"]
     assert "This is a real change since 2026-11-04" in alerts[0]["message"]
-    assert "/assets/videomme/nights/asked?partition=2026-11-04" in alerts[0]["message"]
+    assert (
+        "/assets/videomme/nights/asked?view=partitions&partition=2026-11-04" in alerts[0]["message"]
+    )
 
     assert not run_nightly(opened, instance, "2026-11-05")["accuracy"].passed
     assert len(alerts) == 1, "one alert per regression"
