@@ -1,4 +1,4 @@
-"""Results files as other tools write them; `tests/golden/results/make.py` made them."""
+"""Results files as other tools write them (see `tests/golden/results/README.md`)."""
 
 import gzip
 import json
@@ -43,36 +43,25 @@ def test_a_workbook_of_vlmevalkit_is_read_like_pandas_reads_it(tmp_path: Path) -
     assert outcomes(path) == [*OUTCOMES, "failed"]
 
 
-def lmms_eval_sample(number: int, question: dict[str, Any], text: str) -> dict[str, Any]:
-    """A line of the current lmms-eval, which leaves out `doc`."""
-    metric = {"question_id": question["question_id"], "duration": "short", "score": 1.0}
-    return {
-        "doc_id": number,
-        "target": question["answer"],
-        "resps": [[text]],
-        "filtered_resps": [text],
-        "doc_hash": "ab",
-        "videomme_perception_score": metric,
-    }
-
-
-TEXTS = ["C", "The answer is D.", "B", "D. Four.", "A"]
-SAMPLES = [
-    lmms_eval_sample(number, question, text)
-    for number, (question, text) in enumerate(zip(QUESTIONS, TEXTS, strict=False))
-]
-
-
 def test_lmms_eval_samples_without_doc_are_joined_with_the_annotations(tmp_path: Path) -> None:
-    path = tmp_path / "samples.jsonl"
-    path.write_text("".join(json.dumps(sample) + "\n" for sample in SAMPLES))
-    assert outcomes(path, ANNOTATIONS) == OUTCOMES
-    for sample in SAMPLES:
-        del sample["videomme_perception_score"]
-    path.write_text("".join(json.dumps(sample) + "\n" for sample in SAMPLES))
-    assert outcomes(path, ANNOTATIONS) == OUTCOMES
+    path = RESULTS / "lmms_eval.jsonl"
+    assert outcomes(path, ANNOTATIONS) == [*OUTCOMES, "unreadable"]
     with pytest.raises(ScoringError, match=r"recognized as lmms_eval.*--annotations"):
         score_file(path, ScoreOptions())
+    samples = [json.loads(line) for line in path.read_text().splitlines()]
+    for sample in samples:
+        del sample["videomme_perception_score"]  # the only place of the question id
+    without_id = tmp_path / "samples.jsonl"
+    without_id.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    assert outcomes(without_id, ANNOTATIONS) == [*OUTCOMES, "unreadable"]
+
+
+def test_all_repeats_of_lmms_eval_samples_are_read() -> None:
+    rows = score_file(
+        RESULTS / "lmms_eval_repeats.jsonl", ScoreOptions(annotations=ANNOTATIONS)
+    ).rows
+    assert [row.sample for row in rows] == [0, 1] * 6
+    assert [row.outcome.value for row in rows[1::2]] == [*OUTCOMES, "unreadable"]
 
 
 def test_annotations_of_another_order_are_noticed(tmp_path: Path) -> None:
@@ -86,14 +75,10 @@ def test_annotations_of_another_order_are_noticed(tmp_path: Path) -> None:
         score_file(path, ScoreOptions(annotations=other))
 
 
-def test_the_whole_log_of_an_older_lmms_eval_is_read(tmp_path: Path) -> None:
-    logs = [
-        {"doc_id": n, "doc": question, "target": question["answer"], "resps": [[text]]}
-        for n, (question, text) in enumerate(zip(QUESTIONS, TEXTS, strict=False))
-    ]
-    path = tmp_path / "videomme.json"
-    path.write_text(json.dumps({"args": {}, "model_configs": {}, "logs": logs}, indent=2))
-    assert outcomes(path) == OUTCOMES
+def test_the_whole_log_of_an_older_lmms_eval_is_read() -> None:
+    """That version sent the first video with every question, so three answers are about it."""
+    found = outcomes(RESULTS / "lmms_eval_older.json")
+    assert found == [*OUTCOMES[:3], "incorrect", "incorrect", "correct"]
 
 
 @pytest.mark.parametrize(
@@ -138,9 +123,11 @@ def test_text_in_utf_16_is_read(tmp_path: Path) -> None:
     assert read_rows_of(path) == [{"video_id": "001", "response": "A"}]
 
 
-def test_an_evalscope_review_is_joined_with_the_annotations() -> None:
+def test_evalscope_reviews_are_joined_with_the_annotations_with_all_repeats() -> None:
     path = RESULTS / "evalscope.jsonl"
-    assert outcomes(path, ANNOTATIONS) == [*OUTCOMES, "unreadable"]
+    rows = score_file(path, ScoreOptions(annotations=ANNOTATIONS)).rows
+    assert [row.sample for row in rows] == [0, 1] * 6
+    assert [row.outcome.value for row in rows[::2]] == [*OUTCOMES, "unreadable"]
     with pytest.raises(ScoringError, match=r"recognized as evalscope.*--annotations"):
         score_file(path, ScoreOptions())
 

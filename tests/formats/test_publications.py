@@ -5,10 +5,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 from huggingface_hub import parse_eval_result_entries
 
+from tests.support.paths import GOLDEN
 from tests.support.scored_rows import questions_of, v1_evaluation, v2_evaluation
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
@@ -16,6 +18,7 @@ from videomme_pipeline.formats.registry import FORMATS, PUBLICATIONS, write_resu
 from videomme_pipeline.formats.results_format import Scored
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
+from videomme_pipeline.scoring.scored_question import Outcome
 
 ONCE = v1_evaluation(5)
 ROWS = [*ONCE, *(replace(row, sample=1) for row in ONCE)]
@@ -23,6 +26,29 @@ SETTINGS = {"template": {"name": "contract_v1_exact"}, "repeats": 2}
 V1 = Scored(questions=questions_of(ONCE), rows=ROWS, settings=SETTINGS)
 V2_ROWS = v2_evaluation(5)
 V2 = Scored(questions=questions_of(V2_ROWS), rows=V2_ROWS, settings={})
+
+
+NEVER_ASKED = replace(ONCE[0], raw_output=None, error="timeout", outcome=Outcome.FAILED)
+
+
+@pytest.mark.parametrize(
+    "scored",
+    [
+        V1,
+        V2,
+        replace(V1, not_citable="2 failed", settings={}),
+        replace(V1, rows=[NEVER_ASKED]),
+    ],
+    ids=["v1", "v2", "not citable", "failed"],
+)
+def test_both_files_satisfy_the_published_schemas(scored: Scored) -> None:
+    aggregate, instance = (
+        jsonschema.Draft7Validator(json.loads((GOLDEN / "schemas" / name).read_text()))
+        for name in ("eval.schema.json", "instance_level_eval.schema.json")
+    )
+    aggregate.validate(json.loads(PUBLICATIONS["every_eval_ever"](scored)))
+    for line in PUBLICATIONS["every_eval_ever_instances"](scored).splitlines():
+        instance.validate(json.loads(line))
 
 
 def test_instances_score_like_the_evaluation_with_all_repeats(tmp_path: Path) -> None:
@@ -68,6 +94,12 @@ def test_the_aggregate_belongs_to_its_instances() -> None:
     assert "asked 2 times" in result["score_details"]["details"]["coverage"]
 
 
+HUB_KEYS = {
+    "dataset", "value", "verifyToken", "date", "source", "evaluation_framework", "notes"
+}  # fmt: skip
+"""Keys of an entry in the documentation of the hub, which has no schema file for them."""
+
+
 @pytest.mark.parametrize(
     ("scored", "dataset", "metric"),
     [
@@ -78,8 +110,10 @@ def test_the_aggregate_belongs_to_its_instances() -> None:
 def test_a_score_is_filed_under_the_dataset_of_its_benchmark(
     scored: Scored, dataset: str, metric: str
 ) -> None:
-    (entry,) = parse_eval_result_entries(yaml.safe_load(PUBLICATIONS["hugging_face"](scored)))
+    (row,) = yaml.safe_load(PUBLICATIONS["hugging_face"](scored))
+    (entry,) = parse_eval_result_entries([row])
     assert entry.dataset_id == dataset
+    assert set(row) <= HUB_KEYS
     assert 0 <= entry.value <= 100
     assert entry.notes is not None
     for part in ("without_subtitles, uniform_n-8", f"{metric}, 95% CI", "questions on"):

@@ -1,7 +1,8 @@
 """lmms-eval's samples file: one JSON line per question, often with its dataset row in `doc`."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
@@ -33,17 +34,16 @@ def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
         for sample in ((row["logs"] or ()) if _is_log(row) else (row,))
         if isinstance(sample, Mapping)
     ]
-    return DatasetRows(rows=[_dataset_row_of(row) if _is_sample(row) else row for row in samples])
+    found = [_dataset_rows_of(row) if _is_sample(row) else (row,) for row in samples]
+    return DatasetRows(rows=list(chain.from_iterable(found)))
 
 
-def _dataset_row_of(sample: Row) -> Row:
-    """The row under `doc`, or what identifies it, with the first text of `resps`.
+def _dataset_rows_of(sample: Row) -> Iterator[Row]:
+    """Yield one row per repeat: the row under `doc`, or what identifies it, with the text.
 
-    Current versions do not write `doc`. The question id is then in the entry of the metric.
+    Current versions do not write `doc`. The question id is then in the entry of the metric. They
+    write `resps` only if a filter changed the texts.
     """
-    prediction = next((sample[name] for name in _TEXTS if name in sample), None)
-    while isinstance(prediction, list):
-        prediction = prediction[0] if prediction else None
     doc = sample.get("doc")
     if not isinstance(doc, Mapping):
         metrics = [value for value in sample.values() if isinstance(value, Mapping)]
@@ -52,8 +52,20 @@ def _dataset_row_of(sample: Row) -> Row:
             "question_id": next((m["question_id"] for m in metrics if "question_id" in m), None),
             "answer": sample.get("target"),
         }
-    repeat = {"repeat": sample["repeat"]} if "repeat" in sample else {}
-    return {**doc, **repeat, "prediction": prediction}
+    values = list(_leaves(next((sample[name] for name in _TEXTS if name in sample), None)))
+    are_texts = all(value is None or isinstance(value, str) for value in values)
+    texts = (values if are_texts else values[:1]) or [None]
+    for repeat, text in enumerate(texts):
+        yield {**doc, "repeat": repeat, "prediction": text}
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the values in nested lists."""
+    if not isinstance(value, list):
+        yield value
+        return
+    for item in value:
+        yield from _leaves(item)
 
 
 def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row) -> str:

@@ -1,10 +1,7 @@
-"""Write the results files of this folder with the tools that have these formats.
+"""Write the annotations, and results files with Inspect and pandas.
 
-It needs inspect-ai, evalscope, pandas and openpyxl, which the tests do not. The questions are
-made up. Run it in this folder.
-
-`every_eval_ever.jsonl` is `inspect.json`, converted by `every_eval_ever convert inspect`. That tool
-needs Python 3.12 and a model name with a developer (`openai/made-up-model`).
+It needs inspect-ai, pandas and openpyxl, which the tests do not. The questions are
+made up.
 """
 
 import json
@@ -12,8 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd
-from evalscope.api.evaluator.cache import ReviewResult
-from evalscope.api.metric.scorer import SampleScore, Score
 from inspect_ai import Task
 from inspect_ai import eval as evaluate
 from inspect_ai.dataset import Sample
@@ -26,6 +21,7 @@ FOLDER = Path(__file__).parent
 QUESTIONS = [
     {
         "video_id": f"{video:03d}",
+        "videoID": f"made-up-{video:03d}",
         "duration": "short",
         "domain": "Knowledge",
         "sub_category": "Astronomy",
@@ -84,24 +80,6 @@ def inspect() -> None:
     write_eval_log(log, str(FOLDER / "inspect.json"))
 
 
-def evalscope() -> None:
-    with (FOLDER / "evalscope.jsonl").open("w") as file:
-        for index, (row, text) in enumerate(zip(QUESTIONS, RESPONSES, strict=True)):
-            score = Score(value={"acc": 1.0}, prediction=text, extracted_prediction=text[:1])
-            review = ReviewResult(
-                index=index,
-                target=[row["answer"]],
-                sample_score=SampleScore(
-                    score=score,
-                    sample_id=index,
-                    group_id=index,
-                    generation_index=0,
-                    sample_metadata={"question_id": row["question_id"]},
-                ),
-            )
-            file.write(json.dumps(review.model_dump(mode="json")) + "\n")
-
-
 def vlmevalkit() -> None:
     """The table that VLMEvalKit writes, with its column names."""
     rows = [
@@ -118,4 +96,3 @@ if __name__ == "__main__":
     annotations()
     vlmevalkit()
     inspect()
-    evalscope()

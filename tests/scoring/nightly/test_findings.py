@@ -31,6 +31,10 @@ def test_findings_are_stored_with_the_version_of_the_rules(tmp_path: Path) -> No
     assert {finding.rule_version for finding in found} == {RULE_VERSION}
 
 
+def test_a_nightly_run_that_was_never_assessed_has_no_findings(tmp_path: Path) -> None:
+    assert read_findings(Store.at(tmp_path), "videomme", "made-up", "2026-11-20") is None
+
+
 def test_findings_of_version_1_are_still_read(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     path = store.findings("videomme", "old", "2026-11-20")

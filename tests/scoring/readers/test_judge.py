@@ -148,6 +148,16 @@ def test_a_score_with_a_judge_includes_the_score_without_it(tmp_path: Path) -> N
     assert [without_judge(row).extracted_answer for row in report.rows] == [Letter.B, *[None] * 3]
 
 
+def test_rows_without_a_judge_are_what_strict_read(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        judged = scored(server, tmp_path).rows
+    read = score_file(results_file(tmp_path), ScoreOptions()).rows
+    columns = ("extracted_answer", "rule", "outcome", "is_correct")
+    assert [[getattr(without_judge(row), name) for name in columns] for row in judged] == [
+        [getattr(row, name) for name in columns] for row in read
+    ]
+
+
 def test_a_score_notes_failed_requests_to_the_judge(tmp_path: Path) -> None:
     with ModelServer(faults=always(Fault.SERVER_ERROR)) as server:
         report = scored(server, tmp_path)

@@ -7,8 +7,14 @@ import pytest
 from tests.support.paths import GOLDEN
 from tests.support.scored_rows import group_of, scored, v1_evaluation, v2_evaluation
 from videomme_pipeline.benchmarks import videomme, videomme_v2
+from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.scoring.scored_question import Outcome
-from videomme_pipeline.scoring.statistics.breakdowns import breakdown, breakdowns, group_breakdowns
+from videomme_pipeline.scoring.statistics.breakdowns import (
+    breakdown,
+    breakdowns,
+    group_breakdowns,
+    mean_over,
+)
 from videomme_pipeline.scoring.statistics.groups import rating
 
 GOLDEN_SCORES = GOLDEN / "scores"
@@ -73,3 +79,23 @@ def test_incomplete_groups_are_counted_and_have_no_score() -> None:
     assert len(unscored) == 1
     whole = cells["v2_overall"][0]
     assert (whole.groups, whole.incomplete_groups, whole.group_score) == (0, 1, None)
+
+
+def test_every_value_of_a_facet_has_the_same_weight_in_its_mean() -> None:
+    """Accuracies 1 (one video) and 1/4 (four videos): the mean is 5/8, not 2/5."""
+    facet = Facet(column="duration", title="Duration")
+    rows = [
+        scored(f"{video}-1", outcome, duration=value)
+        for video, value, outcome in (
+            ("1", "short", Outcome.CORRECT),
+            ("2", "long", Outcome.CORRECT),
+            ("3", "long", Outcome.INCORRECT),
+            ("4", "long", Outcome.UNREADABLE),
+            ("5", "long", Outcome.FAILED),
+        )
+    ]
+    unlabelled = scored("6-1", Outcome.INCORRECT)
+    found = mean_over([*rows, unlabelled], facet)
+    assert (found.mean, found.values, found.clusters) == (0.625, 5, 5)
+    # Deviations in the linearized estimator: 0, 3/4, -1/4, -1/4, -1/4, each times 1/2 · 1/4.
+    assert found.standard_error == pytest.approx(((9 + 3) / 16 * 5 / 4) ** 0.5 / 8)

@@ -111,20 +111,19 @@ def clustered_mean(
     return _estimate(sums, counts, confidence)
 
 
-def paired_difference(  # noqa: PLR0913 - the scale of the values, by name
+def paired_difference(
     a: ArrayLike,
     b: ArrayLike,
     clusters: Sequence[Hashable],
     *,
     unit: float = 1.0,
     largest: float = 1.0,
-    seed: int = 0,
 ) -> PairedDifference:
     """`a` minus `b`, question by question, clustered by video.
 
     All differences are whole multiples of `unit` (1 for right or wrong), which makes the
-    sign-flip test exact for any number of videos. See `sign_flip_test` for `seed`. `largest` is
-    the largest possible mean difference, which limits the interval.
+    sign-flip test exact for any number of videos. `largest` is the largest possible mean
+    difference, which limits the interval.
 
     The interval is Student's t with the clustered error. If fewer than `FEW_DIFFERENCES` videos
     differ, or all differ by the same amount, it contains `exact_difference` too: a small error
@@ -142,7 +141,7 @@ def paired_difference(  # noqa: PLR0913 - the scale of the values, by name
     if difference.standard_error:
         t_statistic = difference.mean / difference.standard_error
         p_value_t = float(2 * scipy.special.stdtr(difference.clusters - 1, -abs(t_statistic)))
-    flip = sign_flip_test(sums, unit=unit, seed=seed)
+    flip = sign_flip_test(sums, unit=unit)
     difference, interval_kind = _limited(difference, sums, largest)
     return PairedDifference(
         difference=difference,
