@@ -64,6 +64,24 @@ def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
     assert [(attempt.status, attempt.failure) for attempt in attempts] == [(200, None)] * 3
 
 
+@pytest.mark.slow
+def test_questions_that_cannot_fit_into_the_context_are_not_sent_and_listed(
+    write_served: WriteServed, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(root / "home"))
+    with ModelServer(max_model_len=200) as server:
+        entry = {"profile": "vllm", "videos": ["002"], "tokens_per_frame": 85}
+        project = write_served(server.base_url, **entry)
+        monkeypatch.setenv("VIDEOMME_CONFIGURATION", str(project.configuration.folder))
+        monkeypatch.setenv("VIDEOMME_DATA", str(root / "data"))
+        failed = videomme("run", "served")
+        dry = videomme("run", "served", "--dry-run")
+        assert server.request_count == 0
+    assert "at most 1 frames of this size fit" in failed.err
+    assert "3 of 3 requests do not fit into the context of served" in dry.out
+    assert {row.failure for row in responses(project)} == {FailureKind.TOO_LARGE}
+
+
 def test_the_cost_is_estimated_before_a_run_and_the_estimate_is_right(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:

@@ -129,6 +129,8 @@ class ModelServer:
     tokens_per_image: int = 85
     image_limit: int | None = None
     """Drop images beyond this number silently, as some engines do."""
+    max_model_len: int | None = None
+    """The context in the list of models."""
     port: int = 0
     requests: list[Received] = field(default_factory=list)
     request_counts: Counter[str] = field(default_factory=Counter)
@@ -202,6 +204,10 @@ class ModelServer:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
             headers = _headers(head)
+            if head.startswith(b"GET "):
+                writer.write(_response(200, orjson.dumps({"data": [self._listed()]})))
+                await writer.drain()
+                continue
             length = int(headers.get("content-length", "0"))
             raw = await self._read(reader, length)
             self.in_flight += 1
@@ -261,6 +267,11 @@ class ModelServer:
             data, closes = self._faulty(fault, body, question)
             answers = fault is None or fault in ANSWERED
         return data, closes, question if answers else None
+
+    def _listed(self) -> dict[str, Any]:
+        """The one entry in the list of models. Requests for the list are not counted."""
+        context = {} if self.max_model_len is None else {"max_model_len": self.max_model_len}
+        return {"id": "served", "object": "model", **context}
 
     def _faulty(
         self, fault: Fault | None, body: dict[str, Any], question: str

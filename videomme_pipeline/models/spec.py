@@ -143,6 +143,13 @@ class ModelSpec(Spec, ABC):
         """
         return None
 
+    def context_tokens(
+        self,
+        environment: Mapping[str, str] = os.environ,  # noqa: ARG002 - for subclasses
+    ) -> int | None:
+        """Tokens that a prompt can have at most, or None if unknown. May ask the endpoint."""
+        return None
+
 
 AnyModelSpec = TypeVar("AnyModelSpec", bound=ModelSpec)
 

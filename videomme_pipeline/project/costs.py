@@ -1,7 +1,7 @@
 """Cost of the requests that a run would send to endpoints, estimated before it starts."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.errors import NotReadyError, VideoMMEError
+from videomme_pipeline.errors import ModelError, NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.asking import plan_of, requests_of
 from videomme_pipeline.project.prompts import render_prompts
 from videomme_pipeline.project.state import BenchmarkState
@@ -22,6 +23,7 @@ from videomme_pipeline.responses.estimate import (
     PendingVideo,
     estimate_between,
     estimate_cost,
+    with_context,
 )
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests, planned_requests
@@ -105,7 +107,19 @@ def _estimate(
             [video for video, _ in pending],
         )
     )
-    return estimate_between(least, most)
+    return with_context(
+        estimate_between(least, most),
+        evaluation.model,
+        [video for video, _ in pending],
+        _context_tokens(evaluation.model),
+    )
+
+
+def _context_tokens(model: ModelSpec) -> int | None:
+    """The context of `model`, or None if it is unknown or the endpoint cannot be asked now."""
+    with suppress(ModelError):
+        return model.context_tokens()
+    return None
 
 
 def _pending_videos(

@@ -475,6 +475,8 @@ class _Collection:
     def _give_up(self, pending: _Pending, failure: ResponseFailure) -> None:
         """Deliver a failure. Stop after many in a row, instead of retrying every other question."""
         self._deliver(pending.response_to(failure, answered_at=None))
+        if failure.kind is FailureKind.TOO_LARGE:
+            return  # the fault of this question, not of the endpoint
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= _MAX_FAILURES_IN_A_ROW:
             found = f"{self._failed_in_a_row} questions in a row got no answer"

@@ -6,6 +6,7 @@ No request is sent and no frame is read. `summary` has the totals of requests th
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from videomme_pipeline.models.context import context_excess
 from videomme_pipeline.models.pricing import VideoTokens
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
@@ -42,6 +43,9 @@ class CostEstimate:
     `dollars_low` assumes the shortest answers, and a prefix cache that contains the frames of a
     video for every question except its first. `dollars_high` assumes answers of `max_tokens` and
     no cache. Both are None if no price is known or the endpoint does not cost money.
+
+    `too_long` counts the requests that cannot fit into the context of the model, and
+    `fitting_frames` is the number of frames with which all of them would.
     """
 
     evaluation: str
@@ -55,6 +59,8 @@ class CostEstimate:
     completion_tokens_high: int
     dollars_low: float | None
     dollars_high: float | None
+    too_long: int = 0
+    fitting_frames: int | None = None
 
 
 def estimate_cost(
@@ -99,6 +105,33 @@ def estimate_cost(
         completion_tokens_high=completion_high,
         dollars_low=dollars_low,
         dollars_high=dollars_high,
+    )
+
+
+def with_context(
+    estimate: CostEstimate,
+    model: ModelSpec,
+    videos: Iterable[PendingVideo],
+    context_tokens: int | None,
+) -> CostEstimate:
+    """Return `estimate` with the requests about `videos` that cannot fit into the context."""
+    excesses = [
+        (video.requests, excess)
+        for video in videos
+        if (
+            excess := context_excess(
+                model,
+                context_tokens,
+                frames=video.frames,
+                frame_size=video.frame_size,
+                text_characters=video.text_characters,
+            )
+        )
+    ]
+    return replace(
+        estimate,
+        too_long=sum(requests for requests, _ in excesses),
+        fitting_frames=min((excess.fitting_frames for _, excess in excesses), default=None),
     )
 
 

@@ -64,6 +64,19 @@ async def test_a_model_without_a_rule_must_report_a_token_per_frame() -> None:
     assert reply.warning is not None
 
 
+async def test_a_prompt_that_cannot_fit_is_not_sent() -> None:
+    with ModelServer(max_model_len=1000) as server:
+        model = OpenAICompatibleModel(
+            spec(profile="vllm", base_url=server.base_url, tokens_per_frame=100)
+        )
+        await model.respond(request(frames=9))
+        with pytest.raises(ResponseFailure, match="at most 9 frames of this size fit") as raised:
+            await model.respond(request(frames=64))
+        await model.close()
+    assert raised.value.kind is FailureKind.TOO_LARGE
+    assert server.request_count == 1
+
+
 async def test_the_headers_contain_the_key_and_the_length() -> None:
     with ModelServer() as server:
         model = OpenAICompatibleModel(spec(base_url=server.base_url), api_key="secret")

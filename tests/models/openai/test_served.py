@@ -1,5 +1,6 @@
-"""The list of models that an endpoint serves."""
+"""The models that an endpoint lists, and their context."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.openai.served import served_models
+from videomme_pipeline.models.openai.served import list_models
+from videomme_pipeline.models.openai.spec import EndpointSpec
 
 KEY = "sk-canary-0123456789"
 
@@ -42,7 +44,33 @@ def endless() -> Iterator[bytes]:
 
 def test_the_names_are_sorted() -> None:
     with endpoint(200, lambda: iter([b'{"data": [{"id": "b"}, {"id": "a", "x": 1}]}'])) as url:
-        assert served_models(url, None) == ["a", "b"]
+        assert [model.id for model in list_models(url, None)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "context_tokens"),
+    [
+        ([{"id": "served", "max_model_len": 4096}, {"id": "b", "max_model_len": 8}], 4096),
+        ([{"id": "weights.gguf", "meta": {"n_ctx": 2048}}], 2048),
+        ([{"id": "a", "max_model_len": 4096}, {"id": "b", "max_model_len": 8}], None),
+        ([{"id": "served", "max_model_len": "long", "meta": []}], None),
+    ],
+    ids=["vLLM", "llama.cpp", "other models", "odd values"],
+)
+def test_the_context_is_that_of_the_named_model(
+    listed: list[dict[str, object]], context_tokens: int | None
+) -> None:
+    with endpoint(200, lambda: iter([json.dumps({"data": listed}).encode()])) as url:
+        spec = EndpointSpec.model_validate({"name": "served", "base_url": url, "profile": "vllm"})
+        assert spec.context_tokens() == context_tokens
+        own = spec.model_copy(update={"max_model_len": 5})
+        assert own.context_tokens() == 5
+
+
+def test_the_context_of_an_endpoint_without_a_list_is_unknown() -> None:
+    with endpoint(404, lambda: iter([b"{}"])) as url:
+        spec = EndpointSpec.model_validate({"name": "served", "base_url": url, "profile": "vllm"})
+        assert spec.context_tokens() is None
 
 
 @pytest.mark.parametrize(
@@ -58,5 +86,5 @@ def test_any_other_answer_is_an_error_without_the_key(
     status: int, body: Callable[[], Iterator[bytes]]
 ) -> None:
     with endpoint(status, body) as url, pytest.raises(ModelError, match="list its models") as found:
-        served_models(url, KEY)
+        list_models(url, KEY)
     assert KEY not in str(found.value)

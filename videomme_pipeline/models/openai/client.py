@@ -10,13 +10,14 @@ from dataclasses import replace
 
 from upath import UPath
 
+from videomme_pipeline.models.context import context_excess
 from videomme_pipeline.models.openai.body import RecentFrames, request_body, share_frames
 from videomme_pipeline.models.openai.endpoints import FramesAs
 from videomme_pipeline.models.openai.failures import status_failure
 from videomme_pipeline.models.openai.reply import dropped_frames_warning, read_reply
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.transport import Answer, Connections
-from videomme_pipeline.models.video_llm import Reply, Request
+from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 
 UPLOADS_AT_ONCE = 32
 """Limit of bodies that are sent at the same time. They share one network link, so more would
@@ -34,6 +35,7 @@ class OpenAICompatibleModel:
         self._connections: Connections | None = None
         self._uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
         self._recent = RecentFrames(spec)
+        self._context_tokens: asyncio.Task[int | None] | None = None
 
     @property
     def name(self) -> str:
@@ -47,10 +49,11 @@ class OpenAICompatibleModel:
         """Return the answer of one attempt.
 
         Raises:
-            ResponseFailure: if the attempt fails.
+            ResponseFailure: if the attempt fails, or the prompt is too long for the model.
             ModelError: if the key is rejected, the credit is used up, or the model or endpoint
                 does not exist.
         """
+        await self._check_context(request)
         if self.spec.sends_frames_as is FramesAs.FILES and self.spec.shared_folder is not None:
             folder = UPath(self.spec.shared_folder)
             await asyncio.to_thread(share_frames, request.frames, folder)
@@ -62,9 +65,27 @@ class OpenAICompatibleModel:
 
     async def close(self) -> None:
         connections, self._connections = self._connections, None
-        self._recent = RecentFrames(self.spec)
+        self._recent, self._context_tokens = RecentFrames(self.spec), None
         if connections is not None:
             await connections.close()
+
+    async def _check_context(self, request: Request) -> None:
+        """Raise a failure if the prompt of `request` cannot fit into the context."""
+        if self._context_tokens is None:
+            environment = dict.fromkeys(self.spec.key_variables, self._api_key or "")
+            self._context_tokens = asyncio.create_task(
+                asyncio.to_thread(self.spec.context_tokens, environment)
+            )
+        frames = request.frames.frames
+        excess = context_excess(
+            self.spec,
+            await asyncio.shield(self._context_tokens),
+            frames=len(frames),
+            frame_size=(frames[0].width, frames[0].height) if frames else None,
+            text_characters=len(request.prompt.system or "") + len(request.prompt.text),
+        )
+        if excess is not None:
+            raise ResponseFailure(FailureKind.TOO_LARGE, str(excess))
 
     async def _post(self, request: Request) -> Answer:
         body = request_body(self.spec, request, self._recent.part_of(request))

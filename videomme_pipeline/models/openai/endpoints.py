@@ -74,6 +74,8 @@ class EndpointProfile:
     schedule: Schedule = Schedule.TOGETHER
     takes_prompt_cache_key: bool = False
     is_paid: bool = False
+    reports_context: bool = False
+    """The list of models has the context of each model."""
 
 
 PROFILES: Mapping[Profile, EndpointProfile] = {
@@ -109,17 +111,20 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
         ),
         EndpointProfile(
             profile=Profile.VLLM,
+            reports_context=True,
             frames_as=(FramesAs.IMAGES, FramesAs.VIDEO, FramesAs.FILES),
             answer_constraint=AnswerConstraint.STRUCTURED_OUTPUTS,
             reasoning_fields=("reasoning", "reasoning_content"),
         ),
         EndpointProfile(
             profile=Profile.SGLANG,
+            reports_context=True,
             frames_as=(FramesAs.IMAGES, FramesAs.FILES),
             answer_constraint=AnswerConstraint.REGEX,
         ),
         EndpointProfile(
             profile=Profile.LLAMA_CPP,
+            reports_context=True,
             answer_constraint=AnswerConstraint.GRAMMAR,
             schedule=Schedule.LEADER_FOLLOWER,
         ),

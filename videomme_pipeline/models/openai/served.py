@@ -1,24 +1,40 @@
-"""The list of models that an endpoint serves."""
+"""The models that an endpoint lists, with their context if it reports one."""
 
 from pydantic import BaseModel, ValidationError
 
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.openai.json_fields import OrNone
 from videomme_pipeline.redaction import Redaction
 
 TIMEOUT_SECONDS = 5.0
 MAX_BYTES = 2**20
 
 
-class _Model(BaseModel):
+class _Meta(BaseModel):
+    n_ctx: OrNone[int] = None
+    """The context that llama.cpp reports."""
+
+
+class ServedModel(BaseModel):
+    """One model in the list of an endpoint."""
+
     id: str
+    max_model_len: OrNone[int] = None
+    """The context that vLLM and SGLang report."""
+    meta: OrNone[_Meta] = None
+
+    @property
+    def context_tokens(self) -> int | None:
+        """The longest prompt and answer in tokens, or None if the endpoint does not report it."""
+        return self.max_model_len or (None if self.meta is None else self.meta.n_ctx)
 
 
 class _List(BaseModel):
-    data: list[_Model]
+    data: list[ServedModel]
 
 
-def served_models(base_url: str, api_key: str | None) -> list[str]:
-    """Sorted names in the answer to `GET {base_url}/models`.
+def list_models(base_url: str, api_key: str | None) -> list[ServedModel]:
+    """The models in the answer to `GET {base_url}/models`, sorted by name.
 
     Raises:
         ModelError: if the endpoint does not send a list of at most `MAX_BYTES`.
@@ -45,4 +61,4 @@ def served_models(base_url: str, api_key: str | None) -> list[str]:
             f"{base_url} does not list its models ({found}); is the server up, and does base_url "
             "end in /v1?"
         ) from None  # the error may contain the key
-    return sorted(model.id for model in models)
+    return sorted(models, key=lambda model: model.id)

@@ -18,7 +18,7 @@ from videomme_pipeline.models.openai.endpoints import (
     Profile,
     frame_tokens,
 )
-from videomme_pipeline.models.openai.served import served_models
+from videomme_pipeline.models.openai.served import ServedModel, list_models
 from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
 from videomme_pipeline.models.spec import ModelSpec, Schedule
 
@@ -92,6 +92,8 @@ class EndpointSpec(ModelSpec):
     """Mark the end of the frames as the end of the cacheable prefix (GPT-5.6 and later)."""
     max_images: int | None = Field(default=None, ge=1)
     max_body_bytes: int | None = Field(default=None, ge=1)
+    max_model_len: int | None = Field(default=None, ge=1)
+    """Context of the model in tokens. Default: what vLLM, SGLang and llama.cpp report."""
     tokens_per_frame: int | None = Field(default=None, ge=1)
     """Prompt tokens of one frame, for models without a published rule. Detects dropped frames."""
     prices: Prices | None = None
@@ -195,9 +197,23 @@ class EndpointSpec(ModelSpec):
         )
 
     def served_models(self, environment: Mapping[str, str] = os.environ) -> list[str]:
+        return [served.id for served in self._listed(environment)]
+
+    def context_tokens(self, environment: Mapping[str, str] = os.environ) -> int | None:
+        if self.max_model_len is not None or not self.endpoint_profile.reports_context:
+            return self.max_model_len
+        try:
+            listed = self._listed(environment)
+        except ModelError:
+            return None
+        # An engine with one model accepts any name for it.
+        found = listed if len(listed) == 1 else [m for m in listed if m.id == self.served_name]
+        return found[0].context_tokens if found else None
+
+    def _listed(self, environment: Mapping[str, str]) -> list[ServedModel]:
         key = self.api_key(environment)
         try:
-            return served_models(self.endpoint, key)
+            return list_models(self.endpoint, key)
         except ModelError as error:
             raise ModelError(f"model {self.name}: {error}") from error
 
