@@ -35,6 +35,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHOWN_CHARACTERS = 200
 _SHOWN_MISTAKES = 5
 _SHOWN_NAMES = 20
+_FEW_NAMES = 5
 _MAY_BE_SECRET = "may_be_secret"
 
 
@@ -176,10 +177,9 @@ def parse_spec(value: object, spec_class: type[AnySpec], where: str) -> AnySpec:
     try:
         return spec_class.model_validate(dict(value))
     except ValidationError as error:
-        mistakes = error.errors()
-        found = [_explain(dict(item), spec_class) for item in mistakes[:_SHOWN_MISTAKES]]
-        if more := len(mistakes) - len(found):
-            found.append(f"and {more:,} more")
+        found = [_explain(items, spec_class) for items in _by_key(error, value)]
+        if len(found) > _SHOWN_MISTAKES:
+            found[_SHOWN_MISTAKES:] = [f"and {len(found) - _SHOWN_MISTAKES:,} more"]
         raise ConfigurationError(f"{where}: {'; '.join(found)}") from None
 
 
@@ -202,7 +202,26 @@ def nearest(word: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -
     return f"known: {', '.join(words[:_SHOWN_NAMES])}" + (f" and {more:,} more" if more > 0 else "")
 
 
-def _explain(item: dict[str, Any], spec_class: type[BaseModel]) -> str:
+def _by_key(error: ValidationError, value: Mapping[Any, Any]) -> list[list[dict[str, Any]]]:
+    """The errors about each key. `loc` is reduced to the keys: pydantic also puts types into it."""
+    by_key: dict[tuple[int | str, ...], list[dict[str, Any]]] = {}
+    for item in error.errors():
+        keys: list[int | str] = []
+        found: Any = value
+        for part in item["loc"]:
+            is_key = isinstance(found, Mapping) and part in found
+            if is_key or (isinstance(found, list) and isinstance(part, int)):
+                keys.append(part)
+                found = found[part]
+            elif item["type"] == "missing" and part == item["loc"][-1]:
+                keys.append(part)
+        by_key.setdefault(tuple(keys), []).append({**item, "loc": keys})
+    return list(by_key.values())
+
+
+def _explain(items: list[dict[str, Any]], spec_class: type[BaseModel]) -> str:
+    """The mistake in one key, with a hint."""
+    item = items[0]
     place = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
         *parents, key = item["loc"]
@@ -214,7 +233,44 @@ def _explain(item: dict[str, Any], spec_class: type[BaseModel]) -> str:
         return f"missing key `{place}`"
     if item["type"] == _MAY_BE_SECRET:
         return f"`{place}` cannot be used: {item['msg']}"
-    return f"`{place}` is {shown(item['input'])}: {item['msg']}"
+    hints = " or ".join(dict.fromkeys(map(expectation, items)))
+    return f"`{place}` is {shown(item['input'])}: {hints}" if place else hints
+
+
+def expectation(item: Mapping[str, Any]) -> str:
+    """What one error of pydantic says about the value, in the words of this project."""
+    kind, limits = item["type"], item.get("ctx", {})
+    if kind in ("enum", "literal_error"):
+        known = re.findall(r"'([^']*)'", limits["expected"])
+        few = len(known) <= _FEW_NAMES
+        return f"choose {', '.join(known)}" if few else nearest(str(item["input"]), known)
+    if kind == "value_error":
+        return str(limits["error"])
+    text = _EXPECTED.get(kind) or _EXPECTED.get(kind.partition("_")[0])
+    return f"expected {text.format(**limits)}" if text else str(item["msg"])
+
+
+_EXPECTED = {
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "string_pattern_mismatch": "text of the form {pattern}",
+    "string_too_long": "at most {max_length} characters",
+    "string_too_short": "at least {min_length} characters",
+    "bool": "true or false",
+    "date": "a date such as 2026-12-31",
+    "dict": "`key: value` lines",
+    "finite": "a finite number",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list",
+    "model": "`key: value` lines",
+    "path": "a path",
+    "string": "text",
+    "tuple": "a list",
+}
+"""What a value should be, by the error type of pydantic or its first word (`int_parsing`)."""
 
 
 def shown(value: object) -> str:

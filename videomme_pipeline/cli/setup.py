@@ -1,5 +1,6 @@
-"""Commands that prepare or show a project: init, doctor, ui."""
+"""Commands that prepare or show a project: init, schema, doctor, ui."""
 
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,8 @@ from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 
 commands = typer.Typer()
 
+SCHEMA_FOLDER = ".schemas"
+
 
 @commands.command(epilog="Example: videomme init my-model --benchmark smoke")
 def init(
@@ -32,6 +35,31 @@ def init(
     chosen_evaluations(configuration, None, [benchmark])
     path = write_example(configuration.folder / "evaluations", name, benchmark)
     note(f"Wrote {path}. Edit it, then: videomme run {name}")
+
+
+@commands.command(epilog="Example: videomme schema")
+def schema() -> None:
+    """Write JSON Schemas of the YAML files, with which editors complete and check them.
+
+    They are written to the folder .schemas beside benchmarks.yaml. The first line
+    of a file names its schema.
+    """
+    from upath import UPath
+
+    from videomme_pipeline.project.schemas import schemas
+    from videomme_pipeline.store import publish
+
+    configuration = open_project().configuration
+    folder = configuration.folder / SCHEMA_FOLDER
+    folder.mkdir(exist_ok=True)
+    for name, content in schemas(configuration).items():
+        publish(UPath(folder / f"{name}.json"), json.dumps(content, indent=2).encode())
+    note(
+        f"Wrote {folder}. First line of an evaluation file:\n"
+        f"# yaml-language-server: $schema=../{SCHEMA_FOLDER}/evaluation.json\n"
+        "First line of models.yaml (and so on for the other files):\n"
+        f"# yaml-language-server: $schema={SCHEMA_FOLDER}/models.json"
+    )
 
 
 @commands.command(epilog="Example: videomme doctor")

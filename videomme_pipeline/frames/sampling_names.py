@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.configuration import nearest, parse_spec, shown
+from videomme_pipeline.configuration import expectation, nearest, parse_spec, shown
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.frames.sampling import (
     STRATEGIES,
@@ -60,7 +60,7 @@ def parse_sampling(value: str | Mapping[str, Any]) -> Sampling:
     except (_UnknownNameError, ValidationError) as error:
         reason = str(error)
         if isinstance(error, ValidationError):
-            reason = "; ".join(str(item["msg"]) for item in error.errors())
+            reason = "; ".join(map(_mistake, error.errors()))
         near = _nearest(strategy_name)
         hint = "." if near == strategy_name else f"; did you mean {near!r}?"
         raise ConfigurationError(
@@ -68,6 +68,11 @@ def parse_sampling(value: str | Mapping[str, Any]) -> Sampling:
             f"{', '.join(_strategy_examples())}, followed by any of "
             f"{', '.join(_OPTION_EXAMPLES)}, each after a dot"
         ) from error
+
+
+def _mistake(item: Mapping[str, Any]) -> str:
+    """The parameter that is wrong, its value, and what is expected."""
+    return f"{item['loc'][-1]} is {shown(item['input'])}, {expectation(item)}"
 
 
 def _from_mapping(value: object) -> Sampling:

@@ -130,6 +130,17 @@ def _parse_entry(name: str, entry: Any, where: str) -> ModelSpec:
     return spec
 
 
+def entry_specs() -> list[type[ModelSpec]]:
+    """The class of the entries of each kind, including kinds of other packages.
+
+    Raises:
+        ConfigurationError: if another package cannot be loaded.
+    """
+    installed = entry_points(group=ENTRY_POINT_GROUP)
+    providers = [*PROVIDERS.values(), *(_load(point, point.name) for point in installed)]
+    return [provider.spec for provider in providers]
+
+
 def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) -> VideoLLM:
     """The model that `spec` describes, with nothing loaded or connected yet.
 

@@ -1,0 +1,92 @@
+"""JSON Schemas of the configuration files, with which editors complete and check them."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any, Union
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from videomme_pipeline.benchmarks.spec import BenchmarkSpec
+from videomme_pipeline.evaluation import NONE, Configuration, EvaluationFile
+from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
+from videomme_pipeline.models.catalog import entry_specs
+from videomme_pipeline.project.frame_budget import StorageSpec
+from videomme_pipeline.project.nightly import NightlySpec
+from videomme_pipeline.prompts.render import TemplateName
+
+
+class _Evaluation(EvaluationFile):
+    """One evaluation."""
+
+    sampling: str | Sampling = NONE  # type: ignore[assignment]  # more precise
+    """A name (`uniform_n-16`, `fps_based-1-max-512`, `keyframe-32` …), a mapping of sampling
+    settings, or `none` for a blind evaluation without frames."""
+
+
+def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
+    """The schema of each kind of file, by the stem of its name (`evaluation` for evaluations).
+
+    Names of models, benchmarks, prompts and samplings are suggested but not required.
+    """
+    entries: Any = Union[*entry_specs()]
+    evaluation = _schema(_Evaluation)
+    suggested: dict[str, Iterable[str]] = {
+        "benchmark": configuration.benchmarks,
+        "model": configuration.catalog.names,
+        "prompt": TemplateName,
+        "sampling": [name for each in STRATEGIES.values() for name in each.name_examples],
+    }
+    for key, names in suggested.items():
+        evaluation["properties"][key]["examples"] = list(names)
+    return {
+        "evaluation": evaluation,
+        "benchmarks": _schema(dict[str, BenchmarkSpec | None]),
+        "models": _without_names(_schema(dict[str, entries])),
+        "samplings": _schema(dict[str, list[str | Sampling] | None]),
+        "nightly": _schema(NightlySpec),
+        "storage": _schema(StorageSpec),
+    }
+
+
+class _WithDocstrings(GenerateJsonSchema):
+    """Uses the docstrings of fields as descriptions."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        found = super().model_schema(schema)
+        for owner in schema["cls"].__mro__:
+            if issubclass(owner, BaseModel) and owner is not BaseModel:
+                for name, text in _field_docstrings(owner).items():
+                    if name in found.get("properties", {}):
+                        found["properties"][name].setdefault("description", text)
+        return found
+
+
+def _schema(kind: Any) -> JsonSchemaValue:
+    return TypeAdapter(kind).json_schema(schema_generator=_WithDocstrings)
+
+
+def _without_names(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """`schema` of models.yaml without the field `name`, which is the key of the entry."""
+    for definition in schema["$defs"].values():
+        if {"name", "kind"} <= definition.get("properties", {}).keys():
+            del definition["properties"]["name"]
+            definition["required"] = [key for key in definition["required"] if key != "name"]
+    return schema
+
+
+def _field_docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """The texts below the fields in the source of a class."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(tree, ast.ClassDef)
+    texts = {}
+    for field, below in pairwise(tree.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            match below:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[field.target.id] = " ".join(text.split())
+    return texts
