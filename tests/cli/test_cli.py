@@ -383,6 +383,14 @@ def test_doctor_reports_what_would_fail_in_a_run(
     assert "accept_license: true" in failed["videomme license"]
 
 
+def test_doctor_sends_one_small_request_to_the_named_model(empty: Path) -> None:
+    ended = videomme("doctor", "constant-B", "--json")
+    (finding,) = ended.json
+    assert (ended.status, finding["check"]) == (0, "request to constant-B")
+    assert finding["message"].startswith("answered 'B' after ")
+    assert "did you mean `constant-B`?" in videomme("doctor", "constant_B").failed_with
+
+
 def test_init_writes_a_valid_evaluation(empty: Path) -> None:
     ended = videomme("init", "mine", "--benchmark", "videomme")
     path = empty / "configuration" / "evaluations" / "mine.yaml"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 
 from tests.support.paths import ROOT
 from videomme_pipeline.evaluation import read_configuration

@@ -47,6 +47,18 @@ def test_present_and_missing_files_are_counted(tmp_path: Path) -> None:
     assert "0 of 4 videos" in findings["subtitles"].message
 
 
+def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
+    spec = own_copy(tmp_path)
+    first, _, _, fourth = (str(row["videoID"]) for row in v1_rows()[:12:3])
+    for name in (f"data/{fourth}.webm", f"subtitle/{first}.en.srt", f"data/{first}.mkv"):
+        (tmp_path / name).write_text("content")
+    findings = by_check(check(spec, tmp_path / "media"))
+    assert f"Only .mp4 and .mkv are read: convert {fourth}.webm" in findings["videos"].message
+    assert f"not read: {first}.en.srt; rename them to <id>.srt" in findings["subtitles"].message
+    assert f"{first}.mp4 is read, " in findings["duplicates"].message
+    assert f"{first}.mkv is not" in findings["duplicates"].message
+
+
 def test_a_complete_copy_passes_every_check(tmp_path: Path) -> None:
     spec = own_copy(tmp_path).model_copy(update={"limit": 3})
     (tmp_path / "subtitle" / f"{v1_rows()[0]['videoID']}.srt").touch()

@@ -8,6 +8,7 @@ files end in `.MP4` or `.mkv`. No file is opened.
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,24 @@ def index_media(roots: Iterable[Path]) -> MediaIndex:
         videos=_files_by_stem(folders, VIDEO_FOLDERS, VIDEO_SUFFIXES),
         subtitles=_files_by_stem(folders, SUBTITLE_FOLDERS, SUBTITLE_SUFFIXES),
     )
+
+
+def unused_files(media: MediaIndex) -> dict[str, list[Path]]:
+    """Files beside the videos and subtitles that are not read, by the name before the first dot.
+
+    They have another suffix (`.webm`, `.en.srt`), or the same stem as a file that is used.
+    """
+    files = (*media.videos.values(), *media.subtitles.values())
+    used = {path for path in files if "." not in path.stem}
+    folders = {
+        root / folder for root in media.roots for folder in (*VIDEO_FOLDERS, *SUBTITLE_FOLDERS)
+    }
+    found: dict[str, list[Path]] = defaultdict(list)
+    for folder in sorted(path for path in folders if path.is_dir()):
+        for path in sorted(folder.iterdir()):
+            if path not in used and path.is_file():
+                found[path.name.partition(".")[0]].append(path)
+    return found
 
 
 def locate_video(media: MediaIndex, video: VideoReference) -> Path:

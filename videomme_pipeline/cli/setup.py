@@ -63,16 +63,30 @@ def schema() -> None:
 
 
 @commands.command(epilog="Example: videomme doctor")
-def doctor(as_json: AsJson = False) -> None:
+def doctor(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="Check only this model, and send it one small request, which may cost a fraction "
+            "of a cent.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Check what a run needs: packages, disk, keys, endpoints, license flag, data and versions.
 
     Exits with status 1 if a check fails.
     """
-    from assets.instance import check_instance
-    from videomme_pipeline.project.doctor import examine
+    from videomme_pipeline.project.doctor import examine, examine_model
     from videomme_pipeline.reports.terminal.runs import show_doctor
 
-    findings = [*examine(open_project()), check_instance()]
+    if model is None:
+        from assets.instance import check_instance
+
+        findings = [*examine(open_project()), check_instance()]
+    else:
+        findings = list(examine_model(open_project(), model))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:

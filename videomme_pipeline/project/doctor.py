@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.project.probe import probe
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
@@ -30,6 +31,18 @@ def examine(project: Project) -> Iterator[Finding]:
     for model in used.values():
         if model.is_remote:
             yield _endpoint(model)
+
+
+def examine_model(project: Project, name: str) -> Iterator[Finding]:
+    """Yield whether the endpoint of a model serves it, and whether it answers one small request.
+
+    Raises:
+        ModelError: if there is no such model.
+    """
+    model = project.configuration.catalog.find(name)
+    if model.is_remote:
+        yield _endpoint(model)
+    yield probe(model)
 
 
 def _versions() -> Finding:

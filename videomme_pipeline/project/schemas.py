@@ -18,6 +18,7 @@ from videomme_pipeline.models.catalog import entry_specs
 from videomme_pipeline.project.frame_budget import StorageSpec
 from videomme_pipeline.project.nightly import NightlySpec
 from videomme_pipeline.prompts.render import TemplateName
+from videomme_pipeline.workers.spec import ClusterSpec
 
 
 class _Evaluation(EvaluationFile):
@@ -50,6 +51,7 @@ def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
         "samplings": _schema(dict[str, list[str | Sampling] | None]),
         "nightly": _schema(NightlySpec),
         "storage": _schema(StorageSpec),
+        "cluster": _schema(ClusterSpec),
     }
 
 

@@ -3,18 +3,27 @@
 Nothing is fetched and no file is decoded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from videomme_pipeline.benchmarks.benchmark import License
-from videomme_pipeline.benchmarks.locate import MediaIndex, index_media
+from videomme_pipeline.benchmarks.locate import (
+    SUBTITLE_SUFFIXES,
+    VIDEO_SUFFIXES,
+    MediaIndex,
+    index_media,
+    unused_files,
+)
 from videomme_pipeline.benchmarks.question import videos_of
 from videomme_pipeline.benchmarks.source import PublishedSource, Source
 from videomme_pipeline.benchmarks.spec import SourceKind
 from videomme_pipeline.errors import LicenseNotAcceptedError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
+
+_Unused = Mapping[str, Sequence[Path]]
+_LISTED = 5
 
 
 class Verdict(StrEnum):
@@ -64,27 +73,28 @@ def _files_found(source: PublishedSource) -> list[Finding]:
         media = index_media(source.roots())
     except VideoMMEError as error:
         return [Finding(check="annotations", verdict=Verdict.FAILED, message=str(error))]
-    videos = videos_of(questions)
+    videos, unused = videos_of(questions), unused_files(media)
     return [
         Finding(
             check="annotations",
             verdict=Verdict.OK,
             message=f"{len(questions):,} questions on {len(videos):,} videos in {annotations}",
         ),
-        _videos_found(videos, media, source.spec.source),
-        _subtitles_found(videos, media),
+        _videos_found(videos, media, source.spec.source, unused),
+        _subtitles_found(videos, media, unused),
+        *_duplicates(videos, media, unused),
     ]
 
 
 def _videos_found(
-    videos: Sequence[VideoReference], media: MediaIndex, source: SourceKind
+    videos: Sequence[VideoReference], media: MediaIndex, source: SourceKind, unused: _Unused
 ) -> Finding:
     missing = [video for video in videos if video.file_stem not in media.videos]
     found = f"{len(videos) - len(missing):,} of {len(videos):,} under {_listed(media.roots)}"
     if not missing:
         return Finding(check="videos", verdict=Verdict.OK, message=found)
-    names = ", ".join(f"{video.video_id} ({video.file_stem})" for video in missing[:5])
-    rest = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
+    names = ", ".join(f"{video.video_id} ({video.file_stem})" for video in missing[:_LISTED])
+    rest = f" and {len(missing) - _LISTED:,} more" if len(missing) > _LISTED else ""
     verdict, advice = {
         SourceKind.HUB: (Verdict.WARNING, "the next run fetches them"),
         SourceKind.FOLDER: (
@@ -92,19 +102,64 @@ def _videos_found(
             "copy them there, or exclude them with `videos` or `limit`",
         ),
     }[source]
+    others = _names(unused, missing, lambda name: not name.endswith(SUBTITLE_SUFFIXES))
+    if others:
+        advice += f". Only {' and '.join(VIDEO_SUFFIXES)} are read: convert {others}"
     return Finding(
         check="videos", verdict=verdict, message=f"{found}; missing: {names}{rest}; {advice}"
     )
 
 
-def _subtitles_found(videos: Sequence[VideoReference], media: MediaIndex) -> Finding:
-    found = sum(video.file_stem in media.subtitles for video in videos)
-    return Finding(
-        check="subtitles",
-        verdict=Verdict.OK if found else Verdict.WARNING,
-        message=f"{found:,} of {len(videos):,} videos have subtitles under {_listed(media.roots)}"
-        + ("" if found else "; tracks with subtitles need them"),
+def _subtitles_found(
+    videos: Sequence[VideoReference], media: MediaIndex, unused: _Unused
+) -> Finding:
+    missing = [video for video in videos if video.file_stem not in media.subtitles]
+    others = _names(unused, missing, lambda name: name.endswith(SUBTITLE_SUFFIXES))
+    message = (
+        f"{len(videos) - len(missing):,} of {len(videos):,} videos have subtitles under "
+        f"{_listed(media.roots)}"
     )
+    if others:
+        message += f"; not read: {others}; rename them to <id>{SUBTITLE_SUFFIXES[0]}"
+    elif len(missing) == len(videos):
+        message += "; tracks with subtitles need them"
+    is_ok = len(missing) < len(videos) and not others
+    return Finding(
+        check="subtitles", verdict=Verdict.OK if is_ok else Verdict.WARNING, message=message
+    )
+
+
+def _duplicates(
+    videos: Sequence[VideoReference], media: MediaIndex, unused: _Unused
+) -> Iterator[Finding]:
+    """Yield a warning about videos with two files of different sizes."""
+    found = [
+        f"{used} is read, {other} is not"
+        for video in videos
+        if (used := media.videos.get(video.file_stem))
+        for other in unused.get(video.file_stem, ())
+        if other.stem == used.stem
+        and other.suffix.lower() in VIDEO_SUFFIXES
+        and other.stat().st_size != used.stat().st_size
+    ]
+    if found:
+        rest = f" and {len(found) - _LISTED:,} more" if len(found) > _LISTED else ""
+        message = f"two files of one video: {'; '.join(found[:_LISTED])}{rest}; remove one of them"
+        yield Finding(check="duplicates", verdict=Verdict.WARNING, message=message)
+
+
+def _names(
+    unused: _Unused, videos: Sequence[VideoReference], is_wanted: Callable[[str], bool]
+) -> str:
+    """The names of the first wanted files of `videos` that are not read."""
+    found = [
+        path.name
+        for video in videos
+        for path in unused.get(video.file_stem, ())
+        if is_wanted(path.name)
+    ]
+    rest = f" and {len(found) - _LISTED:,} more" if len(found) > _LISTED else ""
+    return ", ".join(found[:_LISTED]) + rest
 
 
 def _listed(roots: Sequence[Path]) -> str:
