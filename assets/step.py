@@ -8,8 +8,10 @@ from contextlib import ExitStack, contextmanager
 import dagster as dg
 
 from assets.processes import record_process
+from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.turns import LockFileTurns, this_machine
+from videomme_pipeline.reports.terminal.progress import PlainLines
 
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
 
@@ -26,7 +28,7 @@ def within_step(
 
     Records the process on the run, and limits what the run spends on models over all of its steps.
     A step that `needs_machine` waits until no other such step works on this machine. The log of the
-    step names the run that it waits for.
+    step names the run that it waits for, and has a line about its progress every ten seconds.
     """
 
     def show(message: str) -> None:
@@ -40,9 +42,33 @@ def within_step(
     with _canceling(context), ExitStack() as stack:
         stack.callback(turns.release_all)
         stack.enter_context(project.using_turns(turns))
+        stack.enter_context(_logging_progress(project, context))
         if needs_machine:
             stack.enter_context(turns.take(this_machine()))
         yield
+
+
+@contextmanager
+def _logging_progress(project: Project, context: StepContext) -> Iterator[None]:
+    """Log the progress of the block, beside showing it."""
+    before = project.on_progress
+
+    def cost() -> list[str]:
+        spent = project.spending.spent_dollars
+        return [f"${spent:,.2f} spent"] if spent else []
+
+    lines = PlainLines(context.log.info, notes=cost)
+
+    def show(progress: Progress) -> None:
+        before(progress)
+        wait = ", ".join(filter(None, [progress.workers, progress.wait]))
+        lines.show(progress.what, progress.done, progress.total, failed=progress.failed, wait=wait)
+
+    project.on_progress = show
+    try:
+        yield
+    finally:
+        project.on_progress = before
 
 
 @contextmanager

@@ -161,6 +161,9 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
     assert server.request_count == 3 * asked_once, "every nightly run asks again"
     assert all(check.passed for checks in quiet for check in checks.values())
     assert alerts == []
+    (run,) = instance.get_runs(limit=1)
+    logged = [entry.user_message for entry in instance.all_logs(run.run_id)]
+    assert "asked: responses: 18 of 18" in logged
 
     model.broken = True
     assert requested(opened, instance, "2026-11-04") == [KEY]

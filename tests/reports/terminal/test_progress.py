@@ -35,5 +35,6 @@ def test_a_line_has_failures_and_the_time_left_at_the_recent_rate() -> None:
             lines.show("served: responses", done, 1006, failed=done // 2)
     first, second, *_, last = sink.getvalue().splitlines()
     assert first == "served: responses: 1 of 1,006"
-    assert second == "served: responses: 2 of 1,006, 1 answered, 1 failed, about 2.8 hours left"
-    assert last.endswith("53 answered, 53 failed, about 7.2 min left")
+    counts = "served: responses: 2 of 1,006, 1 answered, 1 failed"
+    assert second == f"{counts}, 0.1 per second, about 2.8 hours left"
+    assert last.endswith("53 answered, 53 failed, 2.1 per second, about 7.2 min left")

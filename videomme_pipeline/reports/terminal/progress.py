@@ -21,15 +21,47 @@ from rich.progress import (
 from videomme_pipeline.reports.terminal.runs import time_span
 
 _LINES_OF_THE_RATE = 6
-"""The time left is estimated from this many plain lines, so that it follows a changing speed."""
+"""The time left is estimated from this many lines, so that it follows a changing speed."""
+
+
+class PlainLines:
+    """Progress as lines of text, with the number of failures, the rate and the time left.
+
+    A line is written when work starts, waits and ends, and at most every `every_seconds` between.
+    `notes` returns further parts of a line.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        every_seconds: float = 10.0,
+        clock: Callable[[], float] = monotonic,
+        notes: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        self._write = write
+        self._notes = notes
+        self._every_seconds = every_seconds
+        self._clock = clock
+        self._written: dict[str, deque[tuple[float, int]]] = defaultdict(
+            lambda: deque(maxlen=_LINES_OF_THE_RATE)
+        )
+        self._waits: dict[str, str] = {}
+
+    def show(self, what: str, done: int, total: int, *, failed: int = 0, wait: str = "") -> None:
+        """Write a line if one is due. The arguments are those of `ProgressLines.show`."""
+        now, written = self._clock(), self._written[what]
+        is_due = done >= total or now - (written[-1][0] if written else -inf) >= self._every_seconds
+        is_news = wait != "" and wait != self._waits.get(what)
+        self._waits[what] = wait
+        if is_due or is_news:
+            written.append((now, done))
+            left = _time_left(written, total) if now - written[0][0] >= self._every_seconds else []
+            counts = [f"{what}: {done:,} of {total:,}", *_counts(done, failed)]
+            self._write(", ".join([*counts, *self._notes(), *left, *_waits(wait)]))
 
 
 class ProgressLines:
-    """Progress with the number of failures and the time left: bars on a terminal, else plain lines.
-
-    A plain line is printed when work starts, waits and ends, and at most every `every_seconds`
-    between.
-    """
+    """Progress with the number of failures and the time left: bars on a terminal, else lines."""
 
     def __init__(
         self,
@@ -38,13 +70,8 @@ class ProgressLines:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._console = console
-        self._every_seconds = every_seconds
-        self._clock = clock
+        self._lines = PlainLines(self._print, every_seconds, clock)
         self._tasks: dict[str, TaskID] = {}
-        self._printed: dict[str, deque[tuple[float, int]]] = defaultdict(
-            lambda: deque(maxlen=_LINES_OF_THE_RATE)
-        )
-        self._waits: dict[str, str] = {}
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -75,30 +102,30 @@ class ProgressLines:
 
         `wait` is what the work waits for, or "".
         """
-        counts = [f"{done - failed:,} answered, {failed:,} failed"] if failed else []
-        waits = [wait] if wait else []
-        if self._console.is_terminal:
-            if what not in self._tasks:
-                self._tasks[what] = self._bars.add_task(what, total=total)
-            description = escape(", ".join([what, *counts, *waits]))
-            self._bars.update(
-                self._tasks[what], completed=done, total=total, description=description
-            )
+        if not self._console.is_terminal:
+            self._lines.show(what, done, total, failed=failed, wait=wait)
             return
-        now, printed = self._clock(), self._printed[what]
-        is_due = done >= total or now - (printed[-1][0] if printed else -inf) >= self._every_seconds
-        is_news = wait != "" and wait != self._waits.get(what)
-        self._waits[what] = wait
-        if is_due or is_news:
-            printed.append((now, done))
-            left = _time_left(printed, total) if now - printed[0][0] >= self._every_seconds else []
-            line = ", ".join([f"{what}: {done:,} of {total:,}", *counts, *left, *waits])
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        if what not in self._tasks:
+            self._tasks[what] = self._bars.add_task(what, total=total)
+        description = escape(", ".join([what, *_counts(done, failed), *_waits(wait)]))
+        self._bars.update(self._tasks[what], completed=done, total=total, description=description)
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _time_left(printed: Sequence[tuple[float, int]], total: int) -> list[str]:
-    """The estimated time left at the rate since the first of `printed`, (time, items done)."""
-    (began, done_before), (now, done) = printed[0], printed[-1]
+def _counts(done: int, failed: int) -> list[str]:
+    return [f"{done - failed:,} answered, {failed:,} failed"] if failed else []
+
+
+def _waits(wait: str) -> list[str]:
+    return [wait] if wait else []
+
+
+def _time_left(written: Sequence[tuple[float, int]], total: int) -> list[str]:
+    """The rate since the first of `written`, (time, items done), and the estimated time left."""
+    (began, done_before), (now, done) = written[0], written[-1]
     if done <= done_before or done >= total:
         return []
-    return [f"about {time_span((total - done) * (now - began) / (done - done_before))} left"]
+    rate = (done - done_before) / (now - began)
+    return [f"{rate:.2g} per second", f"about {time_span((total - done) / rate)} left"]
