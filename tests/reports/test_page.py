@@ -27,6 +27,7 @@ from tests.support.made_up_results import (
 )
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import StorageError
+from videomme_pipeline.reports import comparisons
 from videomme_pipeline.reports.document import (
     content_policy,
     pack,
@@ -38,6 +39,7 @@ from videomme_pipeline.reports.document import (
 from videomme_pipeline.reports.numbers import chance, chance_group_score
 from videomme_pipeline.reports.page import build_page, write_page
 from videomme_pipeline.reports.published import published_results
+from videomme_pipeline.reports.stored import evaluations_of
 from videomme_pipeline.scoring.nightly.assess import assess
 from videomme_pipeline.scoring.nightly.findings import write_findings
 from videomme_pipeline.scoring.nightly.observation import Observation
@@ -111,6 +113,20 @@ def test_every_comparison_equals_scoring_compare(store: Store, v1: dict[str, Any
             (marginal.value, round(marginal.difference.difference.mean, 7), marginal.significant)
             for marginal in found.marginals
         }
+
+
+def test_many_evaluations_are_compared_by_subset_only_with_the_best(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparisons, "MOST_EVALUATIONS", 3)
+    monkeypatch.setattr(comparisons, "MOST_PAIRS", 4)
+    evaluations = evaluations_of(store, "videomme")
+    facets = dict.fromkeys(("duration", "domain", "sub_category", "task_type"), "")
+    found = comparisons.comparisons(evaluations, [3, 1, 2, 0, 4], facets)
+    assert {(one["a"], one["b"]): one["marginals"] is not None for one in found} == {
+        **dict.fromkeys([(0, 3), (1, 3), (2, 3), (3, 4)], True),
+        (1, 2): False,
+    }
 
 
 def test_group_scores_are_compared_by_group(html: str) -> None:

@@ -1,5 +1,6 @@
 """The page in Chromium without a network."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.page import write_page
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.store import Store, read_rows
 from videomme_pipeline.warehouse.database import connect
 
@@ -159,12 +161,124 @@ def test_chance_and_the_best_baseline_are_lines_in_the_charts(
     expect(page.get_by_text("chance 25.0%")).to_be_visible()
     expect(page.get_by_text(f"best baseline (blind) {100 * overall:.1f}%")).to_be_visible()
     place = "lines => lines.map(line => parseFloat(line.getAttribute('x1')))"
-    first = page.locator("td.plot").first
-    assert first.locator(".reference.chance").evaluate_all(place) == [25.0]
-    assert first.locator(".reference.blind").evaluate_all(place) == [round(100 * overall, 5)]
     visit.turn("breakdowns")
     row = page.locator("tr", has=page.get_by_role("link", name="short", exact=True))
+    assert row.locator(".reference.chance").evaluate_all(place) == [25.0]
     assert row.locator(".reference.blind").evaluate_all(place) == [round(100 * short, 5)]
+
+
+def test_the_chart_of_the_leaderboard_is_zoomed_to_the_evaluations(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file)
+    [(low, high)] = view_rows(
+        store,
+        "select min(accuracy_low), max(accuracy_high) from leaderboard "
+        "where benchmark = 'videomme' and evaluation <> 'blind'",
+    )
+    low, high = math.floor(20 * low) / 20, math.ceil(20 * high) / 20
+    expect(page.get_by_text(f"Chart zoomed to {100 * low:.0f}–{100 * high:.0f}")).to_be_visible()
+    [(value, start)] = view_rows(
+        store, "select accuracy, accuracy_low from leaderboard where evaluation = 'model-b'"
+    )
+    row = page.locator("tr", has=page.get_by_role("link", name="model-b", exact=True)).first
+    shown = row.locator(".interval").get_attribute("x1"), row.locator("svg svg").get_attribute("x")
+    assert [float(text.strip("%")) for text in shown if text] == [
+        pytest.approx(100 * (number - low) / (high - low), abs=0.01) for number in (start, value)
+    ]
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_the_leaderboard_fits_the_window(visit: Visit, page_file: Path, width: int) -> None:
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    page = visit.open(page_file)
+    board = page.get_by_role("region", name="Evaluations", exact=True)
+    assert board.evaluate("frame => frame.scrollWidth - frame.clientWidth") == 0
+    unfold = board.get_by_role("button", name="Show")
+    assert width == 1440 or unfold.is_visible()
+    if unfold.is_visible():
+        unfold.click()
+        assert board.evaluate("frame => frame.scrollWidth - frame.clientWidth") == 0
+    texts = board.inner_text()
+    assert all(name in texts for name in ("Tokens", "Cost", "Latency", "Date", "Outcomes"))
+
+
+def test_every_pair_of_evaluations_is_in_the_matrix(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file)
+    rows = table_rows(page, "Wins and losses")
+    names = [row[0].partition(" ")[2] for row in rows]
+    for name, row in zip(names, rows, strict=True):
+        found = {other: compare(scored(store, other), scored(store, name)) for other in names}
+        for other, cell in zip(names, row[3:], strict=True):
+            if other == name:
+                assert not cell
+                continue
+            difference = 100 * found[other].accuracy.difference.mean
+            assert f"{difference:+.1f}".replace("-", "−") in cell
+            assert cell.endswith(f"{len(found[other].won)} : {len(found[other].lost)}")
+            significant = found[other].accuracy.p_value < 0.05
+            assert (cell[0] in "▲▼") == significant
+        better = [
+            other
+            for other in names
+            if found[other].accuracy.p_value < 0.05 and found[other].accuracy.difference.mean > 0
+        ]
+        assert row[1] == str(len(better))
+
+
+def test_the_pareto_line_connects_what_no_cheaper_evaluation_equals(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file, "leaderboard?price=latency")
+    chart = page.get_by_role("img", name="Score and median latency.")
+    prices = view_rows(
+        store,
+        "select evaluation, accuracy from leaderboard where benchmark = 'videomme' "
+        "and evaluation <> 'blind' order by latency_p50_seconds",
+    )
+    best = [
+        name
+        for place, (name, accuracy) in enumerate(prices)
+        if all(accuracy > other for _, other in prices[:place])
+    ]
+    expect(chart.locator("line.path")).to_have_count(len(best) - 1)
+    expect(chart.locator(".mark.hollow")).to_have_count(len(prices) - len(best))
+    assert chart.locator("text").all_text_contents()[-len(best) :] == best
+
+
+def test_the_citation_box_has_figure_settings_and_references(
+    visit: Visit, page_file: Path, store: Store
+) -> None:
+    page = visit.open(page_file, "leaderboard?of=model-a")
+    [(accuracy, low, high, fingerprint)] = view_rows(
+        store,
+        "select 100 * accuracy, 100 * accuracy_low, 100 * accuracy_high, "
+        "any_value(evaluation_fingerprint) over () from leaderboard join (select distinct "
+        "evaluation, evaluation_fingerprint from scored_questions) using (evaluation) "
+        "where evaluation = 'model-a'",
+    )
+    text, references = page.locator(".copy-boxes pre").all_text_contents()
+    assert f"accuracy {accuracy:.1f}% (95% CI {low:.1f}–{high:.1f}, clustered by video)" in text
+    assert f"Fingerprint {fingerprint}." in text
+    assert "\ndecoding.max_tokens: 64\n" in text
+    assert references.count("@") == 2
+    assert "arXiv:2405.21075" in references
+    visit.turn("leaderboard?of=model-b")
+    expect(page.get_by_text("Do not cite this score.")).to_be_visible()
+
+
+def test_links_to_the_sections_stay_in_the_window(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file, "breakdowns")
+    links = page.get_by_role("navigation", name="Parts of this page")
+    links.get_by_role("button", name="Heat map").click()
+    box = links.bounding_box()
+    heading = page.get_by_role("heading", name="Heat map").bounding_box()
+    assert box is not None
+    assert heading is not None
+    assert box["y"] == 0
+    assert heading["y"] >= box["height"]
 
 
 def test_a_filter_keeps_exactly_the_questions_with_that_outcome(
@@ -306,9 +420,7 @@ def test_score_by_frames_is_drawn_for_samplings_of_one_model(
     heights = chart.locator("g > svg").evaluate_all(
         "marks => marks.map(mark => parseFloat(mark.getAttribute('y')))"
     )
-    assert heights == [
-        pytest.approx(92 - 90 * scores[name], abs=0.01) for name in ("model-a", "model-a-32")
-    ]
+    assert (heights[0] > heights[1]) == (scores["model-a"] < scores["model-a-32"])
 
 
 def test_two_crossed_facets_equal_their_view(visit: Visit, page_file: Path, store: Store) -> None:
@@ -624,7 +736,7 @@ def test_a_single_evaluation_with_repeats_has_a_page(visit: Visit, tmp_path: Pat
 
 def test_what_the_page_does_not_have_is_named(visit: Visit, small_file: Path) -> None:
     page = visit.open(small_file, "history")
-    notice = page.locator(".notice")
+    notice = page.locator(".notice").first
     expect(notice).to_contain_text("There are no nightly runs yet. videomme nightly")
     for address, text in {
         "nowhere?show=model-a": "There is no view “nowhere”. This is the leaderboard.",

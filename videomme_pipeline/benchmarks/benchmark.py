@@ -114,6 +114,8 @@ class Benchmark:
     prompt: str = "contract_v1_exact"
     alignment: str = "window-500"
     reader: str = "strict"
+    bibtex: str | None = None
+    """The paper to cite with a score, as a BibTeX entry."""
     repository: str | None = None
     """Dataset repository on the Hugging Face Hub that scores are filed under, if there is one."""
 

@@ -193,12 +193,25 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+BIBTEX = """\
+@inproceedings{fu2025videomme,
+  title = {{Video-MME}: The First-Ever Comprehensive Evaluation Benchmark of Multi-modal {LLMs}
+           in Video Analysis},
+  author = {Fu, Chaoyou and Dai, Yuhan and Luo, Yongdong and Li, Lei and Ren, Shuhuai and
+            Zhang, Renrui and Wang, Zihan and Zhou, Chenyu and Shen, Yunhang and Zhang, Mengdan
+            and others},
+  booktitle = {CVPR},
+  year = {2025},
+  note = {arXiv:2405.21075},
+}"""
+
 BENCHMARK = Benchmark(
     name=RELEASE.benchmark,
     title="Video-MME",
     source=partial(PublishedSource, release=RELEASE, read_questions=read_questions),
     facets=FACETS,
     license=LICENSE,
+    bibtex=BIBTEX,
     repository=RELEASE.repository,
     crossings=(("duration", "domain"), ("duration", "sub_category"), ("duration", "task_type")),
     strata=("duration", "domain"),

@@ -181,12 +181,24 @@ def _level(table: AnnotationTable, row: Mapping[str, Any]) -> int | None:
     return int(match.group(1))
 
 
+BIBTEX = """\
+@misc{fu2026videommev2,
+  title = {{Video-MME-v2}: Towards the Next Stage in Benchmarks for Comprehensive Video
+           Understanding},
+  author = {Fu, Chaoyou and Yuan, Haozhi and Dong, Yuhao and Zhang, Yi-Fan and Shen, Yunhang and
+            Hu, Xiaoxing and Li, Xueying and Su, Jinsen and others},
+  year = {2026},
+  eprint = {2604.05015},
+  archiveprefix = {arXiv},
+}"""
+
 BENCHMARK = Benchmark(
     name=RELEASE.benchmark,
     title="Video-MME-v2",
     source=partial(PublishedSource, release=RELEASE, read_questions=read_questions),
     facets=FACETS,
     license=LICENSE,
+    bibtex=BIBTEX,
     repository=RELEASE.repository,
     strata=("group_type", "level"),
     export_columns=COLUMNS,

@@ -14,8 +14,10 @@ from videomme_pipeline.scoring.statistics.compare import (
 )
 from videomme_pipeline.scoring.statistics.estimates import PairedDifference
 
+MOST_EVALUATIONS = 20
+"""The best evaluations, of which every pair is compared. Others are compared with the best one."""
 MOST_PAIRS = 45
-"""All pairs of ten evaluations. With more, the page has only the pairs with the best one."""
+"""All pairs of ten evaluations. With more, only pairs with the best one are compared by subset."""
 
 
 def comparisons(
@@ -24,18 +26,18 @@ def comparisons(
     """The differences b minus a of pairs (a, b) of indexes in `evaluations`.
 
     `ranking` has the indexes, best first. Pairs without a question answered by both are left out.
-    Differences are fractions of one.
+    `marginals` is None for pairs that are not compared by subset. Differences are fractions of one.
     """
-    pairs = list(combinations(range(len(evaluations)), 2))
-    if len(pairs) > MOST_PAIRS:
-        pairs = [(ranking[0], other) for other in ranking[1:]]
+    pairs = {*combinations(ranking[:MOST_EVALUATIONS], 2)}
+    pairs |= {(ranking[0], other) for other in ranking[MOST_EVALUATIONS:]}
     compared = []
-    for a, b in pairs:
+    for a, b in sorted((min(pair), max(pair)) for pair in pairs):
         try:
             found = compare(evaluations[a].rows, evaluations[b].rows)
         except ScoringError:
             continue
-        compared.append({"a": a, "b": b} | _comparison(found, titles))
+        by_subset = len(pairs) <= MOST_PAIRS or ranking[0] in (a, b)
+        compared.append({"a": a, "b": b} | _comparison(found, titles if by_subset else None))
     return compared
 
 
@@ -51,18 +53,23 @@ def overall_difference(found: Comparison) -> Json:
     }
 
 
-def _comparison(found: Comparison, titles: Mapping[str, str]) -> Json:
-    scale = 1 if found.group_score is None else 100
-    columns = list(titles)
-    marginals = sorted(found.marginals, key=lambda marginal: columns.index(marginal.column))
+def _comparison(found: Comparison, titles: Mapping[str, str] | None) -> Json:
+    """The overall difference, and that of every subset if `titles` has the titles of facets."""
     return {
         "overall": overall_difference(found),
         "flip_rate": found.flip_rate.mean,
         "won": len(found.won),
         "lost": len(found.lost),
         "failed": len(found.failed),
-        "marginals": [_marginal(marginal, scale, titles) for marginal in marginals],
+        "marginals": None if titles is None else _marginals(found, titles),
     }
+
+
+def _marginals(found: Comparison, titles: Mapping[str, str]) -> list[Json]:
+    scale = 1 if found.group_score is None else 100
+    columns = list(titles)
+    marginals = sorted(found.marginals, key=lambda marginal: columns.index(marginal.column))
+    return [_marginal(marginal, scale, titles) for marginal in marginals]
 
 
 def _marginal(marginal: Marginal, scale: int, titles: Mapping[str, str]) -> Json:

@@ -8,6 +8,7 @@ renders the HTML from the files in `templates`.
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,7 @@ def _benchmark_page(
         "history": history(store, benchmark, evaluations, numbers.nightly_runs()),
         "last_runs": last_runs.numbers(),
         "published": published_results(benchmark),
+        "bibtex": [*filter(None, [declared.bibtex]), _own_bibtex()],
         "questions": question_columns(declared, questions),
         "results": [answer_cells(questions, evaluation.rows) for evaluation in evaluations],
         "parquet": {name: b64encode(encode(table)).decode() for name, table in tables.items()},
@@ -274,6 +276,19 @@ def _sentence(
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _own_bibtex() -> str:
+    """The BibTeX entry of this package."""
+    package = metadata("videomme-pipeline")
+    name = package["Name"]
+    lines = [
+        f"@software{{{name},",
+        f"  title = {{{name}: {package['Summary']}}},",
+        f"  version = {{{package['Version']}}},",
+        "}",
+    ]
+    return "\n".join(lines)
 
 
 def _summary(pages: Sequence[_BenchmarkPage], *, share: bool = False) -> dict[str, Any]:

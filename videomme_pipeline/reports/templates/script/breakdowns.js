@@ -32,6 +32,7 @@ import {
   sameNumbersBelow,
   seriesKey,
   UNIT_AXIS,
+  zoomedAxis,
 } from "./marks.js";
 import { exportButtons, parquetButton } from "./exports.js";
 import { dataTable, heading, ordered } from "./tables.js";
@@ -72,15 +73,15 @@ export function breakdownsView({ benchmark, params }) {
             ]),
           ),
       ),
-      h(
-        "nav",
-        { class: "jumps", "aria-label": "Parts of this page" },
-        sections.map((section) =>
-          h(
-            "button",
-            { type: "button", class: "plain link", onclick: () => jumpTo(section) },
-            section.dataset.title,
-          ),
+    ),
+    h(
+      "nav",
+      { class: "jumps", "aria-label": "Parts of this page" },
+      sections.map((section) =>
+        h(
+          "button",
+          { type: "button", class: "plain link", onclick: () => jumpTo(section) },
+          section.dataset.title,
         ),
       ),
     ),
@@ -446,6 +447,11 @@ function framesSection(benchmark) {
   const sizes = [...new Set(lines.flat().map((item) => item.num_frames))].toSorted((a, b) => a - b);
   const [first, last] = [Math.log2(sizes[0]), Math.log2(sizes.at(-1))];
   const x = (frames) => 0.05 + (0.9 * (Math.log2(frames) - first)) / (last - first);
+  const framesPoint = (item) => {
+    const [value, low, high] = mainInterval(item);
+    return { x: x(item.num_frames), value, low, high };
+  };
+  const scale = zoomedAxis(lines.flat().map(framesPoint));
   const title = (items) => `${items[0].model} ${items[0].subtitles ? "with" : "without"} subtitles`;
   const table = dataTable({
     label: "Score by frames per question",
@@ -486,20 +492,29 @@ function framesSection(benchmark) {
   return breakdownPart(
     "Frames",
     heading("Number of frames", exportButtons("frames", table)),
-    h("p", { class: "soft" }, "Score by frames per question, on a logarithmic scale."),
-    lineChart({
-      label: sameNumbersBelow(`Score by number of frames for ${lines.map(title).join(", ")}`),
-      scale: UNIT_AXIS,
-      ticks: sizes.map((size) => ({ x: x(size), text: String(size) })),
-      references: referenceValues(benchmark),
-      lines: lines.map((items, series) => ({
-        series,
-        points: items.map((item) => {
-          const [value, low, high] = mainInterval(item);
-          return { x: x(item.num_frames), value, low, high };
-        }),
-      })),
-    }),
+    h(
+      "p",
+      { class: "soft" },
+      "Score by frames per question. The score axis is zoomed to the data, the other one is logarithmic.",
+    ),
+    h(
+      "div",
+      { class: "multiples" },
+      lines.map((items, series) =>
+        h(
+          "figure",
+          {},
+          h("figcaption", { class: "key" }, seriesKey(series), title(items)),
+          lineChart({
+            label: sameNumbersBelow(`Score by number of frames for ${title(items)}`),
+            scale,
+            ticks: sizes.map((size) => ({ x: x(size), text: String(size) })),
+            references: referenceValues(benchmark),
+            lines: [{ series, points: items.map(framesPoint) }],
+          }),
+        ),
+      ),
+    ),
     table.element,
   );
 }

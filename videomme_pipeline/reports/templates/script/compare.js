@@ -101,7 +101,7 @@ export function comparisonOf(benchmark, to, from) {
     overall: turn(found.overall),
     won: found.lost,
     lost: found.won,
-    marginals: found.marginals.map(turn),
+    marginals: found.marginals?.map(turn) ?? null,
   };
 }
 
@@ -110,17 +110,16 @@ const negative = (value) => (known(value) ? -value : value);
 /** Sentences that say which evaluation is better, and whether the difference is significant. */
 function conclusion(benchmark, a, b) {
   const comparison = comparisonOf(benchmark, b.index, a.index);
-  if (!comparison) {
+  if (!comparison)
     return [
       h(
         "p",
         { class: "notice" },
-        "This page compares only pairs with the best evaluation. For this pair, run ",
+        "This page does not compare this pair. Run ",
         h("code", {}, `videomme compare ${a.name} ${b.name}`),
         ". The questions that differ are listed below.",
       ),
     ];
-  }
   const { overall } = comparison;
   return [
     h(
@@ -160,6 +159,17 @@ function differenceSentence(overall, better) {
 function differenceSection(benchmark, a, b) {
   const comparison = comparisonOf(benchmark, b.index, a.index);
   if (!comparison) return [];
+  if (!comparison.marginals)
+    return [
+      h("h2", {}, "Difference by subset"),
+      h(
+        "p",
+        {},
+        "This page compares only pairs with the best evaluation by subset. For this pair, run ",
+        h("code", {}, `videomme compare ${a.name} ${b.name}`),
+        ".",
+      ),
+    ];
   const { overall } = comparison;
   const marginals = ordered(comparison.marginals, (row) => row.p, false);
   const significant = marginals.filter((row) => row.significant).length;

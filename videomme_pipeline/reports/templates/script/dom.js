@@ -2,17 +2,7 @@
 // cannot run as script.
 
 const SVG = "http://www.w3.org/2000/svg";
-const SVG_TAGS = new Set([
-  "svg",
-  "g",
-  "line",
-  "circle",
-  "path",
-  "polyline",
-  "text",
-  "rect",
-  "image",
-]);
+const SVG_TAGS = new Set("svg g line circle path polyline text rect image title".split(" "));
 
 /** Create an element: `h("td", {class: "number", onclick: f}, "text", child, [children])`. */
 export function h(tag, attributes = {}, ...children) {

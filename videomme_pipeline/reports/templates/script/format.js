@@ -25,8 +25,9 @@ export const interval = (low, high) =>
 /** A difference in percentage points, with its sign: "+2.3". */
 export function points(value) {
   if (!known(value)) return NONE;
-  const text = (100 * value).toFixed(1);
-  return value > 0 && text !== "0.0" ? `+${text}` : text.replace("-", "−");
+  const text = Math.abs(100 * value).toFixed(1);
+  if (text === "0.0") return text;
+  return value > 0 ? `+${text}` : `−${text}`;
 }
 
 export function probability(value) {

@@ -2,6 +2,7 @@
 
 import { amend, link } from "./address.js";
 import { isSignificant, pointsInterval } from "./breakdowns.js";
+import { citationBox } from "./cite.js";
 import { comparisonOf } from "./compare.js";
 import { OUTCOMES } from "./data.js";
 import { checkbox, h, select } from "./dom.js";
@@ -20,8 +21,10 @@ import {
   seconds,
 } from "./format.js";
 import { nightlySentence } from "./history.js";
-import { axisHead, intervalPlot, NARROW_AXIS, outcomeBar, referenceKey } from "./marks.js";
+import { axisHead, intervalPlot, outcomeBar, referenceKey, zoomedAxis } from "./marks.js";
+import { matrixSection } from "./matrix.js";
 import { repeatsSection } from "./repeats.js";
+import { scatterSection } from "./scatter.js";
 import { searchWords } from "./questions.js";
 import { exportButtons, parquetButton } from "./exports.js";
 import { dataTable, heading, ordered } from "./tables.js";
@@ -57,9 +60,16 @@ export function leaderboardView({ benchmark, params }) {
       exportButtons("evaluations", board),
       parquetButton(benchmark, "leaderboard"),
     ),
-    leaderboardControls(benchmark, criteria, refresh),
-    referenceLegend(benchmark),
+    h(
+      "div",
+      { class: "controls" },
+      leaderboardControls(benchmark, criteria, refresh),
+      referenceLegend(benchmark),
+    ),
     board.element,
+    matrixSection(benchmark),
+    scatterSection(benchmark, params),
+    citationBox(benchmark, params),
     citation && [
       heading("What to know before citing", exportButtons("citation", citation)),
       citation.element,
@@ -82,9 +92,7 @@ function leaderboardControls(benchmark, criteria, refresh) {
     oninput: (event) => refresh({ q: event.target.value }),
   });
   const published = publishedRows(benchmark).length;
-  return h(
-    "div",
-    { class: "controls" },
+  return [
     h("label", {}, "Filter", search),
     select(
       "Subtitles",
@@ -102,7 +110,7 @@ function leaderboardControls(benchmark, criteria, refresh) {
         criteria.published !== "hidden",
         (checked) => refresh({ published: checked ? "" : "hidden" }),
       ),
-  );
+  ];
 }
 
 /** Sentences about the best evaluation, its lead and problems. */
@@ -223,7 +231,7 @@ export function mainInterval(evaluation) {
 function leaderboardTable(benchmark, params) {
   const grouped = isGrouped(benchmark);
   const has = (key) => benchmark.evaluations.some((item) => known(item[key]));
-  const scale = NARROW_AXIS;
+  const scale = scoreAxis(benchmark);
   const references = referenceValues(benchmark);
   const small = (...content) => h("small", { class: "below" }, content);
   const score = (key, low, high) => (row) => [
@@ -238,7 +246,7 @@ function leaderboardTable(benchmark, params) {
       csvOnly: true,
       value: (row) => (row.published ? "published" : row.baseline ? "baseline" : "evaluation"),
     },
-    { key: "track", title: "Subtitles", class: "nowrap", value: (row) => row.track },
+    { key: "track", title: "Subtitles", class: "nowrap", fold: 1, value: (row) => row.track },
     grouped && {
       key: "group_score",
       title: "Group score",
@@ -261,6 +269,7 @@ function leaderboardTable(benchmark, params) {
       key: "accuracy",
       title: "Accuracy (%)",
       number: true,
+      fold: grouped || benchmark.mean_title ? 5 : 0,
       value: (row) => row.accuracy,
       cell: grouped ? (row) => percent(row.accuracy) : score("accuracy", "low", "high"),
       hint: "Correct answers among all questions. Unreadable and failed ones count as wrong",
@@ -305,6 +314,7 @@ function leaderboardTable(benchmark, params) {
           key: part,
           title,
           number: true,
+          fold: 7,
           value: (row) => row.parts?.[part],
           cell: (row) => percent(row.parts?.[part]),
         },
@@ -313,6 +323,7 @@ function leaderboardTable(benchmark, params) {
       key: "accuracy_of_answered",
       title: "Of answered (%)",
       number: true,
+      fold: 9,
       value: (row) => row.accuracy_of_answered,
       cell: (row) => percent(row.accuracy_of_answered),
       hint: "Correct answers among the questions with a readable answer, as in the official Video-MME script",
@@ -320,6 +331,7 @@ function leaderboardTable(benchmark, params) {
     {
       key: "outcomes",
       title: "Outcomes",
+      fold: 3,
       value: (row) => (row.published ? null : row.unreadable + row.failed),
       cell: (row) => (row.published ? NONE : outcomeCell(row)),
     },
@@ -334,6 +346,7 @@ function leaderboardTable(benchmark, params) {
       key: "num_frames",
       title: "Frames",
       number: true,
+      fold: 6,
       value: (row) => row.num_frames,
       cell: (row) => (typeof row.num_frames === "string" ? row.num_frames : count(row.num_frames)),
     },
@@ -341,13 +354,13 @@ function leaderboardTable(benchmark, params) {
       key: "tokens",
       title: "Tokens",
       number: true,
+      fold: 4,
       value: (row) => row.prompt_tokens,
-      hint: "Prompt tokens. Below: completion tokens, and the share of prompt tokens read from a cache",
+      hint: "Prompt + completion tokens. Below: share of prompt tokens read from a cache",
       cell: (row) =>
         known(row.prompt_tokens)
           ? [
-              compact(row.prompt_tokens),
-              small(`${compact(row.completion_tokens)} out`),
+              `${compact(row.prompt_tokens)} + ${compact(row.completion_tokens)}`,
               known(row.cached_tokens) ? small(`${percent(cachedShare(row), 0)}% cached`) : null,
             ]
           : NONE,
@@ -368,6 +381,7 @@ function leaderboardTable(benchmark, params) {
       key: "cost",
       title: "Cost",
       number: true,
+      fold: 2,
       value: (row) => row.cost_dollars,
       cell: (row) => [
         dollars(row.cost_dollars),
@@ -378,6 +392,7 @@ function leaderboardTable(benchmark, params) {
       key: "latency",
       title: "Latency",
       number: true,
+      fold: 5,
       value: (row) => row.latency_p50_seconds,
       hint: "Median over questions. Below: 95th percentile",
       cell: (row) => [
@@ -395,6 +410,7 @@ function leaderboardTable(benchmark, params) {
       key: "date",
       title: "Date",
       class: "nowrap",
+      fold: 8,
       value: (row) => row.date,
       cell: (row) => [
         day(row.date),
@@ -460,8 +476,8 @@ function nameCell(row) {
       row.complete
         ? ""
         : ` · ${count(row.questions)} of ${plural(row.benchmark_questions, "question")}`,
+      isBlocked(row) ? [" · ", h("span", { class: "worse nowrap" }, "! do not cite")] : null,
     ),
-    isBlocked(row) ? h("small", { class: "worse" }, "! do not cite") : null,
     row.judge
       ? h(
           "small",
@@ -576,16 +592,27 @@ export function bestBaseline(benchmark) {
   )[0];
 }
 
+/** The axis of the chart, zoomed to the evaluations that saw the videos. */
+function scoreAxis(benchmark) {
+  const scored = benchmark.evaluations.filter((item) => known(mainScore(item)));
+  const seen = scored.filter((item) => !item.baseline);
+  const shown = seen.length ? seen : scored;
+  return zoomedAxis(shown.map(mainInterval).map(([value, low, high]) => ({ value, low, high })));
+}
+
 function referenceLegend(benchmark) {
+  const measure = isGrouped(benchmark) ? "group_score" : "accuracy";
+  const { low, high } = scoreAxis(benchmark);
   return h(
     "p",
     { class: "legend" },
+    `Chart zoomed to ${percent(low, 0)}–${percent(high, 0)}; ◂ and ▸ are outside`,
     referenceValues(benchmark).map((item) =>
       h(
         "span",
         { class: "key" },
         referenceKey(item.class),
-        `${item.name} ${scoreText(isGrouped(benchmark) ? "group_score" : "accuracy", item.value)}`,
+        `${item.name} ${scoreText(measure, item.value)}`,
       ),
     ),
   );

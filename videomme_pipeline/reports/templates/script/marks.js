@@ -20,7 +20,7 @@ export const MAX_SHOWN = SHAPES.length;
 
 export function axis(low, high, most = 6) {
   const span = high - low;
-  const step = [0.05, 0.1, 0.2, 0.25, 0.5].find((size) => span / size <= most) ?? 1;
+  const step = [0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5].find((size) => span / size <= most) ?? 1;
   const ticks = [];
   for (let tick = Math.ceil(low / step) * step; tick <= high + 1e-9; tick += step)
     ticks.push(Number(tick.toFixed(4)));
@@ -32,8 +32,19 @@ export function axis(low, high, most = 6) {
   };
 }
 
+const isWithin = ({ low, high }, value) => known(value) && value >= low && value <= high;
+
 export const UNIT_AXIS = axis(0, 1);
 export const NARROW_AXIS = axis(0, 1, 2);
+
+/** An axis that is just wide enough for the intervals in `rows`, with at most five ticks. */
+export function zoomedAxis(rows) {
+  const low = Math.min(...rows.map((row) => row.low ?? row.value));
+  const high = Math.max(...rows.map((row) => row.high ?? row.value));
+  const step = high - low > 0.2 ? 20 : 50;
+  const [from, to] = [Math.floor(low * step) / step, Math.ceil(high * step) / step];
+  return axis(Math.max(0, from), Math.min(1, Math.max(to, from + 0.1)), 4);
+}
 
 /** A symmetric axis around zero for every interval in `rows`, rounded up to 5 points. */
 export function differenceAxis(rows) {
@@ -61,7 +72,7 @@ export function intervalPlot(marks, scale, references = [], zero = null) {
     plot.append(h("line", { class: "grid", x1: scale.at(tick), x2: scale.at(tick), ...overshoot }));
   if (known(zero))
     plot.append(h("line", { class: "zero", x1: scale.at(zero), x2: scale.at(zero), ...overshoot }));
-  for (const { value, class: kind } of references.filter((item) => known(item.value)))
+  for (const { value, class: kind } of references.filter((item) => isWithin(scale, item.value)))
     plot.append(
       h("line", {
         class: `reference ${kind}`,
@@ -74,7 +85,7 @@ export function intervalPlot(marks, scale, references = [], zero = null) {
     if (!known(mark?.value)) return;
     const y = FIRST_LANE + LANE * lane;
     const group = h("g", { class: mark.class ?? `series-${mark.series ?? 0}` });
-    if (known(mark.low) && known(mark.high)) {
+    if (isWithin(scale, mark.value) && known(mark.low) && known(mark.high)) {
       group.append(
         h("line", {
           class: "interval",
@@ -89,7 +100,7 @@ export function intervalPlot(marks, scale, references = [], zero = null) {
       h(
         "svg",
         { x: scale.at(mark.value), y, overflow: "visible", width: 1, height: 1 },
-        h("path", { class: "mark", d: SHAPES[mark.series ?? 0] }),
+        h("path", { class: "mark", d: shapeOf(mark, scale) }),
       ),
     );
     plot.append(group);
@@ -97,18 +108,20 @@ export function intervalPlot(marks, scale, references = [], zero = null) {
   return plot;
 }
 
+/** The shape of a mark. A mark beyond the axis is a triangle at its end. */
+function shapeOf({ value, series = 0 }, { low, high }) {
+  if (value < low) return "M0,0L7,-5V5z";
+  return value > high ? "M0,0L-7,-5V5z" : SHAPES[series];
+}
+
 /** Axis for the header of a column of plots. */
 export function axisHead(scale, label = percent) {
   const plot = h("svg", { height: 16, "aria-hidden": "true", focusable: "false" });
-  scale.ticks.forEach((tick, index) => {
-    const anchor =
-      index === 0 && tick === scale.low
-        ? "start"
-        : index === scale.ticks.length - 1 && tick === scale.high
-          ? "end"
-          : "middle";
+  for (const tick of scale.ticks) {
+    const share = (tick - scale.low) / (scale.high - scale.low);
+    const anchor = share < 0.05 ? "start" : share > 0.95 ? "end" : "middle";
     plot.append(h("text", { x: scale.at(tick), y: 13, "text-anchor": anchor }, label(tick, 0)));
-  });
+  }
   return plot;
 }
 
@@ -166,7 +179,7 @@ export function lineChart({ label, lines, scale, ticks, references = [] }) {
       ),
     );
   }
-  for (const { value, class: kind } of references)
+  for (const { value, class: kind } of references.filter((item) => isWithin(scale, item.value)))
     plot.append(
       h("line", { class: `reference ${kind}`, x1: x(0), x2: x(1), y1: y(value), y2: y(value) }),
     );
@@ -174,9 +187,9 @@ export function lineChart({ label, lines, scale, ticks, references = [] }) {
     plot.append(
       h("text", { x: x(tick.x), y: "100%", dy: "-0.15em", "text-anchor": "middle" }, tick.text),
     );
-  for (const line of lines) {
+  for (const [place, line] of lines.entries()) {
     // Keep intervals with the same x apart.
-    const beside = DODGE * (line.series - (lines.length - 1) / 2);
+    const beside = DODGE * (place - (lines.length - 1) / 2);
     const group = h("g", { class: `series-${line.series}`, transform: `translate(${beside})` });
     line.points.forEach((point, index) => {
       const before = line.points[index - 1];
@@ -221,3 +234,54 @@ export function lineChart({ label, lines, scale, ticks, references = [] }) {
 
 /** Label of a chart for screen readers. */
 export const sameNumbersBelow = (title) => `${title}; the table below has the same numbers`;
+
+/**
+ * Chart of points {x, value, low, high, name, label, isBest}, sorted by x, with a logarithmic x
+ * axis. A line connects the best points, which are named; the others are hollow.
+ */
+export function scatterPlot({ label, points, scale, format }) {
+  const plot = h("svg", { role: "img", "aria-label": label });
+  const [first, last] = [points[0].x, points.at(-1).x];
+  const span = Math.log(last / first) || 1;
+  const x = (price) => `${12 + (80 * Math.log(price / first)) / span}%`;
+  const y = (value) =>
+    `${92 - (88 * (Math.min(Math.max(value, scale.low), scale.high) - scale.low)) / (scale.high - scale.low)}%`;
+  const line = (kind, [x1, y1], [x2, y2]) => h("line", { class: kind, x1, y1, x2, y2 });
+  for (const tick of scale.ticks)
+    plot.append(
+      line("grid", ["6%", y(tick)], ["100%", y(tick)]),
+      h(
+        "text",
+        { x: "6%", y: y(tick), dx: -8, dy: "0.35em", "text-anchor": "end" },
+        percent(tick, 0),
+      ),
+    );
+  for (const price of new Set([first, last]))
+    plot.append(
+      h("text", { x: x(price), y: "100%", dy: "-0.15em", "text-anchor": "middle" }, format(price)),
+    );
+  const best = points.filter((point) => point.isBest);
+  for (const [place, point] of best.entries()) {
+    const before = best[place - 1];
+    if (before)
+      plot.append(line("path", [x(before.x), y(before.value)], [x(point.x), y(point.value)]));
+  }
+  for (const point of points) {
+    const at = [x(point.x), y(point.value)];
+    if (known(point.low))
+      plot.append(line("interval", [at[0], y(point.low)], [at[0], y(point.high)]));
+    plot.append(
+      h(
+        "svg",
+        { x: at[0], y: at[1], overflow: "visible", width: 1, height: 1 },
+        h("title", {}, point.label),
+        h("path", { class: point.isBest ? "mark" : "mark hollow", d: SHAPES[0] }),
+      ),
+    );
+    const isLeft = point.x < Math.sqrt(first * last);
+    const beside = isLeft ? { dx: 8 } : { dx: -8, "text-anchor": "end" };
+    if (point.isBest)
+      plot.append(h("text", { x: at[0], y: at[1], dy: "-0.5em", ...beside }, point.name));
+  }
+  return h("div", { class: "figure narrow series-0" }, plot);
+}

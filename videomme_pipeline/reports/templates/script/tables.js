@@ -193,7 +193,9 @@ export function dataTable({
     drawnRows = new WeakMap();
     unfold.hidden = !folded.length;
     unfold.setAttribute("aria-expanded", isUnfolded);
-    unfold.textContent = `${isUnfolded ? "Hide" : "Show"} ${folded.map((item) => item.title).join(", ")}`;
+    const what = folded.length > 3 ? `${folded.length} more columns` : titles(folded);
+    unfold.textContent = `${isUnfolded ? "Hide" : "Show"} ${what}`;
+    unfold.title = titles(folded);
     draw();
   }
 
@@ -266,6 +268,8 @@ function observeWidth(element, changed) {
     changed();
   }).observe(element);
 }
+
+const titles = (columns) => columns.map((column) => column.title).join(", ");
 
 /** What a table shows for a row in a column: a text, an element, or a list of them. */
 export const contentOf = (column, row) =>

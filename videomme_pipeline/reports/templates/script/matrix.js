@@ -1,0 +1,92 @@
+// Every evaluation against every other one: won, lost, and whether the difference is significant.
+
+import { link } from "./address.js";
+import { isSignificant } from "./breakdowns.js";
+import { comparisonOf } from "./compare.js";
+import { h } from "./dom.js";
+import { exportButtons } from "./exports.js";
+import { count, known, NONE, plural, points, probability } from "./format.js";
+import { mainScore } from "./leaderboard.js";
+import { dataTable, heading, ordered } from "./tables.js";
+
+const FALSE_ALARM_RATE = 0.05;
+
+/** The matrix, or null for fewer than three evaluations: the verdict already compares two. */
+export function matrixSection(benchmark) {
+  const ranked = ordered(benchmark.evaluations, mainScore, true);
+  if (ranked.length < 3) return null;
+  const difference = (row, column) =>
+    comparisonOf(benchmark, row.index, column.index)?.overall ?? null;
+  const significant = (row) =>
+    ranked
+      .map((column) => (row === column ? null : difference(row, column)))
+      .filter((overall) => overall && isSignificant(overall, true));
+  const table = dataTable({
+    label: "Every pair of evaluations",
+    caption: matrixCaption(benchmark.comparisons),
+    step: Infinity,
+    sticky: true,
+    rows: ranked,
+    columns: [
+      {
+        key: "name",
+        title: "Evaluation",
+        class: "name",
+        value: (row) => row.name,
+        cell: (row) => `${ranked.indexOf(row) + 1}. ${row.name}`,
+      },
+      {
+        key: "better",
+        title: "Better than",
+        number: true,
+        value: (row) => significant(row).filter((overall) => overall.difference > 0).length,
+      },
+      {
+        key: "worse",
+        title: "Worse than",
+        number: true,
+        value: (row) => significant(row).filter((overall) => overall.difference < 0).length,
+      },
+      ...ranked.map((column, place) => ({
+        key: `minus-${column.name}`,
+        title: `− ${place + 1}`,
+        hint: `Row minus ${column.name}`,
+        number: true,
+        value: (row) => (row === column ? null : difference(row, column)?.difference),
+        cell: (row) => (row === column ? "" : pairCell(benchmark, row, column)),
+      })),
+    ],
+  });
+  return [heading("Wins and losses", exportButtons("wins-and-losses", table)), table.element];
+}
+
+function matrixCaption(comparisons) {
+  const significant = comparisons.filter((pair) => isSignificant(pair.overall, true)).length;
+  const byChance = Math.max(1, Math.round(FALSE_ALARM_RATE * comparisons.length));
+  return (
+    "Row minus column in points, and below it the questions won and lost. ▲ and ▼ are significant " +
+    `(p < ${FALSE_ALARM_RATE}, paired, clustered by video): ${count(significant)} of ` +
+    `${plural(comparisons.length, "pair")}; about ${count(byChance)} would be by chance`
+  );
+}
+
+function pairCell(benchmark, row, column) {
+  const pair = comparisonOf(benchmark, row.index, column.index);
+  if (!pair) return NONE;
+  const { overall, won, lost } = pair;
+  const better = overall.difference > 0;
+  const sign = isSignificant(overall, true) ? (better ? "▲" : "▼") : "";
+  return [
+    h(
+      "a",
+      {
+        href: link("compare", { a: column.name, b: row.name }),
+        title: `${row.name} minus ${column.name}, p ${probability(overall.p)}`,
+        class: sign ? (better ? "better" : "worse") : "even",
+      },
+      sign,
+      known(overall.difference) ? ` ${points(overall.difference)}` : NONE,
+    ),
+    h("small", { class: "below" }, `${count(won)} : ${count(lost)}`),
+  ];
+}

@@ -1,0 +1,80 @@
+// Score against what an answer costs, with the line of the evaluations that no other one beats.
+
+import { go, link } from "./address.js";
+import { h, select } from "./dom.js";
+import { compact, dollars, known, percent, plural, seconds } from "./format.js";
+import { mainInterval, mainScore } from "./leaderboard.js";
+import { scatterPlot, zoomedAxis } from "./marks.js";
+import { ordered } from "./tables.js";
+
+const perAnswer = (item, total) => (known(total) ? total / item.responses : null);
+
+const PRICES = {
+  cost: {
+    title: "Cost per answer",
+    of: (item) => perAnswer(item, item.cost_dollars),
+    format: dollars,
+  },
+  latency: { title: "Median latency", of: (item) => item.latency_p50_seconds, format: seconds },
+  tokens: {
+    title: "Prompt tokens per answer",
+    of: (item) => perAnswer(item, item.prompt_tokens),
+    format: compact,
+  },
+};
+
+/** The chart of the evaluations that saw the videos, or null if no price of two is known. */
+export function scatterSection(benchmark, params) {
+  const priced = ({ of }) =>
+    benchmark.evaluations.filter(
+      (item) => !item.baseline && of(item) > 0 && known(mainScore(item)),
+    );
+  const keys = Object.keys(PRICES).filter((key) => priced(PRICES[key]).length > 1);
+  if (!keys.length) return null;
+  const key = keys.includes(params.get("price")) ? params.get("price") : keys[0];
+  const { title, of, format } = PRICES[key];
+  const cheapestFirst = ordered(ordered(priced(PRICES[key]), mainScore, true), of, false);
+  const best = unbeaten(cheapestFirst);
+  const points = cheapestFirst.map((item) => {
+    const [value, low, high] = mainInterval(item);
+    const label = `${item.name}: ${percent(value)}, ${format(of(item))}`;
+    return { x: of(item), value, low, high, name: item.name, label, isBest: best.includes(item) };
+  });
+  return [
+    h("h2", {}, `Score and ${title.toLowerCase()}`),
+    keys.length > 1 &&
+      h(
+        "div",
+        { class: "controls" },
+        select(
+          "Horizontal axis",
+          keys.map((one) => [one, PRICES[one].title]),
+          key,
+          (price) => go(link("leaderboard", { price }, [...params.keys()])),
+        ),
+      ),
+    scatterPlot({
+      label: `Score and ${title.toLowerCase()}. ${points.map((point) => point.label).join("; ")}`,
+      points,
+      scale: zoomedAxis(points),
+      format,
+    }),
+    h(
+      "p",
+      { class: "soft" },
+      `The Pareto line connects the ${plural(best.length, "evaluation")} that no cheaper one `,
+      "equals; the others are hollow. Vertical lines are 95% CIs. The score axis is zoomed to the ",
+      "data, the other one is logarithmic.",
+    ),
+  ];
+}
+
+/** The evaluations that are better than every cheaper one; `items` are sorted by price. */
+function unbeaten(items) {
+  let most = -Infinity;
+  return items.filter((item) => {
+    const isBetter = mainScore(item) > most;
+    most = Math.max(most, mainScore(item));
+    return isBetter;
+  });
+}
