@@ -33,7 +33,11 @@ class ReportPage(SharedStage):
         version = warehouse.target(partition).data_version
         scores = super().target(partition)
         findings = self.store.variant_files("findings")
-        own = fingerprint(scores.fingerprint, [stored_fingerprint(file) for file in findings])
+        own = fingerprint(
+            scores.fingerprint,
+            [stored_fingerprint(file) for file in findings],
+            [self._stored_texts(file) for file in self.store.score_files()],
+        )
         return replace(
             scores, fingerprint=own, data_version=own, inputs={warehouse.asset_key: version}
         )
@@ -54,6 +58,16 @@ class ReportPage(SharedStage):
 
     def describe(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
         return describe_each(targets, _metadata)
+
+    def _stored_texts(self, scores: UPath) -> list[int]:
+        """How many videos of an evaluation have stored texts, which the page shows.
+
+        Texts that were missing, because their files were damaged, make the page stale once they
+        are rebuilt. The scores do not change then.
+        """
+        benchmark, evaluation = scores.parent.parent.name, scores.stem
+        kinds = ("prompts", "responses")
+        return [len(self.store.variant_files(kind, benchmark, evaluation)) for kind in kinds]
 
     def checksum(self, path: UPath) -> str:
         return blake3(path.read_bytes()).hexdigest() if path.is_file() else "not a file"
