@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.network_disks import refuse_network_disk
 from videomme_pipeline.sqlite_errors import SQLITE_ERRORS, is_damage
 from videomme_pipeline.store import publish, writing
 from videomme_pipeline.videos.integrity import Finding, Verdict
@@ -64,9 +65,12 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
 
     Raises:
         ConfigurationError: if the home cannot be used; the message says what to do.
-        StorageError: if a database cannot be read or written, even in the block.
+        StorageError: if a database cannot be read or written, even in the block, or is on a network
+            file system.
     """
     home = _home_folder()
+    if not os.environ.get(POSTGRES_VARIABLE):
+        refuse_network_disk(home, f"set {HOME_VARIABLE} or {POSTGRES_VARIABLE}")
     try:
         with _opening(home):
             prepare_home()

@@ -12,10 +12,12 @@ those of other programs.
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, ParamSpec, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,6 +37,10 @@ _END_BYTES = 8
 _TAIL_BYTES = 1 << 16
 """Most footers with their seal are smaller than this, so that one read is enough."""
 _CHUNK_BYTES = 1 << 20
+_STALE_PAUSES_SECONDS = (0.1, 0.4, 1.6)
+
+Read = ParamSpec("Read")
+Value = TypeVar("Value")
 
 
 def encode(table: pa.Table) -> bytes:
@@ -59,6 +65,24 @@ def seal(path: Path) -> None:
         file.write(_seal(data.digest(), footer) + footer)
 
 
+def _retrying_stale_handles(read: Callable[Read, Value]) -> Callable[Read, Value]:
+    """`read`, repeated after pauses while the file is replaced on a network file system."""
+
+    @wraps(read)
+    def retried(*arguments: Read.args, **keywords: Read.kwargs) -> Value:
+        for pause_seconds in _STALE_PAUSES_SECONDS:
+            try:
+                return read(*arguments, **keywords)
+            except StorageError as error:
+                if getattr(error.__cause__, "errno", None) != errno.ESTALE:
+                    raise
+                time.sleep(pause_seconds)
+        return read(*arguments, **keywords)
+
+    return retried
+
+
+@_retrying_stale_handles
 def read_table(path: UPath | Path, columns: Sequence[str] | None = None) -> pa.Table:
     """The table at `path`, or some of its columns. All bytes of the file are verified.
 
@@ -74,6 +98,7 @@ def read_table(path: UPath | Path, columns: Sequence[str] | None = None) -> pa.T
         return file.read(columns, use_threads=False)  # one thread is faster for small tables
 
 
+@_retrying_stale_handles
 def read_metadata(path: UPath | Path) -> dict[str, str]:
     """The metadata in the footer of the file at `path`. Only the footer is read and verified.
 
@@ -85,6 +110,7 @@ def read_metadata(path: UPath | Path) -> dict[str, str]:
         return {key.decode(): value.decode() for key, value in (footer.metadata or {}).items()}
 
 
+@_retrying_stale_handles
 def verify(path: UPath | Path) -> None:
     """Verify all bytes of the file at `path`.
 

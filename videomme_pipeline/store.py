@@ -12,11 +12,10 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -25,7 +24,9 @@ from upath import UPath
 
 from videomme_pipeline import parquet
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
-from videomme_pipeline.processes import has_password
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.network_disks import network_kind
+from videomme_pipeline.processes import ProcessIdentity, has_password
 from videomme_pipeline.rows import from_table, to_table
 
 Row = TypeVar("Row")
@@ -34,6 +35,8 @@ ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
 _log = logging.getLogger(__name__)
 _SCRATCH_NAME = re.compile(r"\..+\.\d+")
+_MAX_SCRATCH_FOLDERS = 1_000
+"""The largest number of scratch folders of one machine beside the same path."""
 _NEW_FILE = "new"
 """Name of a file in a scratch folder, until it is finished."""
 _UNFINISHED = re.compile(r"\..+\.(?!fingerprint$|checksum$)[^.]+")
@@ -51,10 +54,12 @@ class Store:
     """The data folder; `root` is a local path or any fsspec URL (`s3://…`)."""
 
     root: UPath
+    local_disk: Path | None = None
+    """The folder of SQLite files, if they are not in the data folder."""
 
     @classmethod
-    def at(cls, root: str | Path | UPath) -> "Store":
-        """The data folder at a path or URL.
+    def at(cls, root: str | Path | UPath, local_disk: Path | None = None) -> "Store":
+        """The data folder at a path or URL, with SQLite files in `local_disk`.
 
         Raises:
             ConfigurationError: if the URL contains a password or needs a package that is not
@@ -78,7 +83,7 @@ class Store:
                 f"data folder {root}: DuckDB cannot use a folder with `?` in its path; choose "
                 "another data folder"
             )
-        return cls(path)
+        return cls(path, local_disk)
 
     def path(self, *parts: str) -> UPath:
         return _joined(self.root, parts)
@@ -148,9 +153,13 @@ class Store:
         """One failed partition of an asset ("smoke/frames")."""
         return self.path("failures", *asset.split("/"), f"{name}.json")
 
+    def sqlite(self, name: str) -> Path:
+        """An SQLite file, which must be on a local disk."""
+        return self.local_disk / name if self.local_disk else self.local(name)
+
     @property
     def journal(self) -> Path:
-        return self.local("journal.sqlite")
+        return self.sqlite("journal.sqlite")
 
     @property
     def turns(self) -> Path:
@@ -160,7 +169,7 @@ class Store:
     @property
     def hashes(self) -> Path:
         """The cache of content hashes."""
-        return self.local("hashes.sqlite")
+        return self.sqlite("hashes.sqlite")
 
     @property
     def warehouse(self) -> Path:
@@ -251,9 +260,12 @@ class Store:
         ]
 
     def remove_left_over(self) -> None:
-        """Remove the scratch folders of processes that were killed."""
+        """Remove the scratch folders of processes of this machine that were killed."""
+        own = _own_numbers(self.local())
         for parent, folders, _ in os.walk(self.local()):
             for name in filter(_SCRATCH_NAME.fullmatch, folders):
+                if int(name.rpartition(".")[2]) not in own:
+                    continue
                 if found := _lock_folder(Path(parent, name)):
                     _remove_folder(*found)
 
@@ -328,7 +340,7 @@ def scratch_folder(path: Path | None) -> Iterator[Path]:
             yield Path(name)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    names = (f".{path.name}.{number}" for number in count())
+    names = (f".{path.name}.{number}" for number in _own_numbers(path))
     folder, lock = next(found for name in names if (found := _lock_folder(path.with_name(name))))
     try:
         for left in folder.iterdir():
@@ -336,6 +348,18 @@ def scratch_folder(path: Path | None) -> Iterator[Path]:
         yield folder
     finally:
         _remove_folder(folder, lock)
+
+
+def _own_numbers(path: Path) -> Sequence[int]:
+    """The numbers of the scratch folders that this machine uses beside `path`.
+
+    On a network file system a lock may be invisible to other machines, so each machine has its own
+    numbers.
+    """
+    if network_kind(path) is None:
+        return range(_MAX_SCRATCH_FOLDERS)
+    host = int(fingerprint(ProcessIdentity.here().host), 16) % 10**9
+    return range(host * _MAX_SCRATCH_FOLDERS, (host + 1) * _MAX_SCRATCH_FOLDERS)
 
 
 def _lock_folder(folder: Path) -> tuple[Path, int] | None:

@@ -20,6 +20,8 @@ from videomme_pipeline.workers.tasks import LocalWorkers, Workers
 
 CONFIGURATION_VARIABLE = "VIDEOMME_CONFIGURATION"
 DATA_VARIABLE = "VIDEOMME_DATA"
+DISK_VARIABLE = "VIDEOMME_LOCAL_DISK"
+"""The folder of the project's SQLite files, if the data folder is on a network file system."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -122,10 +124,20 @@ def open_project(
             f"{folder / 'benchmarks.yaml'}: no such file; run this in the project's folder, or "
             f"set {CONFIGURATION_VARIABLE} to the folder that contains it"
         )
-    store = Store.at(root)
+    disk = os.environ.get(DISK_VARIABLE)
+    local_disk = Path(disk).expanduser().absolute() if disk else None
+    store = Store.at(root, local_disk)
+    if local_disk and store.local("journal.sqlite").exists() and not store.journal.exists():
+        raise ConfigurationError(
+            f"{store.local('journal.sqlite')}: the journal contains paid answers, but "
+            f"{DISK_VARIABLE} is set to {local_disk}; stop all runs and move the file (with "
+            "`journal.sqlite-wal` and `-shm` if they exist) there"
+        )
     cluster = read_cluster(folder)
     if cluster and is_local(store.root):
-        store = Store.at(store.root.absolute())  # the workers have other working directories
+        store = Store.at(
+            store.root.absolute(), local_disk
+        )  # the workers have other working directories
     return Project(
         configuration=read_configuration(folder),
         store=store,

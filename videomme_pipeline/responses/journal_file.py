@@ -16,6 +16,7 @@ from pathlib import Path
 from blake3 import blake3
 
 from videomme_pipeline.errors import StorageError
+from videomme_pipeline.network_disks import ON_LOCAL_DISK, refuse_network_disk
 from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.sqlite_errors import SQLITE_ERRORS, is_damage
@@ -69,8 +70,10 @@ def open_file(path: Path, synchronous: str) -> sqlite3.Connection:
     """A connection to the journal at `path`, which is created if there is none.
 
     Raises:
-        StorageError: if the file is damaged, or cannot be read or written.
+        StorageError: if the file is damaged, cannot be read or written, or is on a network file
+            system.
     """
+    refuse_network_disk(path, ON_LOCAL_DISK)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     with explaining(path):

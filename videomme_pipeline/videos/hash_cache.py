@@ -10,6 +10,7 @@ from typing import Any
 
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.network_disks import ON_LOCAL_DISK, refuse_network_disk
 from videomme_pipeline.sqlite_errors import SQLITE_ERRORS, is_damage
 from videomme_pipeline.store import set_aside, writing
 
@@ -86,6 +87,7 @@ class HashCache:
     def _open(self) -> sqlite3.Connection:
         """The connection, which is opened at the first use."""
         if self._connection is None:
+            refuse_network_disk(self._path, ON_LOCAL_DISK)
             with writing(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(
