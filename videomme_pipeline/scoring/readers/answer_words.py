@@ -33,9 +33,9 @@ THINGS = _words(
 )
 """Answer nouns that may also name a thing: "Solution B turns blue"."""
 OPTION_NOUNS = _words(
-    """option options choice letter alternative opt opción opcion opção opcao opzione scelta
-    choix wahl auswahl variante вариант варіант optie alternativ alternativa pilihan seçenek
-    şık opcja विकल्प الخيار lựa chọn letra lettre lettera buchstabe буква"""
+    """option options choice letter alternative caption sentence opt opción opcion opção opcao
+    opzione scelta choix wahl auswahl variante вариант варіант optie alternativ alternativa
+    pilihan seçenek şık opcja विकल्प الخيار lựa chọn letra lettre lettera buchstabe буква"""
 )
 LISTING = _words("options choices each every all following analyze consider either between")
 """Words of a line that introduces the options, not the answer."""

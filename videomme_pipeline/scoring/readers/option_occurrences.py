@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.readers.option_texts import OptionTexts, Word, words_from
+from videomme_pipeline.scoring.readers.option_texts import ARTICLES, OptionTexts, Word, words_from
 from videomme_pipeline.scoring.readers.reading import Reading
 
 _SENTENCE_END = re.compile(r"\W*?(?:[.!?\n]|$)")
@@ -47,16 +47,16 @@ def find_occurrences(
 ) -> list[Occurrence]:
     """The texts of options in `answer[start:end]`, without those inside a longer one.
 
-    In a text of several words, the endings may differ: "nods her head" is "nodding her head".
+    In a text of several words, the endings may differ, and articles may be added: "nods the head"
+    is "nodding head".
     """
     words = list(words_from(answer, start, end))
     said = tuple(word.text for word in words)
     stems = _stems(said)
     found = [
-        Occurrence(letter, words[place].start, words[place + size - 1].end)
+        Occurrence(letter, words[first].start, words[last].end)
         for letter, core in ((letter, text.core) for letter, text in texts.items())
-        if (size := len(core))
-        for place in _places(stems if size > 1 else said, _stems(core) if size > 1 else core)
+        for first, last in _places(*((stems, _stems(core)) if len(core) > 1 else (said, core)))
     ]
     found = [one for one in found if _is_stated(answer, one)] or _adverbs(answer, words, texts)
     return [one for one in found if not any(one.is_within(other) for other in found)]
@@ -84,10 +84,34 @@ def find_values(
     return found if stated else []
 
 
-def _places(said: tuple[str, ...], words: tuple[str, ...]) -> list[int]:
-    """The indexes in `said` where `words` begin."""
-    starts = range(len(said) - len(words) + 1)
-    return [start for start in starts if said[start : start + len(words)] == words]
+def names_activity(words: str, texts: OptionTexts, letter: Letter) -> bool:
+    """True if the verb of another option than `letter` is in `words`: "shooting the ball".
+
+    `words` are an answer's without the text of `letter`.
+    """
+    said = set(_stems(tuple(word.text for word in words_from(words))))
+    own = _stems(texts[letter].core)
+    verbs = (text.core[0] for text in texts.values() if len(text.core) > 1)
+    others = (_stems((verb,))[0] for verb in verbs if verb.endswith("ing"))
+    return any(verb in said and verb not in own for verb in others)
+
+
+def _places(said: tuple[str, ...], words: tuple[str, ...]) -> list[tuple[int, int]]:
+    """The indexes in `said` of the first and the last word of `words`."""
+    firsts = [first for first, word in enumerate(said) if words[:1] == (word,)]
+    return [(first, last) for first in firsts if (last := _last(said, first, words)) is not None]
+
+
+def _last(said: tuple[str, ...], first: int, words: tuple[str, ...]) -> int | None:
+    """The index of the last of `words` in `said`, if they begin at `first`."""
+    place = first
+    for word in words[1:]:
+        place += 1
+        while place < len(said) and said[place] != word and said[place] in ARTICLES:
+            place += 1
+        if place == len(said) or said[place] != word:
+            return None
+    return place
 
 
 def _stems(words: tuple[str, ...]) -> tuple[str, ...]:

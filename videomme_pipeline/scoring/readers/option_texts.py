@@ -15,7 +15,7 @@ from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, f
 
 _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{WORD_LETTER}]+|[^\W_]")
 """A number, a word, or one character of a script without spaces."""
-_ARTICLES = frozenset(("the", "a", "an"))
+ARTICLES = frozenset(("the", "a", "an"))
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"(?<![{WORD_LETTER}])[A-Za-z](?![{WORD_LETTER}])")
 _SPACES = re.compile(r"[ \t]*")
@@ -70,7 +70,7 @@ class OptionText:
         if said[: len(self.words)] == self.words:
             size = len(self.words)
         else:
-            article = 1 if said[0] in _ARTICLES else 0
+            article = 1 if said[0] in ARTICLES else 0
             size = article + len(self.core)
             if said[article:size] != self.core:
                 return None
@@ -110,14 +110,14 @@ def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
     text: "A: No, he does not." if A is "Yes".
     """
     mark = _ANSWER_MARK.match(text)
+    if mark is None or Letter.A not in texts or texts[Letter.A].match(text, mark.end()):
+        return text
     stated = [
         letter
         for letter, option in texts.items()
-        if mark and (span := option.match(text, mark.end())) and _STATEMENT_END.match(text, span[1])
+        if (span := option.match(text, mark.end())) and _STATEMENT_END.match(text, span[1])
     ]
-    if mark is None or len(stated) != 1 or stated[0] is Letter.A:
-        return text
-    return blank_spans(text, [mark.span()])
+    return blank_spans(text, [mark.span()]) if len(stated) == 1 else text
 
 
 def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Word]:
@@ -128,7 +128,7 @@ def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Wo
 
 def without_article(words: tuple[str, ...]) -> tuple[str, ...]:
     """`words` without a leading article, unless it is the only word."""
-    return words[1:] if len(words) > 1 and words[0] in _ARTICLES else words
+    return words[1:] if len(words) > 1 and words[0] in ARTICLES else words
 
 
 def _is_label_of(span: Span, label: re.Match[str], text: str, texts: OptionTexts) -> bool:

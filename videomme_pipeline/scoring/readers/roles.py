@@ -167,8 +167,10 @@ def _role_after_fillers(found: FoundLetter) -> Role:
         return Role.DECLARED
     if not names_option:
         return Role.ALONE if found.is_statement else Role.MENTION
-    # "The letter A is on the board" may be a thing in the video.
-    stated = found.is_statement if "letter" in words else found.ends_statement
+    # "The letter A is on the board" may be a thing in the video, and "Option A is about a dog" only
+    # tells what an option says.
+    is_described = "letter" in words or found.tail.startswith(" is ")
+    stated = found.is_statement if is_described else found.ends_statement
     return Role.NAMED if stated else Role.MENTION
 
 

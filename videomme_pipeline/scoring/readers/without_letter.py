@@ -8,6 +8,7 @@ from videomme_pipeline.scoring.readers.option_occurrences import (
     Occurrence,
     find_occurrences,
     find_values,
+    names_activity,
 )
 from videomme_pipeline.scoring.readers.option_texts import (
     OptionTexts,
@@ -108,10 +109,12 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     contrast = _CONTRAST.search(answer, start, end)
     end = contrast.start() if contrast else end
     found = find_occurrences(answer, texts, start, end) or find_values(answer, texts, start, end)
-    return _without_doubt(answer[:end], start, found)
+    return _without_doubt(answer[:end], texts, start, found)
 
 
-def _without_doubt(answer: str, start: int, found: Sequence[Occurrence]) -> Reading | None:
+def _without_doubt(
+    answer: str, texts: OptionTexts, start: int, found: Sequence[Occurrence]
+) -> Reading | None:
     """The reading of `found` if all are of one option, and if `answer[start:]` is sure of it.
 
     Words of the option itself deny nothing: "He has no money."
@@ -122,6 +125,7 @@ def _without_doubt(answer: str, start: int, found: Sequence[Occurrence]) -> Read
     is_question = answer.rstrip(" \n*\"')").endswith("?")
     doubts = (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
     is_doubtful = is_question or any(doubt.search(words) for doubt in doubts)
+    is_doubtful = is_doubtful or names_activity(words, texts, found[0].letter)
     return None if is_doubtful else found[0].reading
 
 
@@ -186,7 +190,7 @@ def _read_opening(answer: str, texts: OptionTexts, sentences: Sequence[Span]) ->
         return None
     (start, end), *rest = sentences
     found = find_occurrences(answer, texts, start, end)
-    reading = _without_doubt(answer[:end], start, found)
+    reading = _without_doubt(answer[:end], texts, start, found)
     if reading is None or _REPEATS_QUESTION.search(answer, start, end):
         return None
     is_preferred = any(_IS_BEST.match(answer, one.end, end) for one in found)
