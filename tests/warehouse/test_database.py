@@ -417,6 +417,17 @@ def test_the_file_opens_anywhere_without_the_data_folder(tmp_path: Path, store: 
     assert ran.stdout == "4\n"
 
 
+def test_tables_are_the_same_however_many_files_are_read_at_a_time(
+    store: Store, connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(store.score_files()) > 2
+    monkeypatch.setattr(database, "_FILES_AT_A_TIME", 2)
+    with duckdb.connect() as in_batches:
+        database.build(in_batches, store)
+        for sql in ("from scored_questions order by all", "describe scored_questions"):
+            assert rows_of(in_batches, sql) == rows_of(connection, sql)
+
+
 def test_an_open_connection_keeps_its_data_after_a_rebuild(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, WITHOUT)

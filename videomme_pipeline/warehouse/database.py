@@ -55,6 +55,8 @@ from videomme_pipeline.warehouse.segments import add_segments
 
 _log = logging.getLogger(__name__)
 _PART_BYTES = 4 << 20
+_FILES_AT_A_TIME = 250
+"""Parquet files in one statement. DuckDB needs about 150 kB of memory for each of them."""
 _UNREADABLE = (DamagedFileError, FileNotFoundError, StorageError)
 """Errors of reading one file that do not concern the others."""
 
@@ -435,18 +437,26 @@ def _load(
         _create(connection, name, schema.empty_table())
         return left_out
     if all(map(is_local, intact)):
-        files = ", ".join(_quoted(path.path) for path in intact)
         with suppress(duckdb.Error):  # one without a checksum is damaged: load them one by one
-            _fill(connection, name, schema, f"read_parquet([{files}], union_by_name = true)")
+            _fill(connection, name, schema, [*_batches(intact)])
             return left_out
     left_out += _stage(connection, schema, intact)
-    _fill(connection, name, schema, "staged")
+    _fill(connection, name, schema, ["staged"])
     connection.execute("drop table staged")
     return left_out
 
 
-def _fill(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, source: str) -> None:
-    """Create a table with the columns of `schema` and the rows of `source`.
+def _batches(paths: Sequence[UPath]) -> Iterator[str]:
+    """Yield the SQL that reads the next `_FILES_AT_A_TIME` local files."""
+    for start in range(0, len(paths), _FILES_AT_A_TIME):
+        files = ", ".join(_quoted(path.path) for path in paths[start : start + _FILES_AT_A_TIME])
+        yield f"read_parquet([{files}], union_by_name = true)"
+
+
+def _fill(
+    connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, sources: Sequence[str]
+) -> None:
+    """Create a table with the columns of `schema` and the rows of all `sources`.
 
     Labels of scored questions become enums. Clients see text, but grouping compares numbers, and
     views over millions of rows take half the time.
@@ -454,13 +464,14 @@ def _fill(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, s
     connection.execute(f'drop table if exists "{name}"')
     _create(connection, name, schema.empty_table())
     if name == "scored_questions":
-        _number_labels(connection, name, source)
+        _number_labels(connection, name, sources)
     columns = ", ".join(map(_quoted, schema.names))
     derived = _add_derived_facets(connection, name, schema)
-    connection.execute(
-        f'insert into "{name}" by name '
-        f"select columns(lambda name: name in ({columns})){derived} from {source}"
-    )
+    for source in sources:
+        connection.execute(
+            f'insert into "{name}" by name '
+            f"select columns(lambda name: name in ({columns})){derived} from {source}"
+        )
 
 
 def _add_derived_facets(
@@ -501,16 +512,19 @@ def _stage(
     return left_out
 
 
-def _number_labels(connection: duckdb.DuckDBPyConnection, table: str, source: str) -> None:
-    """Change the label columns of `table` (which is empty) to enums of the values in `source`."""
+def _number_labels(
+    connection: duckdb.DuckDBPyConnection, table: str, sources: Sequence[str]
+) -> None:
+    """Change the label columns of `table` (which is empty) to enums of the values in `sources`."""
     labels = [*_LABELS, *(name for name, kind in Facets.declared.items() if kind is str)]
-    values = ", ".join(
-        f"list_sort(list(distinct {label}) filter ({label} is not null))" for label in labels
-    )
-    found = connection.execute(f"select {values} from {source}").fetchone() or ()
-    for label, known in zip(labels, found, strict=True):
+    values = ", ".join(f"list(distinct {label}) filter ({label} is not null)" for label in labels)
+    found = [
+        connection.execute(f"select {values} from {each}").fetchone() or () for each in sources
+    ]
+    for label, lists in zip(labels, zip(*found, strict=True), strict=True):
+        known = {value for values in lists for value in values or ()}
         if known:
-            listed = ", ".join(map(_quoted, known))
+            listed = ", ".join(map(_quoted, sorted(known)))
             connection.execute(f"drop type if exists {label}_label")
             connection.execute(f"create type {label}_label as enum ({listed})")
             connection.execute(f"alter table {table} alter {label} set data type {label}_label")
