@@ -5,7 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.readers.option_texts import ARTICLES, OptionTexts, Word, words_from
+from videomme_pipeline.scoring.readers.option_texts import (
+    DETERMINERS,
+    OptionTexts,
+    Word,
+    words_from,
+)
 from videomme_pipeline.scoring.readers.reading import Reading
 
 _SENTENCE_END = re.compile(r"\W*?(?:[.!?\n]|$)")
@@ -47,8 +52,8 @@ def find_occurrences(
 ) -> list[Occurrence]:
     """The texts of options in `answer[start:end]`, without those inside a longer one.
 
-    In a text of several words, the endings may differ, and articles may be added: "nods the head"
-    is "nodding head".
+    In a text of several words, the endings may differ, and articles or possessive words may be
+    added: "nods her head" is "nodding head".
     """
     words = list(words_from(answer, start, end))
     said = tuple(word.text for word in words)
@@ -107,7 +112,7 @@ def _last(said: tuple[str, ...], first: int, words: tuple[str, ...]) -> int | No
     place = first
     for word in words[1:]:
         place += 1
-        while place < len(said) and said[place] != word and said[place] in ARTICLES:
+        while place < len(said) and said[place] != word and said[place] in DETERMINERS:
             place += 1
         if place == len(said) or said[place] != word:
             return None

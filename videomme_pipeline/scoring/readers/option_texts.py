@@ -15,7 +15,8 @@ from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, f
 
 _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{WORD_LETTER}]+|[^\W_]")
 """A number, a word, or one character of a script without spaces."""
-ARTICLES = frozenset(("the", "a", "an"))
+_ARTICLES = frozenset(("the", "a", "an"))
+DETERMINERS = _ARTICLES | {"my", "your", "his", "her", "its", "our", "their"}
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"(?<![{WORD_LETTER}])[A-Za-z](?![{WORD_LETTER}])")
 _SPACES = re.compile(r"[ \t]*")
@@ -70,7 +71,7 @@ class OptionText:
         if said[: len(self.words)] == self.words:
             size = len(self.words)
         else:
-            article = 1 if said[0] in ARTICLES else 0
+            article = 1 if said[0] in _ARTICLES else 0
             size = article + len(self.core)
             if said[article:size] != self.core:
                 return None
@@ -128,7 +129,7 @@ def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Wo
 
 def without_article(words: tuple[str, ...]) -> tuple[str, ...]:
     """`words` without a leading article, unless it is the only word."""
-    return words[1:] if len(words) > 1 and words[0] in ARTICLES else words
+    return words[1:] if len(words) > 1 and words[0] in _ARTICLES else words
 
 
 def _is_label_of(span: Span, label: re.Match[str], text: str, texts: OptionTexts) -> bool:
