@@ -24,6 +24,7 @@ from tests.support.cli import use, videomme
 from tests.support.paths import ROOT
 from videomme_pipeline.benchmarks.smoke.benchmark import make_video
 from videomme_pipeline.cli.commands import app
+from videomme_pipeline.cli.run import PLANNING
 from videomme_pipeline.evaluation import EvaluationFile, read_configuration
 from videomme_pipeline.project.frame_budget import read_storage
 from videomme_pipeline.project.nightly import read_nightly
@@ -138,7 +139,7 @@ def test_yaml_blocks_are_valid_configuration(
     write_configuration(tmp_path / "configuration", {name: content})
     use(monkeypatch, tmp_path)
     ended = videomme("status")
-    assert (ended.status, ended.err) == (0, ""), f"{name}: {ended.err}"
+    assert (ended.status, ended.err) == (0, f"{PLANNING}\n"), f"{name}: {ended.err}"
     configuration = read_configuration(tmp_path / "configuration")
     read_nightly(configuration)  # `status` does not need these two files
     read_storage(configuration)

@@ -133,7 +133,7 @@ def test_a_run_can_be_stopped_at_every_moment(tmp_path: Path) -> None:
         assert resumed.status == 0, resumed
         repeated = server.request_count - len(server.request_counts)
         # Both evaluations ask some questions with the same text.
-        assert run(tmp_path, "run").err.startswith("Everything is fresh.")
+        assert "Everything is fresh." in run(tmp_path, "run").err
     assert repeated <= 3 * CONCURRENCY + 3
     statuses = list(runs_of(tmp_path).values())
     assert statuses[-1] is dg.DagsterRunStatus.SUCCESS
