@@ -4,6 +4,7 @@ Shell blocks: each `videomme` command runs on a small project that was built for
 Python blocks run. YAML blocks are put into the file that they belong to and read by the project.
 """
 
+import json
 import re
 import shlex
 import shutil
@@ -163,6 +164,46 @@ def test_python_blocks_run(block: Block, folder: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
+
+
+JSON_FORM = re.compile(
+    r"^`videomme ([^`]* --json)`.*?^```json\n(.*?)^```", re.MULTILINE | re.DOTALL
+)
+
+
+def check_keys(documented: Any, found: Any) -> None:
+    """Check that both have the same keys wherever both have values. Keys with `/` are names."""
+    if found is None:
+        return
+    if isinstance(documented, dict) and not any("/" in key for key in documented):
+        assert documented.keys() == found.keys()
+        for key, value in documented.items():
+            check_keys(value, found[key])
+    elif isinstance(documented, list) and documented and found:
+        check_keys(documented[0], found[0])
+
+
+@pytest.mark.slow
+def test_documented_json_has_the_keys_of_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, tmp_path)
+    no_key = {"my-model": {"base_url": "http://127.0.0.1:9/v1", "api_key_env": "NOT_SET"}}
+    fails = {"evaluations/my-evaluation.yaml": {"model": "my-model"}}
+    write_configuration(tmp_path / "configuration", {"models.yaml": no_key} | fails)
+    videomme("run", "smoke-embedded")
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    forms = {command: json.loads(text) for command, text in JSON_FORM.findall(page)}
+    assert len(forms) == page.count("```json") == 6
+    dry_run = videomme("run", "--dry-run", "--json").json
+    assert dry_run["build"]
+    assert dry_run["requests"]
+    run = videomme("run", "--json").json
+    assert run["failures"]
+    for command, documented in forms.items():
+        check_keys(documented, videomme(*command.split()).json)
+    check_keys(forms["run --dry-run --json"], dry_run)
+    check_keys(forms["run --json"], run)
 
 
 def command_named(words: list[str]) -> Any:
