@@ -166,24 +166,15 @@ async def test_a_request_of_unknown_cost_counts_as_the_most_expensive_one() -> N
     assert budget.spent_dollars == pytest.approx(0.8)
 
 
-def admission(clock: Clock, max_dollars: float | None = None) -> Admission:
-    return Admission(Limits(), max_dollars=max_dollars, spent_dollars=0.0, clock=clock)
-
-
-async def test_a_slot_is_free_again_after_its_request() -> None:
-    admitted = admission(Clock())
-    async with admitted.slot(Priority.LEADER, expected_tokens=1) as slot:
-        assert admitted.in_flight == 1
-        slot.result = Reply(text="B")
-    assert admitted.in_flight == 0
+def admission(max_dollars: float | None = None) -> Admission:
+    return Admission(Limits(), max_dollars=max_dollars, spent_dollars=0.0)
 
 
 async def test_the_cost_of_a_failure_counts_against_the_budget() -> None:
-    admitted = admission(Clock(), max_dollars=1.0)
-    async with admitted.slot(Priority.LEADER, expected_tokens=1) as slot:
+    admitted = admission(max_dollars=1.0)
+    async with admitted.slot(expected_tokens=1) as slot:
         refusal = Reply(text="", cost_dollars=0.7)
         slot.result = ResponseFailure(FailureKind.REFUSED, "no", reply=refusal)
     with pytest.raises(CostLimitError):
-        async with admitted.slot(Priority.LEADER, expected_tokens=1):
+        async with admitted.slot(expected_tokens=1):
             raise AssertionError("a request above the budget was admitted")
-    assert admitted.in_flight == 0

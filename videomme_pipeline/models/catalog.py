@@ -25,6 +25,7 @@ from videomme_pipeline.models.baselines import (
 )
 from videomme_pipeline.models.embedded.spec import EmbeddedSpec, missing_packages
 from videomme_pipeline.models.openai.spec import EndpointSpec, ServiceTier
+from videomme_pipeline.models.pool import ModelPool
 from videomme_pipeline.models.spec import ModelSpec, Provider
 from videomme_pipeline.models.video_llm import VideoLLM
 from videomme_pipeline.processes import register_key_variables
@@ -148,7 +149,10 @@ def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) ->
         ModelError: if its key is not in `environment`, or a package that it needs is not
             installed.
     """
-    return _provider(spec.kind, f"model {spec.name}").build(spec, environment)
+    build = _provider(spec.kind, f"model {spec.name}").build
+    if len(spec.members) == 1:
+        return build(spec, environment)
+    return ModelPool({str(item.endpoint): build(item, environment) for item in spec.members})
 
 
 def _provider(kind: str, where: str) -> Provider[Any]:

@@ -84,6 +84,11 @@ class ModelSpec(Spec, ABC):
         return None
 
     @property
+    def members(self) -> "tuple[ModelSpec, ...]":
+        """One spec for each endpoint of this model, in the order of the entry."""
+        return (self,)
+
+    @property
     def is_remote(self) -> bool:
         """True if a server answers. Only such a model can be a judge."""
         return self.endpoint is not None

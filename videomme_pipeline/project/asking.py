@@ -1,7 +1,7 @@
 """Asking the model of an evaluation: requests, the journal, and the cost limit of the run."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
 from videomme_pipeline.errors import CostLimitError
@@ -136,7 +136,11 @@ def ask_model(
             raise spending.stop(plan.evaluation, error, spec.limits.max_cost_dollars) from error
 
 
-def _turn(project: Project, spec: ModelSpec) -> AbstractContextManager[None]:
-    if spec.endpoint is None:
-        return nullcontext()
-    return project.turns.take(endpoint(spec.endpoint, spec.limits.concurrent_runs))
+@contextmanager
+def _turn(project: Project, spec: ModelSpec) -> Iterator[None]:
+    """Use all endpoints of `spec`. They are taken in one order, so that no two runs block."""
+    urls = sorted(item.endpoint for item in spec.members if item.endpoint is not None)
+    with ExitStack() as turns:
+        for url in urls:
+            turns.enter_context(project.turns.take(endpoint(url, spec.limits.concurrent_runs)))
+        yield

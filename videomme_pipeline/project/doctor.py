@@ -30,7 +30,7 @@ def examine(project: Project) -> Iterator[Finding]:
     used = {e.model.name: e.model for e in project.configuration.evaluations.values()}
     for model in used.values():
         if model.is_remote:
-            yield _endpoint(model)
+            yield from map(_endpoint, model.members)
 
 
 def examine_model(project: Project, name: str) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from aiolimiter import AsyncLimiter
 
 from videomme_pipeline.errors import CostLimitError, ModelError
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
+from videomme_pipeline.models.video_llm import Reply, ResponseFailure
 
 Clock = Callable[[], float]
 
@@ -45,32 +45,14 @@ class Slot:
 
 
 class Admission:
-    """All limits of one evaluation. Every request needs one `slot`."""
+    """The limits of one evaluation for all its endpoints together. Every request needs a `slot`."""
 
-    def __init__(
-        self, limits: Limits, *, max_dollars: float | None, spent_dollars: float, clock: Clock
-    ) -> None:
-        self._permits = Permits(limits, clock)
+    def __init__(self, limits: Limits, *, max_dollars: float | None, spent_dollars: float) -> None:
         self._pace = Pace(limits)
         self._budget = Budget(max_dollars, spent_dollars)
 
-    @property
-    def in_flight(self) -> int:
-        """Number of requests in flight."""
-        return self._permits.in_flight
-
-    @property
-    def max_in_flight(self) -> int:
-        """Upper bound of the number of requests in flight."""
-        return self._permits.max_in_flight
-
-    @property
-    def pause_seconds(self) -> float:
-        """Length of the pause that the endpoint asked for, or 0 if there is none now."""
-        return self._permits.pause_seconds
-
     @asynccontextmanager
-    async def slot(self, priority: Priority, expected_tokens: int) -> AsyncIterator[Slot]:
+    async def slot(self, expected_tokens: int) -> AsyncIterator[Slot]:
         """Wait until a request of about `expected_tokens` may be sent, and account for it.
 
         Raises:
@@ -78,26 +60,16 @@ class Admission:
             ModelError: if there is a budget but the cost of an answer is unknown.
         """
         slot = Slot()
-        await self._permits.acquire(priority)
+        await self._budget.reserve()
         try:
-            await self._budget.reserve()
-            try:
-                await self._pace.wait(expected_tokens)
-                yield slot
-            finally:
-                await self._account_for(slot)
+            await self._pace.wait(expected_tokens)
+            yield slot
         finally:
-            self._permits.release()
+            await self._account_for(slot)
 
     async def _account_for(self, slot: Slot) -> None:
-        result, reply = slot.result, slot.reply
-        if isinstance(result, Reply):
-            self._permits.answered()
-        elif result is not None and result.kind is FailureKind.RATE_LIMITED:
-            self._permits.overloaded(result.retry_after_seconds)
-        elif result is not None and result.kind is FailureKind.SERVER_ERROR:
-            self._permits.overloaded(None)
-        if result is not None:
+        reply = slot.reply
+        if slot.result is not None:
             self._pace.record(0 if reply is None else reply.usage.total_tokens)
         # The cost of a request without a reply is unknown.
         await self._budget.charge(
@@ -161,10 +133,16 @@ class Permits:
 
     def answered(self) -> None:
         """Record an answer: the endpoint may accept more concurrent requests."""
-        if self._fixed or self.in_flight < self.allowed:
+        if self._fixed:
+            self._allowed = float(self._max)
+        if self.in_flight < self.allowed:
             return
         step = 1.0 if self._starting else 1.0 / self._allowed
         self._allowed = min(self._allowed + step, float(self._max))
+
+    def restart(self) -> None:
+        """Allow one request until there is an answer."""
+        self._allowed, self._starting = 1.0, True
 
     def overloaded(self, retry_after_seconds: float | None) -> None:
         """Allow fewer concurrent requests, and none for `retry_after_seconds`.

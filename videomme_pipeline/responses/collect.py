@@ -21,6 +21,7 @@ from videomme_pipeline.errors import (
     VideoMMEError,
 )
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
+from videomme_pipeline.models.pool import members_of
 from videomme_pipeline.models.spec import Schedule
 from videomme_pipeline.models.video_llm import (
     FailureKind,
@@ -33,6 +34,7 @@ from videomme_pipeline.models.video_llm import (
 from videomme_pipeline.responses.admission import Admission, Priority
 from videomme_pipeline.responses.first_answer import FIRST_ANSWER_SECONDS, FirstAnswer
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.lanes import Lanes, Route
 from videomme_pipeline.responses.requests import (
     PlannedRequest,
     RequestPlan,
@@ -180,6 +182,15 @@ class _Pending:
         return self.response.with_failure(result, served)
 
 
+@dataclass(frozen=True, slots=True)
+class _LoadedVideo:
+    """A video whose questions are being asked. `prefetch_slot` is closed when one is sent."""
+
+    frames: FrameSet
+    route: Route
+    prefetch_slot: ExitStack
+
+
 class _Collection:
     """One run of `collect`: the state that its tasks share."""
 
@@ -205,10 +216,11 @@ class _Collection:
             plan.limits,
             max_dollars=_max_dollars(plan, spent),
             spent_dollars=spent,
-            clock=self._clock,
         )
-        self._prefetch = asyncio.Semaphore(PREFETCHED_VIDEOS)
-        self._in_memory = asyncio.Semaphore(self._admission.max_in_flight + PREFETCHED_VIDEOS)
+        self._lanes = Lanes(members_of(model), plan.limits, self._clock)
+        prefetched = PREFETCHED_VIDEOS * len(self._lanes)
+        self._prefetch = asyncio.Semaphore(prefetched)
+        self._in_memory = asyncio.Semaphore(self._lanes.max_in_flight + prefetched)
         self._failed_in_a_row = 0
         self._first_answer = FirstAnswer(self._clock)
 
@@ -326,22 +338,22 @@ class _Collection:
     ) -> None:
         """Ask all of `pending` concurrently. A leader is asked alone, before its followers."""
         has_leader = self._plan.schedule is Schedule.LEADER_FOLLOWER
-        if has_leader:
-            await self._ask(pending[0], frames, Priority.LEADER, prefetch_slot)
-        priority = Priority.FOLLOWER if has_leader else Priority.LEADER
-        async with asyncio.TaskGroup() as group:
-            for request in pending[1:] if has_leader else pending:
-                group.create_task(self._ask(request, frames, priority, prefetch_slot))
+        with self._lanes.route(len(pending)) as route:
+            video = _LoadedVideo(frames, route, prefetch_slot)
+            if has_leader:
+                await self._ask(pending[0], video, Priority.LEADER)
+            priority = Priority.FOLLOWER if has_leader else Priority.LEADER
+            async with asyncio.TaskGroup() as group:
+                for request in pending[1:] if has_leader else pending:
+                    group.create_task(self._ask(request, video, priority))
 
-    async def _ask(
-        self, pending: _Pending, frames: FrameSet, priority: Priority, prefetch_slot: ExitStack
-    ) -> None:
+    async def _ask(self, pending: _Pending, video: _LoadedVideo, priority: Priority) -> None:
         """Ask one question until it is settled or no retry is left."""
         planned = pending.planned
         request = Request(
             question=planned.question,
             prompt=planned.prompt,
-            frames=frames,
+            frames=video.frames,
             decoding=self._plan.decoding,
             sample=planned.sample,
             fingerprint=planned.fingerprint,
@@ -350,7 +362,7 @@ class _Collection:
             await self._first_answer.wait(pending)
             if self.stopped_by is not None:
                 break
-            result = await self._attempt(pending, request, priority, prefetch_slot)
+            result = await self._attempt(pending, request, video, priority)
             if result is None:
                 break
             is_settled = isinstance(result, Reply) or result.kind.is_final
@@ -388,7 +400,7 @@ class _Collection:
         await asyncio.to_thread(self._journal.release, [pending.fingerprint])
 
     async def _attempt(
-        self, pending: _Pending, request: Request, priority: Priority, prefetch_slot: ExitStack
+        self, pending: _Pending, request: Request, video: _LoadedVideo, priority: Priority
     ) -> Reply | ResponseFailure | None:
         """Send one request when it is admitted.
 
@@ -398,12 +410,14 @@ class _Collection:
         try:
             async with AsyncExitStack() as admitted:
                 async with asyncio.timeout_at(self._deadline_of(pending)):
+                    lane = await admitted.enter_async_context(video.route.permit(priority))
                     slot = await admitted.enter_async_context(
-                        self._admission.slot(priority, _expected_tokens(request))
+                        self._admission.slot(_expected_tokens(request))
                     )
-                prefetch_slot.close()
+                video.prefetch_slot.close()
                 if self.stopped_by is None:
-                    result = slot.result = await self._send(pending, request)
+                    result = slot.result = await self._send(pending, request, lane.model)
+                    self._lanes.record(lane, result)
         except TimeoutError:
             self._give_up(pending, self._too_late(pending))
         except VideoMMEError as error:
@@ -422,14 +436,16 @@ class _Collection:
             found += f"; attempt {len(pending.attempts)} failed with {pending.attempts[-1].error}"
         return ResponseFailure(FailureKind.DEADLINE, found)
 
-    async def _send(self, pending: _Pending, request: Request) -> Reply | ResponseFailure:
-        """Send one request and add it to the attempts of `pending`."""
+    async def _send(
+        self, pending: _Pending, request: Request, model: VideoLLM
+    ) -> Reply | ResponseFailure:
+        """Send one request to `model` and add it to the attempts of `pending`."""
         started_at, sent = datetime.now(UTC), self._clock()
         if pending.first_sent is None:
             pending.first_sent = sent
         try:
             async with asyncio.timeout_at(self._deadline_of(pending)):
-                result = await _respond(self._model, request)
+                result = await _respond(model, request)
         except TimeoutError:
             result = self._too_late(pending)
         if isinstance(result, ResponseFailure):
@@ -493,7 +509,7 @@ class _Collection:
                 answered=progress.answered + int(response.failure is None),
                 failed=progress.failed + int(response.failure is not None),
                 from_journal=progress.from_journal + int(from_journal),
-                in_flight=self._admission.in_flight,
+                in_flight=self._lanes.in_flight,
                 warning=progress.warning or response.warning,
             )
         )
@@ -501,7 +517,7 @@ class _Collection:
         self._has_responses.set()
 
     def _show(self, progress: AskingProgress) -> None:
-        pause_seconds = self._admission.pause_seconds
+        pause_seconds = self._lanes.pause_seconds
         if pause_seconds != progress.pause_seconds:
             progress = replace(progress, pause_seconds=pause_seconds)
         self._progress = progress

@@ -39,7 +39,15 @@ class ServiceTier(StrEnum):
     BATCH = "batch"
 
 
-def _url_without_secrets(url: str) -> str:
+def _urls_without_secrets(urls: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    for url in (urls,) if isinstance(urls, str) else urls:
+        _url_without_secrets(url)
+    if not isinstance(urls, str) and not 0 < len(urls) == len(set(urls)):
+        raise secret_error("it is a list without a URL, or with the same URL twice")
+    return urls
+
+
+def _url_without_secrets(url: str) -> None:
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -51,7 +59,6 @@ def _url_without_secrets(url: str) -> str:
             "it contains a user name, a query or a fragment; write only scheme, host, port and "
             "path, and put a key into the environment variable that `api_key_env` names"
         )
-    return url
 
 
 def _variable_name(name: str) -> str:
@@ -71,8 +78,9 @@ class EndpointSpec(ModelSpec):
     kind: Literal["openai_compatible"] = "openai_compatible"
     model: str | None = None
     """The endpoint's name for the model. Default: `name`."""
-    base_url: Annotated[str, AfterValidator(_url_without_secrets)] | None = None
-    """URL of the endpoint, including `/v1`. Default: OpenAI's."""
+    base_url: Annotated[str | tuple[str, ...], AfterValidator(_urls_without_secrets)] | None = None
+    """URL of the endpoint, including `/v1`, or a list of URLs that serve the same model. Default:
+    OpenAI's."""
     profile: Profile = Profile.GENERIC
     api_key_env: Annotated[str, AfterValidator(_variable_name)] | None = None
     """Environment variable that contains the key. Keys are never written in a file."""
@@ -133,7 +141,19 @@ class EndpointSpec(ModelSpec):
 
     @property
     def endpoint(self) -> str:
-        return self.base_url or OPENAI_URL
+        return ", ".join(self._urls)
+
+    @property
+    def members(self) -> "tuple[EndpointSpec, ...]":
+        if self.base_url is None or isinstance(self.base_url, str):
+            return (self,)
+        return tuple(self.model_copy(update={"base_url": url}) for url in self.base_url)
+
+    @property
+    def _urls(self) -> tuple[str, ...]:
+        if self.base_url is None:
+            return (OPENAI_URL,)
+        return (self.base_url,) if isinstance(self.base_url, str) else self.base_url
 
     @property
     def key_variables(self) -> tuple[str, ...]:
@@ -179,7 +199,7 @@ class EndpointSpec(ModelSpec):
     def tariff(self) -> Tariff:
         return Tariff(
             model=self.served_name,
-            base_url=self.base_url,
+            base_url=self._urls[0],
             prices=self.prices,
             service_tier=None if self.service_tier is None else self.service_tier.value,
         )
@@ -201,7 +221,7 @@ class EndpointSpec(ModelSpec):
         return self.model_copy(update={"service_tier": None})
 
     def served_models(self, environment: Mapping[str, str] = os.environ) -> list[str]:
-        return [served.id for served in self._listed(environment)]
+        return sorted({served.id for served in self._listed(environment)})
 
     def context_tokens(self, environment: Mapping[str, str] = os.environ) -> int | None:
         if self.max_model_len is not None or not self.endpoint_profile.reports_context:
@@ -211,15 +231,27 @@ class EndpointSpec(ModelSpec):
         except ModelError:
             return None
         # An engine with one model accepts any name for it.
-        found = listed if len(listed) == 1 else [m for m in listed if m.id == self.served_name]
-        return found[0].context_tokens if found else None
+        is_alone = len({served.id for served in listed}) == 1
+        contexts = [s.context_tokens for s in listed if is_alone or s.id == self.served_name]
+        return min((context for context in contexts if context is not None), default=None)
 
     def _listed(self, environment: Mapping[str, str]) -> list[ServedModel]:
+        """The models of all endpoints that answer.
+
+        Raises:
+            ModelError: if none does.
+        """
         key = self.api_key(environment)
-        try:
-            return list_models(self.endpoint, key)
-        except ModelError as error:
-            raise ModelError(f"model {self.name}: {error}") from error
+        listed: list[ServedModel] = []
+        errors: list[ModelError] = []
+        for url in self._urls:
+            try:
+                listed += list_models(url, key)
+            except ModelError as error:
+                errors.append(error)
+        if len(errors) == len(self._urls):
+            raise ModelError(f"model {self.name}: {errors[0]}") from errors[0]
+        return listed
 
     def api_key(self, environment: Mapping[str, str]) -> str | None:
         """The endpoint's key, or None if the entry names no variable.

@@ -1,0 +1,46 @@
+"""A model that several endpoints serve.
+
+`collect` sends all questions of a video to one endpoint, so that its prefix cache can be used, and
+moves them if the endpoint is down. The endpoints are equal, so the pool has the identity of its
+members.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from videomme_pipeline.models.video_llm import Reply, Request, VideoLLM
+
+
+class ModelPool:
+    """The models of the endpoints of one entry, by URL."""
+
+    def __init__(self, members: Mapping[str, VideoLLM]) -> None:
+        self.members = members
+        self._first = next(iter(members.values()))
+        if any(one.identity != other.identity for one, other in pairwise(members.values())):
+            raise ValueError("the members of a pool must be the same model")
+
+    @property
+    def name(self) -> str:
+        return self._first.name
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return self._first.identity
+
+    @property
+    def needs_frames(self) -> bool:
+        return self._first.needs_frames
+
+    async def respond(self, request: Request) -> Reply:
+        """Return the answer of the first endpoint. `collect` asks the members instead."""
+        return await self._first.respond(request)
+
+    async def close(self) -> None:
+        for member in self.members.values():
+            await member.close()
+
+
+def members_of(model: VideoLLM) -> Mapping[str, VideoLLM]:
+    """The models of a pool by URL, or `model` itself by its name."""
+    return model.members if isinstance(model, ModelPool) else {model.name: model}
