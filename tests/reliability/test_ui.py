@@ -26,7 +26,7 @@ def test_a_terminated_run_keeps_its_answers_and_a_backfill_runs_beside_two_comma
             ui.terminate(terminated)
             wait_until(lambda: runs_of(tmp_path)[terminated].value not in ("STARTED", "CANCELING"))
             assert runs_of(tmp_path)[terminated] is CANCELED
-            assert server.connections == 0
+            wait_until(lambda: server.connections == 0)
 
             backfill = ui.launch_backfill(
                 [["videomme", "prompts"], ["videomme", "responses"]],

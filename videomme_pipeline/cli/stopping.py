@@ -16,7 +16,7 @@ from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = "\x1b[?25h\n"
-_STANDARD_ERROR = 2
+_STANDARD_OUTPUT, _STANDARD_ERROR = 1, 2
 _WAKE_UP_SECONDS = 0.2
 
 _actions: list[tuple[Callable[[], str], float]] = []
@@ -58,6 +58,7 @@ def run_stoppable(command: Callable[[], None]) -> None:
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         _handle_signals(signal.SIG_IGN)
         texts = _results_of_actions()
+        _discard_output()
         with suppress(OSError, NameError):  # standard error is closed
             cursor = _SHOW_CURSOR if os.isatty(terminal) else ""
             os.write(terminal, f"{cursor}{' '.join(['Stopped.', *texts])}\n".encode())
@@ -121,6 +122,14 @@ def _results_of_actions() -> list[str]:
     thread.start()
     thread.join(max((seconds for _, seconds in _actions), default=0))
     return list(texts)
+
+
+def _discard_output() -> None:
+    """Print nothing more. The command still runs, and its next line would follow the last one."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (_STANDARD_OUTPUT, _STANDARD_ERROR):
+            os.dup2(nowhere, stream)
 
 
 def _end_children() -> None:
