@@ -25,6 +25,7 @@ from blake3 import blake3
 from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError, StorageError
+from videomme_pipeline.object_stores import reaching
 
 SEALED = {"seal": "blake3"}
 """Metadata of a file with a seal. Without the seal itself, such a file is damaged."""
@@ -92,7 +93,8 @@ def read_table(path: UPath | Path, columns: Sequence[str] | None = None) -> pa.T
         StorageError: if the file cannot be read for another reason.
     """
     with _explained(path):
-        content = path.read_bytes()
+        with reaching(path):
+            content = path.read_bytes()
         footer = _verified(content)
         file = pq.ParquetFile(pa.BufferReader(content), metadata=footer, pre_buffer=False)
         return file.read(columns, use_threads=False)  # one thread is faster for small tables
@@ -105,8 +107,9 @@ def read_metadata(path: UPath | Path) -> dict[str, str]:
     Errors are those of `read_table`.
     """
     with _explained(path):
-        with path.open("rb") as file:
-            footer = _verified(_tail(file), footer_only=True)
+        with reaching(path), path.open("rb") as file:
+            tail = _tail(file)
+        footer = _verified(tail, footer_only=True)
         return {key.decode(): value.decode() for key, value in (footer.metadata or {}).items()}
 
 
@@ -117,7 +120,9 @@ def verify(path: UPath | Path) -> None:
     Errors are those of `read_table`.
     """
     with _explained(path):
-        _verified(path.read_bytes())
+        with reaching(path):
+            content = path.read_bytes()
+        _verified(content)
 
 
 class _Parts(NamedTuple):
@@ -190,13 +195,12 @@ def _explained(path: UPath | Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         # An error of Arrow about the content can be an OSError, but it has no number.
         number = getattr(error, "errno", None)
+        found = getattr(error, "strerror", None) or str(error).strip()
         if number in (None, errno.EISDIR, errno.ELOOP):
-            found = os.strerror(number) if number else str(error).strip()
             raise DamagedFileError(f"{path}: the file is damaged ({found})") from error
         raise StorageError(
-            f"{path}: cannot read ({os.strerror(number)}); check the file and its permissions, "
-            "then run again"
+            f"{path}: cannot read ({found}); check the file and its permissions, then run again"
         ) from error

@@ -26,6 +26,7 @@ from videomme_pipeline import parquet
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.network_disks import network_kind
+from videomme_pipeline.object_stores import is_local, reaching
 from videomme_pipeline.processes import ProcessIdentity, has_password
 from videomme_pipeline.rows import from_table, to_table
 
@@ -276,20 +277,29 @@ class Store:
         """The files that match `pattern`, sorted; none if the fixed part of it is not a folder."""
         fixed = next((place for place, part in enumerate(pattern) if "*" in part), len(pattern))
         folder = self.path(*pattern[:fixed])
-        if not folder.is_dir():
-            return []
-        return sorted(folder.glob("/".join(pattern[fixed:])), key=str)
+        with _listing(folder):
+            if not folder.is_dir():
+                return []
+            return sorted(folder.glob("/".join(pattern[fixed:])), key=str)
+
+
+@contextmanager
+def _listing(folder: UPath) -> Iterator[None]:
+    """Turn an error of an object store in the block into a `StorageError` that names `folder`."""
+    try:
+        with reaching(folder):
+            yield
+    except OSError as error:
+        raise StorageError(
+            f"{folder}: cannot list ({error.strerror or error}); check the address, the "
+            "credentials and the network, then run again: everything that is already stored is kept"
+        ) from error
 
 
 @lru_cache(maxsize=1 << 16)
 def _joined(root: UPath, parts: tuple[str, ...]) -> UPath:
     """`root` with `parts`; cached, because joining is slow and a plan needs every path."""
     return root.joinpath(*parts)
-
-
-def is_local(path: UPath) -> bool:
-    """Return True if `path` is on a local disk, where a rename publishes a file."""
-    return path.protocol in ("", "file", "local")
 
 
 def publish(path: UPath, data: bytes) -> None:
@@ -305,7 +315,7 @@ def publish(path: UPath, data: bytes) -> None:
         with replacing(Path(path.path)) as new:
             new.write_bytes(data)
         return
-    with writing(path):
+    with writing(path), reaching(path):
         path.write_bytes(data)
 
 
@@ -487,10 +497,12 @@ class RowFolder(Generic[Row]):
 
     def read(self) -> dict[str, StoredRow[Row]]:
         """The rows by file name without suffix, sorted; empty if there is no folder."""
-        if not self._folder.is_dir():
-            return {}
+        with _listing(self._folder):
+            if not self._folder.is_dir():
+                return {}
         if not is_local(self._folder):
-            files = sorted(self._folder.glob("*.parquet"), key=str)
+            with _listing(self._folder):
+                files = sorted(self._folder.glob("*.parquet"), key=str)
             rows = {file.stem: self._read(file) for file in files}
             return {name: row for name, row in rows.items() if row}
         known = self._known

@@ -27,10 +27,10 @@ from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, StorageError, VideoUnreadableError
 from videomme_pipeline.fingerprint import FINGERPRINT_BYTES, fingerprint
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling
+from videomme_pipeline.object_stores import is_local
 from videomme_pipeline.rows import arrow_schema, to_table
 from videomme_pipeline.store import (
     Store,
-    is_local,
     publish,
     put_in_place,
     scratch_folder,

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation import Configuration, read_configuration
+from videomme_pipeline.object_stores import is_local
 from videomme_pipeline.project.progress import Progress, no_message, no_progress
 from videomme_pipeline.project.spending import Spending
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.turns import LockFileTurns, Turns
-from videomme_pipeline.store import Store, is_local, scratch_folder
+from videomme_pipeline.store import Store, scratch_folder
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.workers.spec import ClusterSpec, read_cluster
 from videomme_pipeline.workers.tasks import LocalWorkers, Workers

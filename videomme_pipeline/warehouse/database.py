@@ -27,6 +27,7 @@ from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.question import GroupType, Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
+from videomme_pipeline.object_stores import is_local
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema, to_table
 from videomme_pipeline.scoring.citation import CitationFinding, EvaluatedVideo
@@ -42,7 +43,6 @@ from videomme_pipeline.scoring.statistics.groups import (
 )
 from videomme_pipeline.store import (
     Store,
-    is_local,
     publish,
     read_table,
     replacing,
