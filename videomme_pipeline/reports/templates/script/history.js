@@ -36,7 +36,7 @@ export function historyView({ benchmark, params, details }) {
   const [first, last] = [Date.parse(times[0]), Date.parse(times.at(-1))];
   const x = (date) =>
     last === first ? 0.5 : 0.04 + (0.92 * (Date.parse(date) - first)) / (last - first);
-  const stride = Math.max(1, Math.ceil(times.length / 6));
+  const stride = Math.max(1, Math.ceil(times.length / 4));
   const point = (run) => ({
     x: x(run.date),
     value: run.value,

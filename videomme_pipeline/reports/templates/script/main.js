@@ -127,8 +127,6 @@ function drawNavigation(benchmark, current) {
         h("a", { href: link(name), "aria-current": view === active ? "page" : null }, view.title),
       ),
   );
-  const { offsetLeft, offsetWidth } = views.querySelector("[aria-current]");
-  views.scrollLeft = offsetLeft + offsetWidth / 2 - views.offsetLeft - views.clientWidth / 2;
 }
 
 function drawTools() {

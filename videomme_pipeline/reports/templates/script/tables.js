@@ -61,7 +61,7 @@ export function dataTable({
             " ",
             sign,
           )
-        : column.title;
+        : column.title || h("span", { class: "visually-hidden" }, "Chart");
     const classes = [
       column.number && "number",
       column.headClass ??
