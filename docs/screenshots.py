@@ -36,9 +36,13 @@ class Shot:
 SHOTS = (
     Shot(name="report", address="leaderboard", width=1440, height=1000),
     Shot(name="report-breakdowns", address="breakdowns"),
-    Shot(name="report-question", address="question?id={question}", height=1200),
+    Shot(
+        name="report-question",
+        address="question?id={question}&show=smoke-embedded-subtitles,smoke-embedded",
+        height=1250,
+    ),
     Shot(name="report-compare", address="compare", scheme="dark"),
-    Shot(name="report-phone", address="breakdowns", width=390, height=844),
+    Shot(name="report-phone", address="leaderboard", width=390, height=844),
 )
 HISTORY = Shot(name="report-history", address="history")
 """Needs nightly runs: `docs.screenshots_ui` takes it."""
