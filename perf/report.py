@@ -137,7 +137,8 @@ def search_keys(page: Page) -> list[float]:
 
     def busy() -> float:
         metrics = session.send("Performance.getMetrics")["metrics"]
-        return 1_000 * next(one["value"] for one in metrics if one["name"] == "TaskDuration")
+        seconds: float = next(one["value"] for one in metrics if one["name"] == "TaskDuration")
+        return 1_000 * seconds
 
     spent = []
     for text in KEYS:

@@ -284,7 +284,7 @@ def _own_bibtex() -> str:
     name = package["Name"]
     lines = [
         f"@software{{{name},",
-        f"  title = {{{name}: {package['Summary']}}},",
+        f"  title = {{{name}: {package['Summary'].rstrip('.')}}},",
         f"  version = {{{package['Version']}}},",
         "}",
     ]

@@ -37,13 +37,13 @@ const isWithin = ({ low, high }, value) => known(value) && value >= low && value
 export const UNIT_AXIS = axis(0, 1);
 export const NARROW_AXIS = axis(0, 1, 2);
 
-/** An axis that is just wide enough for the intervals in `rows`, with at most five ticks. */
+/** An axis that is just wide enough for the intervals in `rows`, with at most four ticks. */
 export function zoomedAxis(rows) {
   const low = Math.min(...rows.map((row) => row.low ?? row.value));
   const high = Math.max(...rows.map((row) => row.high ?? row.value));
   const step = high - low > 0.2 ? 20 : 50;
   const [from, to] = [Math.floor(low * step) / step, Math.ceil(high * step) / step];
-  return axis(Math.max(0, from), Math.min(1, Math.max(to, from + 0.1)), 4);
+  return axis(Math.max(0, from), Math.min(1, Math.max(to, from + 0.1)), 3);
 }
 
 /** A symmetric axis around zero for every interval in `rows`, rounded up to 5 points. */
