@@ -67,7 +67,7 @@ def build_page(
     pages = _collect(store, benchmark, evaluations)
     if share:
         return render(_summary(pages, share=True), {})
-    texts = [(page, page.texts(store)) for page in pages]
+    texts = [(page, page.texts(store, page.media(store))) for page in pages]
 
     def render_at(limit: int | None) -> str:
         details = {page.benchmark: page.details(text, limit) for page, text in texts}
@@ -112,15 +112,16 @@ def write_folder(
         DamagedFileError: if stored frames are damaged.
     """
     pages = _collect(store, benchmark, evaluations)
-    for page in pages:
+    media = [page.media(store, Beside.SHEETS) for page in pages]
+    for page, one in zip(pages, media, strict=True):
         for name, table in page.tables.items():
             file = folder / "numbers" / f"{page.benchmark}-{name}.parquet"
             publish(UPath(file), encode(table))
-        for url, key in page.media.sheets.items():
+        for url, key in one.sheets.items():
             if not (folder / url).exists():
                 publish(UPath(folder / url), contact_sheet(store, key))
     index = folder / "index.html"
-    publish(UPath(index), _with_files(store, pages, Beside.SHEETS).encode())
+    publish(UPath(index), _with_files(store, pages, media).encode())
     return index
 
 
@@ -140,18 +141,21 @@ def served_page(store: Store, evaluations: Sequence[str] | None = None) -> Serve
         StorageError: if the DuckDB file has to be built and cannot be written.
     """
     pages = _collect(store, None, evaluations)
-    media = [page.media for page in pages]
+    media = [page.media(store, Beside.SHEETS_AND_VIDEOS) for page in pages]
     return ServedPage(
-        document=_with_files(store, pages, Beside.SHEETS_AND_VIDEOS),
+        document=_with_files(store, pages, media),
         sheets={url: key for one in media for url, key in one.sheets.items()},
         videos={one.video_url(name): path for one in media for name, path in one.videos.items()},
     )
 
 
-def _with_files(store: Store, pages: "Sequence[_BenchmarkPage]", beside: Beside) -> str:
-    """The document that has all texts in full and shows the files beside it."""
-    details = {page.benchmark: page.details(page.texts(store, beside), None) for page in pages}
-    videos = beside is Beside.SHEETS_AND_VIDEOS
+def _with_files(store: Store, pages: "Sequence[_BenchmarkPage]", media: Sequence[Media]) -> str:
+    """The document that has all texts in full and shows the files of `media` beside it."""
+    details = {
+        page.benchmark: page.details(page.texts(store, one), None)
+        for page, one in zip(pages, media, strict=True)
+    }
+    videos = any(one.beside is Beside.SHEETS_AND_VIDEOS for one in media)
     return render(_summary(pages), details, images=True, videos=videos)
 
 
@@ -165,10 +169,13 @@ class _BenchmarkPage:
     summary: Mapping[str, Any]
     tables: Mapping[str, pa.Table]
     last_runs: LastRuns
-    media: Media
 
-    def texts(self, store: Store, beside: Beside = Beside.NOTHING) -> Texts:
-        return Texts(store, self.questions, self.evaluations, replace(self.media, beside=beside))
+    def media(self, store: Store, beside: Beside = Beside.NOTHING) -> Media:
+        media = stored_media(store, self.benchmark, self.questions, self.evaluations)
+        return replace(media, beside=beside)
+
+    def texts(self, store: Store, media: Media) -> Texts:
+        return Texts(store, self.questions, self.evaluations, media)
 
     def details(self, texts: Texts, limit: int | None) -> dict[str, Any]:
         """All texts of the benchmark, none longer than about `limit` characters."""
@@ -243,7 +250,6 @@ def _benchmark_page(
         summary=summary,
         tables=tables,
         last_runs=last_runs,
-        media=stored_media(store, benchmark, questions, evaluations),
     )
 
 
