@@ -30,6 +30,7 @@ from videomme_pipeline.project.partitions import (
     variant_of,
     video_of,
 )
+from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import INCOMPLETE, code_version
 from videomme_pipeline.scoring.citation import CitationFinding
@@ -459,6 +460,18 @@ def materialization(
     )
 
 
+def _show_registered(stage: AnyStage, done: int, total: int) -> None:
+    """Show how many stored partitions were reported to Dagster, which did not know them."""
+    stage.project.on_progress(
+        Progress(
+            what=f"{stage.group}: {stage.name} already stored",
+            done=done,
+            total=total,
+            stored=f"{done:,} of {total:,} stored partitions of {stage.name} are registered.",
+        )
+    )
+
+
 def _not_selected(stage: AnyStage, partition: Partition) -> dg.AssetMaterialization:
     return dg.AssetMaterialization(
         asset_key=stage.asset_key,
@@ -525,7 +538,9 @@ def refresh(
             stale.append(target)
         elif report_fresh or recorded.get(partition) != target.data_version:
             stored[partition] = target
-    for described in stage.describe(list(stored.values())) if stored else ():
+    described_stored = stage.describe(list(stored.values())) if stored else ()
+    for number, described in enumerate(described_stored, start=1):
+        _show_registered(stage, number, len(stored))
         if isinstance(described, Failed):
             stale.append(stored[described.partition])
             continue

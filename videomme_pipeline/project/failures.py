@@ -36,8 +36,9 @@ class FailureLog:
         """NotReadyError for a missing partition, with the recorded reason if there is one."""
         parts = (self.asset, variant_of(partition), video_of(partition))
         name = " ".join(part for part in parts if part)
+        entry = _entry(self._path(partition))
         return NotReadyError(
-            self.read().get(partition) or f"{name} is not up to date; materialize it first"
+            entry[1] if entry else f"{name} is not up to date; materialize it first"
         )
 
     def update(self, attempted: Iterable[Partition], failures: Mapping[Partition, str]) -> None:

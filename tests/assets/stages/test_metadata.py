@@ -12,6 +12,7 @@ from assets.stages.base import BUILD_SECONDS, FILE_BYTES, refresh
 from assets.stages.metadata import LARGEST_PICTURE_BYTES, chart_picture, fenced, picture
 from tests.support.projects import stage
 from videomme_pipeline.benchmarks import videomme
+from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -98,11 +99,16 @@ MEASURED = {BUILD_SECONDS, FILE_BYTES, "decode_cpu_seconds", "frames_per_cpu_sec
 
 @pytest.mark.parametrize("name", CODE_VERSIONS)
 def test_a_partition_that_is_only_reported_shows_the_same_as_when_it_was_built(
-    project: Project, instance: dg.DagsterInstance, name: str
+    project: Project, instance: dg.DagsterInstance, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    progress: list[Progress] = []
+    monkeypatch.setattr(project, "on_progress", progress.append)
     reported = stage(project, name)
     built = events(instance, f"videomme/{name}")
     again = list(refresh(reported, reported.partitions(), {}, None, report_fresh=True))
+    registered = [p for p in progress if p.what == f"videomme: {name} already stored"]
+    assert [p.done for p in registered] == list(range(1, len(again) + 1))
+    assert {p.total for p in registered} == {len(again)}
     assert {event.partition or "" for event in again} == built.keys()
     for event in again:
         shown = dict(event.metadata)

@@ -1,0 +1,23 @@
+"""Recorded failures of partitions."""
+
+from pathlib import Path
+
+from videomme_pipeline.project.failures import FailureLog
+from videomme_pipeline.project.partitions import VideoVariantPartition
+from videomme_pipeline.store import Store
+
+
+def test_the_reason_of_a_partition_is_read_from_its_own_file_only(tmp_path: Path) -> None:
+    log = FailureLog(Store.at(tmp_path), "smoke/frames")
+    failed, other = (VideoVariantPartition(video, "uniform_n-8") for video in ("001", "002"))
+    log.update([failed, other], {failed: "the disk is full", other: "it is damaged"})
+    (file_of_other,) = (path for path in tmp_path.rglob("*.json") if "002" in path.name)
+    file_of_other.write_bytes(b"not JSON")
+    assert str(log.not_ready(failed)) == "the disk is full"
+    assert file_of_other.exists(), "a damaged file is set aside when it is read"
+
+
+def test_a_partition_without_a_recorded_reason_is_named(tmp_path: Path) -> None:
+    log = FailureLog(Store.at(tmp_path), "smoke/frames")
+    reason = str(log.not_ready(VideoVariantPartition("001", "uniform_n-8")))
+    assert reason == "smoke/frames uniform_n-8 001 is not up to date; materialize it first"
