@@ -114,15 +114,39 @@ def read_metadata(path: UPath | Path) -> dict[str, str]:
 
 
 @_retrying_stale_handles
-def verify(path: UPath | Path) -> None:
-    """Verify all bytes of the file at `path`.
+def read_bytes(path: UPath | Path) -> bytes:
+    """All bytes of the file at `path`, verified.
 
     Errors are those of `read_table`.
     """
     with _explained(path):
         with reaching(path):
-            content = path.read_bytes()
+            content: bytes = path.read_bytes()
         _verified(content)
+        return content
+
+
+@_retrying_stale_handles
+def checksum(path: UPath | Path) -> str:
+    """Checksum of the file at `path`. Only the end of a sealed file is read.
+
+    Errors are those of `read_table`.
+    """
+    with _explained(path):
+        with reaching(path), path.open("rb") as file:
+            tail = _tail(file)
+        _verified(tail, footer_only=True)
+        seal = _split(memoryview(tail)).seal
+    return bytes(seal).hex() if seal else blake3(read_bytes(path)).hexdigest()
+
+
+@_retrying_stale_handles
+def verify(path: UPath | Path) -> None:
+    """Verify all bytes of the file at `path`.
+
+    Errors are those of `read_table`.
+    """
+    read_bytes(path)
 
 
 class _Parts(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from videomme_pipeline.cli import cache, frames, power, probe, results, run, setup
+from videomme_pipeline.cli import cache, frames, power, probe, results, run, setup, store
 from videomme_pipeline.cli.context import write
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ for group in (run, results, power, setup, probe):
     app.add_typer(group.commands)
 app.add_typer(frames.commands, name="frames")
 app.add_typer(cache.commands, name="cache")
+app.add_typer(store.commands, name="store")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,82 @@
+"""Commands for copies of stored data: store push, store pull, store verify."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from videomme_pipeline.cli.context import err, note, open_project
+
+if TYPE_CHECKING:
+    from videomme_pipeline.store import Store
+
+commands = typer.Typer(
+    no_args_is_help=True, help="Copy finished tables to and from another store, and verify them."
+)
+
+Url = Annotated[str, typer.Argument(help="A folder, or an fsspec URL such as s3://bucket/folder.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace files that have another content.")
+]
+
+
+@commands.command("push", epilog="Example: videomme store push ~/backup")
+def store_push(
+    url: Url,
+    overwrite: Overwrite = False,
+    private: Annotated[
+        bool, typer.Option("--private", help="All readers of the target accepted the licenses.")
+    ] = False,
+) -> None:
+    """Copy all finished tables from the data folder. Run it again to resume."""
+    from videomme_pipeline.project.transfer import check_license
+    from videomme_pipeline.store import Store
+
+    store = open_project().store
+    check_license(store, is_private=private)
+    _copy(store, Store.at(url), overwrite=overwrite)
+
+
+@commands.command("pull", epilog="Example: videomme store pull ~/backup")
+def store_pull(url: Url, overwrite: Overwrite = False) -> None:
+    """Copy all finished tables into the data folder. Run it again to resume."""
+    from videomme_pipeline.store import Store
+
+    _copy(Store.at(url), open_project().store, overwrite=overwrite)
+
+
+@commands.command("verify", epilog="Example: videomme store verify ~/backup")
+def store_verify(url: Url) -> None:
+    """Verify all bytes of the tables of a store. Damaged tables are set aside."""
+    from videomme_pipeline.store import Store, verify
+
+    intact, problems = verify(Store.at(url).tables())
+    for problem in problems:
+        note(problem)
+    note(f"{len(intact):,} tables are intact, {len(problems):,} are not.")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _copy(source: "Store", target: "Store", *, overwrite: bool) -> None:
+    from rich.filesize import decimal
+
+    from videomme_pipeline.project.progress import Progress
+    from videomme_pipeline.project.transfer import copy_tables
+    from videomme_pipeline.reports.terminal.progress import ProgressLines
+
+    with ProgressLines(err) as lines:
+
+        def show(progress: Progress) -> None:
+            lines.show(progress.what, progress.done, progress.total)
+
+        copied = copy_tables(source, target, overwrite=overwrite, on_progress=show)
+    for name in copied.different:
+        note(f"{name}: kept, has another content; `--overwrite` replaces it")
+    for problem in copied.problems:
+        note(problem)
+    note(
+        f"Copied {copied.copied:,} files ({decimal(copied.bytes)}) to {target.root}; "
+        f"{copied.same:,} were there already."
+    )
+    if copied.different or copied.problems:
+        raise typer.Exit(1)

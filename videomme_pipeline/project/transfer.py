@@ -1,0 +1,109 @@
+"""Copies of finished tables between the data folder and another store, by content."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from upath import UPath
+
+from videomme_pipeline import parquet
+from videomme_pipeline.benchmarks.registry import registered_benchmarks
+from videomme_pipeline.errors import (
+    ConfigurationError,
+    DamagedFileError,
+    StorageError,
+)
+from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.store import Store, publish
+
+_REQUESTS = 8
+"""Files that are copied at the same time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """What was done with one file, or with all. Names are relative to the store.
+
+    `same` counts files that the target already contained. `different` are files that it contains
+    with another content, which it keeps. `problems` say which files could not be copied, and why.
+    """
+
+    copied: int = 0
+    bytes: int = 0
+    same: int = 0
+    different: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def __add__(self, other: "Copied") -> "Copied":
+        return Copied(
+            copied=self.copied + other.copied,
+            bytes=self.bytes + other.bytes,
+            same=self.same + other.same,
+            different=self.different + other.different,
+            problems=self.problems + other.problems,
+        )
+
+
+def copy_tables(
+    source: Store,
+    target: Store,
+    *,
+    overwrite: bool = False,
+    on_progress: Callable[[Progress], None],
+) -> Copied:
+    """Copy every finished table that `target` does not contain.
+
+    Checksums of both sides are compared, so an interrupted copy resumes where it stopped. All bytes
+    are verified before they are written, and a file appears whole or not at all. With `overwrite`,
+    files with another content are replaced.
+    """
+    files = source.tables()
+    total, copied = len(files), Copied()
+    copy = partial(_copy, source, target, overwrite)
+    with ThreadPoolExecutor(_REQUESTS) as threads:
+        for done, each in enumerate(threads.map(copy, files), start=1):
+            copied += each
+            stored = f"{done:,} of {total:,} files are in {target.root}."
+            on_progress(Progress(what="files", done=done, total=total, stored=stored))
+    return copied
+
+
+def check_license(store: Store, *, is_private: bool) -> None:
+    """Check that the tables of a store may be copied to a place that others can read.
+
+    Raises:
+        ConfigurationError: if they belong to a benchmark whose license forbids it.
+    """
+    public = {benchmark.name for benchmark in registered_benchmarks() if benchmark.is_public}
+    restricted = [name for name in store.benchmarks() if name not in public]
+    if restricted and not is_private:
+        raise ConfigurationError(
+            f"the license of {', '.join(restricted)} does not allow you to share its questions, "
+            "subtitles and frames; use `--private` if only people who accepted it can read the "
+            "target"
+        )
+
+
+def _copy(source: Store, target: Store, overwrite: bool, file: UPath) -> Copied:
+    parts = file.relative_to(source.root).parts
+    name, path = "/".join(parts), target.path(*parts)
+    try:
+        found = _checksum(path)
+        if found == parquet.checksum(file):
+            return Copied(same=1)
+        if found is not None and not overwrite:
+            return Copied(different=(name,))
+        data = parquet.read_bytes(file)
+        publish(path, data)
+    except (DamagedFileError, FileNotFoundError, StorageError) as error:
+        return Copied(problems=(str(error),))
+    return Copied(copied=1, bytes=len(data))
+
+
+def _checksum(path: UPath) -> str | None:
+    """The checksum of a file of the target, or None if there is none or its end is damaged."""
+    try:
+        return parquet.checksum(path)
+    except (FileNotFoundError, DamagedFileError):
+        return None
