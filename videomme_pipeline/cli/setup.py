@@ -101,6 +101,7 @@ def ui(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
     """Start the Dagster UI with its schedules and sensors. Ctrl-C stops everything."""
+    note(f"Starting the Dagster UI at http://{host}:{port} …")
     from assets.instance import open_instance
     from assets.processes import end_dead_runs
 
