@@ -1,10 +1,11 @@
 """Alarms over simulated nightly runs: false alarms against the budget, power against the optimum.
 
-    python -m perf.alarm [--quick] [--json]
+    python -m perf.alarm [--quick] [--json] [--thresholds]
 
 Prints the alarms of an unchanged model, the drops that are reported within 21 runs next to the best
 possible test, and the false alarms of all tests of the default policy. For comparison, the alarms
 without the policy are printed too: a paired t-test against the baseline after every run, at 5%.
+`--thresholds` prints the table `THRESHOLDS` of `scoring/nightly/alarm.py` instead.
 """
 
 import argparse
@@ -12,12 +13,16 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from tests.support.simulated_runs import (
     SimulatedBenchmark,
     optimal_power,
     simulate_alarms,
     simulate_checks,
+    simulate_thresholds,
 )
+from videomme_pipeline.scoring.nightly.alarm import THRESHOLD_RUNS, THRESHOLDS
 from videomme_pipeline.scoring.nightly.policy import BUDGET_SHARES, NightlyCheck
 
 NIGHTS = 60
@@ -41,8 +46,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the histories")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument("--thresholds", action="store_true", help="only the table of thresholds")
     arguments = parser.parse_args()
     scale = 10 if arguments.quick else 1
+    if arguments.thresholds:
+        show_thresholds(histories=30_000 // scale)
+        return
     results: dict[str, dict[str, Any]] = {}
     for videos in (900, 300, 100):
         benchmark = SimulatedBenchmark(videos=videos)
@@ -55,6 +64,16 @@ def main() -> None:
         results |= measure_checks(name, benchmark, histories=34 // scale, v2=v2)
     if arguments.json:
         print(json.dumps(results))
+
+
+def show_thresholds(histories: int) -> None:
+    budgets, runs = sorted(THRESHOLDS), max(THRESHOLD_RUNS)
+    cold, warm = (
+        simulate_thresholds(budgets, runs=runs, references=references, histories=histories)
+        for references in (1, 40)
+    )
+    for budget, row in zip(budgets, np.maximum(cold, warm), strict=True):
+        print(budget, [round(float(row[run - 1]), 1) for run in THRESHOLD_RUNS])
 
 
 def measure_unchanged(benchmark: SimulatedBenchmark, histories: int) -> dict[str, dict[str, Any]]:

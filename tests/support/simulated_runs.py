@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from tests.support.scored_rows import scored
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter
-from videomme_pipeline.scoring.nightly.alarm import Counts, Measure, threshold_for, watch
+from videomme_pipeline.scoring.nightly.alarm import Counts, Evidence, Measure, watch
 from videomme_pipeline.scoring.nightly.assess import runs_per_false_alarm, watch_check
 from videomme_pipeline.scoring.nightly.history import history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
@@ -111,7 +111,6 @@ def simulate_alarms(
     seed: int,
 ) -> SimulatedAlarms:
     """Simulate a baseline and `nights` runs. From run `changes_at` on, accuracy is lower."""
-    threshold = threshold_for(budget)
     alarms, alarms_of_t_test, delays = [], [], []
     for number in range(histories):
         generator = np.random.default_rng([seed, number])
@@ -125,7 +124,7 @@ def simulate_alarms(
                 for run in range(nights + 1)
             ]
         )
-        states = watch(_measure_of(wrong), np.ones_like(wrong, bool), threshold)
+        states = watch(_measure_of(wrong), np.ones_like(wrong, bool), budget)
         alarms.append(sum(state.is_new for state in states))
         alarms_of_t_test.append(sum(_is_worse(wrong[0], run) for run in wrong[1:]))
         if changes_at > 1 and states[changes_at - 2].in_alarm:
@@ -186,6 +185,29 @@ def _run_length(evidence: NDArray[np.float64], threshold: float) -> float:
     alarms = evidence >= threshold
     first = np.where(alarms.any(axis=1), alarms.argmax(axis=1) + 1, evidence.shape[1])
     return float(first.sum() / max(1, alarms.any(axis=1).sum()))
+
+
+def simulate_thresholds(
+    budgets: Sequence[float], *, runs: int, references: int, histories: int
+) -> NDArray[np.float64]:
+    """The evidence that raises a false alarm with probability 1 / budget in each run.
+
+    One row per budget, one column per run. The first run is compared with `references` runs. The
+    histories of unchanged runs are independent; those with an earlier alarm are left out.
+    """
+    generator = np.random.default_rng(5)
+    evidences = [Evidence() for _ in range(histories)]
+    quiet = np.ones((len(budgets), histories), bool)
+    thresholds = np.zeros((len(budgets), runs))
+    for run in range(runs):
+        p_values = generator.random(histories)
+        for evidence, p_value in zip(evidences, p_values, strict=True):
+            evidence.add(run, p_value, references + run)
+        totals = np.array([evidence.total for evidence in evidences])
+        for row, budget in enumerate(budgets):
+            thresholds[row, run] = np.quantile(totals[quiet[row]], 1 - 1 / budget)
+            quiet[row] &= totals < thresholds[row, run]
+    return thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

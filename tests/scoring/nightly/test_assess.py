@@ -161,10 +161,10 @@ def test_the_budget_is_divided_among_the_tests_that_are_on() -> None:
     observations = list(runs_of(V1, 3, seed=5))
     (alone,) = assess(observations, ONLY_ACCURACY).findings
     among = assess(observations, AlarmSpec()).findings[0]
-    assert alone.measures["alarm_at"] == pytest.approx(threshold_for(60))
-    assert among.measures["alarm_at"] == pytest.approx(threshold_for(1.5 * 60))
+    assert alone.measures["alarm_at"] == pytest.approx(threshold_for(60, 2))
+    assert among.measures["alarm_at"] == pytest.approx(threshold_for(60 * 20 / 16, 2))
     shared = assess(observations, ONLY_ACCURACY, tracked=3).findings[0]
-    assert shared.measures["alarm_at"] == pytest.approx(threshold_for(3 * 60))
+    assert shared.measures["alarm_at"] == pytest.approx(threshold_for(3 * 60, 2))
 
 
 def test_every_value_of_every_facet_is_tested() -> None:
@@ -206,8 +206,16 @@ def test_the_simulation_counts_the_new_findings_of_assessments() -> None:
         }
 
 
-def test_all_tests_together_meet_the_budget_if_nothing_changes() -> None:
-    found = simulate_checks(SimulatedBenchmark(videos=30), nights=60, histories=5, seed=6, v2=False)
+@pytest.mark.parametrize(
+    ("histories", "nights", "most"),
+    [(1, 30, 4), pytest.param(5, 60, 11, marks=pytest.mark.slow)],
+)
+def test_all_tests_together_meet_the_budget_if_nothing_changes(
+    histories: int, nights: int, most: int
+) -> None:
+    """More than `most` false alarms have a probability of at most 1 in 200."""
+    benchmark = SimulatedBenchmark(videos=30)
+    found = simulate_checks(benchmark, nights=nights, histories=histories, seed=6, v2=False)
     assert set(found.by_test) == {"accuracy", "marginals", "flips", "unreadable"}
-    assert (found.nights, found.allowed) == (300, 5)
-    assert found.false_alarms <= 11, "more than 11 have a probability of 1 in 200"
+    assert found.allowed == histories * nights / 60
+    assert found.false_alarms <= most

@@ -17,13 +17,16 @@ runs of a video are exchangeable: every order of them is equally likely. The tes
    part of the reference, which makes later runs of the drop look less bad. The ratio expects that:
    with r runs before the drop among the k runs of the reference, a drop by d standard errors of
    one run shifts the normal score of the p-value by d × r / sqrt(k × (k + 1)). Therefore small
-   and slow drops are found although they join the reference. If nothing changed, the mean of every
-   ratio is 1, so the mean number of runs to a false alarm is at least the threshold.
+   and slow drops are found although they join the reference. If nothing changed, the distribution
+   of the evidence does not depend on the data, because the p-values are independent and uniform.
+   So the threshold of every run is known: it gives each run the same probability of a false alarm.
+   A constant threshold would leave most of the budget of the first runs unused, because the
+   evidence begins at zero.
 
 The functions here are pure. `history` builds their arrays from scored rows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,10 +41,23 @@ DROPS = (0.5, 1.0, 2.0, 3.0)
 UNNOTICED_RUNS = 60
 """The latest runs at which an unnoticed change may have begun."""
 
-RUNS_PER_EVIDENCE = 1.4
-"""The mean number of runs to a false alarm, divided by the threshold. In theory it is at least 1,
-because the evidence exceeds the threshold when it crosses it. This value is for a long history in
-which alarms remove runs from the reference (`python -m perf.alarm`)."""
+THRESHOLD_RUNS = (1, 2, 4, 8, 16, 32, 64)
+THRESHOLDS: Mapping[float, Sequence[float]] = {
+    2: (0.7, 0.8, 1.1, 1.2, 1.2, 1.2, 1.2),
+    5: (1.4, 1.7, 2.4, 3.0, 3.3, 3.5, 3.5),
+    20: (3.6, 4.5, 6.7, 9.1, 11.3, 12.3, 12.3),
+    60: (7.9, 9.5, 14.4, 20.5, 27.1, 32.7, 32.7),
+    180: (17.6, 21.2, 35.7, 50.7, 65.6, 83.6, 91.2),
+    720: (53.3, 62.0, 96.9, 155.0, 197.0, 280.0, 310.0),
+}
+"""The evidence that raises an alarm in the runs `THRESHOLD_RUNS`, by the mean number of runs to a
+false alarm. Each is a quantile of the evidence in 30,000 simulated histories without an earlier
+alarm (`python -m perf.alarm --thresholds`). It is the larger one of two: for a reference of 1 run
+and of 40 runs at the beginning."""
+
+ALARMS_IN_A_ROW = 1.25
+"""The mean number of false alarms that come together. A false alarm removes bad runs from the
+reference, so that later runs look worse (`python -m perf.alarm`)."""
 
 RECOVERED_ABOVE = 0.2
 """An alarm ends with the first run whose p-value is above this."""
@@ -61,13 +77,14 @@ class AlarmState:
     """The result of one test for one nightly run.
 
     `p_value` is the probability that a run of an unchanged model is at least as bad as this one.
-    `evidence` is the sum of the likelihood ratios. While `in_alarm`, `since` is the run at which
-    the change most likely began. `is_new` is True for the run that raised the alarm. `reference`
-    has the earlier runs that this run was compared with.
+    `evidence` is the sum of the likelihood ratios, and `alarm_at` its threshold. While `in_alarm`,
+    `since` is the run at which the change most likely began. `is_new` is True for the run that
+    raised the alarm. `reference` has the earlier runs that this run was compared with.
     """
 
     p_value: float
     evidence: float
+    alarm_at: float
     in_alarm: bool
     is_new: bool
     since: int | None
@@ -128,9 +145,15 @@ def distribution_of_sum(chances: NDArray[np.float64]) -> NDArray[np.float64]:
     return total
 
 
-def threshold_for(budget: float) -> float:
-    """The evidence that raises an alarm, for a mean of one false alarm in `budget` runs."""
-    return budget / RUNS_PER_EVIDENCE
+def threshold_for(budget: float, run: int) -> float:
+    """The evidence that raises an alarm in run `run`, from 1, for one false alarm in `budget` runs.
+
+    For budgets beyond the table, the thresholds grow in proportion, which is too much.
+    """
+    known, budget = sorted(THRESHOLDS), ALARMS_IN_A_ROW * budget
+    within = min(max(budget, known[0]), known[-1])
+    at_run = [np.interp(np.log(run), np.log(THRESHOLD_RUNS), np.log(THRESHOLDS[b])) for b in known]
+    return float(np.exp(np.interp(np.log(within), np.log(known), at_run)) * budget / within)
 
 
 class Evidence:
@@ -169,8 +192,10 @@ class Evidence:
         return by_start
 
 
-def watch(measure: Measure, valid: Mask, threshold: float) -> list[AlarmState]:
+def watch(measure: Measure, valid: Mask, budget: float) -> list[AlarmState]:
     """The state after each nightly run. `valid` has a row per run, the baseline first.
+
+    `budget` is the mean number of runs to a false alarm.
 
     Runs that belong to an alarm are removed from the reference, so that a lasting drop is compared
     with the runs before it. After an alarm has ended, the evidence starts from zero.
@@ -184,7 +209,7 @@ def watch(measure: Measure, valid: Mask, threshold: float) -> list[AlarmState]:
         was_in_alarm = since is not None
         if not was_in_alarm:
             evidence.add(run, test.mid_p_value, len(before))
-            if evidence.total >= threshold:
+            if evidence.total >= threshold_for(budget, run):
                 since = evidence.likeliest_start
                 reference = [earlier for earlier in reference if earlier < since]
         elif test.p_value > RECOVERED_ABOVE:
@@ -195,6 +220,7 @@ def watch(measure: Measure, valid: Mask, threshold: float) -> list[AlarmState]:
             AlarmState(
                 p_value=test.p_value,
                 evidence=evidence.total,
+                alarm_at=threshold_for(budget, run),
                 in_alarm=since is not None,
                 is_new=since is not None and not was_in_alarm,
                 since=since,

@@ -13,7 +13,6 @@ from videomme_pipeline.scoring.nightly.alarm import (
     Counts,
     Mask,
     Measure,
-    threshold_for,
     watch,
 )
 from videomme_pipeline.scoring.nightly.history import GROUP_UNITS, History, history_of
@@ -165,7 +164,7 @@ def watch_check(
     check: NightlyCheck, history: History, budgets: Mapping[NightlyCheck, float]
 ) -> list[AlarmState]:
     """The states of one test for every nightly run, within its budget."""
-    return watch(*_measure(check, history), threshold_for(budgets[check]))
+    return watch(*_measure(check, history), budgets[check])
 
 
 def _applies(check: NightlyCheck, spec: AlarmSpec, history: History) -> bool:
@@ -220,7 +219,7 @@ def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
             "before": before,
             "p_value": state.p_value,
             "evidence": state.evidence,
-            "alarm_at": threshold_for(budget),
+            "alarm_at": state.alarm_at,
         },
     )
 

@@ -33,8 +33,8 @@ class Severity(StrEnum):
 
 
 BUDGET_SHARES: Mapping[NightlyCheck, int] = {
-    NightlyCheck.ACCURACY: 8,
-    NightlyCheck.GROUP_SCORE: 8,
+    NightlyCheck.ACCURACY: 16,
+    NightlyCheck.GROUP_SCORE: 16,
     NightlyCheck.MARGINALS: 2,
     NightlyCheck.FLIPS: 1,
     NightlyCheck.UNREADABLE: 1,
@@ -45,7 +45,7 @@ compare a number with a fixed limit.
 Small drops of the score are the hardest to detect and need most of the budget. Another model or a
 broken reader changes so many answers that a small share is enough."""
 
-RULE_VERSION = 2
+RULE_VERSION = 3
 """Version of the rules, stored with every finding. Raise it when a verdict can change."""
 
 _DEFAULT_SEVERITY = dict.fromkeys(NightlyCheck, Severity.ERROR) | dict.fromkeys(
