@@ -67,7 +67,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def server(data: Store) -> Iterator[PageServer]:
-    with PageServer(data, served_page(data), port=0) as server:
+    with PageServer(data, port=0) as server:
+        server.show(served_page(data))
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server
@@ -143,7 +144,7 @@ def test_a_head_request_has_no_content(server: PageServer) -> None:
 
 def test_a_used_port_is_an_error_with_advice(server: PageServer, data: Store) -> None:
     with pytest.raises(ConfigurationError, match="choose another one with --port"):
-        PageServer(data, served_page(data), server.server_port)
+        PageServer(data, server.server_port)
 
 
 def test_frames_that_are_gone_are_not_found(data: Store, server: PageServer) -> None:

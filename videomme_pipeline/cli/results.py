@@ -89,8 +89,9 @@ def _serve(store: "Store", evaluations: list[str] | None, port: int) -> None:
     from videomme_pipeline.reports.page import served_page
     from videomme_pipeline.reports.server import PageServer
 
-    note("Collecting the results …")
-    with PageServer(store, served_page(store, evaluations or None), port) as server:
+    with PageServer(store, port) as server:
+        note("Collecting the results …")
+        server.show(served_page(store, evaluations or None))
         note(f"Open {server.url} (on this machine only). Ctrl-C ends the server.")
         server.serve_forever()
 

@@ -28,7 +28,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves `page` at `url` until it is shut down. Port 0 chooses a free one.
+    """Serves the page that it was last given by `show`, at `url`. Port 0 chooses a free one.
 
     Raises:
         ConfigurationError: if the port cannot be used.
@@ -36,18 +36,21 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, store: Store, page: ServedPage, port: int) -> None:
+    def __init__(self, store: Store, port: int) -> None:
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
             raise ConfigurationError(
                 f"port {port}: cannot listen on it ({error}); choose another one with --port"
             ) from error
-        self.document = page.document.encode()
-        self.sheets = {f"/{url}": key for url, key in page.sheets.items()}
-        self.videos: Mapping[str, Path] = {f"/{url}": path for url, path in page.videos.items()}
         self.sheet = lru_cache(_KEPT_SHEETS)(lambda key: contact_sheet(store, key))
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+
+    def show(self, page: ServedPage) -> None:
+        """Serve this page and its files from now on."""
+        self.document = page.document.encode()
+        self.sheets: Mapping[str, FramesKey] = {f"/{url}": one for url, one in page.sheets.items()}
+        self.videos: Mapping[str, Path] = {f"/{url}": one for url, one in page.videos.items()}
 
     @property
     def url(self) -> str:
