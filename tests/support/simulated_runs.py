@@ -193,7 +193,8 @@ def simulate_thresholds(
     """The evidence that raises a false alarm with probability 1 / budget in each run.
 
     One row per budget, one column per run. The first run is compared with `references` runs. The
-    histories of unchanged runs are independent; those with an earlier alarm are left out.
+    histories of unchanged runs are independent; those with an earlier alarm are left out. Once
+    too few are left, the threshold stays the same.
     """
     generator = np.random.default_rng(5)
     evidences = [Evidence() for _ in range(histories)]
@@ -205,7 +206,11 @@ def simulate_thresholds(
             evidence.add(run, p_value, references + run)
         totals = np.array([evidence.total for evidence in evidences])
         for row, budget in enumerate(budgets):
-            thresholds[row, run] = np.quantile(totals[quiet[row]], 1 - 1 / budget)
+            left = totals[quiet[row]]
+            is_enough = left.size > 3 * budget or run == 0
+            thresholds[row, run] = (
+                np.quantile(left, 1 - 1 / budget) if is_enough else thresholds[row, run - 1]
+            )
             quiet[row] &= totals < thresholds[row, run]
     return thresholds
 

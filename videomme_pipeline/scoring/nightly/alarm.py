@@ -52,8 +52,8 @@ THRESHOLDS: Mapping[float, Sequence[float]] = {
 }
 """The evidence that raises an alarm in the runs `THRESHOLD_RUNS`, by the mean number of runs to a
 false alarm. Each is a quantile of the evidence in 30,000 simulated histories without an earlier
-alarm (`python -m perf.alarm --thresholds`). It is the larger one of two: for a reference of 1 run
-and of 40 runs at the beginning."""
+alarm, smoothed over neighboring runs (`python -m perf.alarm --thresholds`). It is the larger one of
+two: for a reference of 1 run and of 40 runs at the beginning."""
 
 ALARMS_IN_A_ROW = 1.25
 """The mean number of false alarms that come together. A false alarm removes bad runs from the
