@@ -3,11 +3,11 @@
     python -m docs.screenshots_ui [--media DATA/smoke/media] [--folder docs/img]
 
 Creates a smoke project in a temporary folder (with the videos of `--media`, or drawing them), runs
-a baseline and five nightly runs against a local model server, and starts `videomme ui`. Then the
-model becomes worse and a schedule that ticks every minute starts the sixth nightly run, whose check
-fails. At last the script adds a sampling to samplings.yaml, reloads the definitions and
-backfills it. The history of the results page is taken from the same project. Only the smoke
-benchmark is shown.
+a baseline and five nightly runs against a local model server, and starts `videomme ui`. It edits an
+evaluation and brings it up to date from the check `up_to_date`. Then the model becomes worse and a
+schedule that ticks every minute starts the sixth nightly run, whose check fails. At last the script
+adds a sampling to samplings.yaml, reloads the definitions and backfills it. The history of the
+results page is taken from the same project. Only the smoke benchmark is shown.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,6 +40,7 @@ from videomme_pipeline.reports.page import write_folder
 from videomme_pipeline.store import Store
 
 EVALUATION = "served-16"
+LONGEST = {"benchmark": "smoke", "model": "longest-option", "sampling": "uniform_n-16"}
 NIGHTLY_RUNS = 5
 WINDOW: ViewportSize = {"width": 1280, "height": 800}
 GRAPH_WINDOW: ViewportSize = {"width": 1440, "height": 640}
@@ -75,11 +76,7 @@ def write_project(folder: Path, url: str) -> None:
             "sampling": "uniform_n-16",
             "subtitles": "window-500",
         },
-        "evaluations/longest.yaml": {
-            "benchmark": "smoke",
-            "model": "longest-option",
-            "sampling": "uniform_n-16",
-        },
+        "evaluations/longest.yaml": LONGEST,
     }
     for name, value in files.items():
         (folder / name).write_text(yaml.safe_dump(value))
@@ -143,6 +140,8 @@ def take_screenshots(page: Page, url: str, root: Path, folder: Path, model: Mode
     wait_for(page, f"{partitions}&partition=uniform_n-16%7C004", "contact_sheet")
     shot("partition")
 
+    bring_up_to_date(page, url, configuration, shot)
+
     model.broken = True
     track(configuration, cron="* * * * *")
     reload_definitions(page, url)
@@ -157,6 +156,35 @@ def take_screenshots(page: Page, url: str, root: Path, folder: Path, model: Mode
     shot("nightly-check")
     shot_of_graph("nightly-graph")
 
+    backfill_a_sampling(page, url, configuration, shot)
+
+    change_a_video(root)
+    wait_for(page, f"{partitions}&partition=uniform_n-16%7C004", "Unsynced")
+    expect(page.get_by_text("contact_sheet")).to_be_visible(timeout=60_000)
+    shot("partition-unsynced")
+
+
+def bring_up_to_date(
+    page: Page, url: str, configuration: Path, shot: Callable[[str], None]
+) -> None:
+    """Edit an evaluation, and bring it up to date from the check that shows this."""
+    longest = configuration / "evaluations" / "longest.yaml"
+    longest.write_text(yaml.safe_dump(LONGEST | {"prompt": "lmms_eval"}))
+    check = f"{url}/assets/smoke/prompts?view=checks&checkDetail=up_to_date"
+    wait_for(page, check, "a refresh would build 24 of 48")
+    shot("up-to-date")
+    page.get_by_role("link", name=f"{url}/locations/videomme/jobs/refresh_stale").click()
+    expect(page.get_by_role("button", name="Launch Run")).to_be_enabled(timeout=60_000)
+    shot("launchpad")
+    page.get_by_role("button", name="Launch Run").click()
+    wait_for(page, check, "48 fresh")
+
+
+def backfill_a_sampling(
+    page: Page, url: str, configuration: Path, shot: Callable[[str], None]
+) -> None:
+    """Add a sampling, and backfill it for all videos."""
+    partitions = f"{url}/assets/smoke/frames?view=partitions"
     sampling = {"smoke": [{"strategy": "keyframe", "frames": 8}]}
     (configuration / "samplings.yaml").write_text(yaml.safe_dump(sampling))
     reload_definitions(page, url)
@@ -172,11 +200,6 @@ def take_screenshots(page: Page, url: str, root: Path, folder: Path, model: Mode
     wait_for(page, f"{partitions}&partition={NEW_SAMPLING}%7C004", "Materialized (48)")
     expect(page.get_by_text("contact_sheet")).to_be_visible(timeout=60_000)
     shot("backfill-done")
-
-    change_a_video(root)
-    wait_for(page, f"{partitions}&partition=uniform_n-16%7C004", "Unsynced")
-    expect(page.get_by_text("contact_sheet")).to_be_visible(timeout=60_000)
-    shot("partition-unsynced")
 
 
 def reload_definitions(page: Page, url: str) -> None:

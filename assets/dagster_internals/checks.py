@@ -22,13 +22,14 @@ def evaluation_of(
         severity=result.severity,
         metadata=result.metadata,
         description=result.description,
-        target_materialization_data=_newest(result.asset_key, instance),
+        target_materialization_data=newest_materialization(result.asset_key, instance),
     )
 
 
-def _newest(
+def newest_materialization(
     key: dg.AssetKey, instance: dg.DagsterInstance
 ) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """The newest materialization of an asset as the target of a check, or None."""
     for record in instance.fetch_materializations(key, limit=1).records:
         return AssetCheckEvaluationTargetMaterializationData(
             storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp

@@ -83,7 +83,7 @@ def nightly_asset(
         key=key,
         description=f"Nightly runs of {evaluation.name}, one partition per day.",
         group_name=tracked.benchmark.name,
-        kinds={"parquet"},
+        kinds={"nightly", "parquet"},
         owners=list(OWNERS),
         code_version=str(RULE_VERSION),
         partitions_def=partitions,

@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import dagster as dg
 
-from assets.dagster_internals.checks import evaluation_of
+from assets.dagster_internals.checks import evaluation_of, newest_materialization
+from assets.dagster_internals.runs import CODE_LOCATION
 from assets.planning.explain import Cause, Explanation
 from assets.planning.freshness import Freshness, PartitionState, plan_project
 from assets.stages.base import AnyStage
@@ -23,6 +24,11 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.project import Project
 
 UP_TO_DATE = "up_to_date"
+LAUNCHPAD = (
+    f"/locations/{CODE_LOCATION}/jobs/{REFRESH_JOB}/playground/setup"
+    f"?config={quote('evaluations: []')}"
+)
+"""Path of the Launchpad of `refresh_stale` in the UI, with all evaluations."""
 _PLAN = "plan"
 """Metadata key of the fingerprint of what is not fresh."""
 
@@ -55,7 +61,7 @@ def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
     )
     def report_plan(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         plans = _Plans(project, context.instance)
-        changed = [key for key in keys if plans.plan_of(key) != _shown_plan(context.instance, key)]
+        changed = [key for key in keys if not _shows(context.instance, key, plans.plan_of(key))]
         if not changed:
             return dg.SkipReason("every check shows the current plan")
         results = [evaluation_of(plans.result(key), context.instance) for key in changed]
@@ -121,14 +127,8 @@ class _Plans:
         ]
         return {
             "not_fresh": dg.MetadataValue.table(records),
-            "refresh": dg.MetadataValue.url(launchpad_address()),
+            "to_do": dg.MetadataValue.url(ui_address() + LAUNCHPAD),
         }
-
-
-def launchpad_address() -> str:
-    """URL of the Launchpad of `refresh_stale` with all evaluations."""
-    config = quote("evaluations: []\n")
-    return f"{ui_address()}/locations/videomme/jobs/{REFRESH_JOB}/playground/setup?config={config}"
 
 
 def _spec(stage: AnyStage) -> dg.AssetCheckSpec:
@@ -139,9 +139,13 @@ def _spec(stage: AnyStage) -> dg.AssetCheckSpec:
     )
 
 
-def _shown_plan(instance: dg.DagsterInstance, key: dg.AssetKey) -> object:
-    """The fingerprint in the newest result of the check of an asset, or None."""
+def _shows(instance: dg.DagsterInstance, key: dg.AssetKey, plan: str) -> bool:
+    """True if the newest result of the check has this plan and the newest materialization."""
     check = dg.AssetCheckKey(key, UP_TO_DATE)
     history = instance.event_log_storage.get_asset_check_execution_history(check, limit=1)
     shown = history[0].evaluation if history else None
-    return shown.metadata[_PLAN].value if shown else None
+    if shown is None or shown.metadata[_PLAN].value != plan:
+        return False
+    targets = (shown.target_materialization_data, newest_materialization(key, instance))
+    before, now = (target and target.storage_id for target in targets)
+    return before == now

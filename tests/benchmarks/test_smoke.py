@@ -258,19 +258,23 @@ def test_an_unknown_video_or_benchmark_is_named(tmp_path: Path) -> None:
         smoke.questions("smok")
 
 
-def test_complete_files_are_kept_and_damaged_ones_written_again(tmp_path: Path) -> None:
+def test_complete_files_are_kept_and_damaged_ones_written_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     video = smoke.make_video("012", tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"vsmoke-0012.mp4", "vsmoke-0012.srt", "012.mp4", "012.jsonl"}
     data, written_at = video.read_bytes(), video.stat().st_mtime_ns
     smoke.make_video("012", tmp_path)
     assert video.stat().st_mtime_ns == written_at, "a complete file is kept"
+    assert caplog.messages == []
     video.write_bytes(data[: len(data) // 2])
     (tmp_path / "vsmoke-0012.srt").write_text("")
     smoke.make_video("012", tmp_path)
     assert video.read_bytes() == data
     assert (tmp_path / "012.mp4").read_bytes() == data
     assert (tmp_path / "vsmoke-0012.srt").read_text() == srt(SCRIPTS["012"])
+    assert caplog.messages[0].startswith(f"{video}: not the video of this version")
 
 
 @pytest.mark.slow

