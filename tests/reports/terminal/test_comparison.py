@@ -47,10 +47,10 @@ def test_the_first_lines_have_the_difference_and_its_significance(v1: Comparison
     assert f"Accuracy B − A  {mean:+.1f} points, significant" in printed(v1, terminal=False)
 
 
-def test_questions_of_only_one_side_are_counted(v1: Comparison) -> None:
-    assert "Only the questions of both" not in printed(v1, terminal=False)
+def test_questions_with_answers_of_only_one_side_are_counted(v1: Comparison) -> None:
+    assert "Only answers that both have" not in printed(v1, terminal=False)
     part = replace(v1, only_a=("001-1", "001-2"))
-    assert "are compared: 2 are only in A, 0 only in B" in printed(part, terminal=False)
+    assert "A has other answers to 2 questions, B to 0" in printed(part, terminal=False)
 
 
 def test_rows_are_ordered_by_breakdown_and_size_of_difference(

@@ -50,8 +50,8 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
     )
     if comparison.only_a or comparison.only_b:
         lines.append(
-            f"Only the questions of both are compared: {len(comparison.only_a):,} are only in A, "
-            f"{len(comparison.only_b):,} only in B"
+            "Only answers that both have are compared. A has other answers to "
+            f"{len(comparison.only_a):,} questions, B to {len(comparison.only_b):,}"
         )
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
     settings = [
