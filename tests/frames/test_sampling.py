@@ -27,6 +27,7 @@ from videomme_pipeline.frames.sampling import (
     OnDamage,
     PictureSpec,
     Placement,
+    QwenVl,
     Resize,
     UniformN,
     on_screen,
@@ -69,6 +70,35 @@ def test_fps_based_takes_the_frames_of_the_official_v2_script(
     choice = FpsBased(fps=rate).choose(Clock.steady(total, fps))
     assert list(choice.frames) == published
     assert choice.limit is None
+
+
+@pytest.mark.parametrize(
+    ("total", "fps", "rate", "least", "most", "published"),
+    PUBLISHED["qwen_vl"],
+    ids=lambda value: None if isinstance(value, list) else str(value),
+)
+def test_qwen_vl_takes_the_frames_of_qwen_vl_utils(
+    total: int, fps: float, rate: float, least: int, most: int, published: list[int]
+) -> None:
+    sampling = QwenVl(fps=rate, min_frames=least, max_frames=most)
+    assert list(sampling.choose(Clock.steady(total, fps)).frames) == published
+
+
+@given(st.integers(1, 5000), st.floats(0.1, 60), st.integers(2, 64), st.integers(2, 2048))
+def test_qwen_vl_takes_an_even_number_within_its_limits(
+    total: int, fps: float, least: int, most: int
+) -> None:
+    sampling = QwenVl(fps=fps, min_frames=min(least, most), max_frames=max(least, most))
+    choice = sampling.choose(Clock.steady(total, 30.0))
+    assert choice.count % 2 == 0 or total == 1
+    assert 1 <= choice.count <= min(total, max(least, most, 2))
+    assert choice.frames[0] == 0
+    assert choice.frames[-1] == total - 1
+    assert len(set(choice.frames)) == choice.count
+
+
+def test_a_video_of_one_frame_is_that_frame() -> None:
+    assert QwenVl().choose(Clock.steady(1, 30.0)).frames == (0,)
 
 
 @given(st.integers(0, 5000), st.integers(1, 600), st.sampled_from(Placement))
@@ -144,7 +174,7 @@ def test_keyframe_takes_all_or_some_of_the_keyframes() -> None:
 
 def test_a_video_without_frames_has_an_empty_choice() -> None:
     empty = Clock(np.empty(0), np.empty(0, np.int64), 0.0)
-    for sampling in (UniformN(frames=4), FpsBased(fps=1), Keyframe()):
+    for sampling in (UniformN(frames=4), FpsBased(fps=1), QwenVl(), Keyframe()):
         assert sampling.choose(empty).frames == ()
 
 
@@ -226,7 +256,7 @@ def test_the_examples_of_a_registered_strategy_are_names_of_it(strategy: str) ->
         ("keyframes-all", "keyframe-all"),
         ("fps-1-max-512", "fps_based-1-max-512"),
         ("uniform_n-16.webp", "not an option"),
-        ("uniform_n-0", "greater than 0"),
+        ("uniform_n-0", "more than 0"),
         ("fps_based-1-min-9-max-4", "above max_frames"),
         ("uniform_n-16.jpeg-95.png", "no meaning"),
     ],

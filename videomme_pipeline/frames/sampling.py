@@ -59,12 +59,16 @@ class Placement(StrEnum):
 
     MIDPOINT: the middles of n equal parts of the video (video-slicer).
     INTERIOR: the n points that cut it into n + 1 equal parts (VLMEvalKit, the official v2 script).
-    ENDPOINTS: n evenly spaced frames from the first frame to the last (lmms-eval).
+    ENDPOINTS: n evenly spaced frames from the first frame to the last (lmms-eval; LLaVA-Video with
+    forced sampling).
+    SEGMENTS: the middles of n equal parts, without rounding the parts first (InternVL in
+    transformers).
     """
 
     MIDPOINT = "midpoint"
     INTERIOR = "interior"
     ENDPOINTS = "endpoints"
+    SEGMENTS = "segments"
 
 
 class Limit(StrEnum):
@@ -275,6 +279,7 @@ class UniformN(Strategy):
         "uniform_n-16",
         "uniform_n-16-interior",
         "uniform_n-16-endpoints",
+        "uniform_n-16-segments",
     )
     budgeted_field: ClassVar[str] = "frames"
 
@@ -349,6 +354,49 @@ class FpsBased(Strategy):
         return _choice(frames, times, asked=asked, limit=limit)
 
 
+class QwenVl(Strategy):
+    """The frames that qwen-vl-utils 0.0.14 chooses: an even number, from the first to the last.
+
+    For a video of d seconds these are d · `fps` frames, at least `min_frames` and at most
+    `max_frames`, rounded down to an even number (at least 2). They are spaced evenly by number.
+    """
+
+    strategy: Literal["qwen_vl"] = "qwen_vl"
+    fps: Annotated[float, Field(ge=MIN_FPS, le=MAX_FPS)] = 2.0
+    min_frames: FrameCount = 4
+    max_frames: FrameCount = 768
+
+    name_pattern: ClassVar[re.Pattern[str]] = re.compile(
+        r"qwen_vl-(?P<fps>\d+(?:\.\d+)?)(?:-min-(?P<min_frames>\d+))?(?:-max-(?P<max_frames>\d+))?"
+    )
+    name_examples: ClassVar[tuple[str, ...]] = (
+        "qwen_vl-2",
+        "qwen_vl-2-max-512",
+        "qwen_vl-1-min-16-max-64",
+    )
+    budgeted_field: ClassVar[str] = "max_frames"
+
+    @property
+    def strategy_name(self) -> str:
+        is_default = self.min_frames == _default(QwenVl, "min_frames")
+        minimum = "" if is_default else f"-min-{self.min_frames}"
+        is_default = self.max_frames == _default(QwenVl, "max_frames")
+        maximum = "" if is_default else f"-max-{self.max_frames}"
+        return f"qwen_vl-{_decimal(self.fps)}{minimum}{maximum}"
+
+    def _choose(self, index: Timing) -> Choice:
+        total = len(index.seconds)
+        least, most = self.min_frames + self.min_frames % 2, max(_even(self.max_frames), 2)
+        asked = index.duration_seconds * self.fps
+        count = _even(min(max(asked, least), most, total))
+        limit = None
+        if count != _even(asked):
+            limit = Limit.MAXIMUM if asked > count else Limit.MINIMUM
+        # A video of one frame has no even number of frames.
+        frames = spread(total, count) if count else np.arange(total)
+        return _choice(frames, index.seconds[frames], asked=max(_even(asked), 1), limit=limit)
+
+
 class Keyframe(Strategy):
     """The video's own keyframes: all of them, or `frames` spaced evenly among them (midpoint)."""
 
@@ -370,7 +418,7 @@ class Keyframe(Strategy):
         return _choice(frames, index.seconds[frames], asked=asked)
 
 
-Sampling = Annotated[UniformN | FpsBased | Keyframe, Field(discriminator="strategy")]
+Sampling = Annotated[UniformN | FpsBased | QwenVl | Keyframe, Field(discriminator="strategy")]
 """All strategies. Every list of strategies is derived from this union."""
 
 STRATEGIES: Mapping[str, type[Sampling]] = {
@@ -395,7 +443,29 @@ def place(total: int, count: int, placement: Placement) -> Integers:
             numbers = (np.arange(1, count + 1) * (total / (count + 1))).astype(np.int64)
         case Placement.ENDPOINTS:
             numbers = np.linspace(0, total - 1, count).astype(np.int64)
+        case Placement.SEGMENTS:
+            places = (np.arange(count) + 0.5) * (total / count)
+            # As by `torch.arange`, which returns 32-bit numbers.
+            numbers = places.astype(np.float32).astype(np.int64)
     return np.asarray(numbers)
+
+
+def spread(total: int, count: int) -> Integers:
+    """`count` (at least 2) of the numbers 0 … `total` - 1, from the first to the last, rounded.
+
+    Each place is a 32-bit number, computed from the nearer end with one rounding, as by
+    `torch.linspace`, so that halves are rounded to the same number.
+    """
+    last = total - 1
+    step = float(np.float32(last) / np.float32(count - 1))
+    numbers = np.arange(count)
+    places = np.where(numbers < count // 2, step * numbers, last - step * numbers[::-1])
+    return np.asarray(np.round(places.astype(np.float32)).astype(np.int64))
+
+
+def _even(number: float) -> int:
+    """`number` rounded down to an even number."""
+    return int(number // 2) * 2
 
 
 def on_screen(shown_seconds: NDArray[np.float64], times: NDArray[np.float64]) -> Integers:

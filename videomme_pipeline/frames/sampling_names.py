@@ -72,6 +72,8 @@ def parse_sampling(value: str | Mapping[str, Any]) -> Sampling:
 
 def _mistake(item: Mapping[str, Any]) -> str:
     """The parameter that is wrong, its value, and what is expected."""
+    if not item["loc"]:  # two parameters that do not fit together
+        return str(item["msg"]).removeprefix("Value error, ")
     return f"{item['loc'][-1]} is {shown(item['input'])}, {expectation(item)}"
 
 

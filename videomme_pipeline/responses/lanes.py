@@ -15,7 +15,7 @@ from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailu
 from videomme_pipeline.responses.admission import Permits, Priority
 
 FIRST_OUTAGE_SECONDS = 1.0
-LONGEST_OUTAGE_SECONDS = 30.0
+LONGEST_OUTAGE_SECONDS = 5.0
 """Time without questions for an endpoint that is down. It doubles with each failed trial."""
 
 _FAILURES_OF_AN_OUTAGE = 2
