@@ -209,7 +209,7 @@ def matching(states: Sequence[PartitionState], words: str) -> list[PartitionStat
     found = [state for state in states if words in _names(state)]
     if not found:
         kinds = zip(*map(_names, states), strict=True)
-        known = [name for names in kinds for name in dict.fromkeys(names) if name is not None]
+        known = list(dict.fromkeys(name for names in kinds for name in names if name is not None))
         raise ConfigurationError(
             f"no partition, video, sampling, track, evaluation or asset `{words}`: "
             f"{nearest(words, known) if known else 'no benchmark is configured'}"

@@ -387,7 +387,7 @@ def test_doctor_sends_one_small_request_to_the_named_model(empty: Path) -> None:
     ended = videomme("doctor", "constant-B", "--json")
     (finding,) = ended.json
     assert (ended.status, finding["check"]) == (0, "request to constant-B")
-    assert finding["message"].startswith("answered 'B' after ")
+    assert finding["message"] == "one picture is answered with 'B'"
     assert "did you mean `constant-B`?" in videomme("doctor", "constant_B").failed_with
 
 

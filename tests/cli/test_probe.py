@@ -1,5 +1,6 @@
 """`videomme probe`: what arrives at a real local server."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,11 @@ import yaml
 
 from tests.support.cli import use, videomme
 from tests.support.model_server import Fault, ModelServer, always
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.probe import probe_once
+from videomme_pipeline.videos.integrity import Verdict
 
 Probe = Callable[..., dict[str, tuple[str, str]]]
 
@@ -91,3 +97,15 @@ def test_an_address_without_a_model_is_one_sentence(folder: Path) -> None:
     assert "is the server up" in of_port.err
     assert (of_page.status, of_port.status) == (1, 1)
     assert "Traceback" not in of_page.err + of_port.err
+
+
+def test_a_single_request_has_one_attempt() -> None:
+    with ModelServer(answer=lambda _: "1") as server:
+        model = EndpointSpec(name="served", base_url=server.base_url)
+        finding = asyncio.run(probe_once(build_model(model)))
+        assert (finding.verdict, server.request_count) == (Verdict.OK, 1)
+    with ModelServer(faults=always(Fault.NO_VISION)) as server:
+        model = EndpointSpec(name="served", base_url=server.base_url)
+        with pytest.raises(ModelError, match="accepts no pictures"):
+            asyncio.run(probe_once(build_model(model)))
+        assert server.request_count == 1

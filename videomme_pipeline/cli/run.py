@@ -270,6 +270,6 @@ def _show_scores(rows: dict[str, list[dict[str, Any]]]) -> None:
 
     show_scores(out, rows["scores"])
     show_repeats(out, rows["repeats"])
-    if any(row["failed"] for row in rows["scores"]):
+    if any(0 < row["failed"] < row["responses"] for row in rows["scores"]):
         note("≥ is a lower bound: failed questions count as wrong.")
     show_findings(err, rows["citation"])

@@ -5,6 +5,7 @@ what arrived, even if the model cannot read. Each picture shows its number, so t
 confirm it if the model can.
 """
 
+import asyncio
 import io
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ TIME_OF = (
     f"At which second of the video is the picture with the number {TIMED_NUMBER} shown? "
     "Reply with the number of seconds only."
 )
+LIMIT_SECONDS = 120.0
+"""Time for a single request. A server may have to load its model first."""
 _LEAST_SHARE = 0.95
 """Smallest share of the expected tokens with which all pictures count as arrived."""
 _DECODING = Decoding(temperature=None, max_tokens=256)
@@ -72,6 +75,23 @@ async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
             return [_text(spec, text), _failed("pictures", str(error))]
     finally:
         await model.close()
+
+
+async def probe_once(model: VideoLLM) -> Finding:
+    """The finding about one request with one picture. Close the model.
+
+    Raises:
+        ModelError: if it is not answered.
+    """
+    try:
+        reply = await asyncio.wait_for(_ask(model, LAST_NUMBER, drawn_frames(1)), LIMIT_SECONDS)
+    except TimeoutError:
+        raise ModelError(
+            f"model {model.name}: no answer within {LIMIT_SECONDS:.0f} s; check the server's log"
+        ) from None
+    finally:
+        await model.close()
+    return _ok("request", f"one picture is answered with {reply.text!r}")
 
 
 async def _probe_pictures(spec: ModelSpec, model: VideoLLM, text: Probed) -> list[Finding]:
@@ -157,7 +177,9 @@ async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Probed:
         reply = await model.respond(request)
     except ResponseFailure as failure:
         if failure.reply is None:
-            sent = f"{len(frames.frames)} pictures" if frames.frames else "text alone"
+            count = len(frames.frames)
+            pictures = "one picture" if count == 1 else f"{count} pictures"
+            sent = pictures if count else "text alone"
             raise ModelError(
                 f"model {model.name}: a request with {sent} has no answer. {failure}"
             ) from failure

@@ -124,11 +124,6 @@ class ModelSpec(Spec, ABC):
         return True
 
     @property
-    def answering_at_once(self) -> "ModelSpec":
-        """The same model without a service that answers much later, such as a batch."""
-        return self
-
-    @property
     def costs_money(self) -> bool:
         """True if a lost answer costs money."""
         return False

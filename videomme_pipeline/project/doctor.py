@@ -1,5 +1,6 @@
 """Checks of everything that a run needs (`videomme doctor`)."""
 
+import asyncio
 import os
 import platform
 import shutil
@@ -8,8 +9,9 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
 from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.probe import probe_once
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.project.probe import probe
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
@@ -42,7 +44,7 @@ def examine_model(project: Project, name: str) -> Iterator[Finding]:
     model = project.configuration.catalog.find(name)
     if model.is_remote:
         yield _endpoint(model)
-    yield probe(model)
+    yield _request(model)
 
 
 def _versions() -> Finding:
@@ -139,6 +141,18 @@ def _data(project: Project, name: str) -> Iterator[Finding]:
         yield Finding(check=name, verdict=Verdict.OK, message=message)
     for finding in findings:
         yield replace(finding, check=f"{name} {finding.check}")
+
+
+def _request(model: ModelSpec) -> Finding:
+    """Send one small request, without a retry. `videomme probe` sends more."""
+    check = f"request to {model.name}"
+    if not model.answers_at_once:
+        message = "not sent: `service_tier: batch` answers within a day"
+        return Finding(check=check, verdict=Verdict.WARNING, message=message)
+    try:
+        return replace(asyncio.run(probe_once(build_model(model))), check=check)
+    except VideoMMEError as error:
+        return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
 
 
 def _endpoint(model: ModelSpec) -> Finding:

@@ -216,10 +216,6 @@ class EndpointSpec(ModelSpec):
             frames_as=self.sends_frames_as,
         )
 
-    @property
-    def answering_at_once(self) -> Self:
-        return self.model_copy(update={"service_tier": None})
-
     def served_models(self, environment: Mapping[str, str] = os.environ) -> list[str]:
         return sorted({served.id for served in self._listed(environment)})
 
