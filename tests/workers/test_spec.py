@@ -40,7 +40,7 @@ def test_a_cluster_can_be_named_in_these_ways(tmp_path: Path, text: str) -> None
         ("address: scheduler:8786", "set `plain_tcp: true`"),
         ("plain_tcp: true", "set either `address` or `slurm`"),
         ("slurm: {cores: 4, memory: 8GB}", "set either `jobs: 4` or `adapt"),
-        ("slurm: {cores: 0, memory: 8GB, jobs: 1}", "greater than or equal to 1"),
+        ("slurm: {cores: 0, memory: 8GB, jobs: 1}", "`slurm.cores` is 0: expected at least 1"),
         ("adress: tls://a:1", "did you mean `address`"),
     ],
 )

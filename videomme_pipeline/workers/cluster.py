@@ -3,6 +3,7 @@
 This is the only module that imports Dask. It is imported if there is a `cluster.yaml`.
 """
 
+import math
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +30,8 @@ RECONNECT_SECONDS = 300.0
 """The longest time to wait for a scheduler that was restarted."""
 _MARKER = "marker"
 _POLL_SECONDS = 0.2
+_COUNT_SECONDS = 1.0
+"""How often workers are counted. Each count is a request to the scheduler."""
 _SAME_VERSIONS = ("videomme-pipeline", "av", "simplejpeg")
 """Packages that determine frames and packet indexes."""
 
@@ -91,6 +94,7 @@ class DaskWorkers:
     def __init__(self, client: "Client", site: Site, most_threads: int = 1) -> None:
         self._client, self._site, self._most_threads = client, site, most_threads
         self._threads: Mapping[str, int] = {}
+        self._count_again = -math.inf
 
     @property
     def room(self) -> int:
@@ -99,7 +103,9 @@ class DaskWorkers:
         Raises:
             ClusterError: if the scheduler is away for too long.
         """
-        self._threads = self._count_threads()
+        if self._client.status != "running" or time.monotonic() > self._count_again:
+            self._threads = self._count_threads()
+            self._count_again = time.monotonic() + _COUNT_SECONDS
         return 2 * max(1, sum(self._threads.values()), self._most_threads)
 
     @property
