@@ -127,6 +127,7 @@ def measure(folder: Path, videos: int) -> dict[str, Measured]:
                 watched.look()
                 time.sleep(POLL_SECONDS)
             found[name] = watched.measured()
+        print(f"{videos:,} videos, {name}: {_cells(found[name])}", flush=True)
     return found | plans(folder) | ui(folder)
 
 
@@ -213,6 +214,11 @@ def grown(small: Measured, large: Measured, step: float) -> Measured:
     )
 
 
+def _cells(measured: Measured) -> str:
+    """Wall time, CPU time and memory, in the columns of the table."""
+    return f"{measured.wall_seconds:>9.2f}{measured.cpu_seconds:>9.2f}{measured.peak_mb:>7.0f}"
+
+
 def main() -> None:
     """Print the figures; `--json` prints one object as the last line."""
     parser = argparse.ArgumentParser(
@@ -232,10 +238,7 @@ def main() -> None:
     heads = "".join(f"{count:>10,} videos, s, MB " for count in (*sizes, GROWTH * videos))
     print(f"{'':34}{heads}")
     for name, cells in table.items():
-        text = "".join(
-            f"{one.wall_seconds:>9.2f}{one.cpu_seconds:>9.2f}{one.peak_mb:>7.0f}" for one in cells
-        )
-        print(f"{name:34}{text}")
+        print(f"{name:34}{''.join(map(_cells, cells))}")
     if arguments.json:
         print(json.dumps({name: [asdict(cell) for cell in cells] for name, cells in table.items()}))
 
