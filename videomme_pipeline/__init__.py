@@ -2,6 +2,7 @@
 
 One question travels through the packages in this order, and imports point the same way:
 
+    workers      heavy work on videos, in child processes here or on the workers of a cluster
     fetch        archives and annotations from the Hugging Face Hub, by pinned revision
     benchmarks   declarations (`Benchmark`, `Facet`, `register`); a `Question` and its `Letter`
     videos       content hash, metadata and packet index of a video: `index_packets`

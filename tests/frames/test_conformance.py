@@ -13,7 +13,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from tests.frames.test_sampling import Clock
+from tests.support.clock import Clock
 from tests.support.paths import ROOT
 from videomme_pipeline.frames.sampling import Placement, QwenVl, place
 

@@ -1,15 +1,14 @@
 """Sampling: placements equal those of the published evaluators, and limits are recorded."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from tests.support.clock import Clock
 from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import ConfigurationError
@@ -38,19 +37,6 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 PUBLISHED: dict[str, list[Any]] = json.loads(
     (GOLDEN / "placements.json").read_text(encoding="utf-8")
 )
-
-
-@dataclass(frozen=True)
-class Clock:
-    """The facts about a video that a sampling needs."""
-
-    seconds: NDArray[np.float64]
-    keyframes: NDArray[np.int64]
-    duration_seconds: float
-
-    @classmethod
-    def steady(cls, frames: int, fps: float, gop: int = 30) -> "Clock":
-        return cls(np.arange(frames) / fps, np.arange(0, frames, gop), frames / fps)
 
 
 @pytest.mark.parametrize("placement", list(Placement))
