@@ -2,7 +2,7 @@
 
 import base64
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import dagster as dg
@@ -15,6 +15,7 @@ from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract_here
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.workers.tasks import LocalWorkers, Workers
 
 FAULTS = (Fault.RATE_LIMITED, Fault.SERVER_ERROR, Fault.MALFORMED_JSON)
 LIMITS = {"max_attempts": 3, "deadline_seconds": 20}
@@ -65,8 +66,11 @@ def test_faulty_requests_are_retried_and_no_answered_question_is_asked_again(
         assert server.request_count == requests
 
 
-def _extract_in_this_process(jobs: Sequence[FrameJob], store: Store) -> Iterator[FrameResult]:
+def _extract_in_this_process(
+    jobs: Sequence[FrameJob], *, store: Store, workers: Workers
+) -> Generator[FrameResult]:
     """Extract without child processes, because they would not have the version that a test sets."""
+    assert isinstance(workers, LocalWorkers)
     return (extract_here(job, store=store) for job in jobs)
 
 

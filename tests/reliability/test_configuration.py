@@ -69,11 +69,11 @@ HOSTILE: Mapping[str, tuple[str, str]] = {
     "a path of 5,000 characters": (GOOD + "prompt: " + "x" * 5_000, "at most 500 characters"),
     "a path of 400 characters": (GOOD + "prompt: " + "x" * 400, "no such template"),
     "a sequence for a sampling": (GOOD + "sampling: 5", "`sampling"),
-    "frames": (GOOD + "sampling: uniform_n-99999999999", "less than or equal to 10000"),
-    "frames of the fps": (GOOD + "sampling: fps_based-99999999", "less than or equal to 240"),
-    "budgets": (GOOD + "sampling: keyframe-8.budgets-1-1-999999", "less than or equal to 10000"),
+    "frames": (GOOD + "sampling: uniform_n-99999999999", "at most 10000"),
+    "frames of the fps": (GOOD + "sampling: fps_based-99999999", "at most 240"),
+    "budgets": (GOOD + "sampling: keyframe-8.budgets-1-1-999999", "at most 10000"),
     "a side": (GOOD + "sampling: uniform_n-8.long_side-9999999", "is above 8192"),
-    "an area": (GOOD + "sampling: uniform_n-8.area-99999999999", "less than or equal to 67108864"),
+    "an area": (GOOD + "sampling: uniform_n-8.area-99999999999", "at most 67108864"),
 }
 """Text of an evaluation file and a part of the message about it, by what is wrong."""
 
