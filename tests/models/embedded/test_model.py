@@ -239,7 +239,7 @@ async def test_the_same_request_gets_the_same_answer_even_if_stored_facts_are_da
     )
     replies = []
     for damage in (b"", b"", b"~"):
-        for stored in folder.glob("ocr/*.json"):
+        for stored in folder.glob("facts/*.json"):
             stored.write_bytes(stored.read_bytes().replace(b'"texts"', b'"texts' + damage + b'"'))
         model = EmbeddedModel(folder)
         replies.append(await model.respond(request(example, frames_of(script))))

@@ -150,7 +150,7 @@ class EmbeddedModel:
         return self._facts[key]
 
     def _read_or_restore(self, frames: Sequence[Frame], key: str) -> tuple[PictureFacts, ...]:
-        path = self._folder / "ocr" / f"{key}.json"
+        path = self._folder / "facts" / f"{key}.json"
         with suppress(OSError, ValueError):  # missing or damaged: read the pictures again
             return _from_json(path.read_bytes())
         pictures = [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
