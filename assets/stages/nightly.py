@@ -32,7 +32,7 @@ UI_VARIABLE = "VIDEOMME_UI"
 _DEFAULT_UI = "http://localhost:3000"
 _LISTED_QUESTIONS = 50
 _DIGITS = 4
-"""Digits after the decimal point of shown numbers."""
+"""Significant digits of shown numbers."""
 _SEVERITIES = {
     Severity.ERROR: dg.AssetCheckSeverity.ERROR,
     Severity.WARN: dg.AssetCheckSeverity.WARN,
@@ -195,7 +195,7 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
 def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
     """`values` with rounded numbers."""
     return {
-        name: round(value, _DIGITS) if isinstance(value, float) else value
+        name: float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
         for name, value in values.items()
     }
 

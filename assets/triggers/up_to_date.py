@@ -135,7 +135,7 @@ def _spec(stage: AnyStage) -> dg.AssetCheckSpec:
     return dg.AssetCheckSpec(
         UP_TO_DATE,
         asset=stage.asset_key,
-        description="A refresh would build nothing. The metadata lists what it would build.",
+        description="Passes if a refresh would build nothing. The metadata lists what is stale.",
     )
 
 
