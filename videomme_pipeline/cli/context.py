@@ -4,20 +4,23 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.markup import escape
 
 from videomme_pipeline.cli.stopping import on_stop
 from videomme_pipeline.reports.terminal.console import PlainConsole, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dagster import DagsterInstance
 
     from videomme_pipeline.project.progress import Progress
     from videomme_pipeline.project.project import Project
+    from videomme_pipeline.videos.integrity import Finding
 
 out = PlainConsole()
 err = PlainConsole(stderr=True)
@@ -31,6 +34,18 @@ def note(text: str) -> None:
 def print_json(value: Any) -> None:
     """Print `value` on standard output as indented JSON."""
     write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def end_with_findings(findings: "Sequence[Finding]", *, as_json: bool) -> None:
+    """Print the findings of a check, and exit with status 1 if one of them is a failure."""
+    from videomme_pipeline.reports.terminal.runs import show_doctor
+
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        show_doctor(out, findings)
+    if any(finding.verdict == "failed" for finding in findings):
+        raise typer.Exit(1)
 
 
 def write(text: str) -> None:

@@ -1,13 +1,12 @@
 """The command that shows what an endpoint does with pictures: probe."""
 
 import asyncio
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from videomme_pipeline.cli.arguments import AsJson
-from videomme_pipeline.cli.context import note, open_project, out, print_json
+from videomme_pipeline.cli.context import end_with_findings, note, open_project
 
 commands = typer.Typer()
 
@@ -24,14 +23,8 @@ def probe(
     """
     from videomme_pipeline.models.catalog import build_model
     from videomme_pipeline.models.probe import probe as probe_model
-    from videomme_pipeline.reports.terminal.runs import show_doctor
 
     spec = open_project().configuration.catalog.find(name)
     note(f"Sending a few small requests to {spec.endpoint or name}…")
     findings = asyncio.run(probe_model(spec, build_model(spec)))
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    else:
-        show_doctor(out, findings)
-    if any(finding.verdict == "failed" for finding in findings):
-        raise typer.Exit(1)
+    end_with_findings(findings, as_json=as_json)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +12,7 @@ from typing import Annotated
 import typer
 
 from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, chosen_evaluations
-from videomme_pipeline.cli.context import note, open_project, out, print_json
+from videomme_pipeline.cli.context import end_with_findings, note, open_project
 from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 
 commands = typer.Typer()
@@ -79,7 +78,6 @@ def doctor(
     Exits with status 1 if a check fails.
     """
     from videomme_pipeline.project.doctor import examine, examine_model
-    from videomme_pipeline.reports.terminal.runs import show_doctor
 
     if model is None:
         from assets.instance import check_instance
@@ -87,12 +85,7 @@ def doctor(
         findings = [*examine(open_project()), check_instance()]
     else:
         findings = list(examine_model(open_project(), model))
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    else:
-        show_doctor(out, findings)
-    if any(finding.verdict == "failed" for finding in findings):
-        raise typer.Exit(1)
+    end_with_findings(findings, as_json=as_json)
 
 
 @commands.command(epilog="Example: videomme ui --port 3000")
