@@ -97,7 +97,7 @@ OPTIONS = st.lists(
 
 
 def read(response: str, options: Sequence[str]) -> Reading:
-    letters = tuple(Letter)[: len(options)]
+    letters = tuple(Letter)[: len(options) or 4]
     return read_answer(ReaderName.STRICT, response, letters=letters, options=options)
 
 
@@ -245,6 +245,18 @@ def test_no_letter_is_read_where_there_is_none(text: str, form: str) -> None:
         ("B: apples.", FRUIT, "B"),
         ("The camera moves vertically.", ("horizontal", "vertical"), "B"),
         ("A highly detailed tower.", ("high", "low"), None),
+        ("The angle ADE is also equal to 36°.", ("30°", "32°", "36°", "40°"), "C"),
+        ("He is on the left in A. Only (B) is bright.\nThe answer is \\boxed{None}.", (), None),
+        ("(B) is likely, but dark.\n\n\\boxed{\\text{None of the above}}", (), None),
+        ("B. Pears is correct.\nThe answer is none of the above.", FRUIT, None),
+        ("(A) fits.\nThe answer is none of the above.", ("He", "None of the above"), "B"),
+        ("None of the other options fits, so B.", FRUIT, "B"),
+        ("A. The left door\nB. The right door\nC. The middle door", (), None),
+        ("A. left\nB. right\nC. up\nD. down", (), None),
+        ("A. This is wrong.\nB. This is the right answer.\nC. This is wrong.", (), "B"),
+        ("A. Apples: no\nB. Pears: yes, he eats them\nC. Plums: no", (), "B"),
+        ("The options are: A. a red car, B. a bus, C. a train.", (), None),
+        ("The correct options are: B", (), "B"),
     ],
 )
 def test_the_text_of_an_option_is_told_from_the_words_of_the_answer(

@@ -188,7 +188,14 @@ AFFIRMED = re.compile(
 PICKED = re.compile(r"[ \t|]*(?:[✓✔✅☑]|を選|[를을]\s*(?:선택|고르|택))")
 """Text after a letter that makes the letter chosen, independently of the text before it."""
 PICKED_BEFORE = re.compile(r"[✓✔✅☑]\W*$")
-RIGHT = re.compile(r"✓|✔|✅|☑|正确|正確|\b(?:correct|right|yes|true)\b", re.IGNORECASE)
+RIGHT = re.compile(
+    rf"""✓|✔|✅|☑|正确|正確
+    |(?:^|[(\[:;,.=–—-])\W*(?:correct|yes|true)\b(?=\W|$)
+    |(?:[(\[:;,.=–—-]\W*|\b(?:is|are|was|seems|looks|be)\s(?:(?:the|most|\w+ly)\s)*)
+      (?:correct|right|true)(?=[^\w\s]|\s*$|\s(?:answer|option|choice|one|match|and)\b|\s{_WHY})""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Words and marks that call an option right, but not "the right door"."""
 WRONG = re.compile(
     r"✗|❌|✘|✖|×|错|錯|不|\b(?:incorrect|wrong|no|not|false|isn't|cannot)\b", re.IGNORECASE
 )
@@ -223,6 +230,12 @@ CORRECTION = re.compile(
 )
 """The beginning of a clause after which only the text that follows counts, if it has an answer.
 `withdrawn` also cancels the text before it."""
+CHOOSES_NONE = re.compile(
+    r"""(?:\b(?:answer|option|choice)\b[^.:\n]{0,40}(?:\bis\b|:)|\n)\W*
+    none\b(?:\sof\s(?:the\s)?\w+(?:\s\w+)?)?\W*$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The end of an answer that says that no option is right."""
 NEXT_QUESTION = re.compile(
     r"""\n[ \t#*>]*(?:(?:next\s)?question|q|user|human|instruction|problem)\s?\d*[ \t*]*:
     |\n[^\n]{5,400}\?[ \t*]*\n+[ \t*]*\(?A[.):]""",

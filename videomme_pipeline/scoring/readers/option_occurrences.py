@@ -23,7 +23,7 @@ _NUMBERS = {
     )
 }
 _BEFORE_VALUE = re.compile(
-    r"(?:^|\b(?:is|are|was|were|be|equals)\b|[=:≈])\W*"
+    r"(?:^|\b(?:is|are|was|were|be|equals|equal\sto)\b|[=:≈])\W*"
     r"(?:(?:about|around|approximately|roughly|exactly|only|just)\W+)?$",
     re.IGNORECASE,
 )

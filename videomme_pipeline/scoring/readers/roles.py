@@ -177,8 +177,8 @@ def _role_after_fillers(found: FoundLetter) -> Role:
 def _role_after_mark(found: FoundLetter, phrase: _Phrase) -> Role:
     """The role of a letter after a colon or dash: "Correct option: C", "Output: C"."""
     label = [word for word in phrase.subject if word not in words_of.MARKS and word != ","]
-    if len(label) == 1 and label[0] in words_of.LISTING:
-        return Role.MENTION  # "Options: A. …"
+    if _introduces_list(label):
+        return Role.MENTION
     if any(map(_announces, label)):
         return Role.DECLARED
     if not words_of.OTHER_LABELS.isdisjoint(label):
@@ -190,6 +190,13 @@ def _role_after_mark(found: FoundLetter, phrase: _Phrase) -> Role:
     if is_direct and found.ends_statement and (is_short or phrase.announcing in words_of.ARROWS):
         return Role.CHOSEN
     return Role.MENTION
+
+
+def _introduces_list(label: Sequence[str]) -> bool:
+    """True for "Options:" and "The options are:", but not for "Correct options:"."""
+    helpers = words_of.FILLERS | words_of.COPULAS
+    named = [word for word in label if word not in helpers]
+    return bool(named) and words_of.LISTING.issuperset(named)
 
 
 def _role_after_copula(found: FoundLetter, phrase: _Phrase) -> Role:

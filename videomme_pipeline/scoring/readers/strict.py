@@ -231,6 +231,8 @@ def _without_lists(text: str, candidates: Sequence[_Candidate]) -> Sequence[_Can
 
 def _decide(text: str, found: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
     """The reading of a text with the candidates `found`, which are in the order of the text."""
+    if words_of.CHOOSES_NONE.search(text, found[-1].end):
+        return NO_LETTER
     corrections = list(words_of.CORRECTION.finditer(text, found[0].end))
     if corrections:
         last = corrections[-1].end()
