@@ -30,7 +30,6 @@ failed, what was found and what to do next. This module contains no recovery log
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Self, TypeVar
 
 Error = TypeVar("Error", bound="VideoMMEError")
@@ -93,7 +92,7 @@ class VideoError(VideoMMEError):
         super().__init__(f"video {video_id}: {message}")
 
     @staticmethod
-    def from_child(video_id: str, path: Path, error: VideoMMEError | None) -> "VideoError":
+    def from_child(video_id: str, path: object, error: VideoMMEError | None) -> "VideoError":
         """The error that ended the child process of a video, as an error about the video."""
         return error if isinstance(error, VideoError) else VideoError(video_id, f"{path}: {error}")
 

@@ -15,6 +15,10 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model
 
 FINGERPRINT_BYTES = 12
 
+ADDED = "added"
+"""Key in the metadata of a dataclass field that was added after results had been stored. At its
+default, such a field is not in fingerprints, so that earlier results remain valid."""
+
 
 class Spec(BaseModel):
     """A frozen piece of configuration. Unknown keys, infinity and NaN are errors."""
@@ -93,5 +97,9 @@ def _fields(value: Any) -> list[str]:
     if isinstance(value, BaseModel):
         return list(type(value).model_fields)
     if is_dataclass(value) and not isinstance(value, type):
-        return [field.name for field in fields(value)]
+        return [
+            field.name
+            for field in fields(value)
+            if ADDED not in field.metadata or getattr(value, field.name) != field.default
+        ]
     raise TypeError(f"no canonical form for {type(value).__name__}: {value!r}")

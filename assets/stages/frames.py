@@ -123,6 +123,7 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
             video_hash=content,
             samplings=tuple(samplings[target.partition.variant] for target in targets),
             duration=snapshot.questions[video_id][0].duration,
+            clip=snapshot.reference(video_id).footage.clip,
         )
 
     def _report(

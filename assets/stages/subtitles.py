@@ -15,7 +15,7 @@ from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.stored import sampled_frames
 from videomme_pipeline.store import stored_footer, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, align
-from videomme_pipeline.subtitles.cues import CueFile, read_subtitles
+from videomme_pipeline.subtitles.cues import CueFile, read_subtitles, within
 from videomme_pipeline.subtitles.srt_parsers import SrtParser
 
 
@@ -128,11 +128,15 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
 
     def _cues(self, video_id: str, parser: SrtParser) -> CueFile | None:
         snapshot = self.benchmark.snapshot
-        path = snapshot.source.subtitle(snapshot.reference(video_id))
+        video = snapshot.reference(video_id)
+        path, shift = snapshot.source.subtitle(video), video.footage.subtitle_shift_seconds
         try:
-            return read_subtitles(path, parser) if path else None
+            file = read_subtitles(path, parser) if path else None
         except SubtitleError as error:
             raise SubtitleError(f"video {video_id}: {error}") from error
+        if file is None or shift is None:
+            return file
+        return within(file, shift, snapshot.videos[video_id].duration_seconds)
 
 
 def _metadata(facts: Mapping[str, Any]) -> dict[str, object]:

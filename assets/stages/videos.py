@@ -82,9 +82,12 @@ class Videos(BenchmarkStage[VideoPartition]):
             raise NotReadyError(str(error)) from error
         content = video_hash(files.video, video_id, self.project.hashes)
         subtitle_hash = snapshot.subtitle_hash(video_id)
+        clip = snapshot.reference(video_id).footage.clip
         return Target(
             partition=partition,
-            fingerprint=fingerprint(self.name, self.code_version, content, subtitle_hash),
+            fingerprint=fingerprint(
+                self.name, self.code_version, content, subtitle_hash, *([clip] if clip else [])
+            ),
             data_version=content,
             path=self.store.video(self.benchmark.name, video_id),
             inputs=self.inputs(),
@@ -128,6 +131,7 @@ class Videos(BenchmarkStage[VideoPartition]):
             video_id=video_id,
             path=files.video,
             content_hash=target.data_version,
+            clip=snapshot.reference(video_id).footage.clip,
             subtitle_path=files.subtitle,
             subtitle_hash=snapshot.subtitle_hash(video_id),
         )

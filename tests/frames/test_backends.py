@@ -4,6 +4,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from tests.support.builders import ODD_VIDEOS, damage, hole, read_barcode, write_video
 from tests.support.shared_files import OddVideos
+from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, refusal_reason
 from videomme_pipeline.frames.sampling import Backend, FpsBased, Keyframe, Placement, UniformN
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
@@ -46,15 +48,17 @@ def decoded(path: Path, index: PacketIndex, frames: list[int], backend: Backend)
 
 
 def test_pyav_returns_the_frames_of_a_full_decode(odd_video: Path) -> None:
-    index, truth = index_packets(odd_video), sequential(odd_video)
-    for strategy in STRATEGIES:
+    whole, truth = index_packets(odd_video), sequential(odd_video)
+    length = whole.duration_seconds
+    middle = whole.within(Clip(start_seconds=0.4 * length, end_seconds=0.7 * length))
+    assert 0 < middle.frames_before < middle.frames_before + middle.frame_count < len(truth)
+    for index, strategy in product((whole, middle), STRATEGIES):
         frames = list(strategy.choose(index).frames)
         items = decoded(odd_video, index, frames, Backend.PYAV)
         assert sorted(item.number for item in items) == frames, strategy.name
         for item in items:
-            np.testing.assert_array_equal(
-                item.frame.to_ndarray(), truth[item.number], strategy.name
-            )
+            number = index.frames_before + item.number
+            np.testing.assert_array_equal(item.frame.to_ndarray(), truth[number], strategy.name)
 
 
 def test_the_barcode_agrees_with_the_frame_number(tmp_path: Path) -> None:

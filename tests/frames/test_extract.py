@@ -72,9 +72,9 @@ def test_several_samplings_of_a_video_come_from_one_pass(tmp_path: Path, store: 
 
 
 def test_cached_frames_are_not_decoded_again(tmp_path: Path, store: Store) -> None:
-    video_job = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
-    run(store, video_job)
-    moved = video_job.path.rename(tmp_path / "moved.mp4")
+    path = write_video(tmp_path / "a.mp4")
+    run(store, job(path, SAMPLINGS[0]))
+    moved = path.rename(tmp_path / "moved.mp4")
     moved_job = job(moved, *SAMPLINGS[:2])
     result = run(store, moved_job)["moved"]
     assert {item.sampling: item.reused for item in result.frame_sets} == {

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pysrt
@@ -16,8 +17,10 @@ from videomme_pipeline.subtitles.cues import (
     MAX_CUE_CHARACTERS,
     MAX_FILE_BYTES,
     CueFile,
+    read_json,
     read_subtitles,
     read_words,
+    within,
 )
 from videomme_pipeline.subtitles.srt_parsers import SrtParser
 
@@ -400,3 +403,37 @@ def test_files_written_by_pysrt_are_read_back(cues: list[tuple[int, int, list[st
         for cue in file.in_file_order
     ] == [(start, start + length) for start, length, _ in cues]
     assert file.skipped == 0
+
+
+LISTED = [
+    {"start": "00:00:01.000", "end": "00:00:02.500", "line": "one"},
+    {"timestamp": [4.0, None], "text": "two"},
+    {"timestamp": [6.0, 7.0], "text": "three"},
+    {"timestamp": "soon", "text": "broken"},
+]
+
+
+def test_both_forms_of_json_lists_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(LISTED))
+    file = read_subtitles(tmp_path / "a.json")
+    assert [(cue.start_seconds, cue.end_seconds, cue.text) for cue in file.cues] == [
+        (1.0, 2.5, "one"),
+        (4.0, 6.0, "two"),
+        (6.0, 7.0, "three"),
+    ]
+    (problem,) = file.problems
+    assert problem.startswith("cue 4:")
+
+
+def test_the_cues_of_a_part_have_times_from_its_start() -> None:
+    file = read_json(json.dumps(LISTED).encode())
+    part = within(file, 5.0, length_seconds=1.5)
+    assert [(cue.start_seconds, cue.end_seconds, cue.text) for cue in part.cues] == [
+        (0.0, 1.0, "two"),
+        (1.0, 1.5, "three"),
+    ]
+    # Policies that parse the text as a published evaluator does find the same cues.
+    again = read_srt(part.raw.encode())
+    assert [replace(cue, number=0) for cue in again.cues] == [
+        replace(cue, number=0) for cue in part.cues
+    ]

@@ -22,6 +22,40 @@ VIDEO_SUFFIXES = (".mp4", ".mkv")
 SUBTITLE_SUFFIXES = (".srt", ".jsonl")
 
 
+PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFolder:
+    """A folder of pictures that are the frames of a video, in the order of their names."""
+
+    path: Path
+    frames_per_second: float
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def stem(self) -> str:
+        return self.path.name
+
+    @property
+    def pictures(self) -> list[Path]:
+        """Its pictures in order: the files with the suffix of the first one.
+
+        Raises:
+            OSError: if there is no such folder, or it cannot be read.
+        """
+        names = sorted(entry.name for entry in os.scandir(self.path) if entry.is_file())
+        found = [name for name in names if Path(name).suffix.lower() in PICTURE_SUFFIXES]
+        suffixes = {Path(name).suffix for name in found[:1]}
+        return [self.path / name for name in found if Path(name).suffix in suffixes]
+
+
+VideoFile = Path | FrameFolder
+"""What a video is read from."""
+
+
 @dataclass(frozen=True, slots=True)
 class MediaIndex:
     """The video and subtitle files in some folders, by file stem."""

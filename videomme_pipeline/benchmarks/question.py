@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from videomme_pipeline.benchmarks.facets import Facets
-from videomme_pipeline.fetch.release import VideoReference
+from videomme_pipeline.fetch.release import Footage, VideoReference
+from videomme_pipeline.fingerprint import ADDED
 
 _OPTION = re.compile(r"^\s*\(?([A-N])\s*[.):：．、]\s*(.*)$", re.DOTALL)
 
@@ -73,6 +74,12 @@ class Question:
     options: tuple[str, ...]
     answer: Letter
     facets: Facets = field(default_factory=Facets)
+    footage: Footage = field(default=Footage(), metadata={ADDED: True})
+
+    @property
+    def reference(self) -> VideoReference:
+        """Its video as the annotations name it."""
+        return VideoReference(self.video_id, self.youtube_id, self.footage)
 
     @property
     def letters(self) -> tuple[Letter, ...]:
@@ -98,8 +105,4 @@ class Question:
 
 def videos_of(questions: Iterable[Question]) -> tuple[VideoReference, ...]:
     """Videos that `questions` are about, without repetition, in order of first appearance."""
-    return tuple(
-        dict.fromkeys(
-            VideoReference(question.video_id, question.youtube_id) for question in questions
-        )
-    )
+    return tuple(dict.fromkeys(question.reference for question in questions))

@@ -10,6 +10,7 @@ from blake3 import blake3
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.locate import (
     MediaIndex,
+    VideoFile,
     index_media,
     locate_subtitle,
     locate_video,
@@ -29,7 +30,7 @@ OnProgress = Callable[[int, int], None]
 class MediaFiles:
     """The files of one video on disk. `subtitle` is None for a video that has none."""
 
-    video: Path
+    video: VideoFile
     subtitle: Path | None
 
 

@@ -1,13 +1,16 @@
 """Commands for frames: frames show."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from videomme_pipeline.cli.arguments import BENCHMARKS
 from videomme_pipeline.cli.context import note, open_project
 from videomme_pipeline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from videomme_pipeline.benchmarks.locate import VideoFile
 
 commands = typer.Typer(no_args_is_help=True, help="Show the frames a model would be sent.")
 
@@ -28,21 +31,22 @@ def frames_show(
     from videomme_pipeline.frames.show import show_frames
 
     project = open_project()
-    path, duration = Path(video), None
-    if not path.is_file():
+    path: VideoFile = Path(video)
+    question = None
+    if not Path(video).is_file():
         stored = project.benchmarks.get(benchmark)
         if stored is None or video not in stored.snapshot.videos:
             raise ConfigurationError(
                 f"{video} is neither a file nor a stored video of {benchmark}; "
                 f"materialize {benchmark}/videos first, or give the path of a file"
             )
-        path = Path(stored.snapshot.videos[video].path)
-        duration = stored.snapshot.questions[video][0].duration
+        question = stored.snapshot.questions[video][0]
+        path = stored.snapshot.source.files(question.reference).video
     target = output or Path(f"{path.stem}.{sampling}.jpg")
     if target.suffix.lower() not in (".jpg", ".jpeg", ".png"):
         raise ConfigurationError(f"--output {target}: choose a file name that ends in .jpg or .png")
     frames = show_frames(
-        path, parse_sampling(sampling), target, store=project.store, duration=duration
+        path, parse_sampling(sampling), target, store=project.store, question=question
     )
     limit = f", {frames.limit}" if frames.limit else ""
     note(

@@ -9,12 +9,57 @@ from pathlib import Path
 from typing import Protocol
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip:
+    """The part of a video from `start_seconds` to `end_seconds`, or to its end if that is None."""
+
+    start_seconds: float = 0.0
+    end_seconds: float | None = None
+
+    def __str__(self) -> str:
+        end = "the end" if self.end_seconds is None else f"{self.end_seconds:g} s"
+        return f"the clip from {self.start_seconds:g} s to {end}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footage:
+    """What the annotations say about a video besides its id; None where they say nothing.
+
+    `video_file` and `subtitle_file` are paths in the benchmark's folder. With `frames_per_second`,
+    `video_file` is a folder of pictures. Only the clip from `clip_start_seconds` to
+    `clip_end_seconds` of the file is shown. The file starts at `subtitle_start_seconds` of its
+    subtitles.
+    """
+
+    video_file: str | None = None
+    frames_per_second: float | None = None
+    clip_start_seconds: float | None = None
+    clip_end_seconds: float | None = None
+    subtitle_file: str | None = None
+    subtitle_start_seconds: float | None = None
+
+    @property
+    def clip(self) -> Clip | None:
+        """The part of the file that is shown, or None for all of it."""
+        if self.clip_start_seconds is None and self.clip_end_seconds is None:
+            return None
+        return Clip(start_seconds=self.clip_start_seconds or 0.0, end_seconds=self.clip_end_seconds)
+
+    @property
+    def subtitle_shift_seconds(self) -> float | None:
+        """The time of the first shown frame in the subtitles; None if it is the start of both."""
+        if self.subtitle_start_seconds is None and self.clip is None:
+            return None
+        return (self.subtitle_start_seconds or 0.0) + (self.clip_start_seconds or 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class VideoReference:
     """A video as the annotations name it. Its file may not exist yet."""
 
     video_id: str
     youtube_id: str | None
+    footage: Footage = Footage()
 
     @property
     def file_stem(self) -> str:

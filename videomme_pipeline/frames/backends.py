@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from videomme_pipeline.benchmarks.locate import VideoFile
 from videomme_pipeline.frames.plan import Span, plan, start_earlier
 from videomme_pipeline.frames.sampling import Backend
 from videomme_pipeline.videos.container import libav_errors, open_video
@@ -48,11 +48,11 @@ class Missing:
     reason: str
 
 
-DecodeFunction = Callable[[Path, PacketIndex, Sequence[int]], Iterator[Decoded | Missing]]
+DecodeFunction = Callable[[VideoFile, PacketIndex, Sequence[int]], Iterator[Decoded | Missing]]
 
 
 def decode_frames(
-    path: Path, index: PacketIndex, frames: Sequence[int], backend: Backend = Backend.PYAV
+    path: VideoFile, index: PacketIndex, frames: Sequence[int], backend: Backend = Backend.PYAV
 ) -> Iterator[Decoded | Missing]:
     """Yield each of `frames` once, decoded or missing.
 
@@ -64,7 +64,7 @@ def decode_frames(
     return _BACKENDS[backend](path, index, frames)
 
 
-def refusal_reason(backend: Backend, path: Path, index: PacketIndex) -> str | None:
+def refusal_reason(backend: Backend, path: VideoFile, index: PacketIndex) -> str | None:
     """Reason why `backend` would return wrong frames of this video, or None if it would not.
 
     The faults were found by comparing each backend with a full sequential decode on files of
@@ -97,7 +97,7 @@ def _faults_of_decord(
     is_ts = container.format.name == "mpegts"
     yield "decord does not return from an MPEG transport stream", is_ts
     shifted = bool(index.is_hidden.any() or index.frame_pts[0] != 0)
-    yield "decord does not apply its edit list or start time", shifted
+    yield "decord does not apply its edit list, start time or clip", shifted
     is_open = not _Decoder(container, stream, index).starts_with_idr()
     yield "decord decodes wrong pictures after keyframes that are not IDR (open GOP)", is_open
 
@@ -120,11 +120,11 @@ _FAULTS = {Backend.DECORD: _faults_of_decord, Backend.TORCHCODEC: _faults_of_tor
 
 
 def decode_with_pyav(
-    path: Path, index: PacketIndex, frames: Sequence[int]
+    path: VideoFile, index: PacketIndex, frames: Sequence[int]
 ) -> Iterator[Decoded | Missing]:
     """Decode only the packets of the plan, and no picture that no wanted frame depends on."""
     if index.source is IndexSource.DECODE:
-        yield from _decode_in_order(path, frames)
+        yield from _decode_in_order(path, frames, index.frames_before)
         return
     probes = index.source is not IndexSource.MOOV
     with open_video(path, probes=probes) as (container, stream):
@@ -346,12 +346,14 @@ class _Damage:
         return bool(np.any(self._index.pts[keys] <= self._index.pts[position]))
 
 
-def _decode_in_order(path: Path, frames: Sequence[int]) -> Iterator[Decoded | Missing]:
+def _decode_in_order(
+    path: VideoFile, frames: Sequence[int], frames_before: int
+) -> Iterator[Decoded | Missing]:
     """Decode from the first packet and count the frames, as its packet index was built."""
     import av  # noqa: PLC0415
 
     wanted, last = set(frames), max(frames, default=-1)
-    number = 0
+    number = -frames_before
     with open_video(path) as (container, stream):
         for packet in container.demux(stream):
             try:
@@ -406,7 +408,7 @@ def _nal_types(data: bytes, has_extradata: bool) -> set[int]:
 
 
 def decode_with_decord(
-    path: Path,
+    path: VideoFile,
     index: PacketIndex,  # noqa: ARG001
     frames: Sequence[int],
 ) -> Iterator[Decoded | Missing]:
@@ -437,8 +439,8 @@ def decode_with_decord(
 
 
 def decode_with_torchcodec(
-    path: Path,
-    index: PacketIndex,  # noqa: ARG001
+    path: VideoFile,
+    index: PacketIndex,
     frames: Sequence[int],
 ) -> Iterator[Decoded | Missing]:
     """Decode by exact seeking. torchcodec turns frames upright."""
@@ -450,7 +452,7 @@ def decode_with_torchcodec(
     )
     for number in frames:
         try:
-            picture = decoder.get_frame_at(number).data.numpy()
+            picture = decoder.get_frame_at(index.frames_before + number).data.numpy()
         except (RuntimeError, IndexError) as error:
             yield Missing(number=number, reason=f"torchcodec: {str(error).splitlines()[0]}")
             continue

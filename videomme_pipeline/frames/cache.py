@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from upath import UPath
 from videomme_pipeline import parquet
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, StorageError, VideoUnreadableError
+from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.fingerprint import FINGERPRINT_BYTES, fingerprint
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling
 from videomme_pipeline.object_stores import is_local
@@ -55,9 +56,9 @@ class Frame:
     """One picture: its requested time, its actual time, and its encoded bytes.
 
     `requested_seconds` is the time that the sampling chose, and `pts_seconds` the time at which the
-    frame is shown, both from the first shown frame. `index` counts shown frames from 0.
-    `is_keyframe` is true if the frame is decoded without others. `picture` is the encoded image of
-    `width` × `height` pixels.
+    frame is shown, both from the first shown frame of the video or clip. `index` counts shown
+    frames from 0. `is_keyframe` is true if the frame is decoded without others. `picture` is the
+    encoded image of `width` × `height` pixels.
     """
 
     requested_seconds: float
@@ -156,18 +157,26 @@ NO_FRAMES = FrameSet(video_hash="", fingerprint="", media_type="image/jpeg", fra
 """The frame set of a model that is asked without frames."""
 
 
-def frame_settings(sampling: Sampling, duration: Duration | None = None) -> dict[str, Any]:
+def frame_settings(
+    sampling: Sampling, duration: Duration | None = None, clip: Clip | None = None
+) -> dict[str, Any]:
     """Everything besides the bytes of the video that determines the frames and their pixels."""
-    return {
+    settings = {
         "sampling": sampling.for_duration(duration).model_dump(mode="json"),
         "planner_version": PLANNER_VERSION,
         "picture_version": PICTURE_VERSION,
     }
+    return settings if clip is None else settings | {"clip": asdict(clip)}
 
 
-def frames_fingerprint(sampling: Sampling, duration: Duration | None = None) -> str:
-    """Fingerprint of a frame set's settings. `duration` selects the sampling's budget."""
-    return fingerprint(frame_settings(sampling, duration))
+def frames_fingerprint(
+    sampling: Sampling, duration: Duration | None = None, clip: Clip | None = None
+) -> str:
+    """Fingerprint of the settings of the frames of `clip`, or of the whole video.
+
+    `duration` selects the sampling's budget.
+    """
+    return fingerprint(frame_settings(sampling, duration, clip))
 
 
 class FrameWriter:
@@ -178,10 +187,12 @@ class FrameWriter:
     (see `Strategy.for_duration`).
     """
 
-    def __init__(self, store: Store, video_hash: str, sampling: Sampling) -> None:
-        self._settings = frame_settings(sampling)
+    def __init__(
+        self, store: Store, video_hash: str, sampling: Sampling, clip: Clip | None = None
+    ) -> None:
+        self._settings = frame_settings(sampling, clip=clip)
         self._sampling = sampling
-        self.fingerprint = frames_fingerprint(sampling)
+        self.fingerprint = frames_fingerprint(sampling, clip=clip)
         self.video_hash = video_hash
         self.target = store.frames(video_hash, self.fingerprint)
         self.frame_count = 0

@@ -19,8 +19,10 @@ from itertools import chain
 from pathlib import Path
 
 from videomme_pipeline import parquet
+from videomme_pipeline.benchmarks.locate import VideoFile
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
+from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, refusal_reason
 from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprint, read_frames
 from videomme_pipeline.frames.jpeg import EncodedPicture, encode
@@ -28,7 +30,7 @@ from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_fram
 from videomme_pipeline.frames.sampling import Backend, Choice, Limit, OnDamage, Sampling
 from videomme_pipeline.store import Store, scratch_folder, setting_aside
 from videomme_pipeline.videos.container import VIDEO_LIMITS
-from videomme_pipeline.videos.packets import PacketIndex, index_packets
+from videomme_pipeline.videos.packets import PacketIndex, clip_of, index_packets
 from videomme_pipeline.workers.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
 
 MIN_PACKETS_TO_SPLIT = 3_000
@@ -37,13 +39,17 @@ MIN_PACKETS_TO_SPLIT = 3_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameJob:
-    """One video and the samplings to extract from it. `duration` selects their budgets."""
+    """One video and the samplings to extract from it, or from a clip of it.
+
+    `duration` selects the budgets of the samplings.
+    """
 
     video_id: str
-    path: Path
+    path: VideoFile
     video_hash: str
     samplings: tuple[Sampling, ...]
     duration: Duration | None = None
+    clip: Clip | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +103,7 @@ def extract(
     pending: list[FrameJob] = []
     reused: dict[FrameJob, tuple[StoredFrames, ...]] = {}
     for job in jobs:
-        wanted = {frames_fingerprint(s, job.duration): s for s in job.samplings}
+        wanted = {frames_fingerprint(s, job.duration, job.clip): s for s in job.samplings}
         cached = {name: _cached(store, job.video_hash, name) for name in wanted}
         frame_sets = tuple(stored for stored in cached.values() if stored is not None)
         todo = replace(job, samplings=tuple(s for f, s in wanted.items() if cached[f] is None))
@@ -138,17 +144,18 @@ def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
 
 
 def packet_index(store: Store, job: FrameJob) -> PacketIndex:
-    """The packet index of a video. It is built and stored if there is none.
+    """The packet index of the job's video or clip. That of the file is stored if it is not yet.
 
     Raises:
-        VideoUnreadableError: if the file has no video stream that can be opened.
+        VideoUnreadableError: if the file has no video stream that can be opened, or the clip is
+            outside of the video.
     """
     path = store.packets(job.video_hash)
     index = PacketIndex.load(path)
     if index is None:
         index = index_packets(job.path, job.video_id)
         index.save(path)
-    return index
+    return clip_of(index, job.clip, job.video_id, job.path)
 
 
 # One video, in one pass.
@@ -162,10 +169,7 @@ class _Selection:
     choice: Choice
     backend: Backend
     wrong_backend: str | None
-
-    @property
-    def fingerprint(self) -> str:
-        return frames_fingerprint(self.sampling)
+    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +192,7 @@ def _selection(job: FrameJob, sampling: Sampling, index: PacketIndex) -> _Select
         choice=budgeted.choose(index),
         backend=Backend.PYAV if wrong_backend else budgeted.backend,
         wrong_backend=wrong_backend,
+        fingerprint=frames_fingerprint(budgeted, clip=job.clip),
     )
 
 
@@ -273,7 +278,7 @@ def _publish(
     with ExitStack() as stack:
         writers = {
             selection.fingerprint: stack.enter_context(
-                FrameWriter(store, job.video_hash, selection.sampling)
+                FrameWriter(store, job.video_hash, selection.sampling, job.clip)
             )
             for selection in selections
         }
@@ -378,10 +383,16 @@ def _tasks(jobs: Sequence[FrameJob], store: Store, workers: int, scratch: Path) 
 
 def _decoded_bytes(job: FrameJob, store: Store) -> int:
     """The size of the packets to decode, or of the file if its packet index is not stored."""
-    index = PacketIndex.load(store.packets(job.video_hash))
+    index = _stored_index(job, store)
     if index is None:
         return _size(job.path)
     return sum(int(index.sizes[span.first : span.last + 1].sum()) for span in _spans(job, index))
+
+
+def _stored_index(job: FrameJob, store: Store) -> PacketIndex | None:
+    """The packet index of the job's video or clip, or None if that of the file is not stored."""
+    index = PacketIndex.load(store.packets(job.video_hash))
+    return None if index is None else index.within(job.clip)
 
 
 def _spans(job: FrameJob, index: PacketIndex) -> list[Span]:
@@ -395,7 +406,7 @@ def _split(job: FrameJob, store: Store, parts: int) -> list[tuple[int, ...]]:
 
     Only a video whose packet index is stored is split, since this process opens no video.
     """
-    index = PacketIndex.load(store.packets(job.video_hash)) if parts > 1 else None
+    index = _stored_index(job, store) if parts > 1 else None
     if index is None:
         return []
     spans = _spans(job, index)
@@ -535,6 +546,6 @@ def stored_frames(store: Store, video_hash: str, fingerprint: str) -> StoredFram
         )
 
 
-def _size(path: Path) -> int:
+def _size(path: VideoFile) -> int:
     """The size of a file, or 0 if there is none. Its task reports the missing file."""
-    return path.stat().st_size if path.exists() else 0
+    return path.stat().st_size if isinstance(path, Path) and path.exists() else 0

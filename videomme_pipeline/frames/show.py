@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.question import Duration
+from videomme_pipeline.benchmarks.locate import VideoFile
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling import Sampling
@@ -12,16 +13,17 @@ from videomme_pipeline.videos.probe import video_hash
 
 
 def show_frames(
-    video: Path,
+    video: VideoFile,
     sampling: Sampling,
     output: Path,
     *,
     store: Store,
-    duration: Duration | None = None,
+    question: Question | None = None,
 ) -> FrameSet:
     """Write the contact sheet of `video` under `sampling` to `output` (.jpg, .png …).
 
-    The frames are read from the cache or stored there, as in an evaluation.
+    With a `question`, its clip is shown, and its duration selects the budget. The frames are read
+    from the cache or stored there, as in an evaluation.
 
     Raises:
         VideoError: if there is no such video, or it cannot be used.
@@ -33,12 +35,13 @@ def show_frames(
         path=video,
         video_hash=content,
         samplings=(sampling,),
-        duration=duration,
+        duration=question.duration if question else None,
+        clip=question.footage.clip if question else None,
     )
     for result in extract([job], store=store):
         if result.error is not None:
             raise result.error
-    frames = read_frames(store, content, frames_fingerprint(sampling, duration))
+    frames = read_frames(store, content, frames_fingerprint(sampling, job.duration, job.clip))
     output.parent.mkdir(parents=True, exist_ok=True)
     frames.contact_sheet().save(output)
     return frames

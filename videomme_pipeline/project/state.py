@@ -228,8 +228,7 @@ class Snapshot:
 
     def reference(self, video_id: str) -> VideoReference:
         """The names of a video in the annotations."""
-        question = self.questions[video_id][0]
-        return VideoReference(question.video_id, question.youtube_id)
+        return self.questions[video_id][0].reference
 
 
 class PredictedSnapshot(Snapshot):

@@ -15,6 +15,7 @@ from functools import cached_property
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.fetch.release import Footage
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import (
     PICTURE_VERSION,
@@ -83,10 +84,10 @@ class Versions:
 
     def frame_settings(self, video_id: str, sampling: Sampling) -> str:
         """Fingerprint of everything that changes the frames of a video, except its content."""
-        duration = self._durations[video_id]
+        duration, clip = self._durations[video_id], self._footage(video_id).clip
         return self._once(
-            ("settings", sampling, duration),
-            lambda: frames_fingerprint(sampling, duration),
+            ("settings", sampling, duration, clip),
+            lambda: frames_fingerprint(sampling, duration, clip),
         )
 
     def frames(self, video_id: str, sampling: Sampling) -> str:
@@ -110,6 +111,7 @@ class Versions:
         if alignment is None:
             return None
         self.video(video_id)
+        footage = self._footage(video_id)
         return self._once(
             ("subtitles", *self._inputs(video_id, evaluation)),
             lambda: fingerprint(
@@ -118,6 +120,7 @@ class Versions:
                 alignment.fingerprint,
                 self._subtitle_hash(video_id),
                 self.sent_frames(video_id, evaluation),
+                **({} if footage.subtitle_shift_seconds is None else {"footage": footage}),
             ),
         )
 
@@ -182,6 +185,9 @@ class Versions:
         except NotReadyError:
             responses = None
         return [responses, self._with_answers(video_id)]
+
+    def _footage(self, video_id: str) -> Footage:
+        return self._questions[video_id][0].footage
 
     @cached_property
     def _durations(self) -> dict[str, Duration | None]:

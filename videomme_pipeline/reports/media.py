@@ -93,7 +93,8 @@ def stored_media(
         if Path(video.path).is_file():
             videos[video_id] = Path(video.path)
         for name, sampling in samplings.items():
-            key = FramesKey(video.content_hash, frames_fingerprint(sampling, question.duration))
+            settings = frames_fingerprint(sampling, question.duration, question.footage.clip)
+            key = FramesKey(video.content_hash, settings)
             if store.frames(key.video_hash, key.settings).exists():
                 frames[video_id, name] = key
     return Media(benchmark=benchmark, frames=frames, videos=videos)

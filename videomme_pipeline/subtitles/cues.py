@@ -1,4 +1,4 @@
-"""Cues: the subtitle lines and their times, read from SRT files (v1) and word files (v2).
+"""Cues: the subtitle lines and their times, read from SRT files, JSON files and word files (v2).
 
 Real subtitle files are damaged in many ways. Every readable cue is read. The others are counted
 and reported. `align` assigns cues to frames.
@@ -8,8 +8,8 @@ import codecs
 import html
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ class CueFile:
 
 
 def read_subtitles(path: Path | UPath, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
-    """The cues of `path`: a word file if it ends in `.jsonl`, else an SRT file.
+    """The cues of `path`: a word file if it ends in `.jsonl`, a list in `.json`, else an SRT file.
 
     Raises:
         SubtitleError: if the file cannot be opened, is too large, or none of its cues can be read.
@@ -94,7 +94,12 @@ def read_subtitles(path: Path | UPath, parser: SrtParser = SrtParser.PYSUBS2) ->
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
-        return read_words(data) if path.suffix.lower() == ".jsonl" else read_srt(data, parser)
+        match path.suffix.lower():
+            case ".jsonl":
+                return read_words(data)
+            case ".json":
+                return read_json(data)
+        return read_srt(data, parser)
     except OSError as error:
         raise SubtitleError(f"{path}: cannot be opened ({error.strerror or error})") from error
     except SubtitleError as error:
@@ -148,6 +153,103 @@ def read_words(data: bytes) -> CueFile:
         example = '{"text": "Hello", "start_time": 0.3, "end_time": 0.5}'
         raise SubtitleError(_nothing_read("words", example, problems))
     return _cue_file(words, problems, encoding, is_words=True)
+
+
+def read_json(data: bytes) -> CueFile:
+    """The cues of a JSON list, in one of the two forms of LongVideoBench.
+
+    A cue is `{"start", "end", "line"}` with times as text (`00:00:01.500`), or `{"timestamp",
+    "text"}` with two numbers of seconds, of which the second may be null. Such a cue lasts until
+    the next one. Other items are skipped and listed in `problems`.
+
+    Raises:
+        SubtitleError: if it is not a list with a readable cue, or the file is too large.
+    """
+    raw, encoding = _decode(data)
+    example = '[{"start": "00:00:01.000", "end": "00:00:02.500", "line": "Hello"}]'
+    try:
+        items = json.loads(raw)
+    except ValueError as error:
+        raise SubtitleError(_nothing_read("JSON", example, [str(error)])) from error
+    cues: list[Cue] = []
+    problems: list[str] = []
+    for number, item in enumerate(items if isinstance(items, list) else ()):
+        try:
+            cues.append(_json_cue(number, item))
+        except ValueError as problem:
+            problems.append(f"cue {number + 1}: {problem}")
+    if not cues and items != []:
+        raise SubtitleError(_nothing_read("JSON", example, problems))
+    ordered = sorted(cues, key=lambda cue: (cue.start_seconds, cue.number))
+    following = [*(cue.start_seconds for cue in ordered[1:]), _MAX_SECONDS]
+    ended = [
+        cue if cue.end_seconds < _MAX_SECONDS else replace(cue, end_seconds=end)
+        for cue, end in zip(ordered, following, strict=True)
+    ]
+    return _rewritten(_cue_file(ended, problems, encoding), ended)
+
+
+def within(file: CueFile, start_seconds: float, length_seconds: float) -> CueFile:
+    """The cues on screen in a part of the video, with times from the start of that part.
+
+    An SRT text is written again from these cues, so that published policies parse the same lines.
+    """
+    cues = [
+        replace(
+            cue,
+            start_seconds=max(cue.start_seconds - start_seconds, 0.0),
+            end_seconds=min(cue.end_seconds - start_seconds, length_seconds),
+        )
+        for cue in file.cues
+        if cue.start_seconds < start_seconds + length_seconds and cue.end_seconds > start_seconds
+    ]
+    return _rewritten(file, cues)
+
+
+def _rewritten(file: CueFile, cues: Sequence[Cue]) -> CueFile:
+    """`file` with `cues` only, and with them as its SRT text."""
+    if file.is_words:
+        return replace(file, cues=tuple(cues))
+    placed = tuple(replace(cue, line=4 * place + 2) for place, cue in enumerate(cues))
+    raw = "\n".join(
+        f"{place}\n{_srt_time(cue.start_seconds)} --> {_srt_time(cue.end_seconds)}\n{cue.text}\n"
+        for place, cue in enumerate(placed, start=1)
+    )
+    return replace(file, cues=placed, raw=raw)
+
+
+def _srt_time(seconds: float) -> str:
+    milliseconds = round(seconds * 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02},{rest % 1000:03}"
+
+
+def _json_cue(number: int, item: Any) -> Cue:
+    try:
+        if "timestamp" in item:
+            start, end = item["timestamp"]
+            text = item["text"]
+        else:
+            start, end, text = _clock(item["start"]), _clock(item["end"]), item["line"]
+        start = float(start)
+        end = float(end) if isinstance(end, int | float) else float(_MAX_SECONDS)
+        text.encode()  # raises for a lone surrogate, which tables cannot contain
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{str(item)[:80]!r} cannot be read") from error
+    if not -_MAX_SECONDS < start <= end <= _MAX_SECONDS:
+        raise ValueError(f"its times are not a span: {str(item)[:80]!r}")
+    return Cue(
+        number=number,
+        line=0,
+        start_seconds=start,
+        end_seconds=end,
+        text=_plain_text(text),
+    )
+
+
+def _clock(text: str) -> float:
+    hours, minutes, seconds = text.split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
 
 
 def _cue_file(

@@ -4,11 +4,13 @@ All uses of `av.open` outside the frame backends are here. `videos.packets` buil
 index from the packets.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.videos.files import stat_file, unreadable
 from videomme_pipeline.videos.mp4 import (
@@ -35,7 +37,7 @@ _WITHOUT_PROBES = {
 
 @contextmanager
 def open_video(
-    path: Path, video_id: str | None = None, *, probes: bool = True
+    path: VideoFile, video_id: str | None = None, *, probes: bool = True
 ) -> "Iterator[tuple[InputContainer, VideoStream]]":
     """Open a video: the container and its best video stream, with all other streams discarded.
 
@@ -51,14 +53,19 @@ def open_video(
 
     name = video_id or path.stem
     options: dict[str, Any] = {} if probes else _WITHOUT_PROBES
+    url = str(path)
     try:
-        problem = diagnose(path)
+        if isinstance(path, FrameFolder):
+            problem = None if path.pictures else "no picture in this folder"
+            url, options = _image_sequence(path) if path.pictures else (url, options)
+        else:
+            problem = diagnose(path)
     except OSError as error:
         raise unreadable(name, path, error) from error
     if problem:
         raise VideoUnreadableError(name, f"{path}: {problem}; replace it with the video itself")
     try:
-        container = av.open(str(path), metadata_errors="replace", **options)
+        container = av.open(url, metadata_errors="replace", **options)
     except (av.FFmpegError, OSError) as error:
         raise VideoUnreadableError(
             name, f"{path}: no video that can be opened ({error.strerror}); get it again"
@@ -67,7 +74,18 @@ def open_video(
         yield container, _video_stream(container, path, name)
 
 
-def _video_stream(container: "InputContainer", path: Path, video_id: str) -> "VideoStream":
+def _image_sequence(folder: FrameFolder) -> tuple[str, dict[str, Any]]:
+    """The pattern of a folder's pictures and the options with which libav reads them."""
+    escaped = re.sub(r"([\\*?\[\]{}])", r"\\\1", str(folder.path))
+    pattern = f"{escaped}/*{folder.pictures[0].suffix}"
+    rate = str(folder.frames_per_second)
+    return pattern, {
+        "format": "image2",
+        "options": {"pattern_type": "glob", "framerate": rate},
+    }
+
+
+def _video_stream(container: "InputContainer", path: VideoFile, video_id: str) -> "VideoStream":
     from av.stream import Discard  # noqa: PLC0415
 
     stream = container.streams.best("video")
@@ -184,7 +202,7 @@ def libav_errors() -> Iterator[list[Any]]:
         av.logging.set_skip_repeated(skips_repeated)
 
 
-def claimed_seconds(path: Path, stream: "VideoStream", first_pts: int) -> float | None:
+def claimed_seconds(path: VideoFile, stream: "VideoStream", first_pts: int) -> float | None:
     """Length of the video stream according to the container, or None if it has no such value.
 
     The length of the whole file is not used, since a sound track may be longer. mp4 and Matroska
@@ -194,7 +212,7 @@ def claimed_seconds(path: Path, stream: "VideoStream", first_pts: int) -> float 
     if time_base is None:
         return None
     tag = next((v for k, v in stream.metadata.items() if k.upper().startswith("DURATION")), None)
-    end = track_end_seconds(path)
+    end = None if isinstance(path, FrameFolder) else track_end_seconds(path)
     if end is None and tag is not None:
         end = _clock_seconds(tag)
     if end is not None:

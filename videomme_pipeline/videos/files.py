@@ -5,6 +5,7 @@ import os
 import stat
 from pathlib import Path
 
+from videomme_pipeline.benchmarks.locate import VideoFile
 from videomme_pipeline.errors import VideoUnreadableError
 
 
@@ -21,7 +22,7 @@ def stat_file(path: Path) -> os.stat_result:
     return status
 
 
-def unreadable(video_id: str, path: Path, error: OSError) -> VideoUnreadableError:
+def unreadable(video_id: str, path: VideoFile, error: OSError) -> VideoUnreadableError:
     """The error for a file that the operating system cannot read."""
     missing = isinstance(error, FileNotFoundError)
     found = "no such file" if missing else f"the file cannot be read ({error.strerror})"

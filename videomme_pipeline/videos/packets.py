@@ -6,7 +6,7 @@ of video. Any other container is demuxed once. `frames.sampling` chooses frames 
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from upath import UPath
 
 from videomme_pipeline import parquet
+from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
 from videomme_pipeline.errors import DamagedFileError, VideoUnreadableError
+from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.store import publish, setting_aside
 from videomme_pipeline.videos.container import (
     claimed_seconds,
@@ -31,6 +33,8 @@ from videomme_pipeline.videos.mp4 import Flags, Integers, read_sample_tables
 Floats = NDArray[np.float64]
 
 INDEX_VERSION = 2
+SAME_INSTANT = 1e-6
+"""Times closer than this many seconds count as equal."""
 _log = logging.getLogger(__name__)
 
 
@@ -49,11 +53,12 @@ class PacketIndex:
     """Every complete packet of one video stream, in decoding order, and its frames.
 
     A *frame* is a shown packet. Frames are numbered from 0 in the order of their pts. `pts` and
-    `dts` are in units of `time_base`. Hidden packets precede the start of an edit: other pictures
-    need them, but they are never shown. A packet `precedes_loss` if the container is damaged
-    directly after it, so that it may be truncated and others may be missing. `claimed_seconds` is
-    the length of the stream according to the container. In a truncated file it exceeds
-    `duration_seconds`. `last_duration` is the duration of the last frame.
+    `dts` are in units of `time_base`. Hidden packets precede the start of an edit, or are outside
+    of the clip: other pictures need them, but they are never shown. A packet `precedes_loss` if the
+    container is damaged directly after it, so that it may be truncated and others may be missing.
+    `claimed_seconds` is the length of the stream according to the container. In a truncated file it
+    exceeds `duration_seconds`. `last_duration` is the duration of the last frame. `frames_before`
+    are shown in the file before a clip begins.
     """
 
     pts: Integers
@@ -66,6 +71,39 @@ class PacketIndex:
     last_duration: int
     claimed_seconds: float | None
     source: IndexSource
+    frames_before: int = 0
+
+    def within(self, clip: Clip | None) -> "PacketIndex":
+        """The index of a clip of this video, whose frames and times count from its own start.
+
+        Its first frame is the one on screen at the start of the clip. It has no frames if the clip
+        is outside of the video.
+        """
+        if clip is None:
+            return self
+        first = int(np.searchsorted(self.seconds, clip.start_seconds + SAME_INSTANT, "right")) - 1
+        last = self.frame_count
+        if clip.end_seconds is not None:
+            last = int(np.searchsorted(self.seconds, clip.end_seconds - SAME_INSTANT, "left"))
+        if clip.start_seconds >= self.duration_seconds:
+            last = 0
+        is_hidden = np.ones_like(self.is_hidden)
+        is_hidden[self.shown[max(first, 0) : last]] = False
+        ends_early = last < self.frame_count
+        return replace(
+            self,
+            is_hidden=is_hidden,
+            last_duration=(
+                int(self.frame_pts[last] - self.frame_pts[last - 1])
+                if ends_early and last
+                else self.last_duration
+            ),
+            claimed_seconds=None if ends_early else self._claimed_from(clip.start_seconds),
+            frames_before=max(first, 0),
+        )
+
+    def _claimed_from(self, start_seconds: float) -> float | None:
+        return None if self.claimed_seconds is None else self.claimed_seconds - start_seconds
 
     @cached_property
     def shown(self) -> Integers:
@@ -173,13 +211,31 @@ class PacketIndex:
         )
 
 
-def index_packets(path: Path, video_id: str | None = None) -> PacketIndex:
+def index_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
     """The packet index of the video stream in `path`, by the fastest method that is exact.
 
     Raises:
         VideoUnreadableError: if the file has no video stream that can be opened.
     """
+    if isinstance(path, FrameFolder):
+        return demux_packets(path, video_id)
     return read_moov(path) or demux_packets(path, video_id)
+
+
+def clip_of(index: PacketIndex, clip: Clip | None, video_id: str, path: VideoFile) -> PacketIndex:
+    """The index of a clip of a video, or of all of it.
+
+    Raises:
+        VideoUnreadableError: if the clip is outside of the video.
+    """
+    found = index.within(clip)
+    if clip is not None and not found.frame_count:
+        raise VideoUnreadableError(
+            video_id,
+            f"{path}: {clip} contains no frame of this video of {index.duration_seconds:.1f} s; "
+            "correct the bounds in the annotations",
+        )
+    return found
 
 
 def read_moov(path: Path) -> PacketIndex | None:
@@ -201,7 +257,7 @@ def read_moov(path: Path) -> PacketIndex | None:
     )
 
 
-def demux_packets(path: Path, video_id: str | None = None) -> PacketIndex:
+def demux_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
     """The index from all packets of the file.
 
     Raises:
@@ -246,7 +302,7 @@ def demux_packets(path: Path, video_id: str | None = None) -> PacketIndex:
     )
 
 
-def _decode_packets(path: Path, video_id: str | None, claimed: float | None) -> PacketIndex:
+def _decode_packets(path: VideoFile, video_id: str | None, claimed: float | None) -> PacketIndex:
     """Decode a stream without usable timestamps, number its frames and return the index.
 
     A frame without a time follows the previous frame at the stream's frame rate.

@@ -12,11 +12,14 @@ from pathlib import Path
 
 from blake3 import blake3
 
+from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
+from videomme_pipeline.fetch.release import Clip
+from videomme_pipeline.fingerprint import canonical_json
 from videomme_pipeline.videos.container import VIDEO_LIMITS, open_video
 from videomme_pipeline.videos.files import stat_file, unreadable
 from videomme_pipeline.videos.hash_cache import HashCache
-from videomme_pipeline.videos.packets import PacketIndex, index_packets
+from videomme_pipeline.videos.packets import PacketIndex, clip_of, index_packets
 from videomme_pipeline.workers.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
 
 __all__ = ["PacketIndex", "Video", "content_hash", "probe_video"]
@@ -32,18 +35,19 @@ VIDEOS_PER_CHILD = 16
 class Video:
     """One video of a benchmark and the facts about its file.
 
-    `video_id` is its id in its `benchmark`. `path` is its file at the time of probing, of `bytes`
-    bytes in the format `container`. `codec`, `pixel_format`, `color_space`, `color_range`,
-    `sample_aspect_ratio`, `interlaced` and `time_base` are those of the video stream, and
-    `has_audio` is true if there is another stream with sound. `frame_count` and `keyframe_count`
-    are numbers of shown frames, and `average_fps` is their mean number per second. `subtitle_path`
-    is the subtitle file, and `subtitle_hash` its BLAKE3. `content_hash` is the BLAKE3 of the file's
-    bytes. `width` and `height` are those of the shown pictures, after a counter-clockwise turn by
-    `rotation_degrees`. `duration_seconds` is the time from the first shown frame to the end of the
-    last one. `missing_seconds` is the additional time that the container of a truncated file
-    claims. `start_seconds` is the time of the first shown frame in the container. Color names are
-    libav's, or "unspecified" if the stream has none. `index_source` is the source of the packet
-    index.
+    `video_id` is its id in its `benchmark`. `path` is its file at the time of probing (or its
+    folder of pictures), of `bytes` bytes in the format `container`. `codec`, `pixel_format`,
+    `color_space`, `color_range`, `sample_aspect_ratio`, `interlaced` and `time_base` are those of
+    the video stream, and `has_audio` is true if there is another stream with sound. `frame_count`
+    and `keyframe_count` are numbers of shown frames, and `average_fps` is their mean number per
+    second. `subtitle_path` is the subtitle file, and `subtitle_hash` its BLAKE3. `content_hash` is
+    the BLAKE3 of the file's bytes. If the annotations name a clip of the file, frames and times are
+    those of the clip. `width` and `height` are those of the shown pictures, after a
+    counter-clockwise turn by `rotation_degrees`. `duration_seconds` is the time from the first
+    shown frame to the end of the last one. `missing_seconds` is the additional time that the
+    container of a truncated file claims. `start_seconds` is the time of the first shown frame in
+    the container. Color names are libav's, or "unspecified" if the stream has none. `index_source`
+    is the source of the packet index.
     """
 
     benchmark: str
@@ -74,14 +78,19 @@ class Video:
     subtitle_hash: str | None = None
 
 
-def content_hash(path: Path, hashes: HashCache | None = None, *, verify: bool = False) -> str:
+def content_hash(path: VideoFile, hashes: HashCache | None = None, *, verify: bool = False) -> str:
     """BLAKE3 of the bytes of `path` as 64 hexadecimal digits, computed on all cores.
+
+    The hash of a folder of pictures is that of their names, their hashes and the frame rate.
 
     A file in `hashes` is not read again unless `verify` is set.
 
     Raises:
         OSError: if there is no such file, or it cannot be read.
     """
+    if isinstance(path, FrameFolder):
+        pictures = [(item.name, content_hash(item, hashes)) for item in path.pictures]
+        return blake3(canonical_json([path.frames_per_second, pictures]).encode()).hexdigest()
     path = path.absolute()
     status = stat_file(path)
     known = None if verify or hashes is None else hashes.get(path, status)
@@ -93,7 +102,7 @@ def content_hash(path: Path, hashes: HashCache | None = None, *, verify: bool = 
     return value
 
 
-def video_hash(path: Path, video_id: str, hashes: HashCache | None = None) -> str:
+def video_hash(path: VideoFile, video_id: str, hashes: HashCache | None = None) -> str:
     """The content hash of a video.
 
     Raises:
@@ -105,13 +114,13 @@ def video_hash(path: Path, video_id: str, hashes: HashCache | None = None) -> st
         raise unreadable(video_id, path, error) from error
 
 
-def hash_on(workers: Workers, paths: Sequence[Path], hashes: HashCache) -> None:
+def hash_on(workers: Workers, paths: Sequence[VideoFile], hashes: HashCache) -> None:
     """Hash the files that are not in `hashes` on the workers of a cluster, one file per task.
 
     A file that cannot be read is left out. `content_hash` reports it.
     """
     unknown = dict[Path, os.stat_result]()
-    for path in map(Path.absolute, paths):
+    for path in (path.absolute() for path in paths if isinstance(path, Path)):
         with suppress(OSError):
             status = stat_file(path)
             if hashes.get(path, status) is None:
@@ -132,12 +141,16 @@ def _blake3(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeJob:
-    """A video to probe: the file, its content hash, and the same for its subtitles, if any."""
+    """A video to probe: the file, its content hash, and the same for its subtitles, if any.
+
+    Only `clip` of the file is shown; None is all of it.
+    """
 
     benchmark: str
     video_id: str
-    path: Path
+    path: VideoFile
     content_hash: str
+    clip: Clip | None = None
     subtitle_path: Path | None = None
     subtitle_hash: str | None = None
 
@@ -170,17 +183,19 @@ def probe_videos(
 
 
 def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
-    """The facts of a video, and its packet index, in this process.
+    """The facts of a video, and the packet index of its file, in this process.
 
     One picture is decoded, because rotation and pixel format are not certain without it.
 
     Raises:
-        VideoUnreadableError: if the first picture of the file cannot be decoded.
+        VideoUnreadableError: if the first picture of the file cannot be decoded, or the clip is
+            outside of the video.
     """
     import av  # noqa: PLC0415 - libav is loaded only when a video is opened
 
     video_id, path = job.video_id, job.path
-    index = index_packets(path, video_id)
+    whole = index_packets(path, video_id)
+    index = clip_of(whole, job.clip, video_id, path)
     with open_video(path, video_id) as (container, stream):
         try:
             frame = next(container.decode(stream))
@@ -197,7 +212,7 @@ def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
             video_id=video_id,
             path=str(path),
             content_hash=job.content_hash,
-            bytes=path.stat().st_size,
+            bytes=_size(path),
             container=container.format.name,
             codec=stream.codec_context.codec.canonical_name,
             width=frame.height if is_turned else frame.width,
@@ -220,7 +235,12 @@ def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
             subtitle_path=str(job.subtitle_path) if job.subtitle_path else None,
             subtitle_hash=job.subtitle_hash,
         )
-    return video, index
+    return video, whole
+
+
+def _size(path: VideoFile) -> int:
+    files = path.pictures if isinstance(path, FrameFolder) else [path]
+    return sum(file.stat().st_size for file in files)
 
 
 _COLOR_SPACES = {

@@ -71,9 +71,9 @@ class SmokeSource(Source):
 
 
 def _values(question: Question) -> dict[str, Any]:
-    """Columns of `question` without the facets of other benchmarks."""
+    """Columns of `question` without the facets and the footage of other benchmarks."""
     declared = {facet.column for facet in (*videomme.FACETS, *videomme_v2.FACETS)}
-    others = Facets.declared.keys() - declared
+    others = {*(Facets.declared.keys() - declared), *to_values(question.footage)}
     return {name: value for name, value in to_values(question).items() if name not in others}
 
 
