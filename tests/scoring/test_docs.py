@@ -1,16 +1,15 @@
 """The numbers in docs/scores.md and docs/readers.md are the measured ones."""
 
-import json
 import random
 from typing import Any
 
 import pytest
 
+from tests.support.agreement import counts, labelled_responses, letter_read
 from tests.support.paths import ROOT
 from tests.support.subtitle_files import sampled_frames, srt_file
-from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
-from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.statistics.estimates import minimal_detectable_effect
 from videomme_pipeline.scoring.statistics.groups import GroupRule
 from videomme_pipeline.subtitles.align import align, parse_alignment
@@ -21,7 +20,7 @@ DOCS = (ROOT / "docs" / "scores.md").read_text(encoding="utf-8")
 READERS_DOCS = (ROOT / "docs" / "readers.md").read_text(encoding="utf-8")
 
 
-def counts(reader: ReaderName, name: str, benchmark: str = "videomme") -> str:
+def outcomes(reader: ReaderName, name: str, benchmark: str = "videomme") -> str:
     report = score_file(GOLDEN / name, ScoreOptions(reader=reader, benchmark=benchmark))
     cell = report.breakdowns["overall"][0]
     assert cell.accuracy_of_answered is not None
@@ -43,14 +42,14 @@ def group_scores(reader: ReaderName) -> str:
 
 @pytest.mark.parametrize("reader", ReaderName)
 def test_the_docs_show_the_effect_of_the_reader_on_v1(reader: ReaderName) -> None:
-    assert counts(reader, "v1_responses.json") in DOCS
+    assert outcomes(reader, "v1_responses.json") in DOCS
 
 
 @pytest.mark.parametrize(
     "reader", [reader for reader in ReaderName if not reader.startswith("official_v1")]
 )
 def test_the_docs_show_the_effect_of_the_reader_on_v2(reader: ReaderName) -> None:
-    row = counts(reader, "v2_responses.json", benchmark="videomme_v2") + group_scores(reader)
+    row = outcomes(reader, "v2_responses.json", benchmark="videomme_v2") + group_scores(reader)
     assert row in DOCS
 
 
@@ -106,23 +105,10 @@ def test_the_docs_show_the_accuracy_with_options(reader: ReaderName) -> None:
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
-    lines = (GOLDEN.parent / name).read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+    return labelled_responses(GOLDEN.parent / name)
 
 
 def _shares(reader: ReaderName, rows: list[dict[str, Any]]) -> list[str]:
     """Percentages of agreement, false letters, wrong letters and missed letters."""
-    counts = {"agrees": 0, "false": 0, "wrong": 0, "missed": 0}
-    for row in rows:
-        options = row.get("options", ())
-        letters = [Letter(letter) for letter in row.get("letters", "ABCD")]
-        letters = list(Letter)[: len(options)] or letters
-        read = read_answer(reader, row["response"], letters=letters, options=options).letter
-        intended = row["intended"]
-        if (read or "") == intended:
-            counts["agrees"] += 1
-        elif not intended:
-            counts["false"] += 1
-        else:
-            counts["wrong" if read else "missed"] += 1
-    return [f"{100 * count / len(rows):.1f}" for count in counts.values()]
+    found = counts((letter_read(reader, row), row["intended"]) for row in rows)
+    return [f"{100 * count / len(rows):.1f}" for count in found.values()]
