@@ -28,7 +28,8 @@ DEFAULT_HOME = ".dagster"
 HOME_VARIABLE = "DAGSTER_HOME"
 POSTGRES_VARIABLE = "VIDEOMME_POSTGRES_URL"
 POSTGRES_SCHEME = "postgresql+psycopg2://"
-_SETTINGS = Path(__file__).with_name("dagster.yaml")
+SETTINGS_FILE = "dagster.yaml"
+_SETTINGS = Path(__file__).with_name(SETTINGS_FILE)
 _OURS = "# The Dagster instance of this project"
 """The start of a dagster.yaml that this module wrote and may overwrite."""
 _DATABASES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
@@ -44,7 +45,7 @@ def prepare_home() -> Path:
         ConfigurationError: if PostgreSQL is configured in a way that cannot work.
     """
     home = _home_folder()
-    settings = home / "dagster.yaml"
+    settings = home / SETTINGS_FILE
     wanted = _SETTINGS.read_text(encoding="utf-8") + _postgres_settings(
         os.environ.get(POSTGRES_VARIABLE)
     )
@@ -56,8 +57,8 @@ def prepare_home() -> Path:
 
 
 @contextmanager
-def open_instance() -> Iterator[dg.DagsterInstance]:
-    """Open the instance for a block.
+def open_instance(*, only_read: bool = False) -> Iterator[dg.DagsterInstance]:
+    """Open the instance for a block. With `only_read`, no home is created: a new one is in memory.
 
     Only one process at a time opens a home: two processes that create its databases at the same
     time would leave a schema version that Dagster always rejects. The UI and its daemon open a home
@@ -71,6 +72,10 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
     home = _home_folder()
     if not os.environ.get(POSTGRES_VARIABLE):
         refuse_network_disk(home, f"set {HOME_VARIABLE} or {POSTGRES_VARIABLE}")
+        if only_read and not (home / SETTINGS_FILE).exists():
+            with dg.DagsterInstance.ephemeral() as instance:
+                yield instance
+            return
     try:
         with _opening(home):
             prepare_home()

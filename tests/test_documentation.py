@@ -23,7 +23,7 @@ from typer.core import TyperGroup
 
 from tests.support.cli import use, videomme
 from tests.support.paths import ROOT
-from videomme_pipeline.benchmarks.smoke.benchmark import make_video
+from videomme_pipeline.benchmarks.smoke.media import make_video
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.cli.run import PLANNING
 from videomme_pipeline.evaluation import EvaluationFile, read_configuration

@@ -21,7 +21,6 @@ from videomme_pipeline.benchmarks.smoke import benchmark as smoke
 from videomme_pipeline.benchmarks.smoke.clips import CLIPS
 from videomme_pipeline.benchmarks.smoke.drawing import (
     MOTION_SECONDS,
-    clock_text,
     draw_shapes,
     shape_offset,
     srt,
@@ -29,8 +28,9 @@ from videomme_pipeline.benchmarks.smoke.drawing import (
     word_lines,
     write_video,
 )
+from videomme_pipeline.benchmarks.smoke.media import is_drawn, make_video
 from videomme_pipeline.benchmarks.smoke.questions import groups
-from videomme_pipeline.benchmarks.smoke.scripts import Motion, Script, scripts
+from videomme_pipeline.benchmarks.smoke.scripts import Motion, Script, clock_text, scripts
 from videomme_pipeline.benchmarks.spec import select
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.evaluation import read_configuration
@@ -253,7 +253,7 @@ def test_some_file_names_begin_with_a_hyphen_and_all_are_as_long_as_youtube_ids(
 
 def test_an_unknown_video_or_benchmark_is_named(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError, match="099"):
-        smoke.make_video("099", tmp_path)
+        make_video("099", tmp_path)
     with pytest.raises(AnnotationError, match="smok:"):
         smoke.questions("smok")
 
@@ -261,16 +261,16 @@ def test_an_unknown_video_or_benchmark_is_named(tmp_path: Path) -> None:
 def test_complete_files_are_kept_and_damaged_ones_written_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    video = smoke.make_video("012", tmp_path)
+    video = make_video("012", tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"vsmoke-0012.mp4", "vsmoke-0012.srt", "012.mp4", "012.jsonl"}
     data, written_at = video.read_bytes(), video.stat().st_mtime_ns
-    smoke.make_video("012", tmp_path)
+    make_video("012", tmp_path)
     assert video.stat().st_mtime_ns == written_at, "a complete file is kept"
     assert caplog.messages == []
     video.write_bytes(data[: len(data) // 2])
     (tmp_path / "vsmoke-0012.srt").write_text("")
-    smoke.make_video("012", tmp_path)
+    make_video("012", tmp_path)
     assert video.read_bytes() == data
     assert (tmp_path / "012.mp4").read_bytes() == data
     assert (tmp_path / "vsmoke-0012.srt").read_text() == srt(SCRIPTS["012"])
@@ -280,7 +280,7 @@ def test_complete_files_are_kept_and_damaged_ones_written_again(
 @pytest.mark.slow
 def test_real_clips_are_fetched_and_decode(tmp_path: Path) -> None:
     for clip in CLIPS:
-        with av.open(str(smoke.make_video(clip.video_id, tmp_path))) as container:
+        with av.open(str(make_video(clip.video_id, tmp_path))) as container:
             assert sum(1 for _ in container.decode(video=0)) > 100
 
 
@@ -301,6 +301,6 @@ def test_the_offline_configuration_needs_only_local_files() -> None:
     for name, spec in configuration.benchmarks.items():
         chosen = select(smoke.questions(name), spec)
         assert chosen
-        assert all(smoke.is_drawn(question.video_id) for question in chosen)
+        assert all(is_drawn(question.video_id) for question in chosen)
     models = {evaluation.model.name for evaluation in configuration.evaluations.values()}
     assert models == {"constant-A", "longest-option", "random"}

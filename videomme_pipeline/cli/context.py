@@ -65,10 +65,10 @@ def open_project(on_progress: "Callable[[Progress], None] | None" = None) -> "Pr
 
 
 @contextmanager
-def open_for_run() -> Iterator[tuple["Project", "DagsterInstance"]]:
+def open_for_run(*, only_plan: bool = False) -> Iterator[tuple["Project", "DagsterInstance"]]:
     """Open the project, with progress on standard error, and the Dagster instance.
 
-    If the command is stopped, its run is canceled.
+    If the command is stopped, its run is canceled. With `only_plan`, no Dagster home is created.
     """
     from assets.instance import open_instance
     from assets.processes import cancel_own_runs
@@ -86,5 +86,9 @@ def open_for_run() -> Iterator[tuple["Project", "DagsterInstance"]]:
         cancel_own_runs(instance)
         return f"{stored} Run again to resume."
 
-    with ProgressLines(err) as lines, open_instance() as instance, on_stop(cancel):
+    with (
+        ProgressLines(err) as lines,
+        open_instance(only_read=only_plan) as instance,
+        on_stop(cancel),
+    ):
         yield open_project(show), instance

@@ -1,6 +1,5 @@
 """The command that shows what an endpoint does with pictures: probe."""
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -21,6 +20,8 @@ def probe(
     Shows from token counts and answers if pictures arrive, how many, at what
     size, and if their times do. Exits with status 1 if a check fails.
     """
+    import asyncio
+
     from videomme_pipeline.models.catalog import build_model
     from videomme_pipeline.models.probe import probe as probe_model
 

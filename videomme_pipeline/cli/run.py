@@ -66,10 +66,9 @@ def run(
     run builds only what is missing.
     """
     note(PLANNING)
-    from assets.run import refresh_project
     from videomme_pipeline.store import verify as verify_tables
 
-    with open_for_run() as (project, instance):
+    with open_for_run(only_plan=dry_run) as (project, instance):
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
         if verify:
             project.hashes.clear()
@@ -79,6 +78,8 @@ def run(
         if dry_run:
             _show_plan(project, instance, names, as_json=as_json)
             return
+        from assets.run import refresh_project
+
         refreshed = refresh_project(project, instance, names, max_cost)
         scores = _scores(project, names)
         if as_json:
@@ -117,7 +118,7 @@ def status(
     from assets.planning.freshness import Freshness, counts, plan_project
     from videomme_pipeline.reports.terminal.runs import show_counts, show_reasons
 
-    with open_for_run() as (project, instance):
+    with open_for_run(only_plan=True) as (project, instance):
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
         states = plan_project(project, instance, names)
         explanation = Explanation(states, instance)

@@ -11,6 +11,7 @@ from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.smoke.scripts import DRAWING_VERSION
 from videomme_pipeline.benchmarks.source import OnProgress, Source
 from videomme_pipeline.benchmarks.spec import select
 from videomme_pipeline.errors import StorageError, VideoMMEError
@@ -27,8 +28,6 @@ class SmokeSource(Source):
 
     @property
     def version(self) -> str:
-        from videomme_pipeline.benchmarks.smoke.drawing import DRAWING_VERSION
-
         return fingerprint(DRAWING_VERSION, [_values(question) for question in self.questions()])
 
     def questions(self) -> Sequence[Question]:
@@ -40,7 +39,7 @@ class SmokeSource(Source):
         return self.questions()
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
-        from videomme_pipeline.benchmarks.smoke.benchmark import is_drawn, make_video
+        from videomme_pipeline.benchmarks.smoke.media import is_drawn, make_video
 
         problems: dict[str, str] = {}
         existing = {

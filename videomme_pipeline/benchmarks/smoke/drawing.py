@@ -18,10 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from videomme_pipeline.benchmarks.smoke.scripts import Color, Corner, Motion, Scene, Script, Shape
-
-DRAWING_VERSION = 1
-"""Increase it when the same script results in other pictures."""
+from videomme_pipeline.benchmarks.smoke.scripts import (
+    Color,
+    Corner,
+    Motion,
+    Scene,
+    Script,
+    Shape,
+    clock_text,
+)
 
 GOP_FRAMES = 250
 ENCODER = {"preset": "superfast", "crf": "27", "threads": "1"}
@@ -254,11 +259,6 @@ def _clock(height: int, second: int) -> _Sprite:
         anchor="mm",
     )
     return _sprite(picture)
-
-
-def clock_text(second: int) -> str:
-    """Text of the clock: "01:05" at 65 seconds."""
-    return f"{second // 60:02d}:{second % 60:02d}"
 
 
 def _sprite(picture: Image.Image) -> _Sprite:

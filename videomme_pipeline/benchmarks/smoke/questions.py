@@ -14,7 +14,6 @@ from enum import StrEnum
 from functools import cache
 
 from videomme_pipeline.benchmarks.question import GroupType
-from videomme_pipeline.benchmarks.smoke.drawing import clock_text
 from videomme_pipeline.benchmarks.smoke.scripts import (
     ITEMS,
     MAX_COUNT,
@@ -29,6 +28,7 @@ from videomme_pipeline.benchmarks.smoke.scripts import (
     Scene,
     Script,
     Shape,
+    clock_text,
     scripts,
 )
 

@@ -14,6 +14,9 @@ from videomme_pipeline.benchmarks.question import Duration
 
 SEED = 20261
 
+DRAWING_VERSION = 1
+"""Increase it when the same script results in other pictures."""
+
 
 class Shape(StrEnum):
     CIRCLE = "circles"
@@ -209,6 +212,11 @@ def scripts(seed: int = SEED) -> tuple[Script, ...]:
         _script(theme, f"{number:03d}", random.Random(f"{seed}/{number}"))
         for number, theme in enumerate(_THEMES, start=1)
     )
+
+
+def clock_text(second: int) -> str:
+    """Text of the clock: "01:05" at 65 seconds."""
+    return f"{second // 60:02d}:{second % 60:02d}"
 
 
 def _script(theme: _Theme, video_id: str, draw: random.Random) -> Script:
