@@ -23,8 +23,7 @@ One question travels through the packages in this order, and imports point the s
 package is cheap: a public name is imported from its module when it is first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # importing it from `typing` would take most of the time of this import
 
 if TYPE_CHECKING:
     from videomme_pipeline.benchmarks.benchmark import Benchmark
@@ -133,4 +132,6 @@ def __getattr__(name: str) -> object:
         return version("videomme-pipeline")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - it is not needed before the first name
+
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -87,6 +87,37 @@ def test_the_actions_of_a_stop_are_bounded_and_may_fail() -> None:
     assert (process.returncode, err) == (143, "Stopped. 3 of 4 are stored.\n")
 
 
+@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
+def test_a_command_is_stopped_before_it_has_imported_anything(number: signal.Signals) -> None:
+    program = (
+        "import sys; from videomme_pipeline.cli.app import main; new = sys.modules.copy()\n"
+        "def stop(event, arguments):\n"
+        f"    if event == 'import' and arguments[0] not in new: signal.raise_signal({number})\n"
+        "import signal; sys.addaudithook(stop); main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, cwd=ROOT
+    )
+    assert (ended.returncode, ended.stderr) == (STATUS[number], "Stopped.\n")
+
+
+@pytest.mark.parametrize(
+    "milliseconds", [20, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 10, 50, 100, 200))]
+)
+def test_our_code_is_in_no_traceback_of_a_command_that_is_stopped_early(
+    tmp_path: Path, milliseconds: int
+) -> None:
+    """Python itself prints a traceback while it starts, and before that it ends silently."""
+    for _ in range(4):
+        command = Command(tmp_path, "--help")
+        time.sleep(milliseconds / 1000)
+        command.send(SIGINT)
+        ended = command.finish()
+        assert ended.status in (STATUS[SIGINT], -SIGINT, 1)
+        assert (ended.err == "Stopped.\n") == (ended.status == STATUS[SIGINT])
+        assert "videomme_pipeline/" not in ended.err
+
+
 def test_a_command_that_is_not_stopped_keeps_its_exit_status() -> None:
     process = start('say("works"); sys.exit(3)')
     assert process.wait(timeout=60) == 3

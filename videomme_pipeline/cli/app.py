@@ -1,16 +1,20 @@
 """The entry point: how a command is started, is stopped, and shows its error.
 
-It imports the commands when it runs, so that they can be stopped while they are imported.
+Before there is a handler, Python answers Ctrl-C with a traceback. So this module and its packages
+import nothing that Python has not already imported when it starts; `main` imports everything else.
 """
 
-import io
+import os
 import sys
-
-from videomme_pipeline.cli.stopping import run_stoppable
+from _signal import SIGINT, SIGTERM, signal  # type: ignore[import-not-found]
 
 
 def main() -> None:
     """Run the command line. Ctrl-C and SIGTERM stop it at any moment."""
+    for number in (SIGINT, SIGTERM):
+        signal(number, _end_at_once)
+    from videomme_pipeline.cli.stopping import run_stoppable
+
     run_stoppable(run_command)
 
 
@@ -30,8 +34,18 @@ def run_command() -> None:
         sys.exit(1)
 
 
+def _end_at_once(number: int, frame: object) -> None:  # noqa: ARG001
+    """End a command that has done nothing yet."""
+    try:
+        os.write(2, b"Stopped.\n")
+    finally:  # also if standard error is closed
+        os._exit(128 + number)
+
+
 def _set_encodings() -> None:
     """Use UTF-8 for files and pipes. On a terminal, replace what it cannot show."""
+    import io
+
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             encoding = stream.encoding if stream.isatty() else "utf-8"

@@ -11,13 +11,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = "\x1b[?25h\n"
 _STANDARD_OUTPUT, _STANDARD_ERROR = 1, 2
-_WAKE_UP_SECONDS = 0.2
+_WAKE_UP_SECONDS = 0.1
 
 _actions: list[tuple[Callable[[], str], float]] = []
 """The actions of a stop, and the seconds that each may take."""
@@ -51,41 +53,39 @@ def run_stoppable(command: Callable[[], None]) -> None:
 
     Call it on the main thread, as the last thing that the process does.
     """
-    # Dagster redirects standard error while it runs a step.
-    with suppress(OSError):
-        terminal = os.dup(_STANDARD_ERROR)
-
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        _handle_signals(signal.SIG_IGN)
-        texts = _results_of_actions()
-        _discard_output()
-        with suppress(OSError, NameError):  # standard error is closed
-            cursor = _SHOW_CURSOR if os.isatty(terminal) else ""
-            os.write(terminal, f"{cursor}{' '.join(['Stopped.', *texts])}\n".encode())
-        _end_children()
-        os._exit(128 + number)
-
-    _handle_signals(stop)
-    status = _run_in_thread(command)
+    terminal = _STANDARD_ERROR
+    with suppress(OSError):  # standard error is closed
+        terminal = os.dup(_STANDARD_ERROR)  # Dagster redirects it while it runs a step
+    received: list[int] = []
+    # A handler may interrupt an import or the owner of a lock, so it only notes the signal.
+    _handle_signals(lambda number, _frame: received.append(number))
+    with ThreadPoolExecutor(max_workers=1, initializer=_block_interrupts) as threads:
+        ended = threads.submit(_status, command)
+        # The kernel may interrupt any thread, but the handler runs when the main thread wakes up.
+        while not wait([ended], timeout=_WAKE_UP_SECONDS).done:
+            if received:
+                _stop(received[0], terminal)
     _handle_signals(signal.SIG_DFL)
-    sys.exit(status)
+    sys.exit(ended.result())
+
+
+def _stop(number: int, terminal: int) -> NoReturn:
+    """End this process and its children after signal `number`, with a line on `terminal`."""
+    _handle_signals(signal.SIG_IGN)
+    texts = _results_of_actions()
+    _discard_output()
+    with suppress(OSError):  # standard error is closed
+        cursor = _SHOW_CURSOR if os.isatty(terminal) else ""
+        os.write(terminal, f"{cursor}{' '.join(['Stopped.', *texts])}\n".encode())
+    try:
+        _end_children()
+    finally:
+        os._exit(128 + number)
 
 
 def _handle_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
     for number in _SIGNALS:
         signal.signal(number, handler)
-
-
-def _run_in_thread(command: Callable[[], None]) -> str | int | None:
-    """Run `command` in a second thread, and return its exit status for `sys.exit`."""
-    from concurrent.futures import ThreadPoolExecutor, wait
-
-    with ThreadPoolExecutor(max_workers=1, initializer=_block_interrupts) as threads:
-        ended = threads.submit(_status, command)
-        # The kernel may interrupt any thread, but the handler runs when the main thread wakes up.
-        while not wait([ended], timeout=_WAKE_UP_SECONDS).done:
-            pass
-        return ended.result()
 
 
 def _status(command: Callable[[], None]) -> str | int | None:
