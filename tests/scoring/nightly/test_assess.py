@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.support.paths import GOLDEN
 from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
 from tests.support.simulated_runs import (
     SimulatedBenchmark,
@@ -27,6 +28,8 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 ONLY_ACCURACY = AlarmSpec(
     severity=dict.fromkeys(NightlyCheck, Severity.OFF) | {NightlyCheck.ACCURACY: Severity.ERROR}
 )
+
+GOLDEN_FINDINGS = GOLDEN / "nightly_findings.txt"
 
 
 def runs_of(rows: Sequence[ScoredQuestion], count: int, seed: int) -> Iterator[Observation]:
@@ -165,6 +168,67 @@ def test_the_budget_is_divided_among_the_tests_that_are_on() -> None:
     assert among.measures["alarm_at"] == pytest.approx(threshold_for(60 * 20 / 16, 2))
     shared = assess(observations, ONLY_ACCURACY, tracked=3).findings[0]
     assert shared.measures["alarm_at"] == pytest.approx(threshold_for(3 * 60, 2))
+
+
+def served(rows: Sequence[ScoredQuestion], latency: float, dollars: float) -> list[ScoredQuestion]:
+    values = Served(latency_seconds=latency, cost_dollars=dollars)
+    return [replace(row, served=values) for row in rows]
+
+
+def slow_and_expensive(rows: Sequence[ScoredQuestion]) -> list[ScoredQuestion]:
+    """Rows that cost 1.5 times as much as those of `served(rows, 2, 0.5)`, some much slower."""
+    return [*served(rows[:140], 4.5, 0.75), *served(rows[140:], 100, 0.75)]
+
+
+def half_wrong(rows: Sequence[ScoredQuestion]) -> list[ScoredQuestion]:
+    return [wrong(row) if place % 2 else row for place, row in enumerate(rows)]
+
+
+def failed(rows: Sequence[ScoredQuestion]) -> list[ScoredQuestion]:
+    facts = {"outcome": Outcome.FAILED, "is_correct": False, "extracted_answer": None}
+    return [replace(row, **facts) for row in rows]  # type: ignore[arg-type]
+
+
+USUAL = served(V1, 2, 0.5)
+LATER_REPEAT = [replace(row, sample=1) for row in V2]
+SITUATIONS: dict[str, list[Sequence[ScoredQuestion]]] = {
+    "two equal runs, then an equal one": [V1, V1, V1],
+    "the first run after a drop of all scores": [V1, V1, V1, half_wrong(V1)],
+    "the second run after it": [V1, V1, V1, half_wrong(V1), half_wrong(V1)],
+    "one facet is worse": [
+        *[V1] * 3,
+        [wrong(row) if row.facets["domain"] == "Knowledge" else row for row in V1],
+    ],
+    "group scores are lower, with two repeats": [
+        *[[*V2, *LATER_REPEAT]] * 3,
+        [*half_wrong(V2), *LATER_REPEAT],
+    ],
+    "slower, more expensive, and 2 of 264 requests failed": [
+        USUAL,
+        USUAL,
+        [*slow_and_expensive(USUAL)[:-2], *failed(USUAL[-2:])],
+    ],
+    "slower for the second time": [USUAL, slow_and_expensive(USUAL), slow_and_expensive(USUAL)],
+    "no answer at all": [USUAL, failed(USUAL)],
+    "no row at all": [USUAL, []],
+}
+
+
+def test_the_findings_of_every_situation_are_those_of_the_golden_file() -> None:
+    lines = []
+    for situation, runs in SITUATIONS.items():
+        days = [Observation(name=f"day {day}", rows=rows) for day, rows in enumerate(runs)]
+        found = assess(days, AlarmSpec())
+        lines.append(f"# {situation}: {found.evaluation}, {found.date}")
+        for finding in found.findings:
+            result = "passed" if finding.passed else "failed again"
+            measures = ", ".join(f"{key} {value:.4g}" for key, value in finding.measures.items())
+            lines += [
+                f"{finding.check}: {'newly failed' if finding.is_new else result} "
+                f"({finding.severity}). {finding.summary}",
+                f"    {measures}",
+            ]
+    assert "\n".join(lines) + "\n" == GOLDEN_FINDINGS.read_text(encoding="utf-8")
 
 
 def test_every_value_of_every_facet_is_tested() -> None:

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.model_server import Fault, ModelServer, always
+from tests.support.scored_rows import scored as made_up
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file
@@ -15,22 +17,44 @@ from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.pricing import Prices
 from videomme_pipeline.models.spec import Limits
+from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.reports.score_report import ReportKind, as_json, render
 from videomme_pipeline.scoring.readers.judge import (
     Judge,
     JudgeSpec,
     Judgment,
     ask_judge,
+    is_left_to_judge,
     judge_lines,
+    summarize_judge,
     without_judge,
 )
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines
+from videomme_pipeline.scoring.scored_question import Outcome
 
 FOUR = tuple(Letter)[:4]
 OPTIONS = ("A. Walking.", "B. Doing laps.", "C. Sleeping.", "D. Eating.")
 OPEN = "She moves through the water."
 READABLE = "The answer is B."
 REFUSED = "I'm sorry, I can't help with that."
+ASKED = """\
+Someone was asked a multiple-choice question and replied in their own words.
+
+Question: What happens?
+Options:
+A. Walking.
+B. Doing laps.
+C. Sleeping.
+D. Eating.
+
+Their reply, between the lines:
+-----
+She moves through the water.
+-----
+
+Which option does the reply choose? Do not answer the question yourself. Write the one letter of \
+that option, or the word NONE when the reply chooses no option, or more than one."""
+"""What a judge is asked about `OPEN`."""
 
 
 def question(number: int = 1) -> Question:
@@ -69,8 +93,29 @@ def test_a_judgment_is_paid_for_once(tmp_path: Path) -> None:
     assert first == again
     assert [judgment.letter for judgment in first] == [Letter.B, Letter.B]
     assert all(judgment.cost_dollars for judgment in first)
-    assert OPEN in prompt
-    assert "B. Doing laps." in prompt
+    assert prompt == ASKED
+
+
+def test_a_judge_is_left_the_responses_without_one_letter() -> None:
+    left = [
+        text for text in (OPEN, READABLE, REFUSED, "A or B") if is_left_to_judge(question(), text)
+    ]
+    assert left == [OPEN, "A or B"]
+
+
+def test_a_judge_sees_the_end_of_a_long_response(tmp_path: Path) -> None:
+    with ModelServer(answer=lambda _: "B") as server:
+        judgments(server, tmp_path / "journal.sqlite", ["x" * 5_000 + OPEN])
+        (request,) = server.requests
+    assert request.question == ASKED.replace(OPEN, "x" * (4_000 - len(OPEN)) + OPEN)
+
+
+def test_a_judge_is_asked_with_its_own_decoding(tmp_path: Path) -> None:
+    with ModelServer(answer=lambda _: "B") as server:
+        own = replace(judge(server), decoding=Decoding(seed=7))
+        ask_judge(own, tmp_path / "journal.sqlite", "mine", [(question(), OPEN)])
+        (request,) = server.requests
+    assert request.body["seed"] == 7
 
 
 def test_a_reply_without_a_single_offered_letter_has_no_letter(tmp_path: Path) -> None:
@@ -80,12 +125,23 @@ def test_a_reply_without_a_single_offered_letter_has_no_letter(tmp_path: Path) -
         assert (judgment.letter, judgment.output, judgment.error) == (None, reply, None)
 
 
-@pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.UNAUTHORIZED, Fault.REFUSAL])
-def test_a_failed_request_has_no_letter_and_an_error(tmp_path: Path, fault: Fault) -> None:
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (Fault.SERVER_ERROR, "500"),
+        (Fault.UNAUTHORIZED, "not asked: model small: "),
+        (Fault.REFUSAL, "refused: I cannot help"),
+    ],
+)
+def test_a_failed_request_has_no_letter_and_an_error(
+    tmp_path: Path, fault: Fault, expected: str
+) -> None:
     with ModelServer(answer=lambda _: "B", faults=always(fault)) as server:
         (judgment,) = judgments(server, tmp_path / "journal.sqlite", [OPEN])
     assert (judgment.letter, judgment.output) == (None, None)
-    assert judgment.error
+    assert judgment.error is not None
+    assert expected in judgment.error
+    assert (judgment.cost_dollars is not None) == (fault is Fault.REFUSAL)
 
 
 def test_the_next_call_repeats_a_failed_request(tmp_path: Path) -> None:
@@ -146,6 +202,27 @@ def test_a_score_with_a_judge_includes_the_score_without_it(tmp_path: Path) -> N
     assert "judge small: asked about 1, read 1 letters (1 correct), 0 failed" in text
     assert "accuracy without its letters 25.0" in text
     assert [without_judge(row).extracted_answer for row in report.rows] == [Letter.B, *[None] * 3]
+    assert {row.judge for row in report.rows} == {"small"}
+    judged = report.rows[1]
+    assert (judged.extracted_answer, judged.outcome) == (Letter.B, Outcome.CORRECT)
+    assert (judged.span_start, judged.span_end, judged.is_correct) == (None, None, True)
+    assert (judged.judge_output, judged.judge_error) == ("B", None)
+    assert not without_judge(judged).is_correct
+
+
+def test_a_summary_without_answers_and_costs_has_none() -> None:
+    assert summarize_judge([]) is None
+    (row,) = [made_up("001-1", Outcome.UNREADABLE, judge="small", judge_error="timeout")]
+    summary = summarize_judge([row])
+    assert summary is not None
+    assert (summary.asked, summary.failed, summary.cost_dollars) == (1, 1, None)
+    assert summary.accuracy_of_answered_without_judge is None
+    wrong = made_up("001-2", Outcome.INCORRECT, judge="small")
+    right = made_up("001-3", Outcome.CORRECT, judge="small")
+    summary = summarize_judge([row, right, wrong, right])
+    assert summary is not None
+    assert summary.accuracy_without_judge == 1 / 2
+    assert summary.accuracy_of_answered_without_judge == 2 / 3
 
 
 def test_rows_without_a_judge_are_what_strict_read(tmp_path: Path) -> None:
@@ -171,18 +248,34 @@ def test_lines_contain_the_reply_of_the_judge(tmp_path: Path) -> None:
         json.dumps({"response": OPEN, "question": "What happens?", "options": list(OPTIONS)}),
         json.dumps({"response": READABLE}),
         json.dumps({"response": OPEN}),
+        json.dumps({"response": OPEN, "options": list(OPTIONS)}),
     ]
     with ModelServer(answer=lambda _: "The reply chooses B.") as server:
         ask = partial(ask_judge, judge(server), tmp_path / "journal.sqlite", "read")
         rows = list(judge_lines(read_lines(lines, ReaderName.STRICT, FOUR), ask))
-    assert [(row["letter"], row["rule"]) for row in rows] == [
-        ("B", "judge"),
-        ("B", "declared"),
-        ("", "no_letter"),
-    ]
-    assert rows[0]["judge_output"] == "The reply chooses B."
-    assert "options" in rows[2]["judge_error"]
-    assert server.request_count == 1
+        prompts = [request.question for request in server.requests]
+    judged, read, left_out, without_question = rows
+    assert prompts == [ASKED, ASKED.replace("What happens?", "(not given)")]
+    cost = judged.pop("judge_cost_dollars")
+    assert cost == without_question["judge_cost_dollars"] > 0
+    assert judged == {
+        "response": OPEN,
+        "question": "What happens?",
+        "options": list(OPTIONS),
+        "letter": "B",
+        "rule": "judge",
+        "span": None,
+        "judge_output": "The reply chooses B.",
+        "judge_error": None,
+    }
+    assert (read["letter"], read["rule"]) == ("B", "declared")
+    assert left_out == {
+        "response": OPEN,
+        "letter": "",
+        "rule": "no_letter",
+        "span": None,
+        "judge_error": 'not asked: the line has no "options"',
+    }
 
 
 def test_the_fingerprint_depends_on_judge_and_decoding() -> None:

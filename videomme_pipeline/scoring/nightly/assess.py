@@ -6,6 +6,7 @@ The statistics are in `alarm`, `marginals` and `compare`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
+from typing import NamedTuple
 
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.nightly.alarm import (
@@ -15,7 +16,7 @@ from videomme_pipeline.scoring.nightly.alarm import (
     Measure,
     watch,
 )
-from videomme_pipeline.scoring.nightly.history import GROUP_UNITS, History, history_of
+from videomme_pipeline.scoring.nightly.history import History, history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
 from videomme_pipeline.scoring.nightly.observation import Observation
 from videomme_pipeline.scoring.nightly.policy import (
@@ -70,6 +71,13 @@ class Assessment:
     def new_findings(self) -> list[NightlyFinding]:
         """The failed checks that did not fail in the previous run."""
         return [finding for finding in self.findings if finding.is_new]
+
+
+class _Rates(NamedTuple):
+    """The rates of a run and of the runs before it, as fractions of 1."""
+
+    current: float
+    before: float
 
 
 def assess(
@@ -196,31 +204,35 @@ def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
     state, run = states[-1], len(states)
     measure, valid = _measure(check, history)
     runs = [*state.reference, run]
-    current, before = _rates(measure(runs), valid[runs], history, check)
-    if state.in_alarm:
-        since = dates[run if state.since is None else state.since]
-        decision = (
-            f"This is a real change since {since}: noise alone raises this alarm once in "
-            f"{budget:,.0f} runs"
-        )
+    rates = _rates(measure(runs), valid[runs], history, check)
+    if rates is None:
+        summary = "no video was answered completely, so there is nothing to compare"
     else:
-        decision = f"Within the noise (p {p_value_text(state.p_value)})"
+        summary = (
+            f"{_TITLES.get(check, '')} {rates.current:.1%}, in earlier runs {rates.before:.1%}"
+            f"{_difference_text(check, compared)}. {_decision(state, dates, budget)}"
+        ).lstrip()
     return NightlyFinding(
         check=check,
         severity=severity,
         passed=not state.in_alarm,
         is_new=state.is_new,
-        summary=(
-            f"{_TITLES.get(check, '')} {current:.1%}, in earlier runs {before:.1%}"
-            f"{_difference_text(check, compared)}. {decision}".lstrip()
-        ),
+        summary=summary,
         measures={
-            "tonight": current,
-            "before": before,
+            **({} if rates is None else {"tonight": rates.current, "before": rates.before}),
             "p_value": state.p_value,
             "evidence": state.evidence,
             "alarm_at": state.alarm_at,
         },
+    )
+
+
+def _decision(state: AlarmState, dates: Sequence[str], budget: float) -> str:
+    if state.since is None:
+        return f"Within the noise (p {p_value_text(state.p_value)})"
+    return (
+        f"This is a real change since {dates[state.since]}: noise alone raises this alarm once in "
+        f"{budget:,.0f} runs"
     )
 
 
@@ -305,19 +317,19 @@ def _limited(
     return average(values) / average(usual)
 
 
-def _rates(
-    counts: Counts, valid: Mask, history: History, check: NightlyCheck
-) -> tuple[float, float]:
-    """The rates of the last run and of the runs before it, as fractions of 1."""
+def _rates(counts: Counts, valid: Mask, history: History, check: NightlyCheck) -> _Rates | None:
+    """The rates of the last run and of the runs before it, or None without videos in one."""
+    if not valid[-1].any() or not valid[:-1].any():
+        return None
     per_video = history.answers.shape[1] / history.missed.shape[1]
-    most = float(GROUP_UNITS) if check is NightlyCheck.GROUP_SCORE else per_video
+    most = history.most_missed if check is NightlyCheck.GROUP_SCORE else per_video
     current, before = (
-        float(counts[part][valid[part]].mean()) / most if valid[part].any() else 0.0
+        float(counts[part][valid[part]].mean()) / most
         for part in (slice(-1, None), slice(None, -1))
     )
     if check in (NightlyCheck.ACCURACY, NightlyCheck.GROUP_SCORE):
-        return 1 - current, 1 - before
-    return current, before
+        return _Rates(1 - current, 1 - before)
+    return _Rates(current, before)
 
 
 def _difference(check: NightlyCheck, compared: Comparison | None) -> PairedDifference | None:

@@ -29,8 +29,8 @@ class History:
     `answers` has a column per question and repeat. Each number encodes an outcome and a letter, or
     is -1 if there was no answer. `videos` (video number) and `labels` (values by tested facet, for
     each measure) describe these columns. `missed` and `whole_groups` have a column per video.
-    `missed` is the difference of its v2 group to the full score, in 240ths. `whole_groups` is True
-    if the group was answered completely.
+    `missed` is the difference of its v2 group to the full score, in 240ths, summed over `repeats`.
+    `whole_groups` is True if the group was answered completely.
     """
 
     answers: Counts
@@ -38,6 +38,12 @@ class History:
     labels: dict[Measure, dict[str, NDArray[np.str_]]]
     missed: Counts
     whole_groups: Mask
+    repeats: int
+
+    @property
+    def most_missed(self) -> int:
+        """The largest possible value of `missed`."""
+        return GROUP_UNITS * self.repeats
 
     @property
     def complete(self) -> Mask:
@@ -119,6 +125,7 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
         },
         missed=missed,
         whole_groups=groups == repeats,
+        repeats=repeats,
     )
 
 

@@ -12,7 +12,7 @@ from videomme_pipeline.scoring.nightly.alarm import (
     Mask,
     exchangeability_test,
 )
-from videomme_pipeline.scoring.nightly.history import GROUP_UNITS, History
+from videomme_pipeline.scoring.nightly.history import History
 from videomme_pipeline.scoring.statistics.estimates import benjamini_hochberg
 
 
@@ -51,7 +51,7 @@ def marginal_tests(
             videos[history.videos[selected]] = True
             if history.has_groups:
                 counts, valid = history.missed_points(runs), history.whole_groups[runs] & videos
-                most = float(GROUP_UNITS)
+                most = float(history.most_missed)
             else:
                 counts, valid = history.wrong(runs, selected), history.complete[runs] & videos
                 most = float(selected.sum() / videos.sum())
