@@ -107,15 +107,18 @@ class Videos(BenchmarkStage[VideoPartition]):
             self.project.workers() as workers,
             closing(probe_videos(jobs, workers=workers)) as results,
         ):
-            for result in results:
-                target = by_video[result.task.video_id]
-                try:
-                    video = self._store(target, result)
-                except VideoMMEError as error:
-                    yield Failed(partition=target.partition, reason=str(error))
-                    continue
-                built = Built(target=target, metadata=_metadata(video))
+            for number, result in enumerate(results, start=1):
+                built = self._report(by_video[result.task.video_id], result)
                 yield with_dashboard(built, workers)
+                self.project.on_progress(
+                    Progress(
+                        what=f"{self.benchmark.name}: probed videos",
+                        done=number,
+                        total=len(jobs),
+                        stored=f"{number} of {len(jobs)} videos are probed.",
+                        workers=workers.description,
+                    )
+                )
         self.benchmark.invalidate()
 
     def describe(
@@ -134,21 +137,29 @@ class Videos(BenchmarkStage[VideoPartition]):
             clip=snapshot.reference(video_id).footage.clip,
             subtitle_path=files.subtitle,
             subtitle_hash=snapshot.subtitle_hash(video_id),
+            index_file=self.store.packets(target.data_version),
         )
 
+    def _report(
+        self, target: Target[VideoPartition], result: ProbeResult
+    ) -> Built[VideoPartition] | Failed[VideoPartition]:
+        try:
+            return Built(target=target, metadata=_metadata(self._store(target, result)))
+        except VideoMMEError as error:
+            return Failed(partition=target.partition, reason=str(error))
+
     def _store(self, target: Target[VideoPartition], result: ProbeResult) -> Video:
-        """Store a video and its packet index.
+        """Store the row of a video, whose packet index is stored already.
 
         Raises:
             VideoError: if it could not be probed, or its file changed meanwhile.
         """
-        job = result.task
-        video, index = result.result()
+        job, video = result.task, result.result()
         if video_hash(job.path, job.video_id, self.project.hashes) != job.content_hash:
+            self.store.packets(job.content_hash).unlink(missing_ok=True)
             raise VideoError(
                 job.video_id, f"{job.path}: the file changed while it was read; run again"
             )
-        index.save(self.store.packets(video.content_hash))
         write_rows(target.path, [video], Video, fingerprint=target.fingerprint)
         return video
 

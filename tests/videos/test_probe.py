@@ -1,11 +1,13 @@
 """Probing: the facts of a file, and a content hash that is computed only once."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from blake3 import blake3
+from upath import UPath
 
 from tests.support.builders import (
     declare_samples,
@@ -17,6 +19,7 @@ from videomme_pipeline.errors import VideoError, VideoUnreadableError
 from videomme_pipeline.store import Store, read_rows, write_rows
 from videomme_pipeline.videos import probe
 from videomme_pipeline.videos.hash_cache import HashCache
+from videomme_pipeline.videos.packets import PacketIndex
 from videomme_pipeline.videos.probe import (
     ProbeJob,
     Video,
@@ -82,8 +85,7 @@ def test_bad_files_do_not_stop_the_other_videos(tmp_path: Path) -> None:
     write_video(tmp_path / "good.mp4")
     jobs = [job(tmp_path / f"{name}.mp4") for name in (*reasons, "good")]
     results = {result.task.video_id: result for result in probe_videos(jobs)}
-    video, index = results["good"].result()
-    assert video.frame_count == index.frame_count == 60
+    assert results["good"].result().frame_count == 60
     for name, reason in reasons.items():
         error = results[name].error
         assert isinstance(error, VideoError)
@@ -99,6 +101,14 @@ def test_the_error_of_a_file_that_cannot_be_hashed_names_its_video(
     (tmp_path / "loop.mp4").symlink_to("loop.mp4")
     with pytest.raises(VideoUnreadableError, match=f"video 7: .*{name}: .*; get it again"):
         video_hash(tmp_path / name, "7")
+
+
+def test_the_packet_index_is_stored_by_the_process_that_probes(tmp_path: Path) -> None:
+    path, index_file = write_video(tmp_path / "a.mp4"), UPath(tmp_path / "index.parquet")
+    (result,) = probe_videos([replace(job(path), index_file=index_file)])
+    index = PacketIndex.load(index_file)
+    assert index is not None
+    assert result.result().frame_count == index.frame_count == 60
 
 
 def test_a_video_over_its_limits_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
+from distributed import Security
 
 from tests.support.builders import write_video
 from tests.support.child_tasks import double, log_and_wait, misbehave, wait_for_pids, write_pid
-from tests.support.dask_cluster import DaskCluster, dask_cluster
+from tests.support.dask_cluster import DaskCluster, dask_cluster, write_keys
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
@@ -25,7 +27,6 @@ from videomme_pipeline.videos.integrity import Verdict
 from videomme_pipeline.videos.probe import ProbeJob, content_hash, hash_on, probe_videos
 from videomme_pipeline.workers import cluster as cluster_module
 from videomme_pipeline.workers.cluster import DaskWorkers, connect
-from videomme_pipeline.workers.spec import ClusterSpec
 from videomme_pipeline.workers.tasks import Limits, run_tasks
 
 pytestmark = pytest.mark.slow
@@ -35,13 +36,14 @@ MINUTE = Limits(seconds=60, memory_bytes=1 << 30)
 
 @pytest.fixture(scope="module")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
-    with dask_cluster(tmp_path_factory.mktemp("dask")) as cluster:
+    folder, keys = tmp_path_factory.mktemp("dask"), Security.temporary()
+    with dask_cluster(folder, security=keys) as cluster:
         yield cluster
 
 
 @contextmanager
 def workers_of(cluster: DaskCluster, folder: Path) -> Iterator[DaskWorkers]:
-    with connect(ClusterSpec(address=cluster.address), folder, no_message) as workers:
+    with connect(cluster.spec, folder, no_message) as workers:
         yield workers
 
 
@@ -61,6 +63,23 @@ def test_tasks_of_a_cluster_have_the_results_and_errors_of_local_ones(
     assert "out of memory" in results["eat"]
     assert {result.task: result.value for result in many} == {n: 2 * n for n in range(50)}
     assert all(worker.poll() is None for worker in shared_cluster.workers)
+
+
+def test_a_client_without_the_keys_of_a_cluster_is_rejected(
+    shared_cluster: DaskCluster, tmp_path: Path
+) -> None:
+    spec, tls = shared_cluster.spec, shared_cluster.tls
+    assert tls is not None
+    for keys, message in (
+        (None, "needs keys; set `tls` in cluster.yaml"),
+        (tls.model_copy(update={"key": tmp_path / "missing"}), "cannot be used"),
+        (write_keys(Security.temporary(), tmp_path), "TLS certificate does not match"),
+    ):
+        with (
+            pytest.raises(ClusterError, match=message),
+            connect(spec.model_copy(update={"tls": keys}), tmp_path, no_message),
+        ):
+            pass
 
 
 def test_closing_the_iterator_ends_the_children_of_workers(
@@ -119,7 +138,8 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     configuration = tmp_path / "assets"
     configuration.mkdir()
     (configuration / "benchmarks.yaml").write_text("smoke:\n  limit: 2\n")
-    (configuration / "cluster.yaml").write_text(f"address: {shared_cluster.address}\n")
+    cluster_file = yaml.safe_dump(shared_cluster.spec.model_dump(mode="json", exclude_none=True))
+    (configuration / "cluster.yaml").write_text(cluster_file)
     monkeypatch.chdir(tmp_path)  # the workers have another working directory
     project = open_project(configuration, "data")
     workers = [finding for finding in examine(project) if finding.check.startswith("worker")]
@@ -139,7 +159,7 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
         assert cluster.dashboard is None or "127.0.0.1" in cluster.dashboard
     (probed_here,) = probe_videos([probe_job])
     (result_here,) = extract([frame_job], store=here)
-    assert probed.result()[0] == probed_here.result()[0]
+    assert probed.result() == probed_here.result()
     assert result.frame_sets == result_here.frame_sets
     stored = result.frame_sets[0].fingerprint
     assert read_frames(project.store, video_hash, stored) == read_frames(here, video_hash, stored)

@@ -27,6 +27,7 @@ def test_without_entries_there_is_no_cluster(tmp_path: Path) -> None:
         "{address: 'tcp://10.0.0.7:8786', plain_tcp: true}",
         "slurm: {queue: cpu, cores: 4, memory: 8GB, jobs: 4}",
         "slurm: {cores: 4, memory: 8GB, adapt: {maximum: 16}}",
+        "ssh: {hosts: [node1, me@node2], cores: 8, interface: eth0}",
     ],
 )
 def test_a_cluster_can_be_named_in_these_ways(tmp_path: Path, text: str) -> None:
@@ -38,8 +39,9 @@ def test_a_cluster_can_be_named_in_these_ways(tmp_path: Path, text: str) -> None
     [
         ("address: tcp://10.0.0.7:8786", "neither `tls://…` nor on this machine; use TLS"),
         ("address: scheduler:8786", "set `plain_tcp: true`"),
-        ("plain_tcp: true", "set either `address` or `slurm`"),
+        ("plain_tcp: true", "set one of `address`, `slurm` and `ssh`"),
         ("slurm: {cores: 4, memory: 8GB}", "set either `jobs: 4` or `adapt"),
+        ("{address: 'tls://a:1', ssh: {hosts: [b], cores: 1}}", "set one of `address`"),
         ("slurm: {cores: 0, memory: 8GB, jobs: 1}", "`slurm.cores` is 0: expected at least 1"),
         ("adress: tls://a:1", "did you mean `address`"),
     ],

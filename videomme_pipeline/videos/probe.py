@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from blake3 import blake3
+from upath import UPath
 
 from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
@@ -143,7 +144,8 @@ def _blake3(path: Path) -> str:
 class ProbeJob:
     """A video to probe: the file, its content hash, and the same for its subtitles, if any.
 
-    Only `clip` of the file is shown; None is all of it.
+    Only `clip` of the file is shown; None is all of it. Its packet index is stored in `index_file`,
+    if it is set.
     """
 
     benchmark: str
@@ -153,9 +155,10 @@ class ProbeJob:
     clip: Clip | None = None
     subtitle_path: Path | None = None
     subtitle_hash: str | None = None
+    index_file: UPath | None = None
 
 
-ProbeResult = TaskResult[ProbeJob, tuple[Video, PacketIndex]]
+ProbeResult = TaskResult[ProbeJob, Video]
 
 
 def probe_videos(
@@ -173,13 +176,21 @@ def probe_videos(
     if isinstance(workers, LocalWorkers):
         useful = -(-len(jobs) // VIDEOS_PER_CHILD)
         workers = LocalWorkers(min(workers.count, max(1, useful)))
-    for result in run_tasks(probe_video, jobs, workers=workers, limits=limits):
+    for result in run_tasks(_probe, jobs, workers=workers, limits=limits):
         job = result.task
         if result.error is None:
             yield result
         else:
             error = VideoError.from_child(job.video_id, job.path, result.error)
             yield replace(result, error=error)
+
+
+def _probe(job: ProbeJob) -> Video:
+    """Probe a video in a child process, and store its packet index."""
+    video, index = probe_video(job)
+    if job.index_file is not None:
+        index.save(job.index_file)
+    return video
 
 
 def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:

@@ -1,6 +1,6 @@
-"""Workers of a Dask cluster: one whose scheduler runs already, or one of Slurm jobs.
+"""Workers of a Dask cluster: one whose scheduler runs already, or one of Slurm jobs or SSH hosts.
 
-This is the only module that imports Dask. It is imported if there is a `cluster.yaml`.
+This module and `ssh` are the only ones that import Dask, if there is a `cluster.yaml`.
 """
 
 import math
@@ -20,10 +20,11 @@ from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.processes import child_environment
 from videomme_pipeline.workers.spec import CLUSTER_FILE, ClusterSpec, SlurmSpec
+from videomme_pipeline.workers.ssh import ssh_cluster
 from videomme_pipeline.workers.tasks import Outcome, end_children
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Security
 
 CONNECT_SECONDS = 30.0
 RECONNECT_SECONDS = 300.0
@@ -185,6 +186,10 @@ def connect(
             cluster = stack.enter_context(_slurm_cluster(spec.slurm, folder))
             client = stack.enter_context(Client(cluster, set_as_default=False))
             workers = DaskWorkers(client, site, spec.slurm.bounds.maximum * spec.slurm.cores)
+        elif spec.ssh:
+            cluster = stack.enter_context(ssh_cluster(spec.ssh, folder, on_message))
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+            workers = DaskWorkers(client, site)
         else:
             client = stack.enter_context(_client(spec))
             workers = DaskWorkers(client, site)
@@ -194,7 +199,24 @@ def connect(
 
 
 def _client(spec: ClusterSpec) -> "Client":
-    from distributed import Client, Security  # noqa: PLC0415
+    """A client of the scheduler at the address of `spec`."""
+    from distributed import Client  # noqa: PLC0415
+
+    security = _security(spec)
+    try:
+        return Client(
+            spec.address, security=security, timeout=CONNECT_SECONDS, set_as_default=False
+        )
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(
+            f"cluster: no Dask scheduler answers at {spec.address} ({error}); start it, or change "
+            f"`address` or `tls` in {CLUSTER_FILE}"
+        ) from error
+
+
+def _security(spec: ClusterSpec) -> "Security":
+    """The keys of the client: those of `tls`, or else those of Dask's own configuration."""
+    from distributed import Security  # noqa: PLC0415
 
     security = Security()
     if spec.tls:
@@ -205,14 +227,15 @@ def _client(spec: ClusterSpec) -> "Client":
             require_encryption=True,
         )
     try:
-        return Client(
-            spec.address, security=security, timeout=CONNECT_SECONDS, set_as_default=False
-        )
-    except (OSError, TimeoutError, ValueError) as error:
+        has_keys = security.get_connection_args("client")["ssl_context"] is not None
+    except OSError as error:
         raise ClusterError(
-            f"cluster: no Dask scheduler answers at {spec.address} ({error}); start it, or change "
-            f"`address` in {CLUSTER_FILE}"
+            f"cluster: the keys for {spec.address} cannot be used ({error}); `tls` in "
+            f"{CLUSTER_FILE} names three files in PEM format"
         ) from error
+    if str(spec.address).startswith("tls:") and not has_keys:
+        raise ClusterError(f"cluster: {spec.address} needs keys; set `tls` in {CLUSTER_FILE}")
+    return security
 
 
 @contextmanager
@@ -240,6 +263,7 @@ def _slurm_cluster(spec: SlurmSpec, folder: Path) -> Iterator[Any]:
         job_extra_directives=[f"--export={','.join(names)}", *spec.directives],
         job_script_prologue=list(spec.prologue),
         scheduler_options={"dashboard_address": "127.0.0.1:0"},
+        worker_extra_args=["--dashboard-address", "127.0.0.1:0"],
     ) as cluster:
         # Dask replaces jobs that end only in an adaptive cluster.
         cluster.adapt(minimum_jobs=spec.bounds.minimum, maximum_jobs=spec.bounds.maximum)

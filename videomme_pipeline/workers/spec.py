@@ -1,5 +1,6 @@
 """The content of `cluster.yaml`: which Dask cluster does the heavy work."""
 
+import sys
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -58,8 +59,24 @@ class SlurmSpec(Spec):
         return self.adapt or AdaptSpec(minimum=self.jobs or 1, maximum=self.jobs or 1)
 
 
+class SshSpec(Spec):
+    """A Dask worker on each of `hosts`, which works on `cores` videos at the same time.
+
+    `python` has this project on all hosts. `interface` is the network interface of this machine
+    that the hosts reach. `options` are further options of `ssh`, and `prologue` are shell commands
+    before the worker starts.
+    """
+
+    hosts: tuple[str, ...] = Field(min_length=1)
+    cores: int = Field(ge=1)
+    python: str = sys.executable
+    interface: str = "lo"
+    options: tuple[str, ...] = ()
+    prologue: tuple[str, ...] = ()
+
+
 class ClusterSpec(Spec):
-    """A Dask scheduler that runs already (`address`), or one to start (`slurm`).
+    """A Dask scheduler that runs already (`address`), or one to start (`slurm`, `ssh`).
 
     A scheduler without TLS lets everybody who can reach it run programs on its workers. So the
     address of another machine must be `tls://…` unless `plain_tcp` is set. Without `tls`, the files
@@ -70,11 +87,12 @@ class ClusterSpec(Spec):
     tls: TlsSpec | None = None
     plain_tcp: bool = False
     slurm: SlurmSpec | None = None
+    ssh: SshSpec | None = None
 
     @model_validator(mode="after")
     def _require_one_cluster(self) -> "ClusterSpec":
-        if (self.address is None) == (self.slurm is None):
-            raise ValueError("set either `address` or `slurm`")
+        if sum(each is not None for each in (self.address, self.slurm, self.ssh)) != 1:
+            raise ValueError("set one of `address`, `slurm` and `ssh`")
         if self.address and not self.plain_tcp and not _is_protected(self.address):
             raise ValueError(
                 f"`address: {self.address}` is neither `tls://…` nor on this machine; use TLS, or "

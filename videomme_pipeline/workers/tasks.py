@@ -160,15 +160,16 @@ class _OwnChild:
 
 _thread = threading.local()
 _children: dict[str, list[_OwnChild]] = defaultdict(list)
-_ended_runs: set[str] = set()
+_ended_runs: deque[str] = deque(maxlen=1_000)
+"""Tasks of these runs may still arrive. A worker of a cluster can serve many thousands of runs."""
 
 
 def run_limited(run: str, function: Callable[[Task], Value], task: Task, limits: Limits) -> Outcome:
     """Run a task of `run` in the child process of this thread."""
+    if run in _ended_runs:
+        return None, ChildFailedError("its run has ended")
     own = _own_child(run, limits)
     with own.lock:
-        if run in _ended_runs:
-            return None, ChildFailedError("its run has ended")
         try:
             own.child.start(function, task, limits.seconds)
             if run in _ended_runs:  # `end_children` was called before the process existed
@@ -180,7 +181,7 @@ def run_limited(run: str, function: Callable[[Task], Value], task: Task, limits:
 
 def end_children(run: str) -> None:
     """End the child processes of `run` in this process. Their tasks fail."""
-    _ended_runs.add(run)
+    _ended_runs.append(run)
     children = _children.pop(run, [])
     for own in children:
         own.child.kill()

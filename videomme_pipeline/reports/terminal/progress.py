@@ -12,11 +12,14 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from videomme_pipeline.reports.terminal.runs import time_span
 
@@ -76,6 +79,7 @@ class ProgressLines:
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
+            _RateColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -114,6 +118,18 @@ class ProgressLines:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
+class _RateColumn(ProgressColumn):
+    """How many items are finished per second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(_per_second(speed) if speed else "", style="progress.data.speed")
+
+
+def _per_second(rate: float) -> str:
+    return f"{rate:.2g} per second"
+
+
 def _counts(done: int, failed: int) -> list[str]:
     return [f"{done - failed:,} answered, {failed:,} failed"] if failed else []
 
@@ -128,4 +144,4 @@ def _time_left(written: Sequence[tuple[float, int]], total: int) -> list[str]:
     if done <= done_before or done >= total:
         return []
     rate = (done - done_before) / (now - began)
-    return [f"{rate:.2g} per second", f"about {time_span((total - done) / rate)} left"]
+    return [_per_second(rate), f"about {time_span((total - done) / rate)} left"]
