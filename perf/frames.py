@@ -34,10 +34,11 @@ from tests.support.clips import QUICK, clip, facts
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.frames.backends import Decoded, decode_frames
 from videomme_pipeline.frames.cache import Frame, read_frames
+from videomme_pipeline.frames.encoding import encode
 from videomme_pipeline.frames.extract import FrameJob, extract, extract_here
-from videomme_pipeline.frames.jpeg import encode
+from videomme_pipeline.frames.picture import PictureSpec
 from videomme_pipeline.frames.plan import plan
-from videomme_pipeline.frames.sampling import PictureSpec, Sampling
+from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.packets import demux_packets, index_packets
@@ -87,9 +88,10 @@ def _read_only(path: Path, sampling: str) -> None:
 def read_to_jpeg(path: Path, sampling: str) -> None:
     """Encode each frame to the default picture, as an evaluation does."""
     index, spec = index_packets(path), PictureSpec()
-    for item in decode_frames(path, index, parse_sampling(sampling).choose(index).frames):
+    frames = parse_sampling(sampling).choose(index).frames
+    for item in decode_frames(path, index, frames):
         assert isinstance(item, Decoded)
-        encode(item.frame, item.rotation, spec)
+        encode(item.frame, item.rotation, spec, len(frames))
 
 
 def floor(path: Path, sampling: str) -> float:
@@ -198,14 +200,14 @@ def picture_milliseconds(path: Path) -> dict[str, float]:
     with av.open(str(path)) as container:
         frame = next(container.decode(video=0))
     spec = PictureSpec()
-    size = spec.size(frame.width, frame.height)
+    size = spec.size(frame.width, frame.height, 1)
 
     def pillow() -> None:
         picture = Image.fromarray(np.asarray(frame.to_ndarray(format="rgb24"), np.uint8))
         picture.resize(size).save(io.BytesIO(), "JPEG", quality=spec.jpeg_quality)
 
     return {
-        "ours_ms": _cpu(lambda: encode(frame, 0, spec), 30) * 1e3,
+        "ours_ms": _cpu(lambda: encode(frame, 0, spec, 1), 30) * 1e3,
         "pillow_ms": _cpu(pillow, 30) * 1e3,
     }
 

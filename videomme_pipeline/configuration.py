@@ -241,7 +241,7 @@ def expectation(item: Mapping[str, Any]) -> str:
     """What one error of pydantic says about the value, in the words of this project."""
     kind, limits = item["type"], item.get("ctx", {})
     if kind in ("enum", "literal_error"):
-        known = re.findall(r"'([^']*)'", limits["expected"])
+        known = re.findall(r"'([^']*)'", limits["expected"]) or [limits["expected"]]
         few = len(known) <= _FEW_NAMES
         return f"choose {', '.join(known)}" if few else nearest(str(item["input"]), known)
     if kind == "value_error":

@@ -24,13 +24,8 @@ from videomme_pipeline.frames.cache import (
     read_frames,
     read_shown,
 )
-from videomme_pipeline.frames.sampling import (
-    Choice,
-    Encoding,
-    Limit,
-    PictureSpec,
-    UniformN,
-)
+from videomme_pipeline.frames.picture import Encoding, PictureSpec
+from videomme_pipeline.frames.sampling import Choice, Limit, UniformN
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.store import Store, stored_fingerprint
 

@@ -2,7 +2,7 @@
 
 A backend returns exactly the frames of a sequential decode of the whole stream. On videos where
 it would not, `refusal_reason` returns the reason. Backends run in one thread and have few frames
-in memory. `frames.extract` distributes videos over processes, and `frames.jpeg` encodes frames.
+in memory. `frames.extract` distributes videos over processes, and `frames.encoding` encodes frames.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

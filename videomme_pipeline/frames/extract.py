@@ -25,7 +25,7 @@ from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadab
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, refusal_reason
 from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprint, read_frames
-from videomme_pipeline.frames.jpeg import EncodedPicture, encode
+from videomme_pipeline.frames.encoding import EncodedPicture, encode
 from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Backend, Choice, Limit, OnDamage, Sampling
 from videomme_pipeline.store import Store, scratch_folder, setting_aside
@@ -224,7 +224,7 @@ def _encode(
     index: PacketIndex,
     requests: Sequence[tuple[_Selection, dict[int, float]]],
 ) -> tuple[int, list[_Extracted | Missing]]:
-    """Encode a frame for every selection that contains it, once per picture spec.
+    """Encode a frame for every selection that contains it, once per picture spec and size.
 
     `requests` are the selections with the requested time of each of their frames.
     """
@@ -235,17 +235,18 @@ def _encode(
     for selection, requested in requests:
         if item.number not in requested:
             continue
-        spec = selection.sampling.picture
-        if spec not in pictures:
-            pictures[spec] = encode(item.frame, item.rotation, spec)
+        spec, count = selection.sampling.picture, selection.choice.count
+        key = spec, spec.size(item.frame.width, item.frame.height, count)
+        if key not in pictures:
+            pictures[key] = encode(item.frame, item.rotation, spec, count)
         frame = Frame(
             requested_seconds=requested[item.number],
             pts_seconds=float(index.seconds[item.number]),
             index=item.number,
             is_keyframe=bool(index.is_keyframe[index.shown[item.number]]),
-            width=pictures[spec].width,
-            height=pictures[spec].height,
-            picture=pictures[spec].data,
+            width=pictures[key].width,
+            height=pictures[key].height,
+            picture=pictures[key].data,
         )
         extracted.append(_Extracted(fingerprint=selection.fingerprint, frame=frame))
     return item.number, extracted

@@ -5,8 +5,9 @@ the syntax of its name. It is registered by adding it to `Sampling`. Named place
 of the published evaluators. A sampling also has the other settings that change the pictures a
 model sees: their size and encoding, the backend, and the handling of damaged videos.
 
-`sampling_names` parses names such as `fps_based-1-max-512.long_side-512.png`. Decoding and
-encoding belong to `frames.backends` and `frames.jpeg`.
+`picture` has the size and encoding of pictures, and `sampling_names` parses names such as
+`fps_based-1-max-512.long_side-512.png`. Decoding and encoding belong to `frames.backends` and
+`frames.encoding`.
 """
 
 import re
@@ -21,15 +22,15 @@ from pydantic import Field, model_validator
 
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.frames.picture import PictureSpec
 
 Integers = NDArray[np.int64]
 
 MAX_FRAMES = 10_000
 MAX_FPS = 240
 MIN_FPS = 0.0001
-MAX_SIDE_PIXELS = 8_192
 """Limits of what a sampling can request: frames of one video (a frame per second of almost three
-hours), frames per second, and the side of a picture (8K; an area has at most its square)."""
+hours) and frames per second."""
 
 FrameCount = Annotated[int, Field(gt=0, le=MAX_FRAMES)]
 
@@ -63,12 +64,14 @@ class Placement(StrEnum):
     forced sampling).
     SEGMENTS: the middles of n equal parts, without rounding the parts first (InternVL in
     transformers).
+    STARTS: the first frames of n equal parts (LLaVA-OneVision in transformers).
     """
 
     MIDPOINT = "midpoint"
     INTERIOR = "interior"
     ENDPOINTS = "endpoints"
     SEGMENTS = "segments"
+    STARTS = "starts"
 
 
 class Limit(StrEnum):
@@ -99,22 +102,6 @@ class Choice:
         return len(self.frames)
 
 
-class Resize(StrEnum):
-    """The quantity that `PictureSpec.pixels` limits. Pictures are never enlarged."""
-
-    NATIVE = "native"
-    SHORT_SIDE = "short_side"
-    LONG_SIDE = "long_side"
-    AREA = "area"
-
-
-class Encoding(StrEnum):
-    """Format in which a picture is stored and sent."""
-
-    JPEG = "jpeg"
-    PNG = "png"
-
-
 class OnDamage(StrEnum):
     """Handling of a video in which some of the chosen frames do not decode."""
 
@@ -128,65 +115,6 @@ class Backend(StrEnum):
     PYAV = "pyav"
     DECORD = "decord"
     TORCHCODEC = "torchcodec"
-
-
-class PictureSpec(Spec):
-    """The size and encoding of a picture. The defaults suit the input size of vision models.
-
-    `pixels` is the length of a side, or for AREA the number of pixels. NATIVE does not use it.
-    """
-
-    resize: Resize = Resize.SHORT_SIDE
-    pixels: Annotated[int, Field(gt=0, le=MAX_SIDE_PIXELS**2)] = 448
-    encoding: Encoding = Encoding.JPEG
-    jpeg_quality: Annotated[int, Field(ge=1, le=100)] = 85
-
-    @model_validator(mode="after")
-    def _limit_the_side(self) -> Self:
-        if self.resize is not Resize.AREA and self.pixels > MAX_SIDE_PIXELS:
-            raise ValueError(f"a side of {self.pixels} pixels is above {MAX_SIDE_PIXELS}")
-        return self
-
-    @model_validator(mode="after")
-    def _refuse_unused_values(self) -> Self:
-        if self.resize is Resize.NATIVE and self.pixels != _default(PictureSpec, "pixels"):
-            raise ValueError("`pixels` has no meaning with `resize: native`; leave it out")
-        if self.encoding is Encoding.PNG and self.jpeg_quality != _default(
-            PictureSpec, "jpeg_quality"
-        ):
-            raise ValueError("`jpeg_quality` has no meaning with `encoding: png`; leave it out")
-        return self
-
-    def size(self, width: int, height: int) -> tuple[int, int]:
-        """Width and height after resizing a picture of `width` by `height`."""
-        scale = {
-            Resize.NATIVE: 1.0,
-            Resize.SHORT_SIDE: self.pixels / min(width, height),
-            Resize.LONG_SIDE: self.pixels / max(width, height),
-            Resize.AREA: (self.pixels / (width * height)) ** 0.5,
-        }[self.resize]
-        if scale >= 1:
-            return width, height
-        return max(1, round(width * scale)), max(1, round(height * scale))
-
-    @property
-    def media_type(self) -> str:
-        return f"image/{self.encoding}"
-
-    @property
-    def name_parts(self) -> list[str]:
-        """The values that differ from the defaults, as written in a sampling's name."""
-        default = PictureSpec()
-        parts = []
-        if self.resize is Resize.NATIVE:
-            parts.append(self.resize.value)
-        elif (self.resize, self.pixels) != (default.resize, default.pixels):
-            parts.append(f"{self.resize}-{self.pixels}")
-        if self.encoding is Encoding.PNG:
-            parts.append(self.encoding.value)
-        elif self.jpeg_quality != default.jpeg_quality:
-            parts.append(f"jpeg-{self.jpeg_quality}")
-        return parts
 
 
 class Budgets(Spec):
@@ -280,6 +208,7 @@ class UniformN(Strategy):
         "uniform_n-16-interior",
         "uniform_n-16-endpoints",
         "uniform_n-16-segments",
+        "uniform_n-16-starts",
     )
     budgeted_field: ClassVar[str] = "frames"
 
@@ -354,7 +283,56 @@ class FpsBased(Strategy):
         return _choice(frames, times, asked=asked, limit=limit)
 
 
-class QwenVl(Strategy):
+class _QwenRate(Strategy):
+    """Base class of the rules of Qwen's models: `fps` frames per second, within limits."""
+
+    fps: Annotated[float, Field(ge=MIN_FPS, le=MAX_FPS)] = 2.0
+    min_frames: FrameCount = 4
+    max_frames: FrameCount = 768
+
+    budgeted_field: ClassVar[str] = "max_frames"
+
+    @property
+    def strategy_name(self) -> str:
+        is_default = self.min_frames == _default(_QwenRate, "min_frames")
+        minimum = "" if is_default else f"-min-{self.min_frames}"
+        is_default = self.max_frames == _default(_QwenRate, "max_frames")
+        maximum = "" if is_default else f"-max-{self.max_frames}"
+        strategy = _default(type(self), "strategy")
+        return f"{strategy}-{_decimal(self.fps)}{minimum}{maximum}"
+
+    def _choose(self, index: Timing) -> Choice:
+        total = len(index.seconds)
+        wanted = index.duration_seconds * self.fps
+        count, asked = self._count(wanted, total), max(self._whole(wanted), 1)
+        limit = None
+        if count != self._whole(wanted):
+            limit = Limit.MAXIMUM if wanted > count else Limit.MINIMUM
+        # A video of one frame has no even number of frames.
+        frames = self._place(total, count) if count else np.arange(total)
+        return _choice(frames, index.seconds[frames], asked=asked, limit=limit)
+
+    def _count(self, wanted: float, total: int) -> int:
+        """The number of frames, from the number that the rate requests and that of the video."""
+        raise NotImplementedError
+
+    def _whole(self, number: float) -> int:
+        """`number` rounded down as by the rule."""
+        return _even(number)
+
+    def _place(self, total: int, count: int) -> Integers:
+        """`count` of the numbers 0 … `total` - 1."""
+        raise NotImplementedError
+
+
+def _rate_pattern(strategy: str) -> re.Pattern[str]:
+    """The syntax of a strategy with the parameters of `_QwenRate`."""
+    return re.compile(
+        rf"{strategy}-(?P<fps>\d+(?:\.\d+)?)(?:-min-(?P<min_frames>\d+))?(?:-max-(?P<max_frames>\d+))?"
+    )
+
+
+class QwenVl(_QwenRate):
     """The frames that qwen-vl-utils 0.0.14 chooses: an even number, from the first to the last.
 
     For a video of d seconds these are d · `fps` frames, at least `min_frames` and at most
@@ -362,39 +340,94 @@ class QwenVl(Strategy):
     """
 
     strategy: Literal["qwen_vl"] = "qwen_vl"
-    fps: Annotated[float, Field(ge=MIN_FPS, le=MAX_FPS)] = 2.0
-    min_frames: FrameCount = 4
-    max_frames: FrameCount = 768
 
-    name_pattern: ClassVar[re.Pattern[str]] = re.compile(
-        r"qwen_vl-(?P<fps>\d+(?:\.\d+)?)(?:-min-(?P<min_frames>\d+))?(?:-max-(?P<max_frames>\d+))?"
-    )
+    name_pattern: ClassVar[re.Pattern[str]] = _rate_pattern("qwen_vl")
     name_examples: ClassVar[tuple[str, ...]] = (
         "qwen_vl-2",
         "qwen_vl-2-max-512",
         "qwen_vl-1-min-16-max-64",
     )
+
+    def _count(self, wanted: float, total: int) -> int:
+        least, most = self.min_frames + self.min_frames % 2, max(_even(self.max_frames), 2)
+        return _even(min(max(wanted, least), most, total))
+
+    def _place(self, total: int, count: int) -> Integers:
+        return spread(total, count)
+
+
+class Qwen2Vl(_QwenRate):
+    """The frames that transformers' `Qwen2VLVideoProcessor` chooses, also in vLLM.
+
+    Their number is that of `qwen_vl`, and they are the first frames of equal parts. Qwen2-VL and
+    Qwen2.5-VL have this processor. It calculates with 32-bit numbers, so that in long videos a few
+    of its frames, depending on the processor, are one frame later or earlier.
+    """
+
+    strategy: Literal["qwen2_vl"] = "qwen2_vl"
+
+    name_pattern: ClassVar[re.Pattern[str]] = _rate_pattern("qwen2_vl")
+    name_examples: ClassVar[tuple[str, ...]] = ("qwen2_vl-2", "qwen2_vl-2-max-512")
+
+    def _count(self, wanted: float, total: int) -> int:
+        return _even(min(max(wanted, self.min_frames), _even(min(self.max_frames, total))))
+
+    def _place(self, total: int, count: int) -> Integers:
+        return place(total, count, Placement.STARTS)
+
+
+class Qwen3Vl(_QwenRate):
+    """The frames that transformers' `Qwen3VLVideoProcessor` chooses, also in vLLM.
+
+    Unlike those of `qwen_vl`, their number may be odd.
+    """
+
+    strategy: Literal["qwen3_vl"] = "qwen3_vl"
+
+    name_pattern: ClassVar[re.Pattern[str]] = _rate_pattern("qwen3_vl")
+    name_examples: ClassVar[tuple[str, ...]] = ("qwen3_vl-2", "qwen3_vl-2-max-128")
+
+    def _count(self, wanted: float, total: int) -> int:
+        return min(max(int(wanted), self.min_frames), self.max_frames, total)
+
+    def _whole(self, number: float) -> int:
+        return int(number)
+
+    def _place(self, total: int, count: int) -> Integers:
+        return np.linspace(0, total - 1, count).round().astype(np.int64)
+
+
+class LlavaVideo(Strategy):
+    """The frames of LLaVA-Video without forced sampling.
+
+    Every r-th frame is chosen, where r is the video's average frame rate divided by `fps` and
+    rounded. If these are more than `max_frames`, that number of frames is spaced evenly from the
+    first frame to the last. (With forced sampling: `uniform_n` with the placement `endpoints`.)
+    """
+
+    strategy: Literal["llava_video"] = "llava_video"
+    fps: Annotated[float, Field(ge=MIN_FPS, le=MAX_FPS)] = 1.0
+    max_frames: FrameCount
+
+    name_pattern: ClassVar[re.Pattern[str]] = re.compile(
+        r"llava_video-(?P<fps>\d+(?:\.\d+)?)-max-(?P<max_frames>\d+)"
+    )
+    name_examples: ClassVar[tuple[str, ...]] = ("llava_video-1-max-64",)
     budgeted_field: ClassVar[str] = "max_frames"
 
     @property
     def strategy_name(self) -> str:
-        is_default = self.min_frames == _default(QwenVl, "min_frames")
-        minimum = "" if is_default else f"-min-{self.min_frames}"
-        is_default = self.max_frames == _default(QwenVl, "max_frames")
-        maximum = "" if is_default else f"-max-{self.max_frames}"
-        return f"qwen_vl-{_decimal(self.fps)}{minimum}{maximum}"
+        return f"llava_video-{_decimal(self.fps)}-max-{self.max_frames}"
 
     def _choose(self, index: Timing) -> Choice:
         total = len(index.seconds)
-        least, most = self.min_frames + self.min_frames % 2, max(_even(self.max_frames), 2)
-        asked = index.duration_seconds * self.fps
-        count = _even(min(max(asked, least), most, total))
-        limit = None
-        if count != _even(asked):
-            limit = Limit.MAXIMUM if asked > count else Limit.MINIMUM
-        # A video of one frame has no even number of frames.
-        frames = spread(total, count) if count else np.arange(total)
-        return _choice(frames, index.seconds[frames], asked=max(_even(asked), 1), limit=limit)
+        rate = total / index.duration_seconds if index.duration_seconds else self.fps
+        frames, limit = np.arange(0, total, max(round(rate / self.fps), 1)), None
+        asked = len(frames)
+        if asked > self.max_frames:
+            frames = place(total, self.max_frames, Placement.ENDPOINTS)
+            limit = Limit.MAXIMUM
+        return _choice(frames, index.seconds[frames], asked=asked, limit=limit)
 
 
 class Keyframe(Strategy):
@@ -418,7 +451,10 @@ class Keyframe(Strategy):
         return _choice(frames, index.seconds[frames], asked=asked)
 
 
-Sampling = Annotated[UniformN | FpsBased | QwenVl | Keyframe, Field(discriminator="strategy")]
+Sampling = Annotated[
+    UniformN | FpsBased | QwenVl | Qwen2Vl | Qwen3Vl | LlavaVideo | Keyframe,
+    Field(discriminator="strategy"),
+]
 """All strategies. Every list of strategies is derived from this union."""
 
 STRATEGIES: Mapping[str, type[Sampling]] = {
@@ -447,6 +483,8 @@ def place(total: int, count: int, placement: Placement) -> Integers:
             places = (np.arange(count) + 0.5) * (total / count)
             # As by `torch.arange`, which returns 32-bit numbers.
             numbers = places.astype(np.float32).astype(np.int64)
+        case Placement.STARTS:
+            numbers = np.arange(count) * total // count
     return np.asarray(numbers)
 
 

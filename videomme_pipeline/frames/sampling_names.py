@@ -14,28 +14,31 @@ from pydantic import ValidationError
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.configuration import expectation, nearest, parse_spec, shown
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.frames.sampling import (
-    STRATEGIES,
-    Backend,
-    Encoding,
-    OnDamage,
-    Resize,
-    Sampling,
-)
+from videomme_pipeline.frames.picture import Encoding, Resize
+from videomme_pipeline.frames.sampling import STRATEGIES, Backend, OnDamage, Sampling
 
 _OPTION_EXAMPLES = (
     "short_side-336",
     "long_side-512",
     "area-200704",
+    "square-448",
     "native",
+    "patches-28-max-401408-total-19267584",
+    "patches-32-video",
     "jpeg-95",
     "png",
+    "webp",
     "use_what_decodes",
     "decord",
     "torchcodec",
     "budgets-8-16-32",
 )
 _BUDGETS = re.compile(r"budgets-(\d+|_)-(\d+|_)-(\d+|_)")
+_PATCHES = re.compile(
+    r"patches-(?P<side>\d+)(?P<per_video>-video)?(?:-min-(?P<min_pixels>\d+))?"
+    r"(?:-max-(?P<max_pixels>\d+))?(?:-total-(?P<total_pixels>\d+))?"
+)
+_SIZED = (Resize.SHORT_SIDE, Resize.LONG_SIDE, Resize.AREA, Resize.SQUARE)
 
 
 class _UnknownNameError(Exception):
@@ -104,13 +107,18 @@ def _read_option(text: str, fields: dict[str, Any]) -> None:
     if match := _BUDGETS.fullmatch(text):
         counts = [None if count == "_" else int(count) for count in match.groups()]
         fields["budgets"] = dict(zip(Duration, counts, strict=True))
-    elif name in (Resize.SHORT_SIDE, Resize.LONG_SIDE, Resize.AREA) and value.isdecimal():
+    elif match := _PATCHES.fullmatch(text):
+        limits = match.groupdict()
+        per_video = limits.pop("per_video") is not None
+        numbers = {key: int(number) for key, number in limits.items() if number is not None}
+        picture["patches"] = {"per_video": per_video, **numbers}
+    elif name in _SIZED and value.isdecimal():
         picture.update(resize=name, pixels=int(value))
     elif text == Resize.NATIVE:
         picture.update(resize=text)
     elif name == Encoding.JPEG and value.isdecimal():
         picture.update(jpeg_quality=int(value))
-    elif text == Encoding.PNG:
+    elif text in (Encoding.PNG, Encoding.WEBP):
         picture.update(encoding=text)
     elif text == OnDamage.USE_WHAT_DECODES:
         fields["on_damage"] = text

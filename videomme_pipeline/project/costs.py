@@ -152,7 +152,7 @@ def _pending_videos(
                 requests=requests,
                 text_characters=sum(map(len, texts)) // len(texts),
                 frames=frames,
-                frame_size=_frame_size(benchmark, evaluation, video_id),
+                frame_size=_frame_size(benchmark, evaluation, video_id, frames),
             )
             yield pending, is_certain
 
@@ -247,9 +247,9 @@ def _expected_frames(benchmark: BenchmarkState, evaluation: Evaluation, video_id
 
 
 def _frame_size(
-    benchmark: BenchmarkState, evaluation: Evaluation, video_id: str
+    benchmark: BenchmarkState, evaluation: Evaluation, video_id: str, frames: int
 ) -> tuple[int, int] | None:
     video = benchmark.snapshot.videos.get(video_id)
     if video is None or evaluation.sampling is None:
         return None
-    return evaluation.sampling.picture.size(video.width, video.height)
+    return evaluation.sampling.picture.size(video.width, video.height, frames)

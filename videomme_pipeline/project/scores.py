@@ -99,7 +99,7 @@ def _frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluati
         return 0
     if video is None or planned is None:
         return None
-    size = evaluation.sampling.picture.size(video.width, video.height)
+    size = evaluation.sampling.picture.size(video.width, video.height, planned)
     per_frame = evaluation.model.frame_tokens(size)
     return None if per_frame is None else planned * per_frame
 

@@ -169,7 +169,8 @@ def share_frames(frames: FrameSet, folder: UPath) -> None:
 
 
 def _shared_path(frames: FrameSet, folder: UPath, number: int) -> UPath:
-    return folder / f"{frames.video_hash}-{frames.fingerprint}" / f"{number:05d}.jpg"
+    suffix = frames.media_type.removeprefix("image/").replace("jpeg", "jpg")
+    return folder / f"{frames.video_hash}-{frames.fingerprint}" / f"{number:05d}.{suffix}"
 
 
 def _parameters(spec: EndpointSpec, profile: EndpointProfile, request: Request) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tests.support.builders import draw_frame, read_barcode, rotate_mp4, write_video
-from videomme_pipeline.frames.jpeg import encode
-from videomme_pipeline.frames.sampling import Encoding, PictureSpec, Resize
+from videomme_pipeline.frames.encoding import encode, rgb
+from videomme_pipeline.frames.picture import Encoding, Patches, PictureSpec, Resize
 
 NATIVE = PictureSpec(resize=Resize.NATIVE, jpeg_quality=95)
 LIMITED, FULL = 1, 2
@@ -58,7 +58,7 @@ def tagged_frame(colorspace: int, color_range: int, pixel_format: str = "yuv420p
 def test_pictures_have_the_colors_of_the_stream(
     colorspace: int, color_range: int, pixel_format: str
 ) -> None:
-    picture = encode(tagged_frame(colorspace, color_range, pixel_format), 0, NATIVE)
+    picture = encode(tagged_frame(colorspace, color_range, pixel_format), 0, NATIVE, 1)
     assert psnr(pixels(picture.data), smooth_picture()) >= 40
 
 
@@ -66,19 +66,19 @@ def test_an_untagged_stream_is_read_as_bt601(tmp_path: Path) -> None:
     path = write_video(tmp_path / "a.mp4", pictures=[smooth_picture()], width=320, height=240)
     frame = first_frame(path)
     assert frame.colorspace == UNTAGGED
-    assert psnr(pixels(encode(frame, 0, NATIVE).data), smooth_picture()) >= 38
+    assert psnr(pixels(encode(frame, 0, NATIVE, 1).data), smooth_picture()) >= 38
 
 
 def test_reading_bt709_as_bt601_would_be_detected() -> None:
     wrong = tagged_frame(BT709, LIMITED)
     wrong.colorspace = BT601
-    assert psnr(pixels(encode(wrong, 0, NATIVE).data), smooth_picture()) < 40
+    assert psnr(pixels(encode(wrong, 0, NATIVE, 1).data), smooth_picture()) < 40
 
 
 @pytest.mark.parametrize("colorspace", [BT601, BT709])
 def test_scaled_pictures_match_a_reference_of_equal_quality(colorspace: int) -> None:
     spec = PictureSpec(resize=Resize.SHORT_SIDE, pixels=120, jpeg_quality=85)
-    picture = encode(tagged_frame(colorspace, LIMITED), 0, spec)
+    picture = encode(tagged_frame(colorspace, LIMITED), 0, spec, 1)
     reference = np.asarray(
         Image.fromarray(smooth_picture()).resize((160, 120), Image.Resampling.BOX)
     )
@@ -93,7 +93,7 @@ def test_odd_sizes_keep_every_row_and_column(size: tuple[int, int], encoding: En
     frame = av.VideoFrame.from_ndarray(smooth_picture(width, height), format="rgb24")
     frame = frame.reformat(format="yuv420p", dst_colorspace=BT601)
     spec = PictureSpec(resize=Resize.NATIVE, encoding=encoding)
-    picture = encode(frame, 0, spec)
+    picture = encode(frame, 0, spec, 1)
     assert (picture.width, picture.height) == size
     assert pixels(picture.data).shape == (height, width, 3)
 
@@ -107,27 +107,50 @@ def test_the_pictures_of_a_rotated_video_are_upright(
     path = tmp_path / "a.mp4"
     write_video(path, pictures=turned, width=160, height=120, colorspace=colorspace)
     frame = first_frame(rotate_mp4(path, 90))
-    picture = encode(frame, frame.rotation, PictureSpec(resize=Resize.NATIVE, encoding=encoding))
+    picture = encode(frame, frame.rotation, PictureSpec(resize=Resize.NATIVE, encoding=encoding), 1)
     assert (picture.width, picture.height) == (120, 160)
     assert read_barcode(pixels(picture.data)) == 700
 
 
-def test_png_contains_the_pixels_of_the_frame() -> None:
+@pytest.mark.parametrize(
+    ("encoding", "signature"), [(Encoding.PNG, b"\x89PNG"), (Encoding.WEBP, b"RIFF")]
+)
+def test_lossless_pictures_contain_the_pixels_of_the_frame(
+    encoding: Encoding, signature: bytes
+) -> None:
     frame = tagged_frame(BT709, LIMITED)
-    spec = PictureSpec(resize=Resize.NATIVE, encoding=Encoding.PNG)
-    picture = encode(frame, 0, spec)
-    assert picture.data.startswith(b"\x89PNG")
-    assert psnr(pixels(picture.data), smooth_picture()) >= 40
+    picture = encode(frame, 0, PictureSpec(resize=Resize.NATIVE, encoding=encoding), 1)
+    assert picture.data.startswith(signature)
+    assert np.array_equal(pixels(picture.data), rgb(frame, frame.width, frame.height))
+
+
+@pytest.mark.parametrize(
+    ("spec", "size"),
+    [
+        (PictureSpec(patches=Patches(side=28), encoding=Encoding.PNG), (280, 392)),
+        (PictureSpec(resize=Resize.SQUARE, pixels=96, encoding=Encoding.WEBP), (96, 96)),
+    ],
+    ids=["patches", "square"],
+)
+def test_pixels_of_published_rules_are_resized_upright(
+    spec: PictureSpec, size: tuple[int, int]
+) -> None:
+    frame = av.VideoFrame.from_ndarray(smooth_picture(160, 120), format="rgb24")
+    picture = encode(frame, 90, spec, 8)
+    upright = Image.fromarray(np.rot90(smooth_picture(160, 120)))
+    reference = np.asarray(upright.resize(size, Image.Resampling.BICUBIC))
+    assert (picture.width, picture.height) == size
+    assert int(np.abs(pixels(picture.data).astype(int) - reference).max()) <= 1
 
 
 def test_a_higher_quality_gives_a_larger_file() -> None:
     frame = first_frame_of_noise()
     sizes = [
-        len(encode(frame, 0, PictureSpec(resize=Resize.NATIVE, jpeg_quality=q)).data)
+        len(encode(frame, 0, PictureSpec(resize=Resize.NATIVE, jpeg_quality=q), 1).data)
         for q in (30, 60, 90)
     ]
     assert sizes == sorted(sizes)
-    assert simplejpeg.decode_jpeg_header(encode(frame, 0, NATIVE).data)[2] == "YCbCr"
+    assert simplejpeg.decode_jpeg_header(encode(frame, 0, NATIVE, 1).data)[2] == "YCbCr"
 
 
 def first_frame_of_noise() -> av.VideoFrame:
@@ -144,5 +167,5 @@ def test_a_picture_of_odd_size_depends_on_nothing_else_in_memory(width: int, hei
     encoded = set()
     for _ in range(40):
         chance.bytes(int(chance.integers(10_000, 200_000)))  # leaves noise in freed memory
-        encoded.add(encode(frame, 0, NATIVE).data)
+        encoded.add(encode(frame, 0, NATIVE, 1).data)
     assert len(encoded) == 1
