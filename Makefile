@@ -55,7 +55,7 @@ bench: .venv/installed-dev ## List the performance scripts
 
 lock: ## Pin every dependency with its hash (needs uv)
 	$(UV_COMPILE) --extra demo --group build --output-file requirements.lock
-	$(UV_COMPILE) --extra demo --extra alerts --extra charts --extra cluster --extra decord --extra postgres \
+	$(UV_COMPILE) --extra demo --extra alerts --extra charts --extra cluster --extra decord --extra postgres --extra s3 \
 	  --group build --group dev --constraint requirements.lock --output-file requirements-dev.lock
 
 # The times in the packages are that of the commit, so that everybody builds the same bytes.

@@ -26,7 +26,7 @@ class Unreachable(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no type
     def fail(self, *_: object, **__: Any) -> NoReturn:
         raise UnreachableError("connection\nrefused")
 
-    info = ls = cat_file = pipe_file = _open = fail
+    info = ls = find = cat_file = pipe_file = _open = fail
 
 
 register_implementation("unreachable", Unreachable, clobber=True)
@@ -43,9 +43,7 @@ def test_reading_and_writing_name_the_object_and_the_reason() -> None:
 
 
 def test_listing_says_what_to_check() -> None:
-    found = (
-        r"cannot list \(connection refused\); check the address, the credentials and the network"
-    )
+    found = r"cannot list \(connection refused\); check the address, the credentials, the network"
     with pytest.raises(StorageError, match=found):
         Store.at("unreachable://bucket/data").question_files()
     with pytest.raises(StorageError, match=found):

@@ -16,6 +16,7 @@ EXTRAS = {
     "decord": ("decord",),
     "demo": ("onnxruntime", "rapidocr", "xllamacpp"),
     "postgres": ("dagster_postgres", "psycopg2"),
+    "s3": ("s3fs",),
     "torchcodec": ("torchcodec",),
 }
 """Modules that each extra of `pip install 'videomme-pipeline[EXTRA]'` provides."""

@@ -1,11 +1,26 @@
-"""Paths in object stores, and the errors of the packages that reach them."""
+"""Objects in object stores: listings, versions, writes, and the errors of their packages."""
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from upath import UPath
+
+WHAT_TO_CHECK = "check the address, the credentials, the network and the space of the object store"
+"""What to do about an error of an object store."""
+_VERSION_KEYS = ("ETag", "etag", "generation", "blob_id", "LastModified", "mtime", "created")
+"""Facts that change with the content of an object, as the packages name them, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """Size and version of a file or an object. They change with its content."""
+
+    bytes: int
+    version: str
 
 
 def is_local(path: UPath | Path) -> bool:
@@ -26,7 +41,110 @@ def reaching(path: UPath | Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if is_local(path) or isinstance(error, FileNotFoundError):
+        if is_local(path):
             raise
-        text = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(errno.ENOENT, "no such object", str(path)) from error
+        found = getattr(error, "strerror", None) or str(error)
+        text = " ".join(found.split()) or type(error).__name__
         raise OSError(getattr(error, "errno", None) or errno.EIO, text) from error
+
+
+def open_root(url: str | Path | UPath) -> UPath:
+    """The path of a folder. Listings of an object store are not cached.
+
+    Other processes write objects, too, and a cached listing would not contain them.
+
+    Raises:
+        ImportError: if the package of the storage is not installed.
+        ValueError: if the scheme is unknown.
+    """
+    path = UPath(url)
+    if not is_local(path):
+        path = UPath(path, use_listings_cache=False)
+    path.fs  # noqa: B018 - loads the package of the file system
+    return path
+
+
+def object_state(path: UPath) -> FileState:
+    """The state of an object. Sends one request.
+
+    Raises:
+        FileNotFoundError: if there is no such object.
+        OSError: if the store cannot be reached.
+    """
+    with reaching(path):
+        return _state(path.fs.info(path.path))
+
+
+def list_objects(folder: UPath) -> dict[str, FileState]:
+    """All objects under `folder` by their name in it, in alphabetical order; they may be none.
+
+    One request lists about 1,000 objects.
+
+    Raises:
+        OSError: if the store cannot be reached.
+    """
+    start = len(folder.path.rstrip("/")) + 1
+    try:
+        with reaching(folder):
+            found = folder.fs.find(folder.path, detail=True)
+    except FileNotFoundError:
+        return {}
+    return {path[start:]: _state(info) for path, info in sorted(found.items())}
+
+
+def get(path: UPath, last_bytes: int | None = None) -> bytes:
+    """The content of an object, or the end of it, of one version.
+
+    Raises:
+        FileNotFoundError: if there is no such object.
+        OSError: if the store cannot be reached.
+    """
+    with reaching(path):
+        data: bytes = path.fs.cat_file(path.path, start=None if last_bytes is None else -last_bytes)
+        return data
+
+
+def get_file(path: UPath, file: Path) -> None:
+    """Write the content of an object to `file`. Errors are those of `get`."""
+    with reaching(path):
+        path.fs.get_file(path.path, str(file))
+
+
+def list_folders(folder: UPath) -> list[str]:
+    """The names of the folders in `folder`, in alphabetical order.
+
+    Raises:
+        FileNotFoundError: if `folder` does not exist.
+        OSError: if the store cannot be reached.
+    """
+    with reaching(folder):
+        found = folder.fs.ls(folder.path, detail=True)
+    names = (info["name"].rstrip("/") for info in found if info["type"] == "directory")
+    return sorted(name.rpartition("/")[2] for name in names)
+
+
+def put(path: UPath, data: bytes) -> None:
+    """Write an object with one request, or with one multipart upload if it is large.
+
+    Raises:
+        OSError: if the store cannot be reached, or rejects the object.
+    """
+    with reaching(path):
+        path.fs.pipe_file(path.path, data)
+
+
+def put_file(path: UPath, file: Path) -> None:
+    """Write an object with the content of `file`, as `put` does.
+
+    Raises:
+        OSError: if `file` cannot be read, or the store cannot be reached, or rejects the object.
+    """
+    with reaching(path):
+        path.fs.put_file(str(file), path.path)
+
+
+def _state(info: Mapping[str, Any]) -> FileState:
+    version = next((info[key] for key in _VERSION_KEYS if info.get(key)), "")
+    return FileState(int(info["size"] or 0), str(version))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import IO, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +25,8 @@ from blake3 import blake3
 from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError, StorageError
-from videomme_pipeline.object_stores import reaching
+from videomme_pipeline.local_copies import local_copies
+from videomme_pipeline.object_stores import WHAT_TO_CHECK, FileState, get, is_local, reaching
 
 SEALED = {"seal": "blake3"}
 """Metadata of a file with a seal. Without the seal itself, such a file is damaged."""
@@ -55,8 +56,8 @@ def encode(table: pa.Table) -> bytes:
 
 def seal(path: Path) -> None:
     """Seal a Parquet file that is not published yet. Its metadata must contain `SEALED`."""
+    footer = _split(memoryview(_tail(path))).footer
     with path.open("r+b") as file:
-        footer = _split(memoryview(_tail(file))).footer
         file.seek(-len(footer), os.SEEK_END)
         file.truncate()
         file.seek(0)
@@ -93,11 +94,29 @@ def read_table(path: UPath | Path, columns: Sequence[str] | None = None) -> pa.T
         StorageError: if the file cannot be read for another reason.
     """
     with _explained(path):
-        with reaching(path):
-            content = path.read_bytes()
-        footer = _verified(content)
-        file = pq.ParquetFile(pa.BufferReader(content), metadata=footer, pre_buffer=False)
-        return file.read(columns, use_threads=False)  # one thread is faster for small tables
+        return _decode(_content(path), columns)
+
+
+def read_copied_table(path: UPath | Path, state: FileState | None = None) -> pa.Table:
+    """The table at `path`, from a local copy if it is in an object store.
+
+    The copy is fetched if there is none of the object's `state`, or if it is damaged. Without
+    `state`, that of the object is requested. Errors are those of `read_table`.
+    """
+    if is_local(path):
+        return read_table(path)
+    try:
+        return _read_copy(path, state)
+    except DamagedFileError:
+        local_copies().remove(path)
+        return _read_copy(path, state)
+
+
+def _read_copy(path: UPath, state: FileState | None) -> pa.Table:
+    with _explained(path):
+        with reaching(path), local_copies().hold(path, state) as copy:
+            content = copy.read_bytes()
+        return _decode(content)
 
 
 @_retrying_stale_handles
@@ -107,9 +126,7 @@ def read_metadata(path: UPath | Path) -> dict[str, str]:
     Errors are those of `read_table`.
     """
     with _explained(path):
-        with reaching(path), path.open("rb") as file:
-            tail = _tail(file)
-        footer = _verified(tail, footer_only=True)
+        footer = _verified(_tail(path), footer_only=True)
         return {key.decode(): value.decode() for key, value in (footer.metadata or {}).items()}
 
 
@@ -120,8 +137,7 @@ def read_bytes(path: UPath | Path) -> bytes:
     Errors are those of `read_table`.
     """
     with _explained(path):
-        with reaching(path):
-            content: bytes = path.read_bytes()
+        content = _content(path)
         _verified(content)
         return content
 
@@ -133,8 +149,7 @@ def checksum(path: UPath | Path) -> str:
     Errors are those of `read_table`.
     """
     with _explained(path):
-        with reaching(path), path.open("rb") as file:
-            tail = _tail(file)
+        tail = _tail(path)
         _verified(tail, footer_only=True)
         seal = _split(memoryview(tail)).seal
     return bytes(seal).hex() if seal else blake3(read_bytes(path)).hexdigest()
@@ -147,6 +162,11 @@ def verify(path: UPath | Path) -> None:
     Errors are those of `read_table`.
     """
     read_bytes(path)
+
+
+def _decode(content: bytes, columns: Sequence[str] | None = None) -> pa.Table:
+    file = pq.ParquetFile(pa.BufferReader(content), metadata=_verified(content), pre_buffer=False)
+    return file.read(columns, use_threads=False)  # one thread is faster for small tables
 
 
 class _Parts(NamedTuple):
@@ -191,16 +211,31 @@ def _footer_bytes(content: memoryview | bytes) -> int:
     return int.from_bytes(content[-_END_BYTES:-4], "little") + _END_BYTES
 
 
-def _tail(file: IO[bytes]) -> bytes:
-    """The end of an open file, with at least the seal and the footer."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - _TAIL_BYTES))
-    tail = file.read()
-    wanted = _footer_bytes(tail) + _SEAL_BYTES
-    if len(tail) < min(wanted, size):
-        file.seek(max(0, size - wanted))
-        tail = file.read()
-    return tail
+def _content(path: UPath | Path) -> bytes:
+    return path.read_bytes() if is_local(path) else get(path)
+
+
+def _tail(path: UPath | Path) -> bytes:
+    """The end of a file, with at least the seal and the footer.
+
+    Each read returns the end of one version of the file, even if it is replaced meanwhile.
+    """
+    count = _TAIL_BYTES
+    while True:
+        tail = _last_bytes(path, count)
+        wanted = _footer_bytes(tail) + _SEAL_BYTES
+        if wanted <= count or len(tail) < count:
+            return tail
+        count = wanted
+
+
+def _last_bytes(path: UPath | Path, count: int) -> bytes:
+    """The last `count` bytes of a file, or all if it is smaller."""
+    if not is_local(path):
+        return get(path, last_bytes=count)
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - count))
+        return file.read()
 
 
 def _seal(data_digest: bytes, footer: memoryview) -> bytes:
@@ -225,6 +260,5 @@ def _explained(path: UPath | Path) -> Iterator[None]:
         found = getattr(error, "strerror", None) or str(error).strip()
         if number in (None, errno.EISDIR, errno.ELOOP):
             raise DamagedFileError(f"{path}: the file is damaged ({found})") from error
-        raise StorageError(
-            f"{path}: cannot read ({found}); check the file and its permissions, then run again"
-        ) from error
+        advice = "check the file and its permissions" if is_local(path) else WHAT_TO_CHECK
+        raise StorageError(f"{path}: cannot read ({found}); {advice}, then run again") from error

@@ -13,8 +13,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -26,7 +28,17 @@ from videomme_pipeline import parquet
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.network_disks import network_kind
-from videomme_pipeline.object_stores import is_local, reaching
+from videomme_pipeline.object_stores import (
+    WHAT_TO_CHECK,
+    FileState,
+    is_local,
+    list_folders,
+    list_objects,
+    object_state,
+    open_root,
+    put,
+    reaching,
+)
 from videomme_pipeline.processes import ProcessIdentity, has_password
 from videomme_pipeline.rows import from_table, to_table
 
@@ -42,6 +54,8 @@ _NEW_FILE = "new"
 """Name of a file in a scratch folder, until it is finished."""
 _UNFINISHED = re.compile(r"\..+\.(?!fingerprint$|checksum$)[^.]+")
 """Names of the unfinished files of earlier versions, such as `.a.parquet.x8fk`."""
+REQUESTS = 8
+"""Requests to an object store that are sent at the same time."""
 UNFINISHED_SECONDS = 86_400
 """An unfinished file that is older than this was left by a killed run."""
 SET_ASIDE = ".corrupt"
@@ -72,8 +86,7 @@ class Store:
                 "use the variables of the storage for it, such as AWS_SECRET_ACCESS_KEY"
             )
         try:
-            path = UPath(root)
-            path.fs  # noqa: B018 - loads the package of the file system
+            path = open_root(root)
         except (ImportError, ValueError) as error:
             raise ConfigurationError(
                 f"data folder {root}: {error}; install the fsspec package of this storage, or "
@@ -277,10 +290,35 @@ class Store:
         """The files that match `pattern`, sorted; none if the fixed part of it is not a folder."""
         fixed = next((place for place, part in enumerate(pattern) if "*" in part), len(pattern))
         folder = self.path(*pattern[:fixed])
+        if not is_local(folder):
+            return self._objects(folder, pattern[:fixed], pattern[fixed:])
+        if not folder.is_dir():
+            return []
+        return sorted(folder.glob("/".join(pattern[fixed:])), key=str)
+
+    def _objects(self, folder: UPath, fixed: Sequence[str], pattern: Sequence[str]) -> list[UPath]:
+        """The objects under `folder` that match `pattern`, sorted. It sends few requests.
+
+        `fixed` are the parts of the path of `folder`.
+        """
         with _listing(folder):
-            if not folder.is_dir():
-                return []
-            return sorted(folder.glob("/".join(pattern[fixed:])), key=str)
+            if not pattern:
+                return [folder] if folder.exists() else []
+            if all("*" in part for part in pattern):
+                return [
+                    self.path(*fixed, name) for name in _matching(list_objects(folder), pattern)
+                ]
+            found = list_folders(folder)
+        names = [name for name in found if fnmatchcase(name, pattern[0])]
+        return [file for name in names for file in self._files(*fixed, name, *pattern[1:])]
+
+
+def _matching(names: Iterable[str], pattern: Sequence[str]) -> Iterator[str]:
+    """Yield the paths with as many parts as `pattern`, of which each matches."""
+    for name in names:
+        parts = name.split("/")
+        if len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern)):
+            yield name
 
 
 @contextmanager
@@ -289,10 +327,12 @@ def _listing(folder: UPath) -> Iterator[None]:
     try:
         with reaching(folder):
             yield
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise StorageError(
-            f"{folder}: cannot list ({error.strerror or error}); check the address, the "
-            "credentials and the network, then run again: everything that is already stored is kept"
+            f"{folder}: cannot list ({error.strerror or error}); {WHAT_TO_CHECK}, then run again: "
+            "everything that is already stored is kept"
         ) from error
 
 
@@ -315,8 +355,8 @@ def publish(path: UPath, data: bytes) -> None:
         with replacing(Path(path.path)) as new:
             new.write_bytes(data)
         return
-    with writing(path), reaching(path):
-        path.write_bytes(data)
+    with writing(path):
+        put(path, data)
 
 
 @contextmanager
@@ -412,9 +452,11 @@ def writing(path: Path | UPath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        advice = "free some space or choose another data folder"
         raise StorageError(
-            f"{path}: cannot write ({error.strerror or error}); free some space or choose another "
-            "data folder, then run again: everything that is already stored is kept"
+            f"{path}: cannot write ({error.strerror or error}); "
+            f"{advice if is_local(path) else WHAT_TO_CHECK}, then run again: everything that is "
+            "already stored is kept"
         ) from error
 
 
@@ -453,10 +495,6 @@ def read_files(paths: Iterable[UPath], row_class: type[Row]) -> list[Row]:
     return [row for path in paths for row in read_rows(path, row_class)]
 
 
-_State = tuple[int, int, int]
-"""Modification time, size and inode of a file."""
-
-
 @dataclass(frozen=True, slots=True)
 class StoredRow(Generic[Row]):
     """The only row of a file, and the fingerprint in its footer."""
@@ -466,20 +504,15 @@ class StoredRow(Generic[Row]):
 
 
 class RowFile(Generic[Row]):
-    """A file of rows. Reading it again parses it again only if it changed.
-
-    In an object store it is parsed each time.
-    """
+    """A file of rows. Reading it again parses it again only if it changed."""
 
     def __init__(self, path: UPath, row_class: type[Row]) -> None:
         self._path, self._row_class = path, row_class
-        self._known: tuple[_State, tuple[Row, ...]] | None = None
+        self._known: tuple[FileState, tuple[Row, ...]] | None = None
 
     def read(self) -> tuple[Row, ...]:
         """The rows. Errors are those of `read_rows`."""
-        if not is_local(self._path):
-            return tuple(read_rows(self._path, self._row_class))
-        state = _state(self._path.stat())
+        state = file_state(self._path)
         if self._known is None or self._known[0] != state:
             self._known = state, tuple(read_rows(self._path, self._row_class))
         return self._known[1]
@@ -488,41 +521,41 @@ class RowFile(Generic[Row]):
 class RowFolder(Generic[Row]):
     """A folder of files with one row each. Reading it again reads only the files that changed.
 
-    In an object store every file is read each time.
+    Objects are read by several threads, from local copies if there are any.
     """
 
     def __init__(self, folder: UPath, row_class: type[Row]) -> None:
         self._folder, self._row_class = folder, row_class
-        self._known: dict[str, tuple[_State, StoredRow[Row]]] = {}
+        self._known: dict[str, tuple[FileState, StoredRow[Row]]] = {}
 
     def read(self) -> dict[str, StoredRow[Row]]:
         """The rows by file name without suffix, sorted; empty if there is no folder."""
-        with _listing(self._folder):
-            if not self._folder.is_dir():
-                return {}
-        if not is_local(self._folder):
-            with _listing(self._folder):
-                files = sorted(self._folder.glob("*.parquet"), key=str)
-            rows = {file.stem: self._read(file) for file in files}
-            return {name: row for name, row in rows.items() if row}
-        known = self._known
-        self._known = {}
-        with os.scandir(self._folder.path) as entries:
-            tables = sorted((e for e in entries if _is_table(e.name)), key=lambda e: e.name)
-        for file in tables:
-            state = _state_of_entry(file)
-            name = file.name.removesuffix(".parquet")
-            before = known.get(name)
-            row = before[1] if before and before[0] == state else self._read(UPath(file.path))
-            if row:
-                self._known[name] = (state, row)
-        return {name: row for name, (_, row) in self._known.items()}
+        states = self._states()
+        known = {n: found for n, found in self._known.items() if states.get(n) == found[0]}
+        changed = [name for name in states if name not in known]
+        with ThreadPoolExecutor(1 if is_local(self._folder) else REQUESTS) as threads:
+            rows = threads.map(lambda name: self._read(name, states[name]), changed)
+            read = {n: (states[n], row) for n, row in zip(changed, rows, strict=True) if row}
+        self._known = known | read
+        return {name: self._known[name][1] for name in states if name in self._known}
 
-    def _read(self, path: UPath) -> StoredRow[Row] | None:
+    def _states(self) -> dict[str, FileState]:
+        """The states of the files by name without suffix, sorted; empty if there is no folder."""
+        if is_local(self._folder):
+            found = _states_of_files(self._folder.path)
+        else:
+            with _listing(self._folder):
+                found = list_objects(self._folder)
+        return {
+            name.removesuffix(".parquet"): found[name] for name in sorted(found) if _is_table(name)
+        }
+
+    def _read(self, name: str, state: FileState) -> StoredRow[Row] | None:
         """The row of one file, or None if the file is damaged. It is then set aside."""
+        path = self._folder / f"{name}.parquet"
         try:
             with setting_aside(path):
-                table = parquet.read_table(path)
+                table = parquet.read_copied_table(path, state)
                 (row,) = from_table(table, self._row_class)
                 metadata = table.schema.metadata or {}
                 return StoredRow(row, metadata.get(b"fingerprint", b"").decode())
@@ -531,33 +564,73 @@ class RowFolder(Generic[Row]):
             return None
 
 
-def _state_of_entry(file: os.DirEntry[str]) -> _State:
-    """The state of a file. That of a broken link is the state of the link."""
-    return _state(file.stat(follow_symlinks=os.path.exists(file.path)))  # noqa: PTH110 - not a loop of links
+def file_state(path: UPath) -> FileState:
+    """The state of a file or an object.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        StorageError: if the object store cannot be reached.
+    """
+    if is_local(path):
+        return _state(path.stat())
+    with _listing(path):
+        return object_state(path)
 
 
-def _state(status: os.stat_result) -> _State:
-    return status.st_mtime_ns, status.st_size, status.st_ino
+def _states_of_files(folder: str) -> dict[str, FileState]:
+    """The states of the entries of a folder. That of a broken link is the state of the link."""
+    try:
+        with os.scandir(folder) as entries:
+            return {
+                entry.name: _state(entry.stat(follow_symlinks=os.path.exists(entry.path)))  # noqa: PTH110 - not a loop of links
+                for entry in entries
+            }
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+
+
+def _state(status: os.stat_result) -> FileState:
+    return FileState(status.st_size, f"{status.st_mtime_ns} {status.st_ino}")
 
 
 class Listing:
-    """The files under a folder. Each local folder is listed once, when it is first needed.
+    """The files under a folder, each part of which is listed once, when it is first needed.
 
-    An object store is asked about each file.
+    A part is a folder on a local disk, and all objects of a top folder in an object store.
     """
 
     def __init__(self, root: UPath) -> None:
-        self._is_local = is_local(root)
+        self._root, self._is_local = root, is_local(root)
         self._names: dict[str, frozenset[str]] = {}
+        self._objects: dict[str, dict[str, FileState]] = {}
 
     def has(self, path: UPath) -> bool:
         """Return True if there is a file at `path`."""
         if not self._is_local:
-            return bool(path.exists())
+            return self._object(path) is not None
         folder, name = os.path.split(path.path)
         if folder not in self._names:
             self._names[folder] = _file_names(folder)
         return name in self._names[folder]
+
+    def state(self, path: UPath) -> FileState:
+        """The state of the file at `path`.
+
+        Raises:
+            FileNotFoundError: if there was none.
+        """
+        if self._is_local:
+            return file_state(path)
+        if found := self._object(path):
+            return found
+        raise FileNotFoundError(f"{path}: no such object")
+
+    def _object(self, path: UPath) -> FileState | None:
+        top, _, name = path.path[len(self._root.path.rstrip("/")) + 1 :].partition("/")
+        if top not in self._objects:
+            with _listing(self._root / top):
+                self._objects[top] = list_objects(self._root / top)
+        return self._objects[top].get(name)
 
 
 def _file_names(folder: str) -> frozenset[str]:

@@ -28,11 +28,10 @@ from videomme_pipeline.errors import DamagedFileError, StorageError, VideoUnread
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.fingerprint import FINGERPRINT_BYTES, fingerprint
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling
-from videomme_pipeline.object_stores import is_local
+from videomme_pipeline.object_stores import is_local, put_file
 from videomme_pipeline.rows import arrow_schema, to_table
 from videomme_pipeline.store import (
     Store,
-    publish,
     put_in_place,
     scratch_folder,
     setting_aside,
@@ -262,7 +261,7 @@ class FrameWriter:
             if is_local(self.target):
                 put_in_place(self._path, Path(self.target.path))
             else:
-                publish(self.target, self._path.read_bytes())
+                put_file(self.target, self._path)
 
     def _flush(self) -> None:
         if self._pending:
@@ -279,7 +278,7 @@ def read_frames(store: Store, video_hash: str, settings_fingerprint: str) -> Fra
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
-        table = parquet.read_table(path)
+        table = parquet.read_copied_table(path)
         facts = _facts(table.schema.metadata)
         frames = _frames_of(table)
         if "seal" not in facts:

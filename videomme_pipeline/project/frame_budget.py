@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.evaluation import Configuration
 from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.store import Store
+from videomme_pipeline.store import Listing, Store
 
 STORAGE_FILE = "storage.yaml"
 
@@ -50,8 +50,9 @@ class FrameBudget:
     def __init__(self, spec: StorageSpec, store: Store) -> None:
         self._spec, self._store = spec, store
         self._sizes: dict[str, list[int]] = defaultdict(list)
+        listing = Listing(store.root)
         for path in store.frame_files():
-            self._sizes[path.stem].append(path.stat().st_size)
+            self._sizes[path.stem].append(listing.state(path).bytes)
         self.stored_bytes = sum(map(sum, self._sizes.values()))
 
     def expected_bytes(self, settings: Iterable[str]) -> float:

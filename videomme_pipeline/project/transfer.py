@@ -15,10 +15,7 @@ from videomme_pipeline.errors import (
     StorageError,
 )
 from videomme_pipeline.project.progress import Progress
-from videomme_pipeline.store import Store, publish
-
-_REQUESTS = 8
-"""Files that are copied at the same time."""
+from videomme_pipeline.store import REQUESTS, Store, publish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +58,7 @@ def copy_tables(
     files = source.tables()
     total, copied = len(files), Copied()
     copy = partial(_copy, source, target, overwrite)
-    with ThreadPoolExecutor(_REQUESTS) as threads:
+    with ThreadPoolExecutor(REQUESTS) as threads:
         for done, each in enumerate(threads.map(copy, files), start=1):
             copied += each
             stored = f"{done:,} of {total:,} files are in {target.root}."

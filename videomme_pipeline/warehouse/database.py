@@ -42,6 +42,7 @@ from videomme_pipeline.scoring.statistics.groups import (
     linear_score,
 )
 from videomme_pipeline.store import (
+    Listing,
     Store,
     publish,
     read_table,
@@ -410,14 +411,15 @@ def _nodes(tree: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _fingerprint(store: Store) -> str:
-    """Hash of the path, size and time of each file, and of the code."""
+    """Hash of the path and state of each file, and of the code."""
     digest = blake3(Path(__file__).read_bytes())
     for name, sql in _definitions().items():
         digest.update(f"{name}\n{sql}\n".encode())
+    listing = Listing(store.root)
     for _, list_files in TABLES.values():
         for path in list_files(store):
-            stat = path.stat()
-            digest.update(f"{path} {stat.st_size} {stat.st_mtime}\n".encode())
+            state = listing.state(path)
+            digest.update(f"{path} {state.bytes} {state.version}\n".encode())
     return digest.hexdigest(length=12)
 
 

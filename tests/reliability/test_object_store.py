@@ -1,0 +1,228 @@
+"""A real S3 server that fails in every way: the next run gives the tables of an undisturbed one."""
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.support.commands import Command, Finished, run
+from tests.support.faulty_proxy import Fault, FaultyProxy, faulty_proxy
+from tests.support.projects import EVALUATIONS, Copy, write_project_in
+from tests.support.s3_server import CAN_RUN, WHY_NOT, S3Server, s3_environment, s3_server
+from videomme_pipeline import parquet
+from videomme_pipeline.errors import StorageError
+from videomme_pipeline.object_stores import list_objects
+from videomme_pipeline.store import Store, publish, verify
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not CAN_RUN, reason=WHY_NOT)]
+
+CHANGING = {"answered_at", "latency_seconds"}
+"""Columns that depend on when a question was asked."""
+
+Tables = Mapping[str, list[Mapping[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with s3_server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(server: S3Server) -> Iterator[FaultyProxy]:
+    with faulty_proxy(server.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture(autouse=True)
+def _reachable(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy.fail(Fault.REJECT, 0)
+    proxy.delay_seconds = 0
+    for name, value in s3_environment(proxy.endpoint).items():
+        monkeypatch.setenv(name, value)
+
+
+@dataclass(frozen=True)
+class Team:
+    """A project of which one folder has the data on disk, and others have it in buckets."""
+
+    folder: Path
+    on_disk: Tables
+
+    def machine(self, name: str) -> "Machine":
+        """Another machine with the same configuration and videos, and its data in the bucket."""
+        root = self.folder / name
+        write_project_in(root, Copy(self.folder / "copy"))()
+        (root / "home").mkdir()
+        return Machine(root, f"s3://bucket/{name}")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A folder with everything that a machine stores locally, and the URL of its data."""
+
+    root: Path
+    url: str
+
+    @property
+    def store(self) -> Store:
+        return Store.at(self.url)
+
+    def start(self, *arguments: str, **environment: str) -> Command:
+        own = {"VIDEOMME_DATA": self.url, "HOME": str(self.root)}
+        return Command(self.root, *arguments, **own | environment)
+
+    def run(self, **environment: str) -> Finished:
+        return self.start("run", **environment).finish()
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Team:
+    folder = tmp_path_factory.mktemp("team")
+    root = folder / "disk"
+    write_project_in(root, Copy(folder / "copy"))(EVALUATIONS)
+    (root / "home").mkdir()
+    finished = run(root, "run")
+    assert finished.status == 0, finished.err
+    return Team(folder, tables_of(Store.at(root / "data")))
+
+
+def tables_of(store: Store) -> Tables:
+    """The rows of all tables by path, without the columns that may change."""
+    return {
+        str(path.relative_to(store.root)): _rows(parquet.read_table(path))
+        for path in store.tables()
+        if "attempts" not in path.parts
+    }
+
+
+def _rows(table: pa.Table) -> list[Mapping[str, Any]]:
+    kept = [name for name in table.column_names if name not in CHANGING]
+    rows: list[Mapping[str, Any]] = table.select(kept).to_pylist()
+    return rows
+
+
+def assert_same(team: Team, machine: Machine) -> None:
+    """Run to the end, and compare the tables with those on disk. Then everything is fresh."""
+    finished = machine.run()
+    assert finished.status == 0, finished.err
+    assert verify(machine.store.tables())[1] == []
+    assert tables_of(machine.store) == team.on_disk
+    assert "Everything is fresh" in machine.run().err
+
+
+def assert_one_sentence(finished: Finished) -> None:
+    assert finished.status == 1
+    assert "Traceback" not in finished.err
+    assert "check the address, the credentials, the network and the space" in finished.err
+
+
+def test_the_tables_in_a_bucket_are_those_on_disk(team: Team) -> None:
+    machine = team.machine("undisturbed")
+    assert_same(team, machine)
+    sql = machine.start("sql", "select evaluation, questions from overall").finish()
+    assert "blind\t9" in sql.out, sql.err
+    assert not list(machine.root.joinpath("data").rglob("*.parquet"))
+
+
+def test_a_run_survives_rejected_slow_and_broken_requests(team: Team, proxy: FaultyProxy) -> None:
+    machine = team.machine("disturbed")
+    proxy.delay_seconds = 0.02
+    command, faults = machine.start("run"), proxy.faults
+    while command.is_running:
+        for fault in Fault:
+            proxy.fail(fault, 2)
+            wanted = proxy.requests + 10
+            command.wait_until(lambda: proxy.requests >= wanted)  # noqa: B023
+    finished = command.finish()
+    assert finished.status == 0, finished.err
+    assert proxy.faults - faults > 20
+    proxy.fail(Fault.REJECT, 0)
+    assert_same(team, machine)
+
+
+@pytest.mark.parametrize("kind", ["packets", "frames", "videomme/prompts", "videomme/scores"])
+def test_a_killed_run_is_resumed(team: Team, kind: str) -> None:
+    machine = team.machine(f"killed-{kind.replace('/', '-')}")
+    command = machine.start("run")
+    if command.wait_until(lambda: bool(list_objects(machine.store.path(kind)))):
+        command.send(signal.SIGKILL)
+    command.finish()
+    assert verify(machine.store.tables())[1] == []
+    assert_same(team, machine)
+
+
+def test_a_server_that_is_killed_during_a_run_loses_nothing(team: Team, server: S3Server) -> None:
+    machine = team.machine("server")
+    command = machine.start("run")
+    assert command.wait_until(lambda: bool(list_objects(machine.store.path("frames"))))
+    server.stop()
+    try:
+        stopped = command.finish()
+        down = machine.start("status").finish()
+    finally:
+        server.start()
+    assert stopped.status == 1, stopped.err
+    assert_one_sentence(down)
+    assert_same(team, machine)
+
+
+def test_a_wrong_secret_is_one_sentence(team: Team) -> None:
+    wrong = team.machine("wrong").start("status", AWS_SECRET_ACCESS_KEY="wrong").finish()
+    assert_one_sentence(wrong)
+    assert "signature" in wrong.err
+
+
+def test_a_full_store_keeps_what_it_has(server: S3Server) -> None:
+    stored, more = (Store.at("s3://bucket/full").path(name) for name in ("a.parquet", "b.parquet"))
+    data = parquet.encode(pa.table({"a": [1]}))
+    publish(stored, data)
+    server.restart(is_full=True)
+    try:
+        with pytest.raises(StorageError, match=r"b\.parquet: cannot write .* the space of the"):
+            publish(more, data)
+        assert parquet.read_table(stored)["a"].to_pylist() == [1]
+        assert not more.exists()
+    finally:
+        server.restart()
+    publish(more, data)
+
+
+@pytest.mark.parametrize(
+    ("fault", "megabytes"),
+    [(Fault.CUT, 1), (Fault.CUT_ANSWER, 1), (Fault.REJECT, 1), (Fault.CUT, 120)],
+    ids=["cut", "cut-answer", "reject", "cut-parts"],
+)
+def test_an_object_appears_whole_or_not_at_all(
+    proxy: FaultyProxy, fault: Fault, megabytes: int
+) -> None:
+    """120 MB are written as a multipart upload."""
+    path = Store.at("s3://bucket/parts").path(f"{fault.name}-{megabytes}.parquet")
+    data = parquet.encode(pa.table({"a": [os.urandom(1_000_000) for _ in range(megabytes)]}))
+    proxy.fail(fault, 10_000, b"PUT ")
+    with pytest.raises(StorageError, match="cannot write"):
+        publish(path, data)
+    proxy.fail(fault, 0)
+    if path.exists():  # the answer to the last request was lost
+        parquet.verify(path)
+    proxy.fail(fault, 2, b"PUT ")
+    publish(path, data)
+    proxy.fail(fault, 2, b"GET ")
+    assert parquet.read_copied_table(path).num_rows == megabytes
+
+
+def test_what_another_process_writes_is_listed(server: S3Server) -> None:
+    import s3fs  # noqa: PLC0415 - an extra
+
+    store = Store.at("s3://bucket/shared")
+    assert store.packet_files() == []
+    other = s3fs.S3FileSystem(skip_instance_cache=True)
+    for name in ("a", "b"):
+        other.pipe_file(f"bucket/shared/packets/{name}.parquet", b"PAR1")
+        assert store.packet_files()[-1].stem == name
+        assert store.packet_files()[-1].exists()
