@@ -7,7 +7,14 @@ import dagster as dg
 
 from assets.dagster_internals.events import output_without_event
 from assets.planning.freshness import newest_event, recorded_versions
-from assets.stages.base import DATA_VERSION_TAG, OWNERS, AnyStage, SharedStage, refresh
+from assets.stages.base import (
+    DATA_VERSION_TAG,
+    OWNERS,
+    AnyStage,
+    SharedStage,
+    group_name,
+    refresh,
+)
 from assets.stages.chain import all_stages, steps
 from assets.stages.checks import check_events, check_specs
 from assets.stages.metadata import column_schema
@@ -78,7 +85,7 @@ def _asset(
     @dg.asset(
         key=stage.asset_key,
         description=stage.description,
-        group_name=stage.group,
+        group_name=group_name(stage.group),
         kinds=set(stage.kinds),
         owners=list(OWNERS),
         code_version=stage.code_version,

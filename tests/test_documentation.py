@@ -39,6 +39,11 @@ EVALUATION: dict[str, Any] = {
     "model": "constant-A",
     "sampling": "uniform_n-4",
 }
+DECLARATION: dict[str, Any] = {
+    "title": "Documented",
+    "folder": "/data/my-set",
+    "columns": {"video": "video", "question": "question", "answer": "answer"},
+}
 MODELS = ("my-model", "my-small-model", "qwen")
 NOT_RUN = ("ui", "nightly")
 """Commands that do not end, or need an endpoint."""
@@ -90,6 +95,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("documentation")
     write_configuration(root / "configuration", {})
     shutil.copy(make_video("002", root / "media"), root / "clip.mp4")
+    (root / "my-videos").mkdir()
+    shutil.copy(root / "clip.mp4", root / "my-videos" / "clip.mp4")
+    row = {"video": "clip.mp4", "question": "Which?", "options": ["One", "Two"], "answer": "A"}
+    (root / "my-videos" / "questions.json").write_text(json.dumps([row]))
     with pytest.MonkeyPatch.context() as patch:
         use(patch, root)
         patch.chdir(root)
@@ -123,10 +132,10 @@ def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     if "since" in keys:
         [settings] = content["evaluations"].values()
         return "nightly.yaml", {**content, "evaluations": {"my-evaluation": settings}}
-    if "min_free_gigabytes" in keys:
-        return "storage.yaml", content
-    if keys & ClusterSpec.model_fields.keys():
-        return "cluster.yaml", content
+    if "annotations" in keys:
+        return "benchmarks/documented.yaml", DECLARATION | content
+    if "min_free_gigabytes" in keys or keys & ClusterSpec.model_fields.keys():
+        return "storage.yaml" if "min_free_gigabytes" in keys else "cluster.yaml", content
     if "limits" in keys:
         content = {"my-model": {"base_url": "http://127.0.0.1:9/v1"} | content}
     return "models.yaml", content

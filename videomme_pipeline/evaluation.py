@@ -15,7 +15,14 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from upath import UPath
 
-from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.declared.inspection import inspect_folder
+from videomme_pipeline.benchmarks.facets import Facets
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import (
+    find_benchmark,
+    known_benchmarks,
+    register_declared,
+)
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.benchmarks.spec import BenchmarkSpec
 from videomme_pipeline.configuration import (
@@ -34,12 +41,18 @@ from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Template, TemplateName, load_template, parse_template
+from videomme_pipeline.rows import arrow_schema
+from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.store import publish
 from videomme_pipeline.subtitles.align import Alignment, parse_alignment
 
 NONE = "none"
+
+OWN_BENCHMARKS = "benchmarks"
+"""Folder of the files that declare the user's own benchmarks, inside the configuration folder."""
 
 
 Reference = Annotated[str, Field(max_length=500)]
@@ -195,13 +208,17 @@ class Configuration:
 
 
 def read_configuration(folder: Path) -> Configuration:
-    """Read benchmarks.yaml, evaluations/*.yaml and the optional models.yaml and samplings.yaml.
+    """Read benchmarks.yaml, evaluations/*.yaml and the optional other files.
+
+    These are models.yaml, samplings.yaml, and benchmarks/*.yaml with the user's own benchmarks.
 
     Raises:
         ConfigurationError: if one of them cannot be used, except for evaluation files, which
             become `problems`.
     """
-    benchmarks = _read_benchmarks(folder / "benchmarks.yaml")
+    own = _register_own(folder / OWN_BENCHMARKS)
+    benchmarks = {name: BenchmarkSpec() for name in own}
+    benchmarks |= _read_benchmarks(folder / "benchmarks.yaml")
     models = folder / "models.yaml"
     catalog = Catalog.read(models) if models.exists() else Catalog()
     evaluations: dict[str, Evaluation] = {}
@@ -244,7 +261,7 @@ def read_evaluation(
             model=catalog.find(file.model),
             sampling=None if file.sampling == NONE else parse_sampling(file.sampling),
             alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
-            template=_template(file.prompt, path.parent),
+            template=_template(file.prompt, path.parent, file.benchmark),
             reader=file.reader,
             judge=None if file.judge is None else Judge.of(file.judge, catalog),
             decoding=file.decoding,
@@ -284,6 +301,21 @@ def _check_selection(evaluation: Evaluation, path: Path) -> None:
             )
 
 
+def _register_own(folder: Path) -> list[str]:
+    """Register the benchmarks that files in `folder` declare, and return their names, sorted."""
+    names = []
+    for path in sorted(folder.glob("*.yaml")):
+        _check_name(path.stem, path)
+        names.append(register_declared(path, _reserved_columns()).name)
+    return names
+
+
+def _reserved_columns() -> set[str]:
+    """The columns of tables that no facet can have the name of."""
+    tables = (Question, ScoredQuestion, ObservedQuestion)
+    return {name for table in tables for name in arrow_schema(table).names} - Facets.declared.keys()
+
+
 def _read_benchmarks(path: Path) -> dict[str, BenchmarkSpec]:
     benchmarks = {}
     for name, value in read_yaml(path).items():
@@ -314,12 +346,17 @@ def _read_samplings(path: Path) -> dict[str, tuple[Sampling, ...]]:
     return samplings
 
 
-def _template(value: str, folder: Path) -> Template:
+def _template(value: str, folder: Path, benchmark: str) -> Template:
     """The published template `value`, or the one in a file at this path from `folder`.
+
+    The name of the benchmark is that of the prompt in its declaration.
 
     The file must be inside the configuration folder, the parent of `folder`, so that a
     configuration from elsewhere cannot send other files to a model.
     """
+    declared = find_benchmark(benchmark)
+    if value == declared.name and declared.prompt_text is not None:
+        return Template(name=value, text=declared.prompt_text)
     path = folder / value
     if value in set(TemplateName) or not _is_file(path):
         return parse_template(value)
@@ -366,6 +403,26 @@ def write_example(folder: Path, name: str, benchmark: str) -> Path:
         readers=", ".join(ReaderName),
     )
     publish(UPath(path), example.encode())
+    return path
+
+
+def write_declaration(folder: Path, name: str, videos: Path) -> Path:
+    """Declare the benchmark `name` for the user's folder `videos`, and return the file's path.
+
+    `folder` is the configuration folder.
+
+    Raises:
+        ConfigurationError: if there is a benchmark with this name, or the name is not valid.
+        AnnotationError: if the folder has no annotations.
+    """
+    path = folder / OWN_BENCHMARKS / f"{name}.yaml"
+    _check_name(name, path)
+    if name in known_benchmarks():
+        raise ConfigurationError(f"there is a benchmark called {name}; choose another name")
+    root = videos.expanduser().absolute()
+    text = inspect_folder(root, _reserved_columns()).yaml(name, root)
+    path.parent.mkdir(exist_ok=True)
+    publish(UPath(path), text.encode())
     return path
 
 

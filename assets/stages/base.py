@@ -5,6 +5,7 @@ of each stage defines how its partitions are built.
 """
 
 import logging
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -245,6 +246,11 @@ class Stage(ABC, Generic[P]):
 
 
 AnyStage = Stage[Any]
+
+
+def group_name(benchmark: str) -> str:
+    """Dagster's asset group of a benchmark, which has no other characters than these."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", benchmark)
 
 
 class BenchmarkStage(Stage[P]):

@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.stages.base import OWNERS
+from assets.stages.base import OWNERS, group_name
 from assets.stages.metadata import column_schema
 from assets.step import within_step
 from videomme_pipeline.alerts import Alert, alert_urls, nightly_alert, send
@@ -82,7 +82,7 @@ def nightly_asset(
     @dg.asset(
         key=key,
         description=f"Nightly runs of {evaluation.name}, one partition per day.",
-        group_name=tracked.benchmark.name,
+        group_name=group_name(tracked.benchmark.name),
         kinds={"nightly", "parquet"},
         owners=list(OWNERS),
         code_version=str(RULE_VERSION),

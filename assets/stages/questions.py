@@ -50,7 +50,10 @@ class Questions(BenchmarkStage[Whole]):
             yield Failed(partition=target.partition, reason=str(error))
             return
         self.benchmark.invalidate()
-        yield Built(target=target, metadata=_metadata(questions, is_public=source.is_public))
+        metadata = _metadata(questions, is_public=source.is_public)
+        if source.hidden_answers:
+            metadata["hidden_answers"] = source.hidden_answers
+        yield Built(target=target, metadata=metadata)
 
     def describe(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
         is_public = self.benchmark.snapshot.source.is_public

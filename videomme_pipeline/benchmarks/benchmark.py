@@ -52,11 +52,13 @@ class Headline:
 class Size:
     """Counts of the complete benchmark, or None where they are not known.
 
-    `videos_by` maps a facet to the number of videos that each of its values has.
+    `videos_by` maps a facet to the number of videos that each of its values has. `all_questions` is
+    the number of questions if the videos have different numbers.
     """
 
     videos: int | None = None
     questions_per_video: int | None = None
+    all_questions: int | None = None
     videos_with_subtitles: int | None = None
     videos_by: Mapping[str, int] = field(default_factory=dict)
 
@@ -64,7 +66,7 @@ class Size:
     def questions(self) -> int | None:
         """The number of questions, or None if it is not known."""
         if self.videos is None or self.questions_per_video is None:
-            return None
+            return self.all_questions
         return self.videos * self.questions_per_video
 
 
@@ -90,7 +92,8 @@ class Benchmark:
     `crossings` are pairs of facets that have a common breakdown. A subset of the videos represents
     the facets in `strata` in proportion. `letters` are those of the question with the most options.
     If `is_public` is true, questions and frames may be shown to anyone. Benchmarks about the same
-    videos share a `media_folder`. `prompt` and `alignment` are what `videomme init` suggests.
+    videos share a `media_folder`. `prompt` and `alignment` are what `videomme init` suggests. An
+    evaluation can select `prompt_text`, the published prompt, by the name of the benchmark.
     `reader` is the published one, which official reports use.
     """
 
@@ -112,6 +115,7 @@ class Benchmark:
     is_public: bool = False
     media_folder: str | None = None
     prompt: str = "contract_v1_exact"
+    prompt_text: str | None = None
     alignment: str = "window-500"
     reader: str = "strict"
     bibtex: str | None = None

@@ -20,6 +20,8 @@ VIDEO_FOLDERS = ("data", "videos", "video", ".")
 SUBTITLE_FOLDERS = ("subtitle", "subtitles", "subtitle/subtitle", ".")
 VIDEO_SUFFIXES = (".mp4", ".mkv")
 SUBTITLE_SUFFIXES = (".srt", ".jsonl")
+DECLARED_VIDEO_SUFFIXES = (*VIDEO_SUFFIXES, ".webm", ".avi", ".mov", ".m4v")
+"""Suffixes of videos that the annotations name without one."""
 
 
 PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
@@ -114,6 +116,13 @@ def locate_video(media: MediaIndex, video: VideoReference) -> Path:
             "videos); materialize the `videos` asset, or set `folder` to your copy",
         )
     return found
+
+
+def first_file(paths: Iterable[Path], *, with_suffixes: bool = False) -> Path | None:
+    """The first of `paths` that is a file, or None. `with_suffixes` adds those of videos."""
+    suffixes = ("", *DECLARED_VIDEO_SUFFIXES) if with_suffixes else ("",)
+    candidates = (path.with_name(path.name + suffix) for path in paths for suffix in suffixes)
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def locate_subtitle(media: MediaIndex, video: VideoReference) -> Path | None:

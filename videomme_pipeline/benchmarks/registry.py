@@ -1,14 +1,19 @@
 """The benchmarks that are known by name.
 
-They are the built-in ones, those that a program registers, and those of installed packages. A
-package declares a benchmark with an entry point in the group `videomme_pipeline.benchmarks`: its
-name is the name of the benchmark, its value a `Benchmark`. It is loaded when it is first used.
+They are the built-in ones, those that a YAML file in the configuration folder or in `published/`
+declares, those that a program registers, and those of installed packages. A package declares a
+benchmark with an entry point in the group `videomme_pipeline.benchmarks`: its name is the name of
+the benchmark, its value a `Benchmark`. It is loaded when it is first used.
 """
 
+from collections.abc import Collection
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.declared.declaration import Declaration
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.smoke import declaration as smoke
 from videomme_pipeline.configuration import nearest
@@ -17,15 +22,17 @@ from videomme_pipeline.errors import ConfigurationError
 ENTRY_POINT_GROUP = "videomme_pipeline.benchmarks"
 
 _BENCHMARKS: dict[str, Benchmark] = {}
+_PUBLISHED = Path(__file__).with_name("published")
 
 
-def register(benchmark: Benchmark) -> Benchmark:
+def register(benchmark: Benchmark, *, replaces: bool = False) -> Benchmark:
     """Make `benchmark` known by its name, and return it. Its facets become columns of tables.
 
     Raises:
-        ValueError: if another benchmark has its name, or another type for one of its facets.
+        ValueError: if another benchmark has its name (unless it `replaces` that one), or another
+            type for one of its facets.
     """
-    if _BENCHMARKS.get(benchmark.name, benchmark) != benchmark:
+    if not replaces and _BENCHMARKS.get(benchmark.name, benchmark) != benchmark:
         raise ValueError(f"there is another benchmark called {benchmark.name}; rename one of them")
     for facet in benchmark.facets:
         known = Facets.declared.get(facet.column, facet.kind)
@@ -57,11 +64,52 @@ def find_benchmark(name: str) -> Benchmark:
     """
     if name in _BENCHMARKS:
         return _BENCHMARKS[name]
+    if name in published_benchmarks():
+        return register_declared(_PUBLISHED / f"{name}.yaml")
     installed = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
     if name not in installed:
-        known = (*_BENCHMARKS, *installed)
-        raise ConfigurationError(f"there is no benchmark `{name}`, {nearest(name, known)}")
+        hint = nearest(name, known_benchmarks())
+        raise ConfigurationError(f"there is no benchmark `{name}`, {hint}")
     return _load(installed[name])
+
+
+def known_benchmarks() -> tuple[str, ...]:
+    """The names of all benchmarks, registered or not."""
+    installed = (point.name for point in entry_points(group=ENTRY_POINT_GROUP))
+    return tuple(dict.fromkeys((*_BENCHMARKS, *published_benchmarks(), *installed)))
+
+
+@cache
+def published_benchmarks() -> tuple[str, ...]:
+    """The names of the published benchmarks that this package declares in YAML files."""
+    return tuple(sorted(path.stem for path in _PUBLISHED.glob("*.yaml")))
+
+
+def register_declared(path: Path, reserved: Collection[str] = ()) -> Benchmark:
+    """Register the benchmark that a YAML file declares, under the stem of its file name.
+
+    `reserved` are the columns of tables that no facet can have the name of.
+
+    Raises:
+        ConfigurationError: if the file has a mistake. The message names it.
+    """
+    if path.stem in _BUILT_IN or (
+        path.stem in published_benchmarks() and path.parent != _PUBLISHED
+    ):
+        raise ConfigurationError(
+            f"{path}: there is a published benchmark called {path.stem}; rename the file"
+        )
+    declared = Declaration.read(path).benchmark(path.stem, path)
+    clashing = [facet.column for facet in declared.facets if facet.column in reserved]
+    if clashing:
+        raise ConfigurationError(
+            f"{path}: `{clashing[0]}` is a column of the tables; give the facet another name, and "
+            f"the name of the dataset's column as `column: {clashing[0]}`"
+        )
+    try:
+        return register(declared, replaces=True)
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
 
 
 def _load(entry_point: EntryPoint) -> Benchmark:
@@ -87,3 +135,4 @@ def _load(entry_point: EntryPoint) -> Benchmark:
 
 for built_in in (videomme.BENCHMARK, videomme_v2.BENCHMARK, smoke.SMOKE, smoke.SMOKE_V2):
     register(built_in)
+_BUILT_IN = frozenset(_BENCHMARKS)

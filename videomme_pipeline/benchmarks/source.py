@@ -45,6 +45,8 @@ class Source(ABC):
         self.benchmark = benchmark
         self.spec = spec
         self.folder = folder
+        self.hidden_answers = 0
+        """Rows that `questions` left out because their answer is not published."""
         self._media: MediaIndex | None = None
 
     @property
@@ -110,6 +112,26 @@ class Source(ABC):
         if self._media is None:
             self._media = index_media(self.roots())
         return self._media
+
+
+def folders_of(benchmark: str, folder: Path | None, repository: str | None) -> tuple[Path, ...]:
+    """The user's `folder`, and the folders in it that tools unzip the repository to.
+
+    Raises:
+        ConfigurationError: if there is no such folder.
+    """
+    root = folder.expanduser().absolute() if folder else None
+    if root is None or not root.is_dir():
+        raise ConfigurationError(
+            f"{benchmark}: `folder` is {folder}, which is not a folder; set it to your copy of the "
+            "benchmark, or use `source: hub`"
+        )
+    inside = [benchmark]
+    if repository is not None:
+        dataset = f"datasets--*--{repository.rpartition('/')[2]}"
+        inside += ["snapshots/*", f"{dataset}/snapshots/*", f"hub/{dataset}/snapshots/*"]
+    found = (path for pattern in inside for path in sorted(root.glob(pattern)))
+    return (root, *(path for path in found if path.is_dir()))
 
 
 class PublishedSource(Source):
@@ -202,21 +224,7 @@ class PublishedSource(Source):
         """
         if self.spec.source is SourceKind.HUB:
             return (self.folder,)
-        folder = self.spec.folder.expanduser().absolute() if self.spec.folder else None
-        if folder is None or not folder.is_dir():
-            raise ConfigurationError(
-                f"{self.benchmark.name}: `folder` is {self.spec.folder}, which is not a folder; "
-                "set it to your copy of the benchmark, or use `source: hub`"
-            )
-        dataset = f"datasets--*--{self.release.repository.rpartition('/')[2]}"
-        inside = (
-            self.benchmark.name,
-            "snapshots/*",
-            f"{dataset}/snapshots/*",
-            f"hub/{dataset}/snapshots/*",
-        )
-        found = (path for pattern in inside for path in sorted(folder.glob(pattern)))
-        return (folder, *(path for path in found if path.is_dir()))
+        return folders_of(self.benchmark.name, self.spec.folder, self.release.repository)
 
     def _own_annotations(self) -> Path:
         """The annotation file in the user's own folder.

@@ -143,6 +143,7 @@ class AnnotationTable:
         references = videos_of(questions)
         by_video = Counter(question.video_id for question in questions)
         per_video = self.release.questions_per_video
+        assert per_video is not None, "the releases in Python modules have this number"
         if videos is not None and (len(by_video), len(questions)) != (videos, videos * per_video):
             raise self.error(
                 None,

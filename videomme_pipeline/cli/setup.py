@@ -22,15 +22,29 @@ SCHEMA_FOLDER = ".schemas"
 
 @commands.command(epilog="Example: videomme init my-model --benchmark smoke")
 def init(
-    name: Annotated[str, typer.Argument(help="Name of the new evaluation.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of the new evaluation, or the folder of a new benchmark.")
+    ],
     benchmark: Annotated[
         str, typer.Option("--benchmark", "-b", help=f"Benchmark to evaluate on: {BENCHMARKS}.")
     ] = "smoke",
 ) -> None:
-    """Write a commented evaluation file to start from."""
-    from videomme_pipeline.evaluation import write_example
+    """Write a commented evaluation file to start from, or declare a benchmark of your own.
+
+    If the name is a folder with videos and annotations (JSON, JSON lines, CSV,
+    TSV or Parquet), and there is no benchmark of that name, its declaration is
+    written.
+    """
+    from videomme_pipeline.evaluation import write_declaration, write_example
 
     configuration = open_project().configuration
+    if Path(name).is_dir() and benchmark not in configuration.benchmarks:
+        path = write_declaration(configuration.folder, benchmark, Path(name))
+        note(
+            f"Wrote {path}. Check it with: videomme doctor\n"
+            f"Then write an evaluation: videomme init my-model --benchmark {benchmark}"
+        )
+        return
     chosen_evaluations(configuration, None, [benchmark])
     path = write_example(configuration.folder / "evaluations", name, benchmark)
     note(f"Wrote {path}. Edit it, then: videomme run {name}")

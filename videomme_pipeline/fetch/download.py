@@ -65,11 +65,22 @@ def fetch_annotations(release: Release, spec: FetchSpec, folder: Path) -> Path:
         DownloadError: if it cannot be fetched or is not the pinned file.
         StorageError: if `folder` cannot be written.
     """
+    (path,) = fetch_files(release, spec, folder, [release.annotations])
+    return path
+
+
+def fetch_files(
+    release: Release, spec: FetchSpec, folder: Path, names: Sequence[str]
+) -> tuple[Path, ...]:
+    """Paths of repository files, which are downloaded to `folder` unless they exist.
+
+    Errors are those of `fetch_annotations`.
+    """
     mirror = Mirror.of(release, spec, folder)
-    if mirror.path(release.annotations).is_file():
-        return mirror.path(release.annotations)
+    if all(mirror.path(name).is_file() for name in names):
+        return tuple(mirror.path(name) for name in names)
     with _locked(folder):
-        return mirror.file(release.annotations)
+        return tuple(mirror.file(name) for name in names)
 
 
 def fetch_subtitles(

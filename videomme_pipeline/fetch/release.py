@@ -4,9 +4,11 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from videomme_pipeline.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +80,17 @@ class Release:
     benchmark: str
     repository: str
     revision: str
+    """The pinned commit, or "" if the user has to name one."""
     annotations: str
     subtitles: str
+    """The archive with the subtitles, or "" if there is none."""
     archives: tuple[str, ...]
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The files of each archive that is split, in order."""
     sha256: Mapping[str, str]
-    videos: int
-    questions_per_video: int
-    videos_per_archive: int | None
+    videos: int | None = None
+    questions_per_video: int | None = None
+    videos_per_archive: int | None = None
     """Number of consecutive videos in each archive, or None if the number of a video does not
     determine its archive."""
     video_folder: str
@@ -112,8 +118,18 @@ class FetchSpec(Protocol):
 
 
 def hub_revision(release: Release, spec: FetchSpec) -> str:
-    """Commit to fetch: the one in `spec`, or the pinned one."""
-    return spec.revision or release.revision
+    """Commit to fetch: the one in `spec`, or the pinned one.
+
+    Raises:
+        ConfigurationError: if neither names one.
+    """
+    revision = spec.revision or release.revision
+    if not revision:
+        raise ConfigurationError(
+            f"{release.benchmark}: no commit of {release.repository} is pinned; set `revision` in "
+            "benchmarks.yaml to one of its commits (40 hexadecimal digits, on its page of commits)"
+        )
+    return revision
 
 
 def hub_folder(release: Release, spec: FetchSpec, folder: Path) -> Path:

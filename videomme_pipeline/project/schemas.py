@@ -11,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from videomme_pipeline.benchmarks.declared.declaration import Declaration
 from videomme_pipeline.benchmarks.spec import BenchmarkSpec
 from videomme_pipeline.evaluation import NONE, Configuration, EvaluationFile
 from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
@@ -46,6 +47,7 @@ def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
         evaluation["properties"][key]["examples"] = list(names)
     return {
         "evaluation": evaluation,
+        "benchmark": _schema(Declaration),
         "benchmarks": _schema(dict[str, BenchmarkSpec | None]),
         "models": _without_names(_schema(dict[str, entries])),
         "samplings": _schema(dict[str, list[str | Sampling] | None]),

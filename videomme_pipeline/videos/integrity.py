@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from videomme_pipeline.benchmarks.benchmark import License
+from videomme_pipeline.benchmarks.declared.source import DeclaredSource
 from videomme_pipeline.benchmarks.locate import (
     SUBTITLE_SUFFIXES,
     VIDEO_SUFFIXES,
@@ -18,8 +19,8 @@ from videomme_pipeline.benchmarks.locate import (
 )
 from videomme_pipeline.benchmarks.question import videos_of
 from videomme_pipeline.benchmarks.source import PublishedSource, Source
-from videomme_pipeline.benchmarks.spec import SourceKind
-from videomme_pipeline.errors import LicenseNotAcceptedError, VideoMMEError
+from videomme_pipeline.benchmarks.spec import SourceKind, select
+from videomme_pipeline.errors import LicenseNotAcceptedError, VideoMissingError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
 
 _Unused = Mapping[str, Sequence[Path]]
@@ -55,7 +56,11 @@ def check_data(open_source: Callable[[], Source]) -> list[Finding]:
         return [Finding(check="license", verdict=Verdict.FAILED, message=str(error))]
     terms = source.benchmark.license
     findings = [_accepted(terms)] if terms is not None else []
-    return [*findings, *_files_found(source)] if isinstance(source, PublishedSource) else findings
+    if isinstance(source, PublishedSource):
+        return [*findings, *_files_found(source)]
+    if isinstance(source, DeclaredSource):
+        return [*findings, *_declared_found(source)]
+    return findings
 
 
 def _accepted(terms: License) -> Finding:
@@ -84,6 +89,53 @@ def _files_found(source: PublishedSource) -> list[Finding]:
         _subtitles_found(videos, media, unused),
         *_duplicates(videos, media, unused),
     ]
+
+
+def _declared_found(source: DeclaredSource) -> Iterator[Finding]:
+    """Yield the findings about a declared benchmark: each kind of problem of all its rows."""
+    try:
+        if not source.stored_annotations():
+            message = "not fetched yet; the next run fetches them"
+            yield Finding(check="annotations", verdict=Verdict.WARNING, message=message)
+            return
+        annotated = source.annotated()
+        questions = select(annotated.questions, source.spec) if annotated.questions else []
+    except VideoMMEError as error:
+        yield Finding(check="annotations", verdict=Verdict.FAILED, message=str(error))
+        return
+    videos = videos_of(questions)
+    found = f"{len(questions):,} questions on {len(videos):,} videos"
+    if annotated.hidden:
+        found += f"; {annotated.hidden:,} rows without a published answer are left out"
+    if annotated.problems:
+        count = f"{len(annotated.problems):,} rows cannot be used"
+        message = f"{found}; {count}: {annotated.listed_problems}"
+        yield Finding(check="annotations", verdict=Verdict.FAILED, message=message)
+    else:
+        yield Finding(check="annotations", verdict=Verdict.OK, message=found)
+    yield from _declared_media(source, videos)
+
+
+def _declared_media(source: DeclaredSource, videos: Sequence[VideoReference]) -> Iterator[Finding]:
+    missing = []
+    for video in videos:
+        try:
+            source.video_file(video)
+        except VideoMissingError:
+            missing.append(video.footage.video_file or video.video_id)
+    names = list(dict.fromkeys(missing))
+    found = f"{len(videos) - len(missing):,} of {len(videos):,} under {_listed(source.roots())}"
+    if names:
+        rest = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+        verdict = Verdict.WARNING if source.is_fetched else Verdict.FAILED
+        advice = "the next run fetches them" if source.is_fetched else "copy them there"
+        found += f"; missing: {', '.join(names[:_LISTED])}{rest}; {advice}"
+        yield Finding(check="videos", verdict=verdict, message=found)
+    else:
+        yield Finding(check="videos", verdict=Verdict.OK, message=found)
+    count = sum(source.subtitle(video) is not None for video in videos)
+    message = f"{count:,} of {len(videos):,} videos have subtitles"
+    yield Finding(check="subtitles", verdict=Verdict.OK, message=message)
 
 
 def _videos_found(

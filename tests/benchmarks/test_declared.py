@@ -1,0 +1,293 @@
+"""Benchmarks declared in YAML: their rows, their mistakes, and a declaration for a folder."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from tests.support.registered import registered
+from videomme_pipeline.benchmarks.benchmark import Metric
+from videomme_pipeline.benchmarks.declared.columns import lettered
+from videomme_pipeline.benchmarks.declared.declaration import Declaration
+from videomme_pipeline.benchmarks.declared.inspection import inspect_folder
+from videomme_pipeline.benchmarks.declared.questions import Annotated, read_questions
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
+from videomme_pipeline.evaluation import read_configuration, write_declaration
+from videomme_pipeline.fetch.release import Clip, Footage
+from videomme_pipeline.project.state import BenchmarkState
+from videomme_pipeline.store import Store
+from videomme_pipeline.videos.hash_cache import HashCache
+from videomme_pipeline.videos.integrity import Verdict, check_data
+
+COLUMNS = {"video": "video", "question": "question", "options": "options", "answer": "answer"}
+ROW: Mapping[str, Any] = {
+    "video": "a.mp4",
+    "question": "Which?",
+    "options": ["Red", "Blue", "Green"],
+    "answer": "B",
+}
+
+
+@pytest.fixture(autouse=True)
+def restored_registry() -> Iterator[None]:
+    with registered():
+        yield
+
+
+def declaration(**keys: Any) -> Declaration:
+    values = {"title": "Mine", "folder": "/nowhere", "annotations": "q.json", "columns": COLUMNS}
+    return Declaration.model_validate(values | keys)
+
+
+def read(tmp_path: Path, rows: Sequence[Any], columns: Any = COLUMNS, **keys: Any) -> Annotated:
+    path = tmp_path / "q.json"
+    path.write_text(json.dumps(rows))
+    return read_questions(declaration(columns=columns, **keys), [path], "mine")
+
+
+@pytest.mark.parametrize(
+    ("cells", "columns"),
+    [
+        ({}, {}),
+        ({"options": {"A": "Red", "B": "Blue", "C": "Green"}}, {}),
+        ({"options": "A. Red\nB. Blue\nC. Green"}, {}),
+        ({"options": "['Red', 'Blue', 'Green']", "answer": "(b)"}, {}),
+        (
+            {"o0": "Red", "o1": "Blue", "o2": "Green", "o3": "N/A"},
+            {"options": ["o0", "o1", "o2", "o3"]},
+        ),
+        ({"question": "Which?\n(A) Red\n(B) Blue\n(C) Green"}, {"options": None}),
+        ({"answer": 1}, {"answer_is": "index"}),
+        ({"answer": 2.0}, {"answer_is": "index_from_1"}),
+        ({"answer": "Blue"}, {"answer_is": "text"}),
+    ],
+    ids=["list", "map", "lines", "literal", "columns", "in-question", "index", "from-1", "text"],
+)
+def test_every_form_of_options_and_answers_is_read(
+    tmp_path: Path, cells: Mapping[str, Any], columns: Mapping[str, Any]
+) -> None:
+    (question,) = read(tmp_path, [{**ROW, **cells}], {**COLUMNS, **columns}).require()
+    assert [question.option_text(letter) for letter in question.letters] == ["Red", "Blue", "Green"]
+    assert (question.question, question.answer) == ("Which?", Letter.B)
+
+
+def test_a_question_may_have_fourteen_options(tmp_path: Path) -> None:
+    row = {**ROW, "options": [f"Number {number}" for number in range(14)], "answer": "N"}
+    (question,) = read(tmp_path, [row], letters=14).require()
+    assert question.answer is Letter.N
+    assert lettered(["None", "N/A"]) == ["A. None", "B. N/A"]
+
+
+def test_rows_with_hidden_answers_are_counted_and_left_out(tmp_path: Path) -> None:
+    rows = [ROW, {**ROW, "answer": None}, {**ROW, "answer": "NA"}]
+    found = read(tmp_path, rows, {**COLUMNS, "hidden_answers": ["NA"]})
+    assert (len(found.questions), found.hidden, found.problems) == (1, 2, ())
+
+
+def test_each_row_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    rows = [
+        ROW,
+        {**ROW, "answer": "Purple"},
+        {**ROW, "options": ["Red"]},
+        {**ROW, "video": "../a.mp4"},
+        {**ROW, "options": list("abcdef")},
+        {**ROW, "id": 1},
+        {**ROW, "id": 1},
+    ]
+    found = read(
+        tmp_path,
+        [{"id": n, **row} for n, row in enumerate(rows, 10)],
+        {**COLUMNS, "question_id": "id"},
+    )
+    assert [(each.row, each.found) for each in found.problems] == [
+        ("q.json, row 2", "the answer 'Purple' matches none of the options A, B, C"),
+        ("q.json, row 3", "`options` must have at least two options, found ['Red']"),
+        ("q.json, row 4", "the path '../a.mp4' leads out of the folder; name a file inside of it"),
+        ("q.json, row 5", "6 options, but `letters` is 4; raise it"),
+        ("question 1", "2 rows have this id; make it unique"),
+    ]
+    with pytest.raises(AnnotationError, match="row 2: the answer 'Purple'"):
+        found.require()
+
+
+def test_an_unknown_column_is_named_with_the_nearest_one(tmp_path: Path) -> None:
+    with pytest.raises(
+        AnnotationError, match="the column `choices`, which no row has: did you mean"
+    ):
+        read(tmp_path, [{**ROW, "choice": 1}], {**COLUMNS, "options": "choices"})
+
+
+def test_videos_in_several_folders_and_clips_have_ids_of_their_own(tmp_path: Path) -> None:
+    rows = [
+        {**ROW, "video": "x/a.mp4"},
+        {**ROW, "video": "y/a.mp4"},
+        {**ROW, "video": "x/a.mp4", "start": 1.5, "end": "4"},
+        {**ROW, "video": "über 1.mp4"},
+    ]
+    columns = {**COLUMNS, "clip_start": "start", "clip_end": "end"}
+    questions = read(tmp_path, rows, columns, videos="clips").require()
+    ids = [question.video_id for question in questions]
+    assert (ids[0], ids[2], ids[3]) == ("a", "a.1.5-4", "_ber_1")
+    assert ids[1].startswith("a-")
+    assert questions[2].footage == Footage(
+        video_file="clips/x/a.mp4", clip_start_seconds=1.5, clip_end_seconds=4.0
+    )
+    assert questions[2].footage.clip == Clip(start_seconds=1.5, end_seconds=4.0)
+
+
+def test_a_column_of_lists_becomes_a_facet_per_value(tmp_path: Path) -> None:
+    facets = {"kind": {"each": True, "values": ["fine", "very good"]}}
+    mine = declaration(facets=facets)
+    assert [(facet.column, facet.title) for facet in mine.declared_facets] == [
+        ("kind_fine", "Kind: fine"),
+        ("kind_very_good", "Kind: very good"),
+    ]
+    rows = [{**ROW, "kind": ["fine", "very good"]}, {**ROW, "kind": ["fine"]}]
+    first, second = read(tmp_path, rows, facets=facets).require()
+    assert dict(first.facets) == {"kind_fine": "fine", "kind_very_good": "very good"}
+    assert dict(second.facets) == {"kind_fine": "fine"}
+
+
+def test_questions_inside_of_the_row_of_a_video_are_read(tmp_path: Path) -> None:
+    rows = [{"video": "a.mp4", "qa": [{**ROW, "video": None} | {"video": "a.mp4"}, ROW]}]
+    questions = read(tmp_path, rows, annotations=[{"file": "q.json", "rows": "qa"}]).require()
+    assert [question.question_id for question in questions] == ["a-1", "a-2"]
+
+
+# A folder of the user.
+
+
+def own_folder(folder: Path, form: str = "jsonl") -> Path:
+    """Two videos with two questions each, in a folder with annotations in the given format."""
+    (folder / "clips").mkdir(parents=True)
+    rows = [
+        {
+            "ID": f"{name}{number}",
+            "Video": f"{name}.mp4",
+            "Question": f"What is {number}?",
+            "A": "Red",
+            "B": "Blue",
+            "C": "Green",
+            "Answer": ("Red", "Blue")[number],
+            "Question Type": ("color", "shape")[number],
+            "start": 0.5,
+        }
+        for name in "ab"
+        for number in range(2)
+    ]
+    for name in "ab":
+        (folder / "clips" / f"{name}.mp4").write_bytes(b"\0")
+    path = folder / f"questions.{form}"
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif form == "csv":
+        lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+        path.write_text("\n".join(lines))
+    else:
+        path.write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+def project(tmp_path: Path, form: str = "jsonl") -> tuple[BenchmarkState, Path]:
+    """The benchmark that `init` declares for an own folder, and the declaration."""
+    configuration = tmp_path / "configuration"
+    configuration.mkdir()
+    (configuration / "benchmarks.yaml").write_text("")
+    path = write_declaration(configuration, "my-set", own_folder(tmp_path / "videos", form))
+    return opened(tmp_path), path
+
+
+def opened(tmp_path: Path) -> BenchmarkState:
+    store = Store.at(tmp_path / "data")
+    configuration = read_configuration(tmp_path / "configuration")
+    return BenchmarkState("my-set", configuration, store, HashCache(store.hashes))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_init_declares_a_folder(tmp_path: Path, form: str) -> None:
+    state, path = project(tmp_path, form)
+    declared = yaml.safe_load(path.read_text())
+    assert declared["columns"] == {
+        "video": "Video",
+        "question": "Question",
+        "options": ["A", "B", "C"],
+        "answer": "Answer",
+        "question_id": "ID",
+        "clip_start": "start",
+        "answer_is": "text",
+    }
+    assert (declared["videos"], declared["letters"]) == ("clips", 3)
+    assert declared["facets"] == {"question_type": {"column": "Question Type"}}
+    source = state.open_source()
+    questions = source.questions()
+    assert [q.answer for q in questions] == [Letter.A, Letter.B] * 2
+    assert source.files(questions[0].reference).video == tmp_path / "videos/clips/a.mp4"
+    findings = check_data(state.open_source)
+    assert {finding.verdict for finding in findings} == {Verdict.OK}
+    assert findings[0].message == "4 questions on 2 videos"
+
+
+def test_doctor_says_what_to_fix(tmp_path: Path) -> None:
+    _, path = project(tmp_path)
+    (tmp_path / "videos/clips/b.mp4").unlink()
+    questions = tmp_path / "videos/questions.jsonl"
+    questions.write_text(questions.read_text().replace('"Answer": "Blue"', '"Answer": "Bleu"', 1))
+    annotations, videos, _ = check_data(opened(tmp_path).open_source)
+    assert annotations.verdict is videos.verdict is Verdict.FAILED
+    assert annotations.message.endswith(
+        "1 rows cannot be used: questions.jsonl, row 2: the answer 'Bleu' matches none of the "
+        "options A. Red, B. Blue, C. Green"
+    )
+    assert "1 of 2 under" in videos.message
+    assert "missing: clips/b.mp4; copy them there" in videos.message
+    path.write_text(path.read_text().replace("Video", "Vidoe"))
+    (annotations,) = check_data(opened(tmp_path).open_source)
+    assert "did you mean `Video`?" in annotations.message
+
+
+def test_a_missing_video_is_named_with_its_path(tmp_path: Path) -> None:
+    state, _ = project(tmp_path)
+    (tmp_path / "videos/clips/b.mp4").unlink()
+    source = state.open_source()
+    with pytest.raises(VideoMissingError, match=r"no clips/b\.mp4 under"):
+        source.files(source.questions()[-1].reference)
+
+
+def test_a_folder_without_annotations_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "notes.json").write_text('[{"video": "a.mp4", "query": "x"}]')
+    with pytest.raises(AnnotationError, match="the columns video, query, but none for the answer"):
+        inspect_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mean_of": "kind"}, "facet 'kind' is not declared"),
+        ({"facets": {"model": None}}, "`model` is a column of the tables"),
+        ({"lettres": 3}, "did you mean `letters`"),
+        ({"videos": "../elsewhere"}, "leads out of the folder"),
+    ],
+    ids=["mean", "facet", "key", "path"],
+)
+def test_a_mistake_in_a_declaration_is_explained(
+    tmp_path: Path, change: Mapping[str, Any], message: str
+) -> None:
+    _, path = project(tmp_path)
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | change))
+    with pytest.raises(ConfigurationError, match=message):
+        opened(tmp_path)
+
+
+def test_a_changed_declaration_replaces_the_benchmark(tmp_path: Path) -> None:
+    state, path = project(tmp_path)
+    before = state.open_source()
+    path.write_text(path.read_text() + "mean_of: question_type\n")
+    after = opened(tmp_path).open_source()
+    assert after.benchmark.headline.metric is Metric.MEAN_OF
+    assert after.version != before.version

@@ -1,0 +1,208 @@
+"""The columns of an annotation file: their names, and what their cells mean."""
+
+import ast
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.fingerprint import Spec
+
+Cells = Mapping[str, Any]
+"""One row of an annotation file, by column."""
+
+_LETTER = re.compile(r"\(?([A-N])\)?\s*[.:)]?")
+_LETTERED = re.compile(r"\s*\(?([A-N])\s*[.):：．、]\s*(.*)", re.DOTALL)
+
+
+class AnswerKind(StrEnum):
+    """How the column of the answer names the correct option."""
+
+    LETTER = "letter"
+    INDEX = "index"
+    """A number from 0."""
+    INDEX_FROM_1 = "index_from_1"
+    TEXT = "text"
+    """The text of the option."""
+
+
+class Columns(Spec):
+    """The names of the columns that a question is read from."""
+
+    video: str
+    """Path or id of the video. Without a suffix, the file with a suffix of videos is used."""
+    question: str
+    options: str | tuple[str, ...] | None = None
+    """The column with all options (a list, a map by letter, or a text with one per line), or one
+    column per option. Without it, the options are the last lines of the question."""
+    missing_options: tuple[str, ...] = ("N/A",)
+    """Texts that stand for no option."""
+    answer: str
+    answer_is: AnswerKind = AnswerKind.LETTER
+    hidden_answers: tuple[str, ...] = ()
+    """Texts that stand for an unpublished answer, besides an empty cell. Such rows are left out."""
+    question_id: str | None = None
+    """Without it, the questions on a video are numbered."""
+    url: str | None = None
+    clip_start: str | None = None
+    """Start of the clip that is shown, in seconds of the video."""
+    clip_end: str | None = None
+    subtitle_file: str | None = None
+    subtitle_start: str | None = None
+    """Time in the subtitles at which the video begins, in seconds."""
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that a row must have."""
+        options = [self.options] if isinstance(self.options, str) else [*(self.options or ())]
+        others = (
+            self.video,
+            self.question,
+            *options,
+            self.answer,
+            self.question_id,
+            self.url,
+            self.subtitle_file,
+            self.subtitle_start,
+        )
+        return [name for name in others if name is not None]
+
+
+def text_in(value: object) -> str | None:
+    """The text of a cell, or None for null, NaN and blank text."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip() or None
+
+
+def seconds_in(value: object) -> float | None:
+    """The seconds in a cell, or None if it is empty.
+
+    Raises:
+        ValueError: if it is not a number of at least 0.
+    """
+    text = text_in(value)
+    if text is None:
+        return None
+    seconds = float(text)
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"{text} is not a time in seconds")
+    return seconds
+
+
+def list_in(value: object) -> list[Any] | Mapping[str, Any] | None:
+    """The list or map in a cell. A text may be JSON, as in CSV files, or a Python literal."""
+    if isinstance(value, Mapping):
+        return {key: item for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return list(value)
+    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{", "("):
+        return None
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            found = parse(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if isinstance(found, list | tuple | dict):
+            return list_in(found)
+    return None
+
+
+def question_and_options(row: Cells, columns: Columns) -> tuple[str, list[str]]:
+    """The text of the question, and its options as published.
+
+    Raises:
+        ValueError: if there are no options.
+    """
+    question = row[columns.question]
+    if not isinstance(question, str) or not question.strip():
+        raise ValueError(f"`{columns.question}` must be a text, found {question!r}")
+    if columns.options is None:
+        stem, options = _split(question)
+    elif isinstance(columns.options, str):
+        stem, options = question, _options_in(row[columns.options])
+    else:
+        stem, options = question, [row[name] for name in columns.options]
+    texts = [text_in(option) for option in options]
+    kept = [text for text in texts if text is not None and text not in columns.missing_options]
+    if len(kept) < 2:
+        where = columns.options or columns.question
+        raise ValueError(f"`{where}` must have at least two options, found {kept or 'none'}")
+    return stem, lettered(kept)
+
+
+def lettered(options: Sequence[str]) -> list[str]:
+    """Options with their letters: "A. Apples." for "Apples." Those that have letters keep them."""
+    letters = tuple(Letter)[: len(options)]
+    found = [_LETTERED.match(option) for option in options]
+    if [match and match[1] for match in found] == list(letters):
+        return list(options)
+    return [f"{letter}. {option}" for letter, option in zip(letters, options, strict=False)]
+
+
+def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter:
+    """The letter of the correct option.
+
+    Raises:
+        ValueError: if the cell names none of the options.
+    """
+    letters = tuple(Letter)[: len(options)]
+    text = text_in(value) or ""
+    match kind:
+        case AnswerKind.LETTER:
+            found = _LETTER.fullmatch(text.upper())
+            chosen = [letter for letter in letters if found and letter == found[1]]
+        case AnswerKind.TEXT:
+            chosen = [
+                letter
+                for letter, option in zip(letters, options, strict=True)
+                if text in (option, without_letter(option))
+            ]
+        case _:
+            first = 0 if kind is AnswerKind.INDEX else 1
+            place = int(text) - first if text.removeprefix("-").isdecimal() else -1
+            chosen = [letters[place]] if 0 <= place < len(letters) else []
+    if not chosen:
+        offered = ", ".join(options) if kind is AnswerKind.TEXT else ", ".join(letters)
+        raise ValueError(f"the answer {text!r} matches none of the options {offered}")
+    if len(chosen) > 1:
+        raise ValueError(f"the answer {text!r} is the text of the options {', '.join(chosen)}")
+    return chosen[0]
+
+
+def without_letter(option: str) -> str:
+    """The text of an option: "Apples." for "A. Apples."."""
+    match = _LETTERED.match(option)
+    return match[2].strip() if match else option.strip()
+
+
+def column_of(column: str, value: str) -> str:
+    """The facet column of one value of a column with several values."""
+    return f"{column}_{re.sub(r'[^a-z0-9]+', '_', value.lower()).strip('_')}"
+
+
+def _options_in(cell: object) -> list[Any]:
+    found = list_in(cell)
+    if isinstance(found, Mapping):
+        return [f"{key}. {found[key]}" for key in sorted(found)]
+    if found is not None:
+        return list(found)
+    return _split("\n" + cell)[1] if isinstance(cell, str) else []
+
+
+def _split(text: str) -> tuple[str, list[str]]:
+    """The lines before option A, and the options. A line may follow the first line of an option."""
+    lines = text.split("\n")
+    starts: list[int] = []
+    for place, line in enumerate(lines):
+        match = _LETTERED.match(line)
+        if match and len(starts) < len(Letter) and match[1] == tuple(Letter)[len(starts)]:
+            starts.append(place)
+    ends = [*starts[1:], len(lines)]
+    options = ["\n".join(lines[start:end]).strip() for start, end in zip(starts, ends, strict=True)]
+    return "\n".join(lines[: starts[0] if starts else None]).strip(), options

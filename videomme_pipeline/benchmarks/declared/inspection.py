@@ -1,0 +1,318 @@
+"""A declaration for a user's folder, from its files and the columns of its annotations."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from videomme_pipeline.benchmarks.declared.columns import (
+    AnswerKind,
+    Columns,
+    answer_in,
+    question_and_options,
+    seconds_in,
+    text_in,
+)
+from videomme_pipeline.benchmarks.declared.rows import SUFFIXES, read_rows
+from videomme_pipeline.benchmarks.locate import DECLARED_VIDEO_SUFFIXES, SUBTITLE_SUFFIXES
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.errors import AnnotationError
+
+MOST_FACET_VALUES = 40
+"""A column with more values does not group questions."""
+_MOST_FILES = 100_000
+_LOOKED_AT_ROWS = 1_000
+
+# Names of columns without case and punctuation, the most specific ones first.
+_VIDEO = ("videopath", "videofile", "videoname", "video", "videoid", "videouid", "file", "path")
+_QUESTION = ("question", "query", "prompt")
+_OPTIONS = ("options", "choices", "candidates", "option", "choice")
+_ANSWER = (
+    "answer",
+    "correctanswer",
+    "rightanswer",
+    "correctchoice",
+    "answerid",
+    "groundtruth",
+    "label",
+    "gt",
+    "correct",
+)
+_QUESTION_ID = ("questionid", "qid", "uid", "id", "index")
+_START = ("clipstart", "startseconds", "starttime", "start")
+_END = ("clipend", "endseconds", "endtime", "end")
+_SUBTITLES = ("subtitlefile", "subtitlepath", "subtitles", "subtitle", "srt")
+_OPTION_COLUMN = re.compile(r"(?:option|choice|a)?([0-9]|[a-n])")
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    """What a folder contains, as the keys of a declaration."""
+
+    annotations: str
+    videos: str
+    subtitles: str | None
+    columns: Mapping[str, Any]
+    letters: int
+    facets: Mapping[str, str]
+    """The column of each facet."""
+
+    def yaml(self, title: str, folder: Path) -> str:
+        """The text of the declaration."""
+        found = {
+            "title": title,
+            "folder": str(folder),
+            "annotations": self.annotations,
+            "videos": self.videos,
+            **({} if self.subtitles is None else {"subtitles": self.subtitles}),
+        }
+        facets = {
+            name: None if name == column else {"column": column}
+            for name, column in self.facets.items()
+        }
+        return _TEXT.format(
+            found=_dump(found),
+            columns=_dump({"columns": dict(self.columns)}),
+            letters=self.letters,
+            facets=_dump({"facets": facets}).replace(" null", "") if facets else _NO_FACETS,
+            mean_of=next(iter(facets), "task_type"),
+        )
+
+
+_NO_FACETS = """\
+# facets:
+#   task_type:
+"""
+
+_TEXT = """\
+# Your benchmark. `videomme doctor` checks this file, the annotations and the videos.
+{found}
+# Which column is what. docs/benchmarks.md lists the keys.
+{columns}
+# The largest number of options of a question (2 to 14).
+letters: {letters}
+
+# Columns that group the questions. Each has a breakdown. Remove those that should have none.
+{facets}
+# The headline score is the accuracy, or with this line the mean of the accuracies by a facet.
+# mean_of: {mean_of}
+"""
+
+
+def inspect_folder(folder: Path, reserved: Collection[str] = ()) -> Inspected:
+    """The declaration that fits the files of `folder` best. No facet has a `reserved` name.
+
+    Raises:
+        AnnotationError: if it has no annotations with a video, a question and an answer.
+    """
+    files = [path for path in islice(sorted(folder.rglob("*")), _MOST_FILES) if path.is_file()]
+    tables = [path for path in files if path.suffix.lower() in SUFFIXES]
+    problems = []
+    for path in tables:
+        try:
+            rows = read_rows(path)
+            return _inspected(folder, path, rows, files, reserved)
+        except AnnotationError as error:
+            problems.append(str(error))
+    found = "; ".join(problems[:3]) or f"it has no file that ends in {', '.join(SUFFIXES)}"
+    raise AnnotationError(
+        f"{folder}: no annotations with a video, a question and an answer in it ({found}); name "
+        "the columns `video`, `question`, `options` and `answer`"
+    )
+
+
+def _inspected(
+    folder: Path, path: Path, rows: Rows, files: Sequence[Path], reserved: Collection[str]
+) -> Inspected:
+    sample = rows[:_LOOKED_AT_ROWS]
+    names = list(dict.fromkeys(name for row in sample for name in row))
+    videos = [file for file in files if file.suffix.lower() in DECLARED_VIDEO_SUFFIXES]
+    video = _column_of_files(sample, names, _VIDEO, folder, videos)
+    question, answer = _named(names, _QUESTION), _named(names, _ANSWER)
+    missing = {"video": video, "question": question, "answer": answer}
+    absent = [name for name, column in missing.items() if column is None]
+    if absent or video is None:
+        raise AnnotationError(
+            f"{path.relative_to(folder)} has the columns {', '.join(names)}, but none for the "
+            f"{absent[0]}"
+        )
+    subtitle_files = [file for file in files if file.suffix.lower() == SUBTITLE_SUFFIXES[0]]
+    subtitles = _column_of_files(sample, names, _SUBTITLES, folder, subtitle_files)
+    columns: dict[str, Any] = {
+        "video": video.column,
+        "question": question,
+        "options": _options(names),
+        "answer": answer,
+        "question_id": _unique(rows, _named(names, _QUESTION_ID)),
+        "clip_start": _seconds(sample, _named(names, _START)),
+        "clip_end": _seconds(sample, _named(names, _END)),
+        "subtitle_file": subtitles.column if subtitles and subtitles.share else None,
+    }
+    columns = {key: value for key, value in columns.items() if value is not None}
+    options, kind = _answers(rows, Columns(**columns))
+    used = {name for value in columns.values() for name in _listed(value)}
+    return Inspected(
+        annotations=str(path.relative_to(folder)),
+        videos=video.folder,
+        subtitles=(
+            subtitles.folder
+            if subtitles and subtitles.share
+            else _common_folder(folder, subtitle_files)
+        ),
+        columns=columns | {"answer_is": kind.value},
+        letters=min(max(options, 2), len(Letter)),
+        facets={
+            facet: name
+            for name in names
+            if name not in used
+            and (facet := _facet_name(name)) not in {"", *reserved}
+            and _groups(rows, name)
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _FileColumn:
+    """A column of file names, the folder of these files, and the share that exists."""
+
+    column: str
+    folder: str
+    share: float
+
+
+def _column_of_files(
+    rows: Rows, names: Sequence[str], known: Sequence[str], folder: Path, files: Sequence[Path]
+) -> _FileColumn | None:
+    """The column whose values name the most of `files`, or the first one with a known name."""
+    candidates = sorted((name for name in names if _plain(name) in known), key=_order(known))
+    others = [name for name in names if name not in candidates]
+    best: _FileColumn | None = None
+    for column in (*candidates, *others):
+        values = {text for row in rows if (text := _file_name(row.get(column))) is not None}
+        for base in dict.fromkeys(("", *(_folder(file, folder) for file in files))):
+            inside = f"{base}/" if base else ""
+            paths = {
+                name.removeprefix(inside)
+                for file in files
+                for name in _names(file, folder)
+                if name.startswith(inside)
+            }
+            share = len(values & paths) / max(len(values), 1)
+            if share > (best.share if best else 0.0):
+                best = _FileColumn(column, base or ".", share)
+        if best is not None and best.share == 1:
+            break
+    if best is None and candidates:
+        return _FileColumn(candidates[0], ".", 0.0)
+    return best
+
+
+def _file_name(cell: object) -> str | None:
+    return text_in(cell) if isinstance(cell, str | int | float) else None
+
+
+def _folder(file: Path, folder: Path) -> str:
+    parent = str(file.parent.relative_to(folder))
+    return "" if parent == "." else parent
+
+
+def _names(file: Path, folder: Path) -> tuple[str, str]:
+    """The path of a file in `folder`, with and without its suffix."""
+    path = file.relative_to(folder)
+    return str(path), str(path.with_suffix(""))
+
+
+def _common_folder(folder: Path, files: Sequence[Path]) -> str | None:
+    """The folder with the most of `files`, or None if there are none."""
+    folders = [_folder(file, folder) for file in files]
+    return max(set(folders), key=folders.count) or "." if folders else None
+
+
+def _named(names: Sequence[str], known: Sequence[str]) -> str | None:
+    found = sorted((name for name in names if _plain(name) in known), key=_order(known))
+    return found[0] if found else None
+
+
+def _order(known: Sequence[str]) -> Any:
+    return lambda name: known.index(_plain(name))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _options(names: Sequence[str]) -> str | list[str] | None:
+    """The column with all options, or the columns of the single ones."""
+    column = _named(names, _OPTIONS)
+    if column is not None:
+        return column
+    single = [name for name in names if _OPTION_COLUMN.fullmatch(_plain(name))]
+    by_form = groupby(sorted(single, key=_form), key=_form)
+    found = max((sorted(group) for _, group in by_form), key=len, default=[])
+    return found if len(found) > 1 else None
+
+
+def _form(name: str) -> str:
+    return re.sub(r"([0-9]|[a-n])$", "", _plain(name))
+
+
+def _unique(rows: Rows, column: str | None) -> str | None:
+    values = [text_in(row.get(column)) for row in rows] if column else []
+    return column if column and None not in values and len(set(values)) == len(rows) else None
+
+
+def _seconds(rows: Rows, column: str | None) -> str | None:
+    """`column` if its cells are times."""
+    try:
+        found = [seconds_in(row.get(column)) for row in rows] if column else []
+    except ValueError:
+        return None
+    return column if any(value is not None for value in found) else None
+
+
+def _listed(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else names
+
+
+def _answers(rows: Rows, columns: Columns) -> tuple[int, AnswerKind]:
+    """The largest number of options, and the kind of answer that fits the most rows."""
+    split = []
+    for row in rows:
+        try:
+            split.append((row[columns.answer], question_and_options(row, columns)[1]))
+        except (ValueError, KeyError):
+            continue
+    fits = {kind: sum(_fits(cell, kind, options) for cell, options in split) for kind in AnswerKind}
+    return max((len(options) for _, options in split), default=4), max(fits, key=fits.__getitem__)
+
+
+def _fits(cell: object, kind: AnswerKind, options: Sequence[str]) -> bool:
+    try:
+        answer_in(cell, kind, options)
+    except ValueError:
+        return False
+    return True
+
+
+def _facet_name(column: str) -> str:
+    return re.sub(r"^[^a-z]+|_+$", "", re.sub(r"[^a-z0-9]+", "_", column.lower()))
+
+
+def _groups(rows: Rows, column: str) -> bool:
+    """True if a column has few texts or whole numbers, several times each."""
+    cells: Iterable[Any] = (row.get(column) for row in rows)
+    values = [cell for cell in cells if cell is not None]
+    if not values or not all(isinstance(cell, str | int) for cell in values):
+        return False
+    distinct = len(set(map(str, values)))
+    return 1 < distinct <= MOST_FACET_VALUES and 2 * distinct <= len(values)
+
+
+def _dump(values: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=False)
