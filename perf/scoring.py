@@ -262,6 +262,7 @@ def score_all(
             question,
             response,
             reader,
+            example_id=question.question_id,
             evaluation_fingerprint="perf",
             sampling="uniform_n-64",
             track="without_subtitles",

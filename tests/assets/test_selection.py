@@ -42,8 +42,14 @@ def test_an_evaluation_of_one_duration_asks_about_its_videos_only_and_nothing_tw
             ]
 
         rows = read_rows(project.store.scores("videomme", "medium"), ScoredQuestion)
-        assert [row.video_id for row in rows] == [MEDIUM] * 3
+        assert [row.example_id for row in rows] == [f"video_{MEDIUM}_q{n}" for n in (1, 2, 3)]
         with connect(project.store) as connection:
+            named_alike = query(
+                connection,
+                "select count(*) as n from scored_questions "
+                "join inputs using (benchmark, question_id, example_id)",
+            )
+            assert named_alike == [{"n": 9}]
             leaderboard = query(
                 connection,
                 "select evaluation, questions, benchmark_questions from leaderboard order by all",

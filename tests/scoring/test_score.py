@@ -16,6 +16,7 @@ def score(raw_output: str | None, reader: ReaderName = ReaderName.STRICT) -> Sco
         QUESTION,
         response_to(QUESTION, raw_output),
         reader,
+        example_id="video_007_q2",
         evaluation_fingerprint="abc",
         sampling="uniform_n-8",
         track="with_subtitles",

@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.benchmarks.facets import Facets
-from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
+from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question, example_ids
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.frames.sampling import Choice
@@ -206,6 +206,7 @@ def store_evaluation(
     by_video: dict[str, list[Question]] = {}
     for question in questions:
         by_video.setdefault(question.video_id, []).append(question)
+    ids = example_ids(questions)
     scored: list[ScoredQuestion] = []
     for video_id, video_questions in by_video.items():
         lines = _subtitle_lines(rng, evaluation, line)
@@ -219,6 +220,7 @@ def store_evaluation(
                 question,
                 response,
                 evaluation.reader,
+                example_id=ids[question.question_id],
                 evaluation_fingerprint=fingerprint(evaluation.specification),
                 sampling=evaluation.sampling,
                 track=evaluation.track,
@@ -247,11 +249,13 @@ def store_nightly_run(
 ) -> None:
     """Store the nightly run of `evaluation` on `date`."""
     rng = random.Random(f"{evaluation.name} {date}")
+    ids = example_ids(questions)
     scored = [
         score_question(
             question,
             _response(rng, evaluation, question, 0),
             evaluation.reader,
+            example_id=ids[question.question_id],
             evaluation_fingerprint=fingerprint(evaluation.specification),
             sampling=evaluation.sampling,
             track=evaluation.track,

@@ -28,7 +28,7 @@ def scored(
         benchmark="videomme",
         evaluation="made-up",
         evaluation_fingerprint="f",
-        example_id=question_id,
+        example_id="video_{}_q{}".format(*question_id.split("-")),
         question_id=question_id,
         video_id=question_id.partition("-")[0],
         sample=0,

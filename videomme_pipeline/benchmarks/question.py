@@ -4,6 +4,7 @@ Each benchmark's own module parses its published files.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -106,3 +107,15 @@ class Question:
 def videos_of(questions: Iterable[Question]) -> tuple[VideoReference, ...]:
     """Videos that `questions` are about, without repetition, in order of first appearance."""
     return tuple(dict.fromkeys(question.reference for question in questions))
+
+
+def example_ids(questions: Iterable[Question]) -> dict[str, str]:
+    """The contract's id of each question, by question id: `video_001_q1` for the first question on
+    video 001. `questions` are all questions of a benchmark, in its order."""
+    videos = {question.question_id: question.video_id for question in questions}
+    places: Counter[str] = Counter()
+    ids = {}
+    for question_id, video_id in videos.items():
+        places[video_id] += 1
+        ids[question_id] = f"video_{video_id}_q{places[video_id]}"
+    return ids

@@ -6,28 +6,16 @@ scored again. Its sub-category has the contract's name `subcategory`.
 """
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.question import Question, example_ids
 from videomme_pipeline.formats.dataset_rows import dataset_row
 from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _CONTRACT_NAMES = {"sub_category": "subcategory"}
 _DATASET_NAMES = {contract: dataset for dataset, contract in _CONTRACT_NAMES.items()}
-
-
-def _example_ids(questions: Sequence[Question]) -> dict[str, str]:
-    """The contract's id of each question, by question id: `video_001_q1` for the first question on
-    video 001. The view `inputs` has the same ids."""
-    places: Counter[str] = Counter()
-    ids = {}
-    for question in questions:
-        places[question.video_id] += 1
-        ids[question.question_id] = f"video_{question.video_id}_q{places[question.video_id]}"
-    return ids
 
 
 def _recognizes(rows: Sequence[Row]) -> bool:
@@ -39,7 +27,7 @@ def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
 
 
 def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row) -> str:
-    ids = _example_ids(questions)
+    ids = example_ids(questions)
     rows = (
         {**_contract_row(ids[question.question_id], question, row), **marks}
         for question in questions

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet
-from videomme_pipeline.benchmarks.question import Duration, Question
+from videomme_pipeline.benchmarks.question import Duration, Question, example_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.fingerprint import fingerprint
@@ -88,6 +88,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
     evaluation_fingerprint = fingerprint(
         path.stem, [response.request_fingerprint for _, response in imported.pairs]
     )
+    ids = example_ids(question for question, _ in imported.pairs)
     scored = [
         (
             question,
@@ -95,6 +96,7 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
                 question,
                 response,
                 options.reader,
+                example_id=ids[question.question_id],
                 evaluation_fingerprint=evaluation_fingerprint,
                 sampling="unknown",
                 track="unknown",

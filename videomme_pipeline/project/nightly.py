@@ -282,6 +282,7 @@ class TrackedEvaluation:
             question,
             response,
             self.evaluation.reader,
+            example_id=self.benchmark.snapshot.example_ids[question.question_id],
             evaluation_fingerprint=self.evaluation.fingerprint,
             sampling=self.evaluation.sampling_name,
             track=self.evaluation.track,

@@ -38,6 +38,7 @@ def score_evaluation(
                 question,
                 response,
                 evaluation.reader,
+                example_id=benchmark.snapshot.example_ids[question.question_id],
                 evaluation_fingerprint=evaluation.fingerprint,
                 sampling=evaluation.sampling_name,
                 track=evaluation.track,

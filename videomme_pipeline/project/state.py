@@ -9,10 +9,11 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 
 from upath import UPath
 
-from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.question import Question, example_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
 from videomme_pipeline.benchmarks.source import Source
@@ -152,6 +153,11 @@ class Snapshot:
             _log.warning("%s", error)
             raise NotReadyError(str(error)) from error
         return group_by_video(rows)
+
+    @cached_property
+    def example_ids(self) -> dict[str, str]:
+        """The contract's id of each stored question, by question id."""
+        return example_ids(chain.from_iterable(self.questions.values()))
 
     def questions_of(self, evaluation: Evaluation) -> Questions:
         """The stored questions that an evaluation selects, by video id. They may be none.

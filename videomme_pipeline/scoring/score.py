@@ -5,9 +5,9 @@ from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 
-SCORE_VERSION = 1
+SCORE_VERSION = 2
 """Part of the fingerprint of every score. Increase it when the same letter results in another
-outcome."""
+outcome, or in a row with other values."""
 
 
 def score_question(  # noqa: PLR0913 - four facts of the evaluation go into every row
@@ -15,6 +15,7 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
     response: Response,
     reader: ReaderName,
     *,
+    example_id: str,
     evaluation_fingerprint: str,
     sampling: str,
     track: str,
@@ -36,7 +37,7 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
         benchmark=question.benchmark,
         evaluation=response.evaluation,
         evaluation_fingerprint=evaluation_fingerprint,
-        example_id=question.question_id,
+        example_id=example_id,
         question_id=question.question_id,
         video_id=question.video_id,
         sample=response.sample,
