@@ -131,6 +131,8 @@ class ModelServer:
     """Drop images beyond this number silently, as some engines do."""
     max_model_len: int | None = None
     """The context in the list of models."""
+    check: Callable[[dict[str, Any]], str | None] | None = None
+    """The reason to reject a body, or None to answer it."""
     port: int = 0
     requests: list[Received] = field(default_factory=list)
     request_counts: Counter[str] = field(default_factory=Counter)
@@ -260,6 +262,9 @@ class ModelServer:
         if self.max_in_flight is not None and self.in_flight > self.max_in_flight:
             return _response(429, _error("too many at once")), False, None
         await asyncio.sleep(self.slow_seconds if fault is Fault.SLOW else self.delay_seconds)
+        reason = None if self.check is None else self.check(body)
+        if reason is not None:
+            return _response(400, _error(reason)), False, None
         if isinstance(fault, OddReply):
             data, closes = fault.build(self._completion(None, body, question)), True
             answers = fault.is_answer

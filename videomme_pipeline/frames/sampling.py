@@ -283,7 +283,7 @@ class FpsBased(Strategy):
         return _choice(frames, times, asked=asked, limit=limit)
 
 
-class _QwenRate(Strategy):
+class QwenRate(Strategy):
     """Base class of the rules of Qwen's models: `fps` frames per second, within limits."""
 
     fps: Annotated[float, Field(ge=MIN_FPS, le=MAX_FPS)] = 2.0
@@ -294,9 +294,9 @@ class _QwenRate(Strategy):
 
     @property
     def strategy_name(self) -> str:
-        is_default = self.min_frames == _default(_QwenRate, "min_frames")
+        is_default = self.min_frames == _default(QwenRate, "min_frames")
         minimum = "" if is_default else f"-min-{self.min_frames}"
-        is_default = self.max_frames == _default(_QwenRate, "max_frames")
+        is_default = self.max_frames == _default(QwenRate, "max_frames")
         maximum = "" if is_default else f"-max-{self.max_frames}"
         strategy = _default(type(self), "strategy")
         return f"{strategy}-{_decimal(self.fps)}{minimum}{maximum}"
@@ -326,13 +326,13 @@ class _QwenRate(Strategy):
 
 
 def _rate_pattern(strategy: str) -> re.Pattern[str]:
-    """The syntax of a strategy with the parameters of `_QwenRate`."""
+    """The syntax of a strategy with the parameters of `QwenRate`."""
     return re.compile(
         rf"{strategy}-(?P<fps>\d+(?:\.\d+)?)(?:-min-(?P<min_frames>\d+))?(?:-max-(?P<max_frames>\d+))?"
     )
 
 
-class QwenVl(_QwenRate):
+class QwenVl(QwenRate):
     """The frames that qwen-vl-utils 0.0.14 chooses: an even number, from the first to the last.
 
     For a video of d seconds these are d · `fps` frames, at least `min_frames` and at most
@@ -356,7 +356,7 @@ class QwenVl(_QwenRate):
         return spread(total, count)
 
 
-class Qwen2Vl(_QwenRate):
+class Qwen2Vl(QwenRate):
     """The frames that transformers' `Qwen2VLVideoProcessor` chooses, also in vLLM.
 
     Their number is that of `qwen_vl`, and they are the first frames of equal parts. Qwen2-VL and
@@ -376,7 +376,7 @@ class Qwen2Vl(_QwenRate):
         return place(total, count, Placement.STARTS)
 
 
-class Qwen3Vl(_QwenRate):
+class Qwen3Vl(QwenRate):
     """The frames that transformers' `Qwen3VLVideoProcessor` chooses, also in vLLM.
 
     Unlike those of `qwen_vl`, their number may be odd.

@@ -109,6 +109,11 @@ class ModelSpec(Spec, ABC):
         return False
 
     @property
+    def reads_video(self) -> bool:
+        """True if the model gets the video itself and takes the frames from it."""
+        return False
+
+    @property
     def needs_frames(self) -> bool:
         """False for a baseline that ignores the frames."""
         return True

@@ -7,12 +7,18 @@ from dataclasses import replace
 from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.frames.cache import ShownFrame
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
-from videomme_pipeline.project.stored import load_frames, shown_frames, stored_prompts
+from videomme_pipeline.project.stored import (
+    load_frames,
+    shown_frames,
+    stored_prompts,
+    whole_video,
+)
 from videomme_pipeline.project.turns import endpoint
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import AskingProgress, collect_now
@@ -35,21 +41,38 @@ def requests_of(
     Raises:
         NotReadyError: if its prompts or frames are missing; the message says why.
         DamagedFileError: if its frame file is damaged.
+        VideoError: if the model reads the video, and there is no such file.
     """
     if prompts is None:
         prompts = stored_prompts(benchmark, video_id, evaluation)
     prompt_of = {prompt.question_id: prompt for prompt in prompts}
     questions = benchmark.snapshot.questions[video_id]
-    sees_times = evaluation.model.sees_frame_times
+    frames = shown_frames(benchmark, video_id, evaluation)
+    reads_video = evaluation.model.reads_video and len(frames) > 0
+    source = whole_video(benchmark, video_id) if reads_video else None
     return VideoRequests(
         video_id=video_id,
         questions=[(question, prompt_of[question.question_id]) for question in questions],
-        frame_digests=[
-            fingerprint(frame) if sees_times else frame.digest
-            for frame in shown_frames(benchmark, video_id, evaluation)
-        ],
-        load_frames=lambda: load_frames(benchmark, video_id, evaluation),
+        frame_digests=[_digest(benchmark, video_id, evaluation, frame) for frame in frames],
+        load_frames=lambda: replace(load_frames(benchmark, video_id, evaluation), source=source),
     )
+
+
+def _digest(
+    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation, frame: ShownFrame
+) -> str:
+    """The digest of a frame as the model sees it.
+
+    A model that reads the video sees the frames of its content and the sampling, whatever the size
+    and encoding of ours.
+    """
+    sampling = evaluation.sampling
+    if evaluation.model.reads_video and sampling is not None:
+        content = benchmark.snapshot.versions.video(video_id)
+        chosen = sampling.for_duration(benchmark.snapshot.questions[video_id][0].duration)
+        rule = (chosen.strategy_name, chosen.picture.patches)
+        return fingerprint("video", content, rule, frame.index, frame.pts_seconds)
+    return fingerprint(frame) if evaluation.model.sees_frame_times else frame.digest
 
 
 def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPlan:

@@ -5,9 +5,10 @@ counts as missing.
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
-from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.errors import NotReadyError, VideoError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.frames.cache import (
     NO_FRAMES,
@@ -24,6 +25,7 @@ from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.store import Store, read_rows, stored_fingerprint
 from videomme_pipeline.subtitles.align import AlignedLine, SampledFrames
+from videomme_pipeline.videos.probe import video_hash
 
 Stored = TypeVar("Stored")
 
@@ -48,6 +50,24 @@ def shown_frames(
         DamagedFileError: if the frame file is damaged.
     """
     return _read(read_shown, benchmark, video_id, evaluation) or ()
+
+
+def whole_video(benchmark: BenchmarkState, video_id: str) -> Path:
+    """The file of a video that is sent as it is.
+
+    Raises:
+        VideoError: if there is none, it has changed, or the video is only a part of it.
+    """
+    reference = benchmark.snapshot.reference(video_id)
+    path = benchmark.snapshot.source.files(reference).video
+    if not isinstance(path, Path) or reference.footage.clip is not None:
+        part = reference.footage.clip or "a folder of pictures"
+        raise VideoError(
+            video_id, f"{path}: the video is {part}, which cannot be sent; send its frames instead"
+        )
+    if video_hash(path, video_id, benchmark.hashes) != benchmark.snapshot.versions.video(video_id):
+        raise VideoError(video_id, f"{path}: the file changed after it was probed; run again")
+    return path
 
 
 def sampled_frames(

@@ -9,14 +9,16 @@ import yaml
 
 from assets.stages.base import Failed
 from tests.support.model_server import ModelServer
-from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject, stage
+from tests.support.projects import EVALUATIONS, VIDEOS, Copy, WriteProject, stage
 from tests.support.stored_frames import write_frames
-from videomme_pipeline.frames.cache import read_frames
+from videomme_pipeline.errors import VideoError
+from videomme_pipeline.frames.cache import Frame, read_frames
 from videomme_pipeline.frames.sampling import Choice
 from videomme_pipeline.models.openai.endpoints import FramesAs
 from videomme_pipeline.project.asking import requests_of
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.responses.requests import VideoRequests
 
 WriteServed = Callable[..., Project]
 
@@ -54,6 +56,27 @@ def test_missing_or_damaged_frames_fail_only_their_own_video(write_served: Write
     assert intact.exists()
 
 
+def test_requests_with_the_video_depend_on_its_content_and_not_on_our_pictures(
+    write_served: WriteServed, copy: Copy
+) -> None:
+    def requests(frames_as: FramesAs) -> VideoRequests:
+        benchmark = write_served("http://localhost:1/v1", frames_as).benchmarks["videomme"]
+        return requests_of(benchmark, "002", benchmark.evaluations["few"])
+
+    native, images = requests(FramesAs.NATIVE), requests(FramesAs.IMAGES)
+    assert native.load_frames().source == copy.video("002")
+    assert len(set(native.frame_digests)) == len(images.frame_digests) == 4
+    project = write_served("http://localhost:1/v1")
+    _store_again(project, "002", lambda frame: replace(frame, picture=frame.picture + b"\0"))
+    assert requests(FramesAs.NATIVE).frame_digests == native.frame_digests
+    assert set(requests(FramesAs.IMAGES).frame_digests).isdisjoint(images.frame_digests)
+    benchmark = write_served("http://localhost:1/v1", FramesAs.NATIVE).benchmarks["videomme"]
+    assert benchmark.snapshot.videos
+    copy.video("002").write_bytes(copy.video("003").read_bytes())
+    with pytest.raises(VideoError, match="changed after"):
+        requests_of(benchmark, "002", benchmark.evaluations["few"])
+
+
 def test_frame_times_change_requests_only_if_the_model_is_sent_them(
     write_served: WriteServed,
 ) -> None:
@@ -62,13 +85,14 @@ def test_frame_times_change_requests_only_if_the_model_is_sent_them(
         return requests_of(benchmark, "002", benchmark.evaluations["few"]).frame_digests
 
     before = {frames_as: digests(frames_as) for frames_as in (FramesAs.IMAGES, FramesAs.VIDEO)}
-    _show_later(write_served("http://localhost:1/v1"), "002")
+    project = write_served("http://localhost:1/v1")
+    _store_again(project, "002", lambda f: replace(f, pts_seconds=f.pts_seconds + 0.5))
     assert digests(FramesAs.IMAGES) == before[FramesAs.IMAGES]
     assert set(digests(FramesAs.VIDEO)).isdisjoint(before[FramesAs.VIDEO])
 
 
-def _show_later(project: Project, video_id: str) -> None:
-    """Store the frames of a video again, with times half a second later."""
+def _store_again(project: Project, video_id: str, change: Callable[[Frame], Frame]) -> None:
+    """Store the frames of a video again, after a change of each."""
     benchmark = project.benchmarks["videomme"]
     sampling = benchmark.samplings["uniform_n-4"].for_duration(
         benchmark.snapshot.questions[video_id][0].duration
@@ -77,7 +101,7 @@ def _show_later(project: Project, video_id: str) -> None:
     stored = read_frames(
         project.store, content, benchmark.snapshot.versions.frame_settings(video_id, sampling)
     )
-    frames = [replace(frame, pts_seconds=frame.pts_seconds + 0.5) for frame in stored.frames]
+    frames = [change(frame) for frame in stored.frames]
     choice = Choice(
         frames=tuple(frame.index for frame in frames),
         requested_seconds=tuple(frame.requested_seconds for frame in frames),

@@ -6,7 +6,7 @@ share its encoded frames.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from videomme_pipeline.models.openai.endpoints import (
     constrained_to,
     video_sampling,
 )
+from videomme_pipeline.models.openai.native import form_of, media_type, video_file
 from videomme_pipeline.models.openai.spec import EndpointSpec, ServiceTier
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
 from videomme_pipeline.store import publish
@@ -37,7 +38,7 @@ ENCODED_BYTES_KEPT = 64 * MEBIBYTE
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture that is sent as base64."""
+    """A picture, or a whole video, that is sent as base64."""
 
     data: bytes
 
@@ -138,8 +139,8 @@ def request_body(
 
     Raises:
         ResponseFailure: if the body exceeds a limit of the endpoint.
-        ModelError: if the prompt has text after frames that are sent as one video, or if the
-            endpoint cannot constrain answers.
+        ModelError: if the prompt has text after frames that are sent as one video, if the endpoint
+            cannot constrain answers, or if it cannot be told the sampling of a video.
     """
     profile = spec.endpoint_profile
     head = orjson.dumps(_parameters(spec, profile, request))[:-1] + b',"messages":['
@@ -200,11 +201,13 @@ def _parameters(spec: EndpointSpec, profile: EndpointProfile, request: Request) 
             )
         letters = [letter.value for letter in request.question.letters]
         fields |= constrained_to(profile.answer_constraint, letters)
-    if spec.sends_frames_as is FramesAs.VIDEO and request.frames.frames:
-        frames = request.frames.frames
+    frames = request.frames.frames
+    if spec.sends_frames_as is FramesAs.VIDEO and frames:
         fields |= video_sampling(
             [frame.pts_seconds for frame in frames], [frame.index for frame in frames]
         )
+    elif spec.sends_frames_as is FramesAs.NATIVE and frames:
+        fields |= form_of(spec, request).in_body
     return fields | spec.extra_body
 
 
@@ -212,13 +215,16 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Pict
     frames, after_frame = request.frames.frames, request.prompt.after_frame
     if not frames:
         return
-    if spec.sends_frames_as is FramesAs.VIDEO:
+    if spec.sends_frames_as in (FramesAs.VIDEO, FramesAs.NATIVE):
         if any(after_frame):
             raise ModelError(
                 f"model {spec.name}: prompt {request.prompt.template} has text after each frame, "
                 "which is impossible with frames sent as one video; set `frames_as: images`"
             )
-        yield from _video_pieces(request.frames, spec.cache_breakpoint)
+        if spec.sends_frames_as is FramesAs.VIDEO:
+            yield from _video_pieces(request.frames, spec.cache_breakpoint)
+        else:
+            yield from _native_pieces(spec, request)
         return
     detail = f',"detail":"{spec.image_detail.value}"' if spec.image_detail else ""
     prefix = b'{"type":"image_url","image_url":{"url":"'
@@ -246,6 +252,23 @@ def _video_pieces(frames: FrameSet, has_breakpoint: bool) -> Iterator[bytes | Pi
     yield b'"}' + _breakpoint(has_breakpoint) + b"},"
 
 
+def _native_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Picture]:
+    """The part with the video itself: a path in the shared folder, or a data URL."""
+    form, file = form_of(spec, request), video_file(spec, request)
+    yield b'{"type":"%b","%b":{"url":"' % (form.type.encode(), form.type.encode())
+    if spec.shared_folder is not None:
+        yield orjson.dumps(file.as_uri())[1:-1]
+    else:
+        yield f"data:{media_type(file)};base64,".encode()
+        yield Picture(file.read_bytes())
+    yield b'"' + _further(form.in_url) + b"}" + _further(form.in_part) + b"},"
+
+
+def _further(fields: Mapping[str, Any]) -> bytes:
+    """`fields` as they continue a JSON object."""
+    return b"," + orjson.dumps(fields)[1:-1] if fields else b""
+
+
 def _breakpoint(is_wanted: bool) -> bytes:
     return b',"prompt_cache_breakpoint":{"mode":"explicit"}' if is_wanted else b""
 
@@ -259,7 +282,7 @@ def _check_limits(
 ) -> None:
     max_images = spec.max_images or profile.max_images
     sent = len(request.frames.frames)
-    if max_images is not None and sent > max_images:
+    if max_images is not None and sent > max_images and not spec.reads_video:
         raise ResponseFailure(
             FailureKind.TOO_LARGE,
             f"question {request.question.question_id} has {sent} frames and {spec.name} accepts "

@@ -14,7 +14,8 @@ from videomme_pipeline.models.context import context_excess
 from videomme_pipeline.models.openai.body import RecentFrames, request_body, share_frames
 from videomme_pipeline.models.openai.endpoints import FramesAs
 from videomme_pipeline.models.openai.failures import status_failure
-from videomme_pipeline.models.openai.reply import dropped_frames_warning, read_reply
+from videomme_pipeline.models.openai.native import share_video
+from videomme_pipeline.models.openai.reply import frames_warning, read_reply
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.transport import Answer, Connections
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
@@ -54,14 +55,13 @@ class OpenAICompatibleModel:
                 does not exist.
         """
         await self._check_context(request)
-        if self.spec.sends_frames_as is FramesAs.FILES and self.spec.shared_folder is not None:
-            folder = UPath(self.spec.shared_folder)
-            await asyncio.to_thread(share_frames, request.frames, folder)
+        if self.spec.shared_folder is not None and request.frames.frames:
+            await asyncio.to_thread(self._share, request)
         answer = await self._post(request)
         if answer.status >= 300:
             raise status_failure(answer, self.spec)
         reply = read_reply(answer.content, self.spec, request)
-        return replace(reply, warning=dropped_frames_warning(self.spec, request, reply))
+        return replace(reply, warning=frames_warning(self.spec, request, reply))
 
     async def close(self) -> None:
         connections, self._connections = self._connections, None
@@ -86,6 +86,13 @@ class OpenAICompatibleModel:
         )
         if excess is not None:
             raise ResponseFailure(FailureKind.TOO_LARGE, str(excess))
+
+    def _share(self, request: Request) -> None:
+        """Write what the endpoint reads from the shared folder."""
+        if self.spec.reads_video:
+            share_video(self.spec, request)
+        elif self.spec.sends_frames_as is FramesAs.FILES:
+            share_frames(request.frames, UPath(self.spec.shared_folder))
 
     async def _post(self, request: Request) -> Answer:
         body = request_body(self.spec, request, self._recent.part_of(request))

@@ -28,6 +28,8 @@ class Profile(StrEnum):
     SGLANG = "sglang"
     LLAMA_CPP = "llama_cpp"
     OLLAMA = "ollama"
+    QWEN = "qwen"
+    TRANSFORMERS = "transformers"
     GENERIC = "generic"
 
 
@@ -40,6 +42,8 @@ class FramesAs(StrEnum):
     """One `video_url` part: JPEG frames in one data URL, and their real times in a parameter."""
     FILES = "files"
     """One `image_url` part per frame, with a `file://` path that the endpoint can read."""
+    NATIVE = "native"
+    """One part with the video itself, from which the endpoint takes the frames (see `native`)."""
 
 
 class AnswerConstraint(StrEnum):
@@ -103,6 +107,7 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
         ),
         EndpointProfile(
             profile=Profile.GEMINI,
+            frames_as=(FramesAs.IMAGES, FramesAs.NATIVE),
             max_images=3000,
             max_body_bytes=20 * MEBIBYTE,
             answer_constraint=AnswerConstraint.JSON_SCHEMA,
@@ -112,14 +117,14 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
         EndpointProfile(
             profile=Profile.VLLM,
             reports_context=True,
-            frames_as=(FramesAs.IMAGES, FramesAs.VIDEO, FramesAs.FILES),
+            frames_as=(FramesAs.IMAGES, FramesAs.VIDEO, FramesAs.FILES, FramesAs.NATIVE),
             answer_constraint=AnswerConstraint.STRUCTURED_OUTPUTS,
             reasoning_fields=("reasoning", "reasoning_content"),
         ),
         EndpointProfile(
             profile=Profile.SGLANG,
             reports_context=True,
-            frames_as=(FramesAs.IMAGES, FramesAs.FILES),
+            frames_as=(FramesAs.IMAGES, FramesAs.FILES, FramesAs.NATIVE),
             answer_constraint=AnswerConstraint.REGEX,
         ),
         EndpointProfile(
@@ -132,6 +137,18 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
             profile=Profile.OLLAMA,
             answer_constraint=AnswerConstraint.JSON_SCHEMA,
             reasoning_fields=("reasoning", "reasoning_content"),
+            schedule=Schedule.LEADER_FOLLOWER,
+        ),
+        EndpointProfile(
+            profile=Profile.QWEN,
+            frames_as=(FramesAs.IMAGES, FramesAs.NATIVE),
+            max_body_bytes=10 * MEBIBYTE,
+            schedule=Schedule.LEADER_FOLLOWER,
+            is_paid=True,
+        ),
+        EndpointProfile(
+            profile=Profile.TRANSFORMERS,
+            frames_as=(FramesAs.IMAGES, FramesAs.NATIVE),
             schedule=Schedule.LEADER_FOLLOWER,
         ),
         EndpointProfile(profile=Profile.GENERIC, schedule=Schedule.LEADER_FOLLOWER),
@@ -232,13 +249,15 @@ def frame_tokens(
     width, height = size
     if profile in (Profile.OPENAI, Profile.AZURE):
         return _openai_image_tokens(name, width, height, image_detail)
+    if profile is Profile.GEMINI and frames_as is FramesAs.NATIVE:
+        return 70 if name.startswith("gemini-3") else 258
     if profile is Profile.GEMINI:
         return _gemini_image_tokens(name, width, height)
     pixels = next((side for prefix, side in _PATCH_PIXELS if name.startswith(prefix)), None)
     if pixels is None:
         return None
     tokens = max(round(width / pixels), 1) * max(round(height / pixels), 1)
-    return ceil(tokens / 2) if frames_as is FramesAs.VIDEO else tokens
+    return ceil(tokens / 2) if frames_as in (FramesAs.VIDEO, FramesAs.NATIVE) else tokens
 
 
 def _openai_image_tokens(name: str, width: int, height: int, detail: str | None) -> int | None:

@@ -23,6 +23,8 @@ from videomme_pipeline.models.openai.transport import Answer
 from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE, TokenUsage
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
+_TIME_TOKENS = 16
+"""More than the tokens with which any model writes the time of a frame."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -139,7 +141,36 @@ def split_reasoning(text: str, finish_reason: str | None) -> tuple[str, str | No
     return text, None
 
 
-def dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
+def frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
+    """A warning if the prompt tokens do not fit the frames that the model should see, or None."""
+    if spec.reads_video:
+        return _other_frames_warning(spec, request, reply)
+    return _dropped_frames_warning(spec, request, reply)
+
+
+def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
+    """A warning if the endpoint took other frames from a video than planned, or None.
+
+    Its prompt also has the text and, for some models, the time of each frame.
+    """
+    frames, reported = request.frames.frames, reply.usage.prompt_tokens
+    per_frame = spec.frame_tokens((frames[0].width, frames[0].height)) if frames else None
+    if reported is None or per_frame is None:
+        return None
+    expected = len(frames) * per_frame
+    text = len(request.prompt.system or "") + len(request.prompt.text)
+    others = text + len(frames) * _TIME_TOKENS
+    if expected * LEAST_TOKEN_SHARE <= reported <= expected / LEAST_TOKEN_SHARE + others:
+        return None
+    return (
+        f"model {spec.name}: {len(frames)} frames of {frames[0].width} × {frames[0].height} pixels "
+        f"were planned, which need {expected:,} tokens, but the endpoint reports {reported:,} "
+        "prompt tokens for the video and the text. It shows the model other frames or sizes. "
+        "Compare the sampling with the endpoint's rule, or set `tokens_per_frame`."
+    )
+
+
+def _dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
     """A warning if the endpoint reports fewer prompt tokens than the frames should need, or None.
 
     The expected number follows from the model's published rule. A model without a rule should

@@ -92,7 +92,7 @@ class EndpointSpec(ModelSpec):
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, sent unchanged."""
     shared_folder: Path | None = None
-    """With `frames_as: files`: a folder that the endpoint can read too."""
+    """With `frames_as: files` or `native`: a folder that the endpoint can read too."""
     schedule: Schedule | None = None
     """Order of the questions of one video. Default: the profile's."""
     service_tier: ServiceTier | None = None
@@ -177,7 +177,11 @@ class EndpointSpec(ModelSpec):
 
     @property
     def sees_frame_times(self) -> bool:
-        return self.sends_frames_as is FramesAs.VIDEO
+        return self.sends_frames_as in (FramesAs.VIDEO, FramesAs.NATIVE)
+
+    @property
+    def reads_video(self) -> bool:
+        return self.sends_frames_as is FramesAs.NATIVE
 
     @property
     def request_schedule(self) -> Schedule:

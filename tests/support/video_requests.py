@@ -1,0 +1,138 @@
+"""The documented forms of requests with a video, and what a server sees of one.
+
+Each family has one class per object of its request schema. Unknown fields and fields of another
+type are errors, so that a server with `rejection` as its `check` rejects every other form.
+"""
+
+import base64
+import io
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+import av
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Text(_Strict):
+    type: Literal["text"]
+    text: str
+
+
+class _Url(_Strict):
+    url: str
+
+
+class _VideoPart(_Strict):
+    type: Literal["video_url"]
+    video_url: _Url
+
+
+class _SglangUrl(_Url):
+    """`ChatCompletionMessageContentVideoURL` of SGLang."""
+
+    fps: float
+    max_frames: int | None = None
+
+
+class _SglangPart(_Strict):
+    type: Literal["video_url"]
+    video_url: _SglangUrl
+
+
+class _QwenPart(_VideoPart):
+    fps: float
+    min_pixels: int | None = None
+    max_pixels: int | None = None
+    total_pixels: int | None = None
+
+
+class _GeminiPart(_Strict):
+    type: Literal["image_url"]
+    image_url: _Url
+
+
+class _VllmVideo(_Strict):
+    num_frames: int
+    fps: float
+    min_frames: int | None = None
+    max_frames: int | None = None
+
+
+class _VllmMedia(_Strict):
+    video: _VllmVideo
+
+
+class _Edges(_Strict):
+    shortest_edge: int
+    longest_edge: int
+
+
+class _VllmProcessor(_Strict):
+    size: _Edges
+
+
+class _TransformersTemplate(_Strict):
+    num_frames: int | None
+    fps: float | None = None
+
+
+class _Body(_Strict):
+    model: str
+    temperature: float
+    max_tokens: int
+
+
+class _VllmBody(_Body):
+    media_io_kwargs: _VllmMedia
+    mm_processor_kwargs: _VllmProcessor | None = None
+
+
+class _TransformersBody(_Body):
+    chat_template_kwargs: _TransformersTemplate
+
+
+_FORMS: dict[str, tuple[type[_Body], type[_Strict]]] = {
+    "vllm": (_VllmBody, _VideoPart),
+    "sglang": (_Body, _SglangPart),
+    "qwen": (_Body, _QwenPart),
+    "gemini": (_Body, _GeminiPart),
+    "transformers": (_TransformersBody, _VideoPart),
+}
+
+
+def rejection(profile: str, body: dict[str, Any]) -> str | None:
+    """The reason why a server of this family rejects `body`, or None if it reads the video."""
+    body_class, part_class = _FORMS[profile]
+    fields = dict(body)
+    ((message,), others) = fields.pop("messages"), fields
+    try:
+        body_class.model_validate(others)
+        part_class.model_validate(message["content"][0])
+        _Text.model_validate(message["content"][1])
+        frames_of(body)
+    except (ValidationError, ValueError, OSError, av.FFmpegError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def video_of(body: dict[str, Any]) -> bytes:
+    """The bytes of the video in a request."""
+    part = body["messages"][0]["content"][0]
+    url = part[part["type"]]["url"]
+    if url.startswith("file://"):
+        return Path(unquote(urlsplit(url).path)).read_bytes()
+    kind, data = url.split(",", 1)
+    if kind != "data:video/mp4;base64":
+        raise ValueError(f"not a video: {kind[:50]}")
+    return base64.b64decode(data, validate=True)
+
+
+def frames_of(body: dict[str, Any]) -> int:
+    """The number of frames of the video in a request."""
+    with av.open(io.BytesIO(video_of(body))) as container:
+        return container.streams.video[0].frames
