@@ -7,6 +7,7 @@ import dagster as dg
 
 from assets.dagster_internals.events import output_without_event
 from assets.planning.freshness import newest_event, recorded_versions
+from assets.servers import SERVERS, servers_resource
 from assets.stages.base import (
     DATA_VERSION_TAG,
     OWNERS,
@@ -58,6 +59,7 @@ def build_definitions(project: Project) -> dg.Definitions:
             up_to_date_sensor(project),
         ],
         asset_checks=[up_to_date_check(project)],
+        resources={SERVERS: servers_resource(project)},
         executor=dg.in_process_executor,
     )
 
@@ -97,6 +99,7 @@ def _asset(
         metadata=metadata,
         dagster_type=NO_VALUE,
         output_required=False,
+        required_resource_keys=set(stage.resources),
         check_specs=check_specs(stage),
     )
     def compute(

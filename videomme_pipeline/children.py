@@ -10,7 +10,6 @@ and its children import the parent's main module first, which in a Dagster run i
 """
 
 import contextlib
-import fcntl
 import os
 import pickle
 import resource
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.lifeline import end_with_parent
 from videomme_pipeline.processes import child_environment
 
 Task = TypeVar("Task")
@@ -116,9 +116,7 @@ class Child:
 class _Process:
     """The operating system's side of a child: a process, its streams and its log.
 
-    The child holds the reading end of a pipe without data, the lifeline. When this process ends
-    for any reason, the kernel closes the writing end and signals the child, even if native code
-    in the child never returns to Python.
+    A lifeline ends the child when this process ends.
     """
 
     def __init__(self, memory_limit_bytes: int | None) -> None:
@@ -173,7 +171,7 @@ class _Process:
 
 def main() -> None:
     """Run the child: read tasks from standard input, and write results to standard output."""
-    _end_with_parent(int(sys.argv[1]))
+    end_with_parent(int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent reacts to an interrupt
     _prefer_this_process_as_oom_victim()
     if len(sys.argv) > 2:
@@ -188,21 +186,6 @@ def main() -> None:
             except EOFError:
                 return
             _send(sink, _do(function, task))
-
-
-def _end_with_parent(lifeline: int) -> None:
-    """Let the kernel end this process when its parent has ended.
-
-    The default action of SIGIO, which the kernel sends when the parent's end of the pipe closes,
-    ends a process. A thread that waits for the parent would need the GIL, which native code may
-    never release.
-    """
-    signal.signal(signal.SIGIO, signal.SIG_DFL)
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
-    with contextlib.suppress(BlockingIOError):
-        os.read(lifeline, 1)  # returns only if the parent has already ended
-        os._exit(0)
 
 
 def _do(function: Callable[[Any], Any], task: Any) -> tuple[bool, Any]:

@@ -180,6 +180,15 @@ class Store:
         """The folder of the lock files with which runs take turns."""
         return self.local("turns")
 
+    def servers(self, model_fingerprint: str) -> UPath:
+        """The servers that a model had."""
+        return self.path("servers", f"{model_fingerprint}.json")
+
+    @property
+    def server_logs(self) -> Path:
+        """The folder of the logs of servers that runs have started."""
+        return self.local("servers", "logs")
+
     @property
     def hashes(self) -> Path:
         """The cache of content hashes."""

@@ -193,9 +193,13 @@ def plan(
 def plan_project(
     project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str] | None = None
 ) -> list[PartitionState]:
-    """The state of every partition that `evaluations` need (None: of all), upstream first."""
+    """The state of every partition that `evaluations` need (None: of all), upstream first.
+
+    If the server of a model has changed, its responses are stale. A server that is down has not.
+    """
     for benchmark in project.benchmarks.values():
         benchmark.invalidate()
+    project.observe_servers(evaluations, is_stored=False)
     return plan(all_stages(project), instance, evaluations)
 
 

@@ -122,6 +122,8 @@ class Stage(ABC, Generic[P]):
     row_class: ClassVar[type | None] = None
     is_cited: ClassVar[bool] = False
     """True for scores, which have a check of whether they may be cited."""
+    resources: ClassVar[frozenset[str]] = frozenset()
+    """The Dagster resources that exist while it is built."""
     needs_machine: ClassVar[bool] = True
     """True if the stage uses all cores, or writes a file that allows only one writer.
 
@@ -196,7 +198,7 @@ class Stage(ABC, Generic[P]):
         """Yield each target with the metadata of its stored file. A damaged file has failed."""
 
     def prepare(self, partitions: Sequence[P]) -> Iterator[Failed[P]]:  # noqa: ARG002
-        """Fetch files that the targets of `partitions` depend on. Most stages fetch nothing."""
+        """Fetch or look at what the targets of `partitions` depend on. Most need nothing."""
         yield from ()
 
     def tags(self, partition: P) -> Mapping[str, str]:  # noqa: ARG002

@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets.servers import SERVERS
 from assets.stages.base import OWNERS, group_name
 from assets.stages.metadata import column_schema
 from assets.step import within_step
@@ -87,6 +88,7 @@ def nightly_asset(
         owners=list(OWNERS),
         code_version=str(RULE_VERSION),
         partitions_def=partitions,
+        required_resource_keys={SERVERS},
         metadata={"dagster/column_schema": column_schema(ObservedQuestion)},
         deps=[
             dg.AssetDep(key, partition_mapping=night_before),

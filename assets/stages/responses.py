@@ -6,6 +6,7 @@ from itertools import chain
 
 import dagster as dg
 
+from assets.servers import SERVERS
 from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
@@ -29,6 +30,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
     kinds = frozenset({"openai", "sqlite", "parquet"})
     row_class = Response
     settings = ("model", "decoding", "repeats")
+    resources = frozenset({SERVERS})
     needs_machine = False
 
     def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
@@ -45,6 +47,12 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
                 frames=versions.sent_frames(partition.video, evaluation),
             ),
         )
+
+    def prepare(
+        self, partitions: Sequence[VideoVariantPartition]
+    ) -> Iterator[Failed[VideoVariantPartition]]:
+        self.project.observe_servers({partition.variant for partition in partitions})
+        yield from ()
 
     def is_comparable(self, variant: str | None, other: str | None) -> bool:
         """Only partitions of the same model are comparable."""

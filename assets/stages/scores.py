@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 import dagster as dg
 from upath import UPath
 
+from assets.servers import SERVERS
 from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from assets.stages.metadata import chart_picture
 from videomme_pipeline.benchmarks.benchmark import Benchmark
@@ -35,6 +36,7 @@ class Scores(BenchmarkStage[VariantPartition]):
     kinds = frozenset({"parquet"})
     row_class = ScoredQuestion
     settings = ("reader", "judge", "duration", "subset")
+    resources = frozenset({SERVERS})
     needs_machine = False
     is_cited = True
 

@@ -79,6 +79,7 @@ def _op(
         description=f"The stale partitions of {keys}.",
         ins={} if is_first else {"after": dg.In(dg.Nothing)},
         out=dg.Out(dg.Nothing),
+        required_resource_keys={name for stage in stages for name in stage.resources},
     )
     def refresh_stage(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
         spending = project.spending

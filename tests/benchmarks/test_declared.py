@@ -20,6 +20,7 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
 from videomme_pipeline.evaluation import read_configuration, write_declaration
 from videomme_pipeline.fetch.release import Clip, Footage
+from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.store import Store
 from videomme_pipeline.videos.hash_cache import HashCache
@@ -206,7 +207,9 @@ def project(tmp_path: Path, form: str = "jsonl") -> tuple[BenchmarkState, Path]:
 def opened(tmp_path: Path) -> BenchmarkState:
     store = Store.at(tmp_path / "data")
     configuration = read_configuration(tmp_path / "configuration")
-    return BenchmarkState("my-set", configuration, store, HashCache(store.hashes))
+    return BenchmarkState(
+        "my-set", configuration, store, HashCache(store.hashes), ServerRecord(store)
+    )
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])

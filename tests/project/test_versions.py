@@ -33,6 +33,7 @@ def evaluation(tmp_path: Path) -> Write:
 def versions(evaluation: Evaluation) -> tuple[str, str]:
     """The versions of the prompts and of the responses of one video."""
     found = Versions(
+        with_server=lambda model: model,
         questions={"001": [question(1, 1)]},
         videos={},
         subtitle_hash=lambda _: None,

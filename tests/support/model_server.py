@@ -133,6 +133,8 @@ class ModelServer:
     """The context in the list of models."""
     check: Callable[[dict[str, Any]], str | None] | None = None
     """The reason to reject a body, or None to answer it."""
+    reports: dict[str, Any] = field(default_factory=dict)
+    """JSON by path, such as `/version`. Every other path has the list of models."""
     port: int = 0
     requests: list[Received] = field(default_factory=list)
     request_counts: Counter[str] = field(default_factory=Counter)
@@ -207,7 +209,9 @@ class ModelServer:
             head = await reader.readuntil(b"\r\n\r\n")
             headers = _headers(head)
             if head.startswith(b"GET "):
-                writer.write(_response(200, orjson.dumps({"data": [self._listed()]})))
+                path = head.split()[1].decode()
+                found = self.reports.get(path, {"data": [self._listed()]})
+                writer.write(_response(200, orjson.dumps(found)))
                 await writer.drain()
                 continue
             length = int(headers.get("content-length", "0"))

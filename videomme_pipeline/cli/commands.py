@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from videomme_pipeline.cli import cache, frames, power, probe, results, run, setup, store
+from videomme_pipeline.cli import cache, frames, power, probe, results, run, serve, setup, store
 from videomme_pipeline.cli.context import write
 
 app = typer.Typer(
@@ -13,7 +13,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Evaluate video language models on Video-MME and Video-MME-v2.",
 )
-for group in (run, results, power, setup, probe):
+for group in (run, results, power, setup, probe, serve):
     app.add_typer(group.commands)
 app.add_typer(frames.commands, name="frames")
 app.add_typer(cache.commands, name="cache")

@@ -72,23 +72,34 @@ def open_for_run(*, only_plan: bool = False) -> Iterator[tuple["Project", "Dagst
     """
     from assets.instance import open_instance
     from assets.processes import cancel_own_runs
-    from videomme_pipeline.reports.terminal.progress import ProgressLines
 
     stored = "Everything built so far is stored."
 
     def show(progress: "Progress") -> None:
         nonlocal stored
         stored = progress.stored
-        wait = ", ".join(filter(None, [progress.workers, progress.wait]))
-        lines.show(progress.what, progress.done, progress.total, failed=progress.failed, wait=wait)
+        show_progress(progress)
 
     def cancel() -> str:
         cancel_own_runs(instance)
         return f"{stored} Run again to resume."
 
     with (
-        ProgressLines(err) as lines,
+        showing_progress() as show_progress,
         open_instance(only_read=only_plan) as instance,
         on_stop(cancel),
     ):
         yield open_project(show), instance
+
+
+@contextmanager
+def showing_progress() -> Iterator["Callable[[Progress], None]"]:
+    """A function that shows progress on standard error, within the block."""
+    from videomme_pipeline.reports.terminal.progress import ProgressLines
+
+    def show(progress: "Progress") -> None:
+        wait = ", ".join(filter(None, [progress.workers, progress.wait]))
+        lines.show(progress.what, progress.done, progress.total, failed=progress.failed, wait=wait)
+
+    with ProgressLines(err) as lines:
+        yield show

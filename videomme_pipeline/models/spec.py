@@ -6,10 +6,10 @@ of an entry. Callers use only the properties defined here and never check the ki
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from pydantic import Field
 
@@ -17,6 +17,10 @@ from videomme_pipeline.configuration import MAX_NAME_CHARACTERS
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.models.pricing import Tariff
 from videomme_pipeline.models.video_llm import VideoLLM
+
+if TYPE_CHECKING:
+    from videomme_pipeline.models.servers.identity import ServerIdentity
+    from videomme_pipeline.models.servers.spec import ServeSpec
 
 
 class Schedule(StrEnum):
@@ -92,6 +96,40 @@ class ModelSpec(Spec, ABC):
     def is_remote(self) -> bool:
         """True if a server answers. Only such a model can be a judge."""
         return self.endpoint is not None
+
+    @property
+    def managed(self) -> "ServeSpec | None":
+        """How the servers of this model are started, or None if they are not."""
+        return None
+
+    def served_at(self, urls: Sequence[str]) -> Self:  # noqa: ARG002 - for subclasses
+        """This model at the URLs of its servers, which run now."""
+        return self
+
+    @property
+    def server(self) -> str | None:
+        """Hash of the server in the identity, or None for the first that was seen."""
+        return None
+
+    def with_server(self, server: str | None) -> Self:  # noqa: ARG002 - for subclasses
+        """This model with the hash of a server in its identity, or without one."""
+        return self
+
+    @property
+    def reports_server(self) -> bool:
+        """True if the server of the endpoint may report what it is."""
+        return False
+
+    def reported_server(
+        self,
+        environment: Mapping[str, str] = os.environ,  # noqa: ARG002 - for subclasses
+    ) -> "ServerIdentity | None":
+        """What the server of the endpoint reports, or None if it is down or reports nothing.
+
+        Raises:
+            ModelError: if the key is not in `environment`, or several endpoints are not equal.
+        """
+        return None
 
     @property
     def key_variables(self) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import ShownFrame
-from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
@@ -23,7 +22,7 @@ from videomme_pipeline.project.turns import endpoint
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import AskingProgress, collect_now
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
+from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
 
 SHOWN_PAUSE_SECONDS = 5.0
@@ -142,8 +141,14 @@ def ask_model(
             wait = f"the endpoint asks for a pause of {progress.pause_seconds:,.0f} s"
             report(progress.answered, progress.failed, wait)
 
-    responses = collect_now(requests, build_model(spec), journal, plan, on_progress=show)
-    with _turn(project, spec), closing(responses):
+    servers = project.servers
+    with ExitStack() as stack:
+        stack.enter_context(_turn(project, spec))
+        spec = project.server_record.with_server(spec)
+        needs_servers = spec.managed is not None and _has_unsettled(requests, spec, journal, plan)
+        model = servers.model(spec, on_progress=project.on_progress if needs_servers else None)
+        responses = collect_now(requests, model, journal, plan, on_progress=show)
+        stack.enter_context(closing(responses))
         try:
             answered = failed = 0
             for response in responses:
@@ -154,15 +159,31 @@ def ask_model(
                     if failed == 1:
                         project.on_message(f"{what}: the first failure: {response.error}")
                 report(answered, failed)
-                yield response
+                yield servers.label(spec, response)
         except CostLimitError as error:
             raise spending.stop(plan.evaluation, error, spec.limits.max_cost_dollars) from error
 
 
+def _has_unsettled(
+    requests: Sequence[VideoRequests], spec: ModelSpec, journal: Journal, plan: RequestPlan
+) -> bool:
+    """True if a question must be asked, because the journal has no answer to it."""
+    for video in requests:
+        planned = planned_requests(video, spec.identity, plan, needs_frames=spec.needs_frames)
+        wanted = {each.fingerprint for each in planned}
+        if journal.settled(wanted) != wanted:
+            return True
+    return False
+
+
 @contextmanager
 def _turn(project: Project, spec: ModelSpec) -> Iterator[None]:
-    """Use all endpoints of `spec`. They are taken in one order, so that no two runs block."""
-    urls = sorted(item.endpoint for item in spec.members if item.endpoint is not None)
+    """Use all endpoints of `spec`. They are taken in one order, so that no two runs block.
+
+    Servers that this run starts have a turn until its end, so their endpoints need none.
+    """
+    members = () if spec.managed is not None else spec.members
+    urls = sorted(item.endpoint for item in members if item.endpoint is not None)
     with ExitStack() as turns:
         for url in urls:
             turns.enter_context(project.turns.take(endpoint(url, spec.limits.concurrent_runs)))

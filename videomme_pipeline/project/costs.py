@@ -146,7 +146,8 @@ def _pending_videos(
                 texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
                 frames = len(video.frame_digests)
                 if journal is not None:
-                    wanted = planned_requests(video, evaluation.model.identity, plan)
+                    model = benchmark.server_record.with_server(evaluation.model)
+                    wanted = planned_requests(video, model.identity, plan)
                     requests -= len(journal.settled(item.fingerprint for item in wanted))
             pending = PendingVideo(
                 requests=requests,
@@ -192,6 +193,7 @@ def _estimate_judge(
                 missing.append((question, "?" * longest))
             elif is_left_to_judge(question, response.raw_output):
                 unread.append((question, response.raw_output))
+    judge = judge.served_by(benchmark.server_record.with_server)
     requests = dict(judge_requests(judge, unread))
     with _journal(benchmark) as journal:
         settled = journal.settled(requests) if journal else set()

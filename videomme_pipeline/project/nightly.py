@@ -246,6 +246,7 @@ class TrackedEvaluation:
     def _ask(self, date: str) -> Iterator[Response]:
         """Yield a response per question and repeat. Without an answer, it contains the reason."""
         evaluation, responses = self.evaluation, dict[tuple[str, int], Response]()
+        self.project.observe_servers([evaluation.name])
         requests, reasons = self._requests()
         default = "never asked"
         try:

@@ -1,7 +1,7 @@
 """The project: one configuration folder and one data folder, opened together."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,6 +11,8 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation import Configuration, read_configuration
 from videomme_pipeline.object_stores import is_local
 from videomme_pipeline.project.progress import Progress, no_message, no_progress
+from videomme_pipeline.project.server_record import ServerRecord
+from videomme_pipeline.project.servers import ModelServers
 from videomme_pipeline.project.spending import Spending
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.turns import LockFileTurns, Turns
@@ -45,7 +47,9 @@ class Project:
     def benchmarks(self) -> dict[str, BenchmarkState]:
         """The benchmarks of benchmarks.yaml, by name."""
         return {
-            name: BenchmarkState(name, self.configuration, self.store, self.hashes)
+            name: BenchmarkState(
+                name, self.configuration, self.store, self.hashes, self.server_record
+            )
             for name in self.configuration.benchmarks
         }
 
@@ -53,6 +57,33 @@ class Project:
     def hashes(self) -> HashCache:
         """Content hashes of files that have not changed since they were hashed."""
         return HashCache(self.store.hashes)
+
+    @cached_property
+    def server_record(self) -> ServerRecord:
+        """The servers that the models had."""
+        return ServerRecord(self.store)
+
+    @cached_property
+    def servers(self) -> ModelServers:
+        """The servers that this project starts. They have a turn of their own.
+
+        They run for several steps, and the turns of a step end with it.
+        """
+        run = f"process {os.getpid()}"
+        turns = LockFileTurns(self.store.turns, run=run, on_wait=self.on_message)
+        return ModelServers(self.store, self.server_record, turns)
+
+    def observe_servers(
+        self, evaluations: Collection[str] | None = None, *, is_stored: bool = True
+    ) -> None:
+        """Record what the servers of the models of `evaluations` are now (None: of all)."""
+        self.server_record.invalidate()
+        found = self.configuration.evaluations.values()
+        chosen = [e for e in found if evaluations is None or e.name in evaluations]
+        judges = [e.judge.model for e in chosen if e.judge is not None]
+        models = [*(e.model for e in chosen), *judges]
+        reporting = [model for model in models if model.reports_server]
+        self.servers.observe(reporting, is_stored=is_stored)
 
     def reopened(self) -> "Project":
         """This project with its configuration read again, for a process that runs for long."""

@@ -48,9 +48,9 @@ def score_evaluation(
         for video_id in benchmark.snapshot.questions_of(evaluation)
         for question, response in _answers(benchmark, video_id, evaluation, reasons)
     ]
-    judge = evaluation.judge
-    if judge is None:
+    if evaluation.judge is None:
         return [row for _, row in scored]
+    judge = evaluation.judge.served_by(project.server_record.with_server)
     ask = partial(
         ask_judge, judge, project.store.journal, evaluation.name, ask=partial(ask_model, project)
     )

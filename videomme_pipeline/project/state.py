@@ -23,6 +23,7 @@ from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.project.failures import FailureLog
 from videomme_pipeline.project.partitions import video_of
+from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.versions import Versions
 from videomme_pipeline.store import (
     Listing,
@@ -42,11 +43,17 @@ class BenchmarkState:
     """One benchmark of a project: its settings and its stored data."""
 
     def __init__(
-        self, name: str, configuration: Configuration, store: Store, hashes: HashCache
+        self,
+        name: str,
+        configuration: Configuration,
+        store: Store,
+        hashes: HashCache,
+        server_record: ServerRecord,
     ) -> None:
         self.name = name
         self.store = store
         self.hashes = hashes
+        self.server_record = server_record
         self._configuration = configuration
         self._question_file = RowFile(store.questions(name), Question)
         self._video_files = RowFolder(store.videos(name), Video)
@@ -90,6 +97,7 @@ class BenchmarkState:
     def invalidate(self) -> None:
         """Drop the snapshot, because files may have changed."""
         self._snapshot = None
+        self.server_record.invalidate()
 
     def open_source(self) -> Source:
         """Open the source of this benchmark's questions and files. Nothing is fetched or read yet.
@@ -197,6 +205,7 @@ class Snapshot:
             questions=self.questions,
             videos=self.videos,
             subtitle_hash=self.subtitle_hash,
+            with_server=self._benchmark.server_record.with_server,
             reasons={
                 video: reason
                 for partition, reason in failures.items()

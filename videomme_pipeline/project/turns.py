@@ -36,6 +36,11 @@ def this_machine() -> Resource:
     return Resource(title="this machine", file_stem=f"machine_{_word(platform.node())}")
 
 
+def servers_here() -> Resource:
+    """The GPUs of this machine, for the servers that a run starts."""
+    return Resource(title="the GPUs of this machine", file_stem=f"servers_{_word(platform.node())}")
+
+
 def endpoint(url: str, places: int = 1) -> Resource:
     """A model's endpoint, by its URL."""
     address = url.partition("//")[2]

@@ -23,6 +23,7 @@ from videomme_pipeline.frames.cache import (
     frames_fingerprint,
 )
 from videomme_pipeline.frames.sampling import Sampling
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.prompts.render import RENDER_VERSION
 from videomme_pipeline.responses.requests import RESPONSE_VERSION
 from videomme_pipeline.scoring.readers.read_answer import READERS
@@ -54,23 +55,26 @@ def code_version(stage: str) -> str:
 class Versions:
     """The data versions of one benchmark, for the questions and video rows of one snapshot.
 
-    `subtitle_hash` returns the hash of a video's subtitle file. Every method raises `NotReadyError`
+    `subtitle_hash` returns the hash of a video's subtitle file, and `with_server` a model with its
+    current server. Every method raises `NotReadyError`
     if a video that it needs has no row; `reasons` has the messages by video. `memo` caches versions
     that were computed from the same questions, by everything else that they depend on.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that versions depend on
         self,
         *,
         questions: Mapping[str, Sequence[Question]],
         videos: Mapping[str, Video],
         subtitle_hash: Callable[[str], str | None],
+        with_server: Callable[[ModelSpec], ModelSpec],
         reasons: Mapping[str, str],
         memo: dict[Hashable, str],
     ) -> None:
         self._questions = questions
         self._videos = videos
         self._subtitle_hash = subtitle_hash
+        self._with_server = with_server
         self._reasons = reasons
         self._memo = memo
 
@@ -142,13 +146,14 @@ class Versions:
         )
 
     def responses(self, video_id: str, evaluation: Evaluation) -> str:
-        """Version of the responses about a video: model, decoding, prompts and frames."""
+        """Version of the responses about a video: model, server, decoding, prompts and frames."""
+        model = self._with_server(evaluation.model).fingerprint
         return self._once(
-            ("responses", *self._inputs(video_id, evaluation)),
+            ("responses", model, *self._inputs(video_id, evaluation)),
             lambda: fingerprint(
                 "responses",
                 *CODE_VERSIONS["responses"],
-                evaluation.model.fingerprint,
+                model,
                 evaluation.decoding.fingerprint,
                 evaluation.repeats,
                 self.prompts(video_id, evaluation),
@@ -175,7 +180,7 @@ class Versions:
             *CODE_VERSIONS["scores"],
             evaluation.reader,
             READERS[evaluation.reader].version,
-            evaluation.judge and evaluation.judge.fingerprint,
+            evaluation.judge and evaluation.judge.served_by(self._with_server).fingerprint,
             {video_id: self._scored(video_id, evaluation) for video_id in selected},
         )
 

@@ -57,8 +57,10 @@ _NOT_IN_JOURNAL = (
     "model",
     "num_frames",
     "observation",
+    "server",
 )
-"""Columns of a response that are not in the journal, since evaluations can share a request."""
+"""Columns of a response that are not in the journal. Most differ between evaluations that share a
+request, and a request has only one server."""
 RESPONSE_COLUMNS = [n for n in arrow_schema(Response).names if n not in _NOT_IN_JOURNAL]
 ATTEMPT_COLUMNS = arrow_schema(Attempt).names
 _COLUMNS = {"responses": [*RESPONSE_COLUMNS, "body"], "attempts": ATTEMPT_COLUMNS}

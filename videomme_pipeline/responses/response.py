@@ -36,7 +36,8 @@ class Response:
     `failure` its kind if there is one. `usage` has the tokens of the last attempt. `usage_json` is
     the `usage` that the endpoint sent, unchanged. `warning` describes a suspicious answer, for
     example if the endpoint seems to have dropped frames. `observation` (for example a date) is set
-    if an unchanged evaluation was asked again on purpose.
+    if an unchanged evaluation was asked again on purpose. `server` is what is known about the
+    server that answered, as a JSON object, or None.
     """
 
     benchmark: str
@@ -59,6 +60,7 @@ class Response:
     failure: FailureKind | None = None
     warning: str | None = None
     observation: str | None = None
+    server: str | None = None
 
     @classmethod
     def not_asked(

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ValidationError
 
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.openai.json_fields import OrNone
+from videomme_pipeline.models.openai.json_fields import OrNone, Text
 from videomme_pipeline.redaction import Redaction
 
 TIMEOUT_SECONDS = 5.0
@@ -19,6 +19,8 @@ class ServedModel(BaseModel):
     """One model in the list of an endpoint."""
 
     id: str
+    root: OrNone[Text] = None
+    """The path or name of the weights that vLLM reports."""
     max_model_len: OrNone[int] = None
     """The context that vLLM and SGLang report."""
     meta: OrNone[_Meta] = None
@@ -39,26 +41,38 @@ def list_models(base_url: str, api_key: str | None) -> list[ServedModel]:
     Raises:
         ModelError: if the endpoint does not send a list of at most `MAX_BYTES`.
     """
+    try:
+        models = _List.model_validate_json(get(f"{base_url.rstrip('/')}/models", api_key)).data
+    except (ModelError, ValidationError) as error:
+        found = Redaction(api_key).redact(str(error).partition("\n")[0])
+        raise ModelError(
+            f"{base_url} does not list its models ({found}); is the server up, and does base_url "
+            "end in /v1?"
+        ) from None  # the error may contain the key
+    return sorted(models, key=lambda model: model.id)
+
+
+def get(url: str, api_key: str | None, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
+    """The content of `url`, without the key, and cut after `MAX_BYTES`.
+
+    Raises:
+        ModelError: if it cannot be read. The message contains only the error.
+    """
     import httpx2  # noqa: PLC0415 - takes 0.3 s, and only few commands need it
 
     redaction = Redaction(api_key)
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    url = f"{base_url.rstrip('/')}/models"
     try:
         with httpx2.stream(
-            "GET", url, headers=headers, timeout=TIMEOUT_SECONDS, follow_redirects=True
+            "GET", url, headers=headers, timeout=timeout_seconds, follow_redirects=True
         ) as response:
             response.raise_for_status()
             content = b""
             for chunk in response.iter_bytes():
                 content += chunk
                 if len(content) > MAX_BYTES:
-                    break  # a list that was cut is not JSON
-        models = _List.model_validate_json(redaction.redact_bytes(content)).data
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValidationError) as error:
+                    break  # JSON that was cut is not JSON
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         found = redaction.redact(f"{type(error).__name__}: {error}".partition("\n")[0])
-        raise ModelError(
-            f"{base_url} does not list its models ({found}); is the server up, and does base_url "
-            "end in /v1?"
-        ) from None  # the error may contain the key
-    return sorted(models, key=lambda model: model.id)
+        raise ModelError(found) from None  # the error may contain the key
+    return redaction.redact_bytes(content)

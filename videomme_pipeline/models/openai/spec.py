@@ -1,13 +1,14 @@
 """Settings of a model of an OpenAI-compatible endpoint in `models.yaml`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from videomme_pipeline.configuration import secret_error
 from videomme_pipeline.errors import ModelError
@@ -20,6 +21,10 @@ from videomme_pipeline.models.openai.endpoints import (
 )
 from videomme_pipeline.models.openai.served import ServedModel, list_models
 from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
+from videomme_pipeline.models.servers.engines import ENGINES, EngineName
+from videomme_pipeline.models.servers.identity import ServerIdentity, shown_differences
+from videomme_pipeline.models.servers.reported import reported_identity, reports_identity
+from videomme_pipeline.models.servers.spec import ServeSpec
 from videomme_pipeline.models.spec import ModelSpec, Schedule
 
 
@@ -81,6 +86,8 @@ class EndpointSpec(ModelSpec):
     base_url: Annotated[str | tuple[str, ...], AfterValidator(_urls_without_secrets)] | None = None
     """URL of the endpoint, including `/v1`, or a list of URLs that serve the same model. Default:
     OpenAI's."""
+    serve: ServeSpec | None = None
+    """Servers that are started for a run and stopped at its end, instead of `base_url`."""
     profile: Profile = Profile.GENERIC
     api_key_env: Annotated[str, AfterValidator(_variable_name)] | None = None
     """Environment variable that contains the key. Keys are never written in a file."""
@@ -109,9 +116,21 @@ class EndpointSpec(ModelSpec):
     is_paid: bool | None = None
     """True if lost answers cost money (every answer is then flushed to disk). Default: True with
     `prices`, else the profile's."""
+    _server: str | None = PrivateAttr(default=None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_the_profile_of_its_engine(cls, values: Any) -> Any:
+        serve = values.get("serve") if isinstance(values, Mapping) else None
+        engine = serve.get("engine") if isinstance(serve, Mapping) else None
+        if isinstance(engine, str) and engine in set(EngineName):
+            return {"profile": ENGINES[EngineName(engine)].profile.value, **values}
+        return values
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
+        if self.serve is not None and self.base_url is not None:
+            raise ValueError("`serve` starts servers and `base_url` names running ones; remove one")
         if self.frames_as is not None and self.frames_as not in self.endpoint_profile.frames_as:
             known = ", ".join(way.value for way in self.endpoint_profile.frames_as)
             raise ValueError(
@@ -137,6 +156,8 @@ class EndpointSpec(ModelSpec):
             "frames_as": self.sends_frames_as.value,
             "image_detail": self.image_detail,
             "extra_body": self.extra_body,
+            **({} if self.serve is None else {"serve": self.serve.identity}),
+            **({} if self._server is None else {"server": self._server}),
         }
 
     @property
@@ -150,16 +171,60 @@ class EndpointSpec(ModelSpec):
         return tuple(self.model_copy(update={"base_url": url}) for url in self.base_url)
 
     @property
+    def managed(self) -> ServeSpec | None:
+        return self.serve
+
+    def served_at(self, urls: Sequence[str]) -> Self:
+        return self.model_copy(update={"base_url": tuple(urls)})
+
+    @property
+    def server(self) -> str | None:
+        return self._server
+
+    def with_server(self, server: str | None) -> Self:
+        changed = self.model_copy()
+        changed._server = server
+        return changed
+
+    @property
+    def reports_server(self) -> bool:
+        return self.serve is not None or reports_identity(self.profile)
+
+    def reported_server(self, environment: Mapping[str, str] = os.environ) -> ServerIdentity | None:
+        """What the servers of all endpoints that answer report.
+
+        Raises:
+            ModelError: if two of them report different values.
+        """
+        if self.base_url is None or not reports_identity(self.profile):
+            return None
+        key = self.api_key(environment)
+        with ThreadPoolExecutor(len(self._urls)) as threads:
+            found = threads.map(
+                lambda url: reported_identity(url, self.profile, self.served_name, key), self._urls
+            )
+            reported = {url: one for url, one in zip(self._urls, found, strict=True) if one}
+        merged = ServerIdentity()
+        for url, identity in reported.items():
+            if different := merged.differences(identity):
+                raise ModelError(
+                    f"model {self.name}: its endpoints are not equal: {url} reports "
+                    f"{shown_differences(different)}; serve the same model at all of them"
+                )
+            merged = merged.completed_by(identity)
+        return merged if reported else None
+
+    @property
     def _urls(self) -> tuple[str, ...]:
         if self.base_url is None:
-            return (OPENAI_URL,)
+            return (OPENAI_URL,) if self.serve is None else (f"serve://{self.name}",)
         return (self.base_url,) if isinstance(self.base_url, str) else self.base_url
 
     @property
     def key_variables(self) -> tuple[str, ...]:
         if self.api_key_env is not None:
             return (self.api_key_env,)
-        return ("OPENAI_API_KEY",) if self.base_url is None else ()
+        return ("OPENAI_API_KEY",) if self.base_url is None and self.serve is None else ()
 
     @property
     def served_name(self) -> str:
@@ -220,7 +285,9 @@ class EndpointSpec(ModelSpec):
             frames_as=self.sends_frames_as,
         )
 
-    def served_models(self, environment: Mapping[str, str] = os.environ) -> list[str]:
+    def served_models(self, environment: Mapping[str, str] = os.environ) -> list[str] | None:
+        if self.base_url is None and self.serve is not None:
+            return None
         return sorted({served.id for served in self._listed(environment)})
 
     def context_tokens(self, environment: Mapping[str, str] = os.environ) -> int | None:

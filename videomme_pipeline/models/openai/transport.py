@@ -62,7 +62,7 @@ def connect(spec: EndpointSpec, api_key: str | None) -> openai.AsyncOpenAI:
     """A client for the endpoint of `spec` that does not retry or limit connections."""
     return openai.AsyncOpenAI(
         api_key=api_key or _UNSENT_KEY,
-        base_url=None if spec.base_url is None else spec.endpoint,
+        base_url=None if spec.base_url is None and spec.serve is None else spec.endpoint,
         max_retries=0,
         timeout=spec.limits.request_timeout_seconds,
         http_client=openai.DefaultAsyncHttpxClient(

@@ -94,6 +94,10 @@ class Judge:
             )
         return cls(model=model, decoding=spec.decoding)
 
+    def served_by(self, with_server: Callable[[ModelSpec], ModelSpec]) -> "Judge":
+        """This judge, with the current server of its model."""
+        return replace(self, model=with_server(self.model))
+
     @property
     def specification(self) -> Mapping[str, Any]:
         """Every setting of the judge that can change a score."""

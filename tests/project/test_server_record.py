@@ -1,0 +1,77 @@
+"""When another server makes the answers of a model stale."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.support.journal_rows import answer
+from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.servers.identity import ServerIdentity
+from videomme_pipeline.project.server_record import ServerRecord
+from videomme_pipeline.responses.response import Served
+from videomme_pipeline.store import Store
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+SPEC = EndpointSpec.model_validate(
+    {"name": "served", "profile": "vllm", "base_url": "http://localhost:8000/v1"}
+)
+OLD = ServerIdentity(engine="vllm", version="0.33.0")
+NEW = ServerIdentity(engine="vllm", version="0.34.0")
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> ServerRecord:
+    return ServerRecord(Store.at(tmp_path))
+
+
+def fingerprint_with(record: ServerRecord, identity: ServerIdentity, day: int = 0) -> str:
+    """Fingerprint of the model when its server reports `identity`."""
+    record.record(SPEC, identity, START + timedelta(days=day))
+    record.invalidate()
+    return record.with_server(SPEC).fingerprint
+
+
+def test_the_first_server_keeps_the_fingerprint_of_the_entry(record: ServerRecord) -> None:
+    assert record.with_server(SPEC).fingerprint == SPEC.fingerprint
+    assert fingerprint_with(record, OLD) == SPEC.fingerprint
+
+
+def test_another_server_changes_the_fingerprint_until_the_first_returns(
+    record: ServerRecord,
+) -> None:
+    fingerprint_with(record, OLD)
+    changed = fingerprint_with(record, NEW, day=1)
+    assert changed != SPEC.fingerprint
+    assert fingerprint_with(record, OLD, day=2) == SPEC.fingerprint
+    assert fingerprint_with(record, NEW, day=3) == changed
+
+
+def test_a_value_that_becomes_known_or_unknown_is_no_change(record: ServerRecord) -> None:
+    fingerprint_with(record, ServerIdentity(engine="vllm"))
+    changed = [
+        fingerprint_with(record, identity)
+        for identity in (OLD, ServerIdentity(), replace(OLD, dtype="bfloat16"), OLD)
+    ]
+    assert set(changed) == {SPEC.fingerprint}
+    assert record.seen(SPEC)[0].identity == replace(OLD, dtype="bfloat16")
+    second = fingerprint_with(record, NEW)
+    assert fingerprint_with(record, replace(NEW, dtype="float16")) == second
+
+
+def test_an_answer_is_labeled_with_the_server_if_that_was_seen_before_it(
+    record: ServerRecord,
+) -> None:
+    def label(hours: int) -> str | None:
+        answered = Served(answered_at=START + timedelta(hours=hours))
+        server = record.server_of(record.with_server(SPEC))
+        assert server is not None
+        return server.label(replace(answer("f"), served=answered)).server
+
+    assert record.server_of(SPEC) is None
+    fingerprint_with(record, OLD)
+    assert label(-1) is None
+    assert label(1) == '{"engine":"vllm","version":"0.33.0"}'
+    fingerprint_with(record, NEW, day=1)
+    assert label(30) == '{"engine":"vllm","version":"0.34.0"}'

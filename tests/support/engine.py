@@ -1,0 +1,32 @@
+"""A program that is started like an inference engine, and serves answers of a `ModelServer`.
+
+    python tests/support/engine.py WEIGHTS --served-model-name NAME --host HOST --port PORT …
+
+Its weights are a folder. It ends at once if the folder has a file `broken`, and answers once it has
+started a second process, as engines do.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.support.model_server import ModelServer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("weights", type=Path)
+    parser.add_argument("--port", type=int, required=True)
+    known, _ = parser.parse_known_args()
+    print(f"loading {known.weights}", flush=True)  # noqa: T201
+    if (known.weights / "broken").exists():
+        sys.exit("out of memory")
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    with ModelServer(port=known.port, reports={"/version": {"version": "1.0"}}):
+        time.sleep(600)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Lifelines: child processes end when their parent ends, for any reason.
+
+A lifeline is a pipe without data. The child has its reading end. When the parent ends, the kernel
+closes the writing end and signals the child, even if native code in the child never returns.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+
+def end_with_parent(lifeline: int, *, with_group: bool = False) -> None:
+    """Let the kernel end this process when its parent has ended, or its whole process group.
+
+    The default action of SIGIO, which the kernel sends when the parent's end of the pipe closes,
+    ends a process. A thread that waits for the parent would need the GIL, which native code may
+    never release.
+    """
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    owner = -os.getpgrp() if with_group else os.getpid()
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, owner)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        os.read(lifeline, 1)  # returns only if the parent has already ended
+        os._exit(0)
+
+
+class ProcessGroup:
+    """Any program in a process group of its own, which ends with this process.
+
+    Its output goes to `log`. It may start processes; they belong to the group.
+    """
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], log: IO[bytes]
+    ) -> None:
+        self._lifeline: int | None
+        lifeline, self._lifeline = os.pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", str(Path(__file__).resolve()), str(lifeline), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=[lifeline],
+            env=dict(environment),
+            start_new_session=True,
+        )
+        os.close(lifeline)
+
+    @property
+    def pid(self) -> int:
+        """The id of the program, which is also the id of its group."""
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """The exit status of the program, or None while it runs."""
+        return self._process.poll()
+
+    def stop(self, grace_seconds: float) -> None:
+        """End all processes of the group: ask them with SIGTERM, and kill them after a while."""
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(grace_seconds)
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+
+def main() -> None:
+    """Become the program of a `ProcessGroup`. Arguments: LIFELINE COMMAND …"""
+    end_with_parent(int(sys.argv[1]), with_group=True)
+    try:
+        os.execvp(sys.argv[2], sys.argv[2:])
+    except OSError as error:
+        sys.exit(f"{sys.argv[2]}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Servers that this project starts, and what any server reports about itself."""

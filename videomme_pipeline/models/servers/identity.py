@@ -1,0 +1,65 @@
+"""The identity of a server: everything it is known to be, of what can change an answer."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerIdentity:
+    """What a server and the files of its weights report. None is unknown.
+
+    `model` is the path or name of the weights, and `revision` their commit. The hashes are those
+    of `config.json`, of samples of the weights, of the chat template, and of the configuration of
+    the processor.
+    """
+
+    engine: str | None = None
+    version: str | None = None
+    model: str | None = None
+    revision: str | None = None
+    config_hash: str | None = None
+    weights_hash: str | None = None
+    chat_template_hash: str | None = None
+    processor_hash: str | None = None
+    dtype: str | None = None
+    quantization: str | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> Self:
+        """The inverse of `known`. Other keys are ignored."""
+        names = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in names})
+
+    @property
+    def known(self) -> dict[str, str]:
+        """The values that are known, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def completed_by(self, other: "ServerIdentity") -> "ServerIdentity":
+        """This identity, with the values of `other` where its own are unknown."""
+        return ServerIdentity(**{**other.known, **self.known})
+
+    def differences(self, other: "ServerIdentity") -> dict[str, tuple[str, str]]:
+        """The values that are known in both and differ: those of this identity and of `other`."""
+        mine, others = self.known, other.known
+        return {
+            name: (mine[name], others[name])
+            for name in mine
+            if name in others and mine[name] != others[name]
+        }
+
+    def __str__(self) -> str:
+        values = asdict(self)
+        return ", ".join(f"{_title(name)} {values[name] or 'unknown'}" for name in values)
+
+
+def shown_differences(differences: Mapping[str, tuple[str, str]]) -> str:
+    """Differences between two servers as text."""
+    return ", ".join(
+        f"{_title(name)} {other} instead of {one}" for name, (one, other) in differences.items()
+    )
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ")

@@ -1,0 +1,127 @@
+"""The servers that each model had, as far as they report what they are.
+
+The first server that is seen for a model is that of the answers that are already stored: it does
+not change the identity of the model. Any other server does, so that its answers are separate. If
+an earlier server returns, its answers are valid again. A value that is unknown is no difference.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import orjson
+from upath import UPath
+
+from videomme_pipeline.fingerprint import canonical_json, fingerprint
+from videomme_pipeline.models.servers.identity import ServerIdentity
+from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.store import Store, publish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenServer:
+    """A server of a model. `key` is the hash of its identity when it was first seen, at `since`."""
+
+    key: str
+    since: datetime
+    identity: ServerIdentity
+
+    def may_be(self, identity: ServerIdentity) -> bool:
+        """True if no known value of this server differs from `identity`."""
+        return not self.identity.differences(identity)
+
+    def label(self, response: Response) -> Response:
+        """`response` with what is known about this server, if it is the one that answered.
+
+        Nothing is known about the server of an answer from before this one was first seen.
+        """
+        answered_at = response.served.answered_at
+        if answered_at is None or answered_at < self.since:
+            return response
+        return replace(response, server=canonical_json(self.identity.known))
+
+
+class ServerRecord:
+    """One small file per model in the data folder: its servers, the current one first."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: dict[UPath, list[SeenServer]] = {}
+
+    def invalidate(self) -> None:
+        """Drop what was read, because files may have changed."""
+        self._seen = {}
+
+    def seen(self, spec: ModelSpec) -> list[SeenServer]:
+        """The servers of a model, the current one first."""
+        path = self._path(spec)
+        if path not in self._seen:
+            self._seen[path] = _read(path)
+        return self._seen[path]
+
+    def with_server(self, spec: AnyModelSpec) -> AnyModelSpec:
+        """`spec` with its current server in its identity, unless that is the first one."""
+        seen = self.seen(spec)
+        if not seen or seen[0] is _first(seen):
+            return spec.with_server(None)
+        return spec.with_server(seen[0].key)
+
+    def server_of(self, spec: ModelSpec) -> SeenServer | None:
+        """The server in the identity of `spec`, or the first one. None if none was seen."""
+        seen = self.seen(spec)
+        if not seen or spec.server is None:
+            return _first(seen) if seen else None
+        return next(server for server in seen if server.key == spec.server)
+
+    def record(
+        self, spec: ModelSpec, identity: ServerIdentity, now: datetime, *, is_stored: bool = True
+    ) -> None:
+        """Record that the server of `spec` is now the one with this identity.
+
+        A plan does not store it, since a plan writes nothing. It is valid until `invalidate` then.
+        """
+        seen = self.seen(spec)
+        known = next((server for server in seen if server.may_be(identity)), None)
+        if known is None:
+            current = SeenServer(key=fingerprint(identity), since=now, identity=identity)
+        else:
+            current = replace(known, identity=known.identity.completed_by(identity))
+        others = [server for server in seen if server is not known]
+        path, now_seen = self._path(spec), [current, *others]
+        self._seen[path] = now_seen
+        if is_stored and now_seen != _read(path):
+            _write(path, spec.name, now_seen)
+
+    def _path(self, spec: ModelSpec) -> UPath:
+        return self._store.servers(spec.with_server(None).fingerprint)
+
+
+def _read(path: UPath) -> list[SeenServer]:
+    if not path.exists():
+        return []
+    return [
+        SeenServer(
+            key=item["key"],
+            since=datetime.fromisoformat(item["since"]),
+            identity=ServerIdentity.of(item["identity"]),
+        )
+        for item in orjson.loads(path.read_bytes())["servers"]
+    ]
+
+
+def _write(path: UPath, model: str, seen: Sequence[SeenServer]) -> None:
+    servers = [
+        {
+            "key": server.key,
+            "since": server.since.isoformat(),
+            "identity": server.identity.known,
+        }
+        for server in seen
+    ]
+    content = {"model": model, "servers": servers}
+    publish(path, orjson.dumps(content, option=orjson.OPT_INDENT_2))
+
+
+def _first(seen: Sequence[SeenServer]) -> SeenServer:
+    return min(seen, key=lambda server: server.since)

@@ -1,0 +1,208 @@
+"""The servers of models: what they are, and those that a run starts and stops at its end."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.pool import ModelPool, members_of
+from videomme_pipeline.models.servers.checked import CheckedModel
+from videomme_pipeline.models.servers.engines import engine_version
+from videomme_pipeline.models.servers.identity import ServerIdentity, shown_differences
+from videomme_pipeline.models.servers.replicas import Replicas
+from videomme_pipeline.models.servers.weights import find_weights, weights_identity
+from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.models.video_llm import VideoLLM
+from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.server_record import ServerRecord
+from videomme_pipeline.project.turns import Turns, servers_here
+from videomme_pipeline.responses.response import Response
+from videomme_pipeline.store import Store
+
+_SHOWN_CHARACTERS = 100
+
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """The servers that run now, the model that they serve, and its weights."""
+
+    spec: ModelSpec
+    served: ModelSpec
+    weights: str
+    replicas: Replicas
+
+
+class ModelServers:
+    """The servers of one model at a time, since another model may need the same GPUs.
+
+    They run until another model needs servers, or until the block of `with` ends. Only one run at
+    a time has servers on this machine; the others wait.
+    """
+
+    def __init__(self, store: Store, record: ServerRecord, turns: Turns) -> None:
+        self._store = store
+        self._record = record
+        self._turns = turns
+        self._turn = ExitStack()
+        self._running: _Running | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def observe(self, specs: Iterable[ModelSpec], *, is_stored: bool = True) -> None:
+        """Record what the servers of these models are now.
+
+        A server that is down, whose key is not set, or whose endpoints differ is left as it was.
+        """
+        by_name = {spec.name: spec for spec in specs}
+        if not by_name:
+            return
+        with ThreadPoolExecutor(len(by_name)) as threads:
+            found = zip(by_name.values(), threads.map(self._look, by_name.values()), strict=True)
+            for spec, identity in found:
+                if identity is not None:
+                    self._record.record(spec, identity, datetime.now(UTC), is_stored=is_stored)
+
+    def check(self, spec: ModelSpec, member: ModelSpec) -> None:
+        """Check that the server of `member`, an endpoint of `spec`, is the one of `spec`.
+
+        Raises:
+            ModelError: if it is another one. If it is the only one, it is recorded, so that the
+                next run asks it all questions.
+        """
+        self.check_running()
+        running = self._running
+        identity = _identity(member, None if running is None else running.weights)
+        if identity is None:
+            return
+        expected = self._record.server_of(spec)
+        different = expected.identity.differences(identity) if expected else {}
+        if not different:
+            self._record.record(spec, identity, datetime.now(UTC))
+            return
+        found = f"model {spec.name}: {member.endpoint} reports {shown_differences(different)}"
+        if len(spec.members) > 1:
+            raise ModelError(f"{found}; serve the same model at all of its endpoints")
+        self._record.record(spec, identity, datetime.now(UTC))
+        raise ModelError(
+            f"{found}. The stored answers are those of another server: run again to ask this one "
+            "all questions"
+        )
+
+    def model(self, spec: ModelSpec, *, on_progress: OnProgress | None) -> VideoLLM:
+        """The model of `spec`, which checks its servers.
+
+        With `on_progress`, the servers of a model with `serve` are started first.
+
+        Raises:
+            ModelError: as `start` does, or if the key of the endpoint is not set.
+        """
+        served = spec if on_progress is None else self.start(spec, on_progress)
+        built = build_model(served)
+        if served.reports_server:
+            members = zip(members_of(built).items(), served.members, strict=True)
+            checked = {
+                title: CheckedModel(model, partial(self.check, spec, member))
+                for (title, model), member in members
+            }
+            return ModelPool(checked) if len(checked) > 1 else next(iter(checked.values()))
+        return built
+
+    def label(self, spec: ModelSpec, response: Response) -> Response:
+        """`response` with what is known about the server of `spec`."""
+        server = self._record.server_of(spec)
+        return response if server is None else server.label(response)
+
+    def start(self, spec: ModelSpec, on_progress: OnProgress) -> ModelSpec:
+        """`spec` at the URLs of its servers, which are started if they do not run yet.
+
+        A model without `serve` is returned unchanged.
+
+        Raises:
+            ModelError: if there are no weights, or a server does not start.
+        """
+        serve = spec.managed
+        if serve is None:
+            return spec
+        if self._running is not None and self._running.spec == spec:
+            return self._running.served
+        self.stop()
+        self._turn.enter_context(self._turns.take(servers_here()))
+        try:
+            weights = find_weights(serve)
+            replicas = Replicas.start(
+                serve, name=spec.served_name, weights=weights, logs=self._store.server_logs
+            )
+
+            def show(healthy: int, output: str) -> None:
+                on_progress(
+                    Progress(
+                        what=f"{spec.name}: servers",
+                        done=healthy,
+                        total=serve.replicas,
+                        stored="Everything built so far is stored.",
+                        wait=output[:_SHOWN_CHARACTERS],
+                    )
+                )
+
+            replicas.wait_until_healthy(serve.start_seconds, show)
+        except BaseException:
+            self._turn.close()
+            raise
+        served = spec.served_at(replicas.urls)
+        self._running = _Running(spec, served, weights, replicas)
+        return served
+
+    def check_running(self) -> None:
+        """Check that at least one of the servers that were started runs or is started again.
+
+        Raises:
+            ModelError: if all have died too often.
+        """
+        running = self._running
+        if running is not None and (failure := running.replicas.failure):
+            raise ModelError(f"model {running.spec.name}: all servers have died: {failure}")
+
+    def stop(self) -> None:
+        """Stop the servers that run."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.replicas.close()
+        self._turn.close()
+
+    def _look(self, spec: ModelSpec) -> ServerIdentity | None:
+        with suppress(ModelError):
+            return _identity(spec)
+        return None
+
+
+def _identity(spec: ModelSpec, weights: str | None = None) -> ServerIdentity | None:
+    """What is known about the server of `spec` now. A managed server has loaded `weights`.
+
+    Weights and engine of a managed server are known before it runs. What their files contain has
+    priority over what the server reports, so that an identity does not change with the start.
+    """
+    reported = spec.reported_server()
+    if spec.managed is None:
+        return reported
+    serve = spec.managed
+    version = engine_version(serve.adapter, serve.program)
+    installed = ServerIdentity(engine=serve.engine.value, version=version)
+    files = weights_identity(weights or find_weights(serve), serve.revision)
+    return files.completed_by(installed).completed_by(reported or ServerIdentity())
