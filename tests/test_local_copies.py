@@ -10,7 +10,7 @@ from upath import UPath
 from videomme_pipeline import parquet
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.local_copies import LocalCopies, local_copies, on_local_disk
-from videomme_pipeline.object_stores import open_root
+from videomme_pipeline.object_stores import RemoteFile, list_objects, open_root
 
 LIMIT_BYTES = 16_000
 HALF = bytes(LIMIT_BYTES // 2)
@@ -79,7 +79,15 @@ def test_a_damaged_copy_is_fetched_again(
     assert parquet.read_copied_table(path)["a"].to_pylist() == [1]
 
 
-def test_a_local_file_needs_no_copy(tmp_path: Path) -> None:
+def test_a_remote_file_is_read_only_in_the_state_in_which_it_was_listed(
+    bucket: UPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIDEOMME_CACHE", str(tmp_path / "copies"))
+    (bucket / "a.mp4").write_bytes(b"first")
+    file = RemoteFile(bucket / "a.mp4", list_objects(bucket)["a.mp4"])
+    (bucket / "a.mp4").write_bytes(b"other")
+    with pytest.raises(OSError, match="it changed after it was listed"), on_local_disk(file):
+        pass
     with on_local_disk(tmp_path / "a") as path:
         assert path == tmp_path / "a"
 

@@ -7,6 +7,7 @@ copy that is in use, or not complete yet. It ends with the process, so the next 
 what a killed one left.
 """
 
+import errno
 import fcntl
 import os
 import threading
@@ -20,7 +21,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.object_stores import FileState, get_file, is_local, object_state
+from videomme_pipeline.object_stores import FileState, RemoteFile, get_file, object_state
 
 FOLDER_VARIABLE = "VIDEOMME_CACHE"
 LIMIT_VARIABLE = "VIDEOMME_CACHE_GIGABYTES"
@@ -42,18 +43,24 @@ class LocalCopies:
         self._lock = threading.Lock()
 
     @contextmanager
-    def hold(self, path: UPath, state: FileState | None = None) -> Iterator[Path]:
+    def hold(
+        self, path: UPath, state: FileState | None = None, *, or_newer: bool = True
+    ) -> Iterator[Path]:
         """Yield a copy of an object, which is kept during the block. It is fetched if necessary.
 
-        Without `state`, that of the object is requested.
+        Without `state`, that of the object is requested. If there is no copy of `state`, and the
+        object has another one now, that is fetched.
 
         Raises:
             FileNotFoundError: if there is no such object.
-            OSError: if the store cannot be reached, or the disk is full.
+            OSError: if the store cannot be reached, the disk is full, or the object has another
+                state and `or_newer` is not set.
         """
-        state = state or object_state(path)
+        wanted = state = state or object_state(path)
         while (lock := _lock_shared(copy := self._place(path, state), state.bytes)) is None:
             state = self._fetch(path, state)
+            if state != wanted and not or_newer:
+                raise OSError(errno.ESTALE, "it changed after it was listed", str(path))
         try:
             os.utime(copy)
             yield copy
@@ -68,7 +75,7 @@ class LocalCopies:
         return bool(copies)
 
     def _place(self, path: UPath, state: FileState) -> Path:
-        return self._folder / f"{_prefix(path)}{fingerprint(state)}{path.suffix}"
+        return self._folder / f"{_prefix(path)}{fingerprint(state)}-{path.name}"
 
     def _fetch(self, path: UPath, state: FileState) -> FileState:
         """Fetch an object, and return its state. If that is not `state`, there is no copy of it."""
@@ -133,15 +140,16 @@ def _local_copies(folder: Path, limit: str) -> LocalCopies:
 
 
 @contextmanager
-def on_local_disk(path: UPath | Path) -> Iterator[Path]:
-    """Yield the local file at `path`, or a copy of the object, which is kept during the block.
+def on_local_disk(file: Path | RemoteFile) -> Iterator[Path]:
+    """Yield a local file as it is, or a copy of a remote one, which is kept during the block.
 
-    Errors are those of `LocalCopies.hold`.
+    Raises:
+        OSError: if the copy cannot be fetched, or the object changed after it was listed.
     """
-    if is_local(path):
-        yield Path(path)
+    if not isinstance(file, RemoteFile):
+        yield file
         return
-    with local_copies().hold(path) as copy:
+    with local_copies().hold(file.path, file.state, or_newer=False) as copy:
         yield copy
 
 

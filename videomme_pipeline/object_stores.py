@@ -15,12 +15,35 @@ _VERSION_KEYS = ("ETag", "etag", "generation", "blob_id", "LastModified", "mtime
 """Facts that change with the content of an object, as the packages name them, the best first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class FileState:
     """Size and version of a file or an object. They change with its content."""
 
     bytes: int
     version: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RemoteFile:
+    """An object that is read in the state in which it was listed."""
+
+    path: UPath
+    state: FileState
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        return str(self.path.name)
+
+    @property
+    def stem(self) -> str:
+        return str(self.path.stem)
+
+    @property
+    def suffix(self) -> str:
+        return str(self.path.suffix)
 
 
 def is_local(path: UPath | Path) -> bool:

@@ -80,18 +80,7 @@ class Store:
             ConfigurationError: if the URL contains a password or needs a package that is not
                 installed, or its scheme is unknown, or DuckDB cannot use the path.
         """
-        if has_password(str(root)):
-            raise ConfigurationError(
-                "data folder: the URL contains a password, which would be stored with the results; "
-                "use the variables of the storage for it, such as AWS_SECRET_ACCESS_KEY"
-            )
-        try:
-            path = open_root(root)
-        except (ImportError, ValueError) as error:
-            raise ConfigurationError(
-                f"data folder {root}: {error}; install the fsspec package of this storage, or "
-                "choose another data folder"
-            ) from error
+        path = open_folder(root, "data folder")
         if is_local(path) and "?" in str(path.absolute()):
             raise ConfigurationError(
                 f"data folder {root}: DuckDB cannot use a folder with `?` in its path; choose "
@@ -310,7 +299,7 @@ class Store:
 
         `fixed` are the parts of the path of `folder`.
         """
-        with _listing(folder):
+        with listing(folder):
             if not pattern:
                 return [folder] if folder.exists() else []
             if all("*" in part for part in pattern):
@@ -331,7 +320,7 @@ def _matching(names: Iterable[str], pattern: Sequence[str]) -> Iterator[str]:
 
 
 @contextmanager
-def _listing(folder: UPath) -> Iterator[None]:
+def listing(folder: UPath) -> Iterator[None]:
     """Turn an error of an object store in the block into a `StorageError` that names `folder`."""
     try:
         with reaching(folder):
@@ -349,6 +338,27 @@ def _listing(folder: UPath) -> Iterator[None]:
 def _joined(root: UPath, parts: tuple[str, ...]) -> UPath:
     """`root` with `parts`; cached, because joining is slow and a plan needs every path."""
     return root.joinpath(*parts)
+
+
+def open_folder(root: str | Path | UPath, name: str) -> UPath:
+    """The path of a folder or URL that the user chose. Errors contain its `name`.
+
+    Raises:
+        ConfigurationError: if the URL contains a password, needs a package that is not installed,
+            or its scheme is unknown.
+    """
+    if has_password(str(root)):
+        raise ConfigurationError(
+            f"{name}: the URL contains a password, which would be stored with the results; use the "
+            "variables of the storage for it, such as AWS_SECRET_ACCESS_KEY"
+        )
+    try:
+        return open_root(root)
+    except (ImportError, ValueError) as error:
+        raise ConfigurationError(
+            f"{name} {root}: {error}; install the fsspec package of this storage, or choose "
+            "another folder"
+        ) from error
 
 
 def publish(path: UPath, data: bytes) -> None:
@@ -553,7 +563,7 @@ class RowFolder(Generic[Row]):
         if is_local(self._folder):
             found = _states_of_files(self._folder.path)
         else:
-            with _listing(self._folder):
+            with listing(self._folder):
                 found = list_objects(self._folder)
         return {
             name.removesuffix(".parquet"): found[name] for name in sorted(found) if _is_table(name)
@@ -582,7 +592,7 @@ def file_state(path: UPath) -> FileState:
     """
     if is_local(path):
         return _state(path.stat())
-    with _listing(path):
+    with listing(path):
         return object_state(path)
 
 
@@ -637,7 +647,7 @@ class Listing:
     def _object(self, path: UPath) -> FileState | None:
         top, _, name = path.path[len(self._root.path.rstrip("/")) + 1 :].partition("/")
         if top not in self._objects:
-            with _listing(self._root / top):
+            with listing(self._root / top):
                 self._objects[top] = list_objects(self._root / top)
         return self._objects[top].get(name)
 

@@ -17,7 +17,7 @@ from assets.processes import end_dead_runs
 from assets.stages.nightly import ui_address
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.alerts import Alert, AlertType, alert_urls, run_failure_alert, send
-from videomme_pipeline.benchmarks.locate import index_media
+from videomme_pipeline.benchmarks.locate import index_media, state_of
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.pricing import OPENAI_URL
@@ -175,14 +175,8 @@ def media_fingerprint(benchmark: BenchmarkState) -> str:
         index = index_media(benchmark.snapshot.source.roots())
     except ConfigurationError:  # its license is not accepted, or its folder does not exist
         return fingerprint([])
-    files = sorted([*index.videos.values(), *index.subtitles.values()])
-    return fingerprint(
-        [
-            (path.name, status.st_size, status.st_mtime_ns)
-            for path in files
-            for status in [path.stat()]
-        ]
-    )
+    files = sorted([*index.videos.values(), *index.subtitles.values()], key=str)
+    return fingerprint([(file.name, state_of(file)) for file in files])
 
 
 def served_models(model: ModelSpec) -> list[str]:

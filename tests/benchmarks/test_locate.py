@@ -4,9 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from videomme_pipeline.benchmarks.locate import index_media, locate_subtitle, locate_video
+from videomme_pipeline.benchmarks.locate import (
+    index_media,
+    locate_subtitle,
+    locate_video,
+    unused_files,
+)
 from videomme_pipeline.errors import VideoMissingError
 from videomme_pipeline.fetch.release import VideoReference
+from videomme_pipeline.object_stores import open_root
 
 V1 = VideoReference("001", "-abcDEF_123")
 V2 = VideoReference("001", None)
@@ -88,6 +94,25 @@ def test_partial_and_unrelated_files_are_ignored(tmp_path: Path) -> None:
         touch(tmp_path / "videos" / name)
     (tmp_path / "videos" / "001.mp4").mkdir()
     assert index_media([tmp_path]).videos == {}
+
+
+def test_files_in_an_object_store_are_found_as_on_disk(tmp_path: Path) -> None:
+    names = ("data/a.mp4", "data/a.mkv", "data/.b.mp4", "c.MP4", "subtitle/a.srt", "data/x/d.mp4")
+    bucket = open_root(f"memory://media{tmp_path}")
+    for name in names:
+        (bucket / name).write_bytes(b"")
+        touch(tmp_path / name)
+    remote, local = index_media([bucket]), index_media([tmp_path])
+    for kind in ("videos", "subtitles"):
+        found = {
+            stem: str(file)[len(str(bucket)) :] for stem, file in getattr(remote, kind).items()
+        }
+        on_disk = {
+            stem: str(file)[len(str(tmp_path)) :] for stem, file in getattr(local, kind).items()
+        }
+        assert found == on_disk
+    assert {name: len(files) for name, files in unused_files(remote).items()} == {"": 1, "a": 1}
+    assert {name: len(files) for name, files in unused_files(local).items()} == {"": 1, "a": 1}
 
 
 def test_a_missing_video_is_reported_with_file_names_and_folders(tmp_path: Path) -> None:

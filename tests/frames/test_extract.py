@@ -62,7 +62,7 @@ def test_several_samplings_of_a_video_come_from_one_pass(tmp_path: Path, store: 
     result = run(store, video_job)["a"]
     assert result.error is None
     assert [frame_set.count for frame_set in result.frame_sets] == [8, 5, 5]
-    index = index_packets(video_job.path)
+    index = index_packets(video_job.file)
     for sampling in SAMPLINGS:
         frames = stored(store, video_job, sampling)
         assert tuple(f.index for f in frames.frames) == sampling.choose(index).frames
@@ -136,7 +136,7 @@ def test_a_long_video_is_split_and_joined(
 ) -> None:
     monkeypatch.setattr(extract_module, "MIN_PACKETS_TO_SPLIT", 10)
     video_job = job(write_video(tmp_path / "a.mp4", frames=200))
-    index_packets(video_job.path).save(store.packets(video_job.video_hash))
+    index_packets(video_job.file).save(store.packets(video_job.video_hash))
     unsplit = Store.at(tmp_path / "unsplit")
     assert extract_here(video_job, store=unsplit).error is None
     assert len(extract_module._tasks([video_job], store, 3, tmp_path)) == 3

@@ -16,7 +16,7 @@ from tests.support.projects import EVALUATIONS, Copy, write_project_in
 from tests.support.s3_server import CAN_RUN, WHY_NOT, S3Server, s3_environment, s3_server
 from videomme_pipeline import parquet
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.object_stores import list_objects
+from videomme_pipeline.object_stores import list_objects, open_root, put_file
 from videomme_pipeline.store import Store, publish, verify
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not CAN_RUN, reason=WHY_NOT)]
@@ -54,10 +54,13 @@ class Team:
     folder: Path
     on_disk: Tables
 
-    def machine(self, name: str) -> "Machine":
-        """Another machine with the same configuration and videos, and its data in the bucket."""
-        root = self.folder / name
-        write_project_in(root, Copy(self.folder / "copy"))()
+    def machine(self, name: str, folder: str | None = None) -> "Machine":
+        """Another machine with the same configuration, and its data in the bucket.
+
+        Its videos are in `folder`; by default those on disk.
+        """
+        root, copy = self.folder / name, Copy(self.folder / "copy")
+        write_project_in(root, copy)(folder=folder or str(copy.folder))
         (root / "home").mkdir()
         return Machine(root, f"s3://bucket/{name}")
 
@@ -72,6 +75,10 @@ class Machine:
     @property
     def store(self) -> Store:
         return Store.at(self.url)
+
+    @property
+    def copies(self) -> list[Path]:
+        return list((self.root / ".cache" / "videomme" / "copies").iterdir())
 
     def start(self, *arguments: str, **environment: str) -> Command:
         own = {"VIDEOMME_DATA": self.url, "HOME": str(self.root)}
@@ -144,6 +151,30 @@ def test_a_run_survives_rejected_slow_and_broken_requests(team: Team, proxy: Fau
     assert proxy.faults - faults > 20
     proxy.fail(Fault.REJECT, 0)
     assert_same(team, machine)
+
+
+def test_videos_can_be_in_a_bucket(team: Team) -> None:
+    copy, bucket = Copy(team.folder / "copy"), open_root("s3://bucket/Video-MME")
+    for file in filter(Path.is_file, copy.folder.rglob("*")):
+        put_file(bucket / str(file.relative_to(copy.folder)), file)
+    machine = team.machine("videos", folder=str(bucket))
+    finished = machine.run(VIDEOMME_CACHE_GIGABYTES="0.0001")
+    assert finished.status == 0, finished.err
+    tables = {name: _without_paths(rows) for name, rows in tables_of(machine.store).items()}
+    assert tables == {name: _without_paths(rows) for name, rows in team.on_disk.items()}
+    assert "Everything is fresh" in machine.run().err
+    assert sum(file.stat().st_size for file in machine.copies) <= 100_000
+    doctor = machine.start("doctor").finish()
+    assert f"3 of 3 under {bucket}" in doctor.out, doctor.err
+
+    bucket.joinpath("data", copy.video("002").name).write_bytes(copy.video("003").read_bytes())
+    plan = machine.start("run", "--dry-run").finish()
+    assert "videomme/frames" in plan.out, plan.err
+
+
+def _without_paths(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    paths = {"path", "subtitle_path"}
+    return [{name: value for name, value in row.items() if name not in paths} for row in rows]
 
 
 @pytest.mark.parametrize("kind", ["packets", "frames", "videomme/prompts", "videomme/scores"])

@@ -9,12 +9,22 @@ files end in `.MP4` or `.mkv`. No file is opened.
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from upath import UPath
+
 from videomme_pipeline.errors import VideoMissingError
 from videomme_pipeline.fetch.release import VideoReference
+from videomme_pipeline.object_stores import (
+    FileState,
+    RemoteFile,
+    is_local,
+    list_objects,
+    object_state,
+)
+from videomme_pipeline.store import file_state, listing
 
 VIDEO_FOLDERS = ("data", "videos", "video", ".")
 SUBTITLE_FOLDERS = ("subtitle", "subtitles", "subtitle/subtitle", ".")
@@ -57,50 +67,58 @@ class FrameFolder:
 VideoFile = Path | FrameFolder
 """What a video is read from."""
 
+MediaFile = Path | RemoteFile
+"""A file that may be in an object store."""
+
+VideoSource = VideoFile | RemoteFile
+"""Where a video is stored. `on_local_disk` yields the `VideoFile` to read."""
+
 
 @dataclass(frozen=True, slots=True)
 class MediaIndex:
     """The video and subtitle files in some folders, by file stem."""
 
-    roots: tuple[Path, ...]
-    videos: Mapping[str, Path]
-    subtitles: Mapping[str, Path]
+    roots: tuple[Path | UPath, ...]
+    videos: Mapping[str, MediaFile]
+    subtitles: Mapping[str, MediaFile]
 
 
-def index_media(roots: Iterable[Path]) -> MediaIndex:
+def index_media(roots: Iterable[Path | UPath]) -> MediaIndex:
     """List the video and subtitle files under `roots`. Each folder is read once.
 
     Of two files with the same stem, the one in the first root is used; within a root, the first in
     the order of `VIDEO_FOLDERS` or `SUBTITLE_FOLDERS`; within a folder, `.mp4` before `.mkv`.
     Suffixes match in any case, stems exactly. Missing folders are ignored.
+
+    Raises:
+        StorageError: if an object store cannot be reached.
     """
     folders = tuple(roots)
+    listings = [_listing_of(root) for root in folders]
     return MediaIndex(
         roots=folders,
-        videos=_files_by_stem(folders, VIDEO_FOLDERS, VIDEO_SUFFIXES),
-        subtitles=_files_by_stem(folders, SUBTITLE_FOLDERS, SUBTITLE_SUFFIXES),
+        videos=_files_by_stem(listings, VIDEO_FOLDERS, VIDEO_SUFFIXES),
+        subtitles=_files_by_stem(listings, SUBTITLE_FOLDERS, SUBTITLE_SUFFIXES),
     )
 
 
-def unused_files(media: MediaIndex) -> dict[str, list[Path]]:
+def unused_files(media: MediaIndex) -> dict[str, list[MediaFile]]:
     """Files beside the videos and subtitles that are not read, by the name before the first dot.
 
     They have another suffix (`.webm`, `.en.srt`), or the same stem as a file that is used.
     """
     files = (*media.videos.values(), *media.subtitles.values())
     used = {path for path in files if "." not in path.stem}
-    folders = {
-        root / folder for root in media.roots for folder in (*VIDEO_FOLDERS, *SUBTITLE_FOLDERS)
-    }
-    found: dict[str, list[Path]] = defaultdict(list)
-    for folder in sorted(path for path in folders if path.is_dir()):
-        for path in sorted(folder.iterdir()):
-            if path not in used and path.is_file():
-                found[path.name.partition(".")[0]].append(path)
+    found: dict[str, list[MediaFile]] = defaultdict(list)
+    for files_in in map(_listing_of, media.roots):
+        for folder in sorted({*VIDEO_FOLDERS, *SUBTITLE_FOLDERS}):
+            for path in sorted(files_in(folder), key=str):
+                if path not in used:
+                    found[path.name.partition(".")[0]].append(path)
     return found
 
 
-def locate_video(media: MediaIndex, video: VideoReference) -> Path:
+def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
     """The file of `video`.
 
     Raises:
@@ -125,35 +143,71 @@ def first_file(paths: Iterable[Path], *, with_suffixes: bool = False) -> Path | 
     return next((path for path in candidates if path.is_file()), None)
 
 
-def locate_subtitle(media: MediaIndex, video: VideoReference) -> Path | None:
+def locate_subtitle(media: MediaIndex, video: VideoReference) -> MediaFile | None:
     """The subtitle file of `video`, or None if it has none (156 of v1's 900 videos)."""
     return media.subtitles.get(video.file_stem)
 
 
+def find_file(path: Path | UPath) -> MediaFile | None:
+    """The file at `path`, or None if there is none.
+
+    Raises:
+        StorageError: if the object store cannot be reached.
+    """
+    if is_local(path):
+        return path if path.is_file() else None
+    try:
+        with listing(path):
+            return RemoteFile(path, object_state(path))
+    except FileNotFoundError:
+        return None
+
+
+def state_of(file: MediaFile) -> FileState:
+    """The state of a file. That of a remote one is the state in which it was listed."""
+    return file.state if isinstance(file, RemoteFile) else file_state(file)
+
+
+_Listing = Callable[[str], Sequence[MediaFile]]
+"""The files in a folder of a root, by the folder's path from there."""
+
+
+def _listing_of(root: Path | UPath) -> _Listing:
+    if is_local(root):
+        return lambda folder: _files_in(root / folder)
+    found: dict[str, list[MediaFile]] = defaultdict(list)
+    with listing(root):
+        for name, state in list_objects(root).items():
+            found[name.rpartition("/")[0] or "."].append(RemoteFile(root / name, state))
+    return lambda folder: found[folder]
+
+
 def _files_by_stem(
-    roots: Sequence[Path], folders: Sequence[str], suffixes: Sequence[str]
-) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    for root in roots:
+    listings: Sequence[_Listing], folders: Sequence[str], suffixes: Sequence[str]
+) -> dict[str, MediaFile]:
+    found: dict[str, MediaFile] = {}
+    for files_in in listings:
         for folder in folders:
-            for path in _files_in(root / folder, suffixes):
+            for path in _with_suffix(files_in(folder), suffixes):
                 found.setdefault(path.stem, path)
     return found
 
 
-def _files_in(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Files with one of `suffixes`, ordered by suffix, then by name."""
+def _with_suffix(files: Iterable[MediaFile], suffixes: Sequence[str]) -> list[MediaFile]:
+    """The files with one of `suffixes`, ordered by suffix, then by name."""
+    found = [
+        (suffixes.index(suffix), path.name, path)
+        for path in files
+        if (suffix := path.suffix.lower()) in suffixes and not path.name.startswith(".")
+    ]
+    return [path for _, _, path in sorted(found, key=lambda item: item[:2])]
+
+
+def _files_in(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     with os.scandir(folder) as entries:
-        paths = [
-            Path(entry.path)
-            for entry in entries
-            if not entry.name.startswith(".")
-            and os.path.splitext(entry.name)[1].lower() in suffixes  # noqa: PTH122 - much faster
-            and _may_be_file(entry)
-        ]
-    return sorted(paths, key=lambda path: (suffixes.index(path.suffix.lower()), path.name))
+        return [Path(entry.path) for entry in entries if _may_be_file(entry)]
 
 
 def _may_be_file(entry: os.DirEntry[str]) -> bool:

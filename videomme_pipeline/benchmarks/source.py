@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blake3 import blake3
+from upath import UPath
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.locate import (
+    MediaFile,
     MediaIndex,
-    VideoFile,
+    VideoSource,
+    find_file,
     index_media,
     locate_subtitle,
     locate_video,
@@ -21,6 +24,8 @@ from videomme_pipeline.benchmarks.table import JSON_SUFFIXES
 from videomme_pipeline.errors import AnnotationError, ConfigurationError
 from videomme_pipeline.fetch.release import Release, VideoReference, hub_folder
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.local_copies import on_local_disk
+from videomme_pipeline.store import open_folder
 
 OnProgress = Callable[[int, int], None]
 """Called with the number of finished items and the total."""
@@ -28,10 +33,10 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaFiles:
-    """The files of one video on disk. `subtitle` is None for a video that has none."""
+    """The files of one video. `subtitle` is None for a video that has none."""
 
-    video: VideoFile
-    subtitle: Path | None
+    video: VideoSource
+    subtitle: MediaFile | None
 
 
 class Source(ABC):
@@ -95,11 +100,11 @@ class Source(ABC):
         """
         return MediaFiles(video=locate_video(self._index, video), subtitle=self.subtitle(video))
 
-    def subtitle(self, video: VideoReference) -> Path | None:
+    def subtitle(self, video: VideoReference) -> MediaFile | None:
         """The subtitle file of one video, or None if it has none."""
         return locate_subtitle(self._index, video)
 
-    def roots(self) -> tuple[Path, ...]:
+    def roots(self) -> tuple[Path | UPath, ...]:
         """The folders that are searched for files."""
         return (self.folder,)
 
@@ -114,13 +119,15 @@ class Source(ABC):
         return self._media
 
 
-def folders_of(benchmark: str, folder: Path | None, repository: str | None) -> tuple[Path, ...]:
+def folders_of(
+    benchmark: str, folder: Path | str | None, repository: str | None
+) -> tuple[Path, ...]:
     """The user's `folder`, and the folders in it that tools unzip the repository to.
 
     Raises:
         ConfigurationError: if there is no such folder.
     """
-    root = folder.expanduser().absolute() if folder else None
+    root = Path(folder).expanduser().absolute() if folder else None
     if root is None or not root.is_dir():
         raise ConfigurationError(
             f"{benchmark}: `folder` is {folder}, which is not a folder; set it to your copy of the "
@@ -154,7 +161,8 @@ class PublishedSource(Source):
     def version(self) -> str:
         own_copy = None
         if self.spec.source is SourceKind.FOLDER:
-            own_copy = blake3(self._own_annotations().read_bytes()).hexdigest()
+            with on_local_disk(self._own_annotations()) as annotations:
+                own_copy = blake3(annotations.read_bytes()).hexdigest()
         return fingerprint(
             self.benchmark.name, self.release.revision, self.spec.fingerprint, own_copy
         )
@@ -163,23 +171,22 @@ class PublishedSource(Source):
         from videomme_pipeline.fetch.download import fetch_annotations  # noqa: PLC0415 - loads httpx
 
         if self.spec.source is SourceKind.HUB:
-            path = fetch_annotations(self.release, self.spec, self.folder)
-        else:
-            path = self._own_annotations()
-        return self.read(path)
+            return self.read(fetch_annotations(self.release, self.spec, self.folder))
+        return self.read(self._own_annotations())
 
     def known_questions(self) -> Sequence[Question] | None:
         path = self.stored_annotations()
         return None if path is None else self.read(path)
 
-    def read(self, annotations: Path) -> list[Question]:
+    def read(self, annotations: MediaFile) -> list[Question]:
         """The selected questions of an annotation file.
 
         Raises:
             AnnotationError: if the file is not the published one.
             ConfigurationError: if the settings name videos that the benchmark does not have.
         """
-        return select(self._read_questions(annotations), self.spec)
+        with on_local_disk(annotations) as path:
+            return select(self._read_questions(path), self.spec)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         from videomme_pipeline.fetch.download import (  # noqa: PLC0415 - loads httpx
@@ -200,7 +207,7 @@ class PublishedSource(Source):
         self.invalidate()
         return {file.video_id: file.problem for file in (*fetched, *subtitles) if file.problem}
 
-    def stored_annotations(self) -> Path | None:
+    def stored_annotations(self) -> MediaFile | None:
         """The annotation file on disk, or None if it has yet to be fetched from the hub.
 
         Raises:
@@ -212,21 +219,24 @@ class PublishedSource(Source):
         path = hub_folder(self.release, self.spec, self.folder) / self.release.annotations
         return path if path.is_file() else None
 
-    def roots(self) -> tuple[Path, ...]:
+    def roots(self) -> tuple[Path | UPath, ...]:
         """The folders that may contain the benchmark's files, in order of preference.
 
         The user's `folder` may be an unzipped download, a VLMEvalKit folder (a snapshot in the hub
         cache with `video/` and `subtitle/` in it), `$HF_HOME` (lmms-eval unzips into
         `$HF_HOME/videomme` or `$HF_HOME/videomme_v2`), the hub cache, or a dataset's folder in it.
+        A folder in an object store is an unzipped download.
 
         Raises:
             ConfigurationError: if the user's folder does not exist.
         """
-        if self.spec.source is SourceKind.HUB:
+        if self.spec.source is SourceKind.HUB or self.spec.folder is None:
             return (self.folder,)
+        if "://" in self.spec.folder:
+            return (open_folder(self.spec.folder, f"{self.benchmark.name}: `folder`"),)
         return folders_of(self.benchmark.name, self.spec.folder, self.release.repository)
 
-    def _own_annotations(self) -> Path:
+    def _own_annotations(self) -> MediaFile:
         """The annotation file in the user's own folder.
 
         Raises:
@@ -239,9 +249,9 @@ class PublishedSource(Source):
         roots = self.roots()
         for name in names:
             for root in roots:
-                for candidate in (root / name, root / name.name):
-                    if candidate.is_file():
-                        return candidate
+                for candidate in (root / str(name), root / name.name):
+                    if found := find_file(candidate):
+                        return found
         raise AnnotationError(
             f"{self.benchmark.name}: no {self.release.annotations} (or .json, .jsonl) under "
             f"{', '.join(map(str, roots))}; set `annotations` to the path of the file, or "

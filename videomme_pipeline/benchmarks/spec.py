@@ -6,12 +6,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fingerprint import fingerprint
+
+
+def _text_of_path(value: object) -> object:
+    return str(value) if isinstance(value, Path) else value
+
 
 Revision = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
@@ -31,8 +36,9 @@ class BenchmarkSpec(Selection):
 
     source: SourceKind = SourceKind.HUB
 
-    folder: Path | None = None
-    """The user's own copy: an unzipped download, lmms-eval's cache or a VLMEvalKit folder."""
+    folder: Annotated[str, BeforeValidator(_text_of_path)] | None = None
+    """The user's own copy: an unzipped download, lmms-eval's cache or a VLMEvalKit folder, or the
+    URL of an unzipped download in an object store."""
 
     annotations: Path | None = None
     """The annotation file, if it is not in `folder`."""

@@ -10,7 +10,7 @@ from videomme_pipeline.cli.context import note, open_project
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from videomme_pipeline.benchmarks.locate import VideoFile
+    from videomme_pipeline.benchmarks.locate import VideoSource
 
 commands = typer.Typer(no_args_is_help=True, help="Show the frames a model would be sent.")
 
@@ -31,7 +31,7 @@ def frames_show(
     from videomme_pipeline.frames.show import show_frames
 
     project = open_project()
-    path: VideoFile = Path(video)
+    path: VideoSource = Path(video)
     question = None
     if not Path(video).is_file():
         stored = project.benchmarks.get(benchmark)

@@ -11,7 +11,7 @@ import pickle
 import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.abc import MetaPathFinder
@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 
 from videomme_pipeline import parquet
-from videomme_pipeline.benchmarks.locate import VideoFile
+from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
@@ -28,8 +28,10 @@ from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprin
 from videomme_pipeline.frames.encoding import EncodedPicture, encode
 from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Backend, Choice, Limit, OnDamage, Sampling
+from videomme_pipeline.object_stores import RemoteFile
 from videomme_pipeline.store import Store, scratch_folder, setting_aside
 from videomme_pipeline.videos.container import VIDEO_LIMITS
+from videomme_pipeline.videos.files import local_video
 from videomme_pipeline.videos.packets import PacketIndex, clip_of, index_packets
 from videomme_pipeline.workers.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
 
@@ -45,11 +47,17 @@ class FrameJob:
     """
 
     video_id: str
-    path: VideoFile
+    path: VideoSource
     video_hash: str
     samplings: tuple[Sampling, ...]
     duration: Duration | None = None
     clip: Clip | None = None
+
+    @property
+    def file(self) -> VideoFile:
+        """The local file. `_fetched` yields a job that has one."""
+        assert not isinstance(self.path, RemoteFile)
+        return self.path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +142,14 @@ def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
         StorageError: if the data folder cannot be written.
     """
     started = time.process_time()
-    try:
-        index = packet_index(store, job)
-        selections = _selections(job, index)
-    except VideoError as error:
-        return _failed(job, error)
-    result = _publish(store, job, index, selections, _pictures(job, index, selections))
+    with ExitStack() as stack:
+        try:
+            job = stack.enter_context(_fetched(job))
+            index = packet_index(store, job)
+            selections = _selections(job, index)
+        except VideoError as error:
+            return _failed(job, error)
+        result = _publish(store, job, index, selections, _pictures(job, index, selections))
     return replace(result, cpu_seconds=time.process_time() - started)
 
 
@@ -153,12 +163,23 @@ def packet_index(store: Store, job: FrameJob) -> PacketIndex:
     path = store.packets(job.video_hash)
     index = PacketIndex.load(path)
     if index is None:
-        index = index_packets(job.path, job.video_id)
+        index = index_packets(job.file, job.video_id)
         index.save(path)
-    return clip_of(index, job.clip, job.video_id, job.path)
+    return clip_of(index, job.clip, job.video_id, job.file)
 
 
 # One video, in one pass.
+
+
+@contextmanager
+def _fetched(job: FrameJob) -> Iterator[FrameJob]:
+    """Yield the job with a local file, which is kept during the block.
+
+    Raises:
+        VideoUnreadableError: if the video cannot be fetched.
+    """
+    with local_video(job.path, job.video_id) as file:
+        yield replace(job, path=file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -186,7 +207,7 @@ def _selections(job: FrameJob, index: PacketIndex) -> list[_Selection]:
 
 def _selection(job: FrameJob, sampling: Sampling, index: PacketIndex) -> _Selection:
     budgeted = sampling.for_duration(job.duration)
-    wrong_backend = refusal_reason(budgeted.backend, job.path, index)
+    wrong_backend = refusal_reason(budgeted.backend, job.file, index)
     return _Selection(
         sampling=budgeted,
         choice=budgeted.choose(index),
@@ -215,7 +236,7 @@ def _pictures(
         wanted = set[int]().union(*requested)
         numbers = sorted(wanted if only is None else wanted & set(only))
         requests = list(zip(group, requested, strict=True))
-        decoded = decode_frames(job.path, index, numbers, backend)
+        decoded = decode_frames(job.file, index, numbers, backend)
         yield from _in_order(numbers, (_encode(item, index, requests) for item in decoded))
 
 
@@ -422,9 +443,8 @@ def _run(store: Store, task: _Task) -> FrameResult:
     if task.frames is None or task.file is None:
         return extract_here(task.job, store=store)
     started = time.process_time()
-    job = task.job
-    index = packet_index(store, job)
-    with task.file.open("wb") as file:
+    with _fetched(task.job) as job, task.file.open("wb") as file:
+        index = packet_index(store, job)
         for item in _pictures(job, index, _selections(job, index), task.frames):
             pickle.dump(item, file, pickle.HIGHEST_PROTOCOL)
     return FrameResult(
@@ -488,9 +508,10 @@ def _join(parts: _Parts, job: FrameJob, store: Store) -> FrameResult:
     if parts.error is not None:
         result = _failed(job, parts.error)
     else:
-        index = packet_index(store, job)
-        items = chain.from_iterable(_unpickle(file) for file in sorted(parts.files))
-        result = _publish(store, job, index, _selections(job, index), items)
+        with _fetched(job) as local:
+            index = packet_index(store, local)
+            items = chain.from_iterable(_unpickle(file) for file in sorted(parts.files))
+            result = _publish(store, local, index, _selections(local, index), items)
     for file in parts.files:
         file.unlink(missing_ok=True)
     return replace(result, cpu_seconds=parts.seconds)
@@ -547,6 +568,8 @@ def stored_frames(store: Store, video_hash: str, fingerprint: str) -> StoredFram
         )
 
 
-def _size(path: VideoFile) -> int:
+def _size(path: VideoSource) -> int:
     """The size of a file, or 0 if there is none. Its task reports the missing file."""
+    if isinstance(path, RemoteFile):
+        return path.state.bytes
     return path.stat().st_size if isinstance(path, Path) and path.exists() else 0

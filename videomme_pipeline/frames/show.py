@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.locate import VideoFile
+from videomme_pipeline.benchmarks.locate import VideoSource
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
@@ -13,7 +13,7 @@ from videomme_pipeline.videos.probe import video_hash
 
 
 def show_frames(
-    video: VideoFile,
+    video: VideoSource,
     sampling: Sampling,
     output: Path,
     *,

@@ -17,6 +17,7 @@ from videomme_pipeline.frames.cache import (
     read_frames,
     read_shown,
 )
+from videomme_pipeline.object_stores import RemoteFile
 from videomme_pipeline.project.failures import FailureLog
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.state import BenchmarkState
@@ -61,9 +62,12 @@ def whole_video(benchmark: BenchmarkState, video_id: str) -> Path:
     reference = benchmark.snapshot.reference(video_id)
     path = benchmark.snapshot.source.files(reference).video
     if not isinstance(path, Path) or reference.footage.clip is not None:
-        part = reference.footage.clip or "a folder of pictures"
+        is_remote = isinstance(path, RemoteFile)
+        found = "in an object store" if is_remote else "a folder of pictures"
         raise VideoError(
-            video_id, f"{path}: the video is {part}, which cannot be sent; send its frames instead"
+            video_id,
+            f"{path}: the video is {reference.footage.clip or found}, which cannot be sent; send "
+            "its frames instead",
         )
     if video_hash(path, video_id, benchmark.hashes) != benchmark.snapshot.versions.video(video_id):
         raise VideoError(video_id, f"{path}: the file changed after it was probed; run again")

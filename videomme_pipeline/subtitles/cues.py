@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from upath import UPath
 
+from videomme_pipeline.benchmarks.locate import MediaFile
 from videomme_pipeline.errors import SubtitleError
+from videomme_pipeline.local_copies import on_local_disk
 from videomme_pipeline.subtitles.srt_parsers import SrtParser, parse_cue
 
 MAX_FILE_BYTES = 8 * 1024**2
@@ -85,14 +86,14 @@ class CueFile:
         return tuple(sorted(self.cues, key=lambda cue: cue.number))
 
 
-def read_subtitles(path: Path | UPath, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
+def read_subtitles(path: MediaFile | UPath, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
     """The cues of `path`: a word file if it ends in `.jsonl`, a list in `.json`, else an SRT file.
 
     Raises:
         SubtitleError: if the file cannot be opened, is too large, or none of its cues can be read.
     """
     try:
-        with path.open("rb") as file:
+        with on_local_disk(path) as local, local.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         match path.suffix.lower():
             case ".jsonl":

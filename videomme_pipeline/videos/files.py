@@ -1,12 +1,16 @@
-"""Video files on disk: their status, and the error for one that cannot be read."""
+"""Video files: their status, local copies, and the error for one that cannot be read."""
 
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.locate import VideoFile
+from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
 from videomme_pipeline.errors import VideoUnreadableError
+from videomme_pipeline.local_copies import on_local_disk
+from videomme_pipeline.object_stores import RemoteFile
 
 
 def stat_file(path: Path) -> os.stat_result:
@@ -22,7 +26,25 @@ def stat_file(path: Path) -> os.stat_result:
     return status
 
 
-def unreadable(video_id: str, path: VideoFile, error: OSError) -> VideoUnreadableError:
+@contextmanager
+def local_video(source: VideoSource, video_id: str) -> Iterator[VideoFile]:
+    """Yield the local file of a video. That of a remote one is a copy, kept during the block.
+
+    Raises:
+        VideoUnreadableError: if the copy cannot be fetched.
+    """
+    if not isinstance(source, RemoteFile):
+        yield source
+        return
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(on_local_disk(source))
+        except OSError as error:
+            raise unreadable(video_id, source, error) from error
+        yield file
+
+
+def unreadable(video_id: str, path: VideoSource, error: OSError) -> VideoUnreadableError:
     """The error for a file that the operating system cannot read."""
     missing = isinstance(error, FileNotFoundError)
     found = "no such file" if missing else f"the file cannot be read ({error.strerror})"

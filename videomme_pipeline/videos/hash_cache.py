@@ -8,20 +8,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from videomme_pipeline.benchmarks.locate import MediaFile
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.network_disks import ON_LOCAL_DISK, refuse_network_disk
+from videomme_pipeline.object_stores import FileState
 from videomme_pipeline.sqlite_errors import SQLITE_ERRORS, is_damage
 from videomme_pipeline.store import set_aside, writing
+
+Status = os.stat_result | FileState
+_Key = tuple[str, int, int, int | str]
 
 _log = logging.getLogger(__name__)
 
 
 class HashCache:
-    """Content hashes by path, size, mtime and inode, in one SQLite file.
+    """Content hashes in one SQLite file: by path, size, mtime and inode, or by path and state.
 
-    A change that preserves all four is detected only by `content_hash(…, verify=True)` or after
-    `clear`. A damaged file is replaced by an empty one, and a damaged hash counts as missing.
+    The state is that of a remote file. A change that preserves all of them is detected only by
+    `content_hash(…, verify=True)` or after `clear`. A damaged file is replaced by an empty one,
+    and a damaged hash counts as missing.
 
     Every method raises StorageError if the file cannot be read or written.
     """
@@ -50,7 +56,7 @@ class HashCache:
         """Delete all hashes, so that every file is hashed again."""
         self._execute("delete from hashes")
 
-    def get(self, path: Path, stat: os.stat_result) -> str | None:
+    def get(self, path: MediaFile, stat: Status) -> str | None:
         """The hash of a file, or None if it is unknown."""
         key = _key(path, stat)
         rows = self._execute(
@@ -62,7 +68,7 @@ class HashCache:
                 return str(value)
         return None
 
-    def put(self, path: Path, stat: os.stat_result, value: str) -> None:
+    def put(self, path: MediaFile, stat: Status, value: str) -> None:
         key = _key(path, stat)
         self._execute(
             "insert or replace into hashes (path, bytes, mtime_ns, inode, hash, checksum) "
@@ -138,9 +144,12 @@ def _columns(connection: sqlite3.Connection) -> set[str]:
     return {name for _, name, *_ in connection.execute("pragma table_info(hashes)")}
 
 
-def _key(path: Path, stat: os.stat_result) -> tuple[str, int, int, int]:
+def _key(path: MediaFile, stat: Status) -> _Key:
+    """The key of a file. The version of an object takes the place of an inode."""
+    if isinstance(stat, FileState):
+        return (str(path), stat.bytes, 0, stat.version)
     return (str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
-def _checksum(key: tuple[str, int, int, int], value: object) -> str:
+def _checksum(key: _Key, value: object) -> str:
     return fingerprint(key, str(value))

@@ -13,8 +13,10 @@ from videomme_pipeline.benchmarks.declared.source import DeclaredSource
 from videomme_pipeline.benchmarks.locate import (
     SUBTITLE_SUFFIXES,
     VIDEO_SUFFIXES,
+    MediaFile,
     MediaIndex,
     index_media,
+    state_of,
     unused_files,
 )
 from videomme_pipeline.benchmarks.question import videos_of
@@ -23,7 +25,7 @@ from videomme_pipeline.benchmarks.spec import SourceKind, select
 from videomme_pipeline.errors import LicenseNotAcceptedError, VideoMissingError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
 
-_Unused = Mapping[str, Sequence[Path]]
+_Unused = Mapping[str, Sequence[MediaFile]]
 _LISTED = 5
 
 
@@ -192,7 +194,7 @@ def _duplicates(
         for other in unused.get(video.file_stem, ())
         if other.stem == used.stem
         and other.suffix.lower() in VIDEO_SUFFIXES
-        and other.stat().st_size != used.stat().st_size
+        and state_of(other).bytes != state_of(used).bytes
     ]
     if found:
         rest = f" and {len(found) - _LISTED:,} more" if len(found) > _LISTED else ""

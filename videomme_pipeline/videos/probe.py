@@ -4,22 +4,22 @@
 `frames.sampling` chooses frames.
 """
 
-import os
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from blake3 import blake3
 from upath import UPath
 
-from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
+from videomme_pipeline.benchmarks.locate import FrameFolder, MediaFile, VideoFile, VideoSource
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.fingerprint import canonical_json
+from videomme_pipeline.local_copies import on_local_disk
+from videomme_pipeline.object_stores import RemoteFile
 from videomme_pipeline.videos.container import VIDEO_LIMITS, open_video
-from videomme_pipeline.videos.files import stat_file, unreadable
-from videomme_pipeline.videos.hash_cache import HashCache
+from videomme_pipeline.videos.files import local_video, stat_file, unreadable
+from videomme_pipeline.videos.hash_cache import HashCache, Status
 from videomme_pipeline.videos.packets import PacketIndex, clip_of, index_packets
 from videomme_pipeline.workers.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
 
@@ -79,7 +79,9 @@ class Video:
     subtitle_hash: str | None = None
 
 
-def content_hash(path: VideoFile, hashes: HashCache | None = None, *, verify: bool = False) -> str:
+def content_hash(
+    path: VideoSource, hashes: HashCache | None = None, *, verify: bool = False
+) -> str:
     """BLAKE3 of the bytes of `path` as 64 hexadecimal digits, computed on all cores.
 
     The hash of a folder of pictures is that of their names, their hashes and the frame rate.
@@ -92,8 +94,7 @@ def content_hash(path: VideoFile, hashes: HashCache | None = None, *, verify: bo
     if isinstance(path, FrameFolder):
         pictures = [(item.name, content_hash(item, hashes)) for item in path.pictures]
         return blake3(canonical_json([path.frames_per_second, pictures]).encode()).hexdigest()
-    path = path.absolute()
-    status = stat_file(path)
+    path, status = _with_status(path)
     known = None if verify or hashes is None else hashes.get(path, status)
     if known is not None:
         return known
@@ -103,7 +104,7 @@ def content_hash(path: VideoFile, hashes: HashCache | None = None, *, verify: bo
     return value
 
 
-def video_hash(path: VideoFile, video_id: str, hashes: HashCache | None = None) -> str:
+def video_hash(path: VideoSource, video_id: str, hashes: HashCache | None = None) -> str:
     """The content hash of a video.
 
     Raises:
@@ -115,15 +116,15 @@ def video_hash(path: VideoFile, video_id: str, hashes: HashCache | None = None) 
         raise unreadable(video_id, path, error) from error
 
 
-def hash_on(workers: Workers, paths: Sequence[VideoFile], hashes: HashCache) -> None:
+def hash_on(workers: Workers, paths: Sequence[VideoSource], hashes: HashCache) -> None:
     """Hash the files that are not in `hashes` on the workers of a cluster, one file per task.
 
     A file that cannot be read is left out. `content_hash` reports it.
     """
-    unknown = dict[Path, os.stat_result]()
-    for path in (path.absolute() for path in paths if isinstance(path, Path)):
+    unknown = dict[MediaFile, Status]()
+    for file in (path for path in paths if not isinstance(path, FrameFolder)):
         with suppress(OSError):
-            status = stat_file(path)
+            path, status = _with_status(file)
             if hashes.get(path, status) is None:
                 unknown[path] = status
     for result in run_tasks(_blake3, list(unknown), workers=workers, limits=VIDEO_LIMITS):
@@ -131,10 +132,17 @@ def hash_on(workers: Workers, paths: Sequence[VideoFile], hashes: HashCache) -> 
             hashes.put(result.task, unknown[result.task], result.value)
 
 
-def _blake3(path: Path) -> str:
+def _with_status(path: MediaFile) -> tuple[MediaFile, Status]:
+    """An absolute path with the status of its file. That of a remote file is already known."""
+    if isinstance(path, RemoteFile):
+        return path, path.state
+    return path.absolute(), stat_file(path)
+
+
+def _blake3(path: MediaFile) -> str:
     hasher = blake3(max_threads=blake3.AUTO)
     part = memoryview(bytearray(HASHED_PART_BYTES))
-    with path.open("rb", buffering=0) as file:
+    with on_local_disk(path) as local, local.open("rb", buffering=0) as file:
         while size := file.readinto(part):
             hasher.update(part[:size])
     return hasher.hexdigest()
@@ -150,10 +158,10 @@ class ProbeJob:
 
     benchmark: str
     video_id: str
-    path: VideoFile
+    path: VideoSource
     content_hash: str
     clip: Clip | None = None
-    subtitle_path: Path | None = None
+    subtitle_path: MediaFile | None = None
     subtitle_hash: str | None = None
     index_file: UPath | None = None
 
@@ -202,9 +210,14 @@ def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
         VideoUnreadableError: if the first picture of the file cannot be decoded, or the clip is
             outside of the video.
     """
+    with local_video(job.path, job.video_id) as file:
+        return _probe_file(job, file)
+
+
+def _probe_file(job: ProbeJob, path: VideoFile) -> tuple[Video, PacketIndex]:
     import av  # noqa: PLC0415 - libav is loaded only when a video is opened
 
-    video_id, path = job.video_id, job.path
+    video_id = job.video_id
     whole = index_packets(path, video_id)
     index = clip_of(whole, job.clip, video_id, path)
     with open_video(path, video_id) as (container, stream):
@@ -221,7 +234,7 @@ def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
         video = Video(
             benchmark=job.benchmark,
             video_id=video_id,
-            path=str(path),
+            path=str(job.path),
             content_hash=job.content_hash,
             bytes=_size(path),
             container=container.format.name,

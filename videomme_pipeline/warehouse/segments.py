@@ -7,8 +7,10 @@ from pathlib import Path
 
 import duckdb
 from blake3 import blake3
+from upath import UPath
 
 from videomme_pipeline.errors import SubtitleError
+from videomme_pipeline.object_stores import reaching
 from videomme_pipeline.rows import to_table
 from videomme_pipeline.subtitles.cues import read_subtitles
 
@@ -76,9 +78,11 @@ def _copy(connection: duckdb.DuckDBPyConnection, previous: Path) -> None:
 def _segments(
     benchmark: str, video_id: str, path: str, subtitle_hash: str
 ) -> Iterator[SubtitleSegment]:
+    file = UPath(path)
     try:
-        digest = blake3(Path(path).read_bytes()).hexdigest()
-        cues = read_subtitles(Path(path)).in_file_order
+        with reaching(file):
+            digest = blake3(file.read_bytes()).hexdigest()
+            cues = read_subtitles(file).in_file_order
     except (OSError, SubtitleError) as error:
         _log.warning("no segments of %s, video %s: %s", benchmark, video_id, error)
         return
