@@ -67,7 +67,7 @@ def test_a_complete_copy_passes_every_check(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_fails(tmp_path: Path) -> None:
-    spec = own_copy(tmp_path).model_copy(update={"folder": tmp_path / "none"})
+    spec = own_copy(tmp_path).model_copy(update={"folder": str(tmp_path / "none")})
     assert check(spec, tmp_path)[-1].verdict is Verdict.FAILED
 
 
