@@ -158,6 +158,21 @@ def put(path: UPath, data: bytes) -> None:
         path.fs.pipe_file(path.path, data)
 
 
+def put_new(path: UPath, data: bytes) -> bool:
+    """Write an object as `put` does. Return False if there is one, which is kept.
+
+    The store decides that (`If-None-Match`), so of several writers at most one succeeds.
+    """
+    try:
+        with reaching(path):
+            path.fs.pipe_file(path.path, data, mode="create")
+    except OSError:
+        if path.exists():
+            return False
+        raise
+    return True
+
+
 def put_file(path: UPath, file: Path) -> None:
     """Write an object with the content of `file`, as `put` does.
 

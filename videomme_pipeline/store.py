@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -37,12 +37,15 @@ from videomme_pipeline.object_stores import (
     object_state,
     open_root,
     put,
+    put_new,
     reaching,
 )
 from videomme_pipeline.processes import ProcessIdentity, has_password
 from videomme_pipeline.rows import from_table, to_table
 
 Row = TypeVar("Row")
+Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
@@ -378,6 +381,18 @@ def publish(path: UPath, data: bytes) -> None:
         put(path, data)
 
 
+def publish_new(path: UPath, data: bytes) -> bool:
+    """Publish `data` where there was no file. Return False if an object is there now.
+
+    Errors are those of `publish`.
+    """
+    if is_local(path):
+        publish(path, data)
+        return True
+    with writing(path):
+        return put_new(path, data)
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a new file that replaces `path`, synced to disk, after the block.
@@ -552,9 +567,10 @@ class RowFolder(Generic[Row]):
         states = self._states()
         known = {n: found for n, found in self._known.items() if states.get(n) == found[0]}
         changed = [name for name in states if name not in known]
-        with ThreadPoolExecutor(1 if is_local(self._folder) else REQUESTS) as threads:
-            rows = threads.map(lambda name: self._read(name, states[name]), changed)
-            read = {n: (states[n], row) for n, row in zip(changed, rows, strict=True) if row}
+        rows = _read_each(
+            lambda name: self._read(name, states[name]), changed, are_local=is_local(self._folder)
+        )
+        read = {n: (states[n], row) for n, row in zip(changed, rows, strict=True) if row}
         self._known = known | read
         return {name: self._known[name][1] for name in states if name in self._known}
 
@@ -682,16 +698,30 @@ def verify(paths: Iterable[UPath]) -> tuple[list[UPath], list[str]]:
     Returns:
         The intact files, and a sentence for each other file. Damaged files are set aside.
     """
-    intact, problems = [], []
-    for path in paths:
-        try:
-            with setting_aside(path):
-                parquet.verify(path)
-        except (DamagedFileError, FileNotFoundError, StorageError) as error:
-            problems.append(str(error))
-        else:
-            intact.append(path)
-    return intact, problems
+    files = list(paths)
+    problems = _read_each(_problem_of, files, are_local=all(map(is_local, files)))
+    intact = [path for path, problem in zip(files, problems, strict=True) if not problem]
+    return intact, [problem for problem in problems if problem]
+
+
+def _problem_of(path: UPath) -> str | None:
+    """What is wrong with a stored table. It is set aside if it is damaged."""
+    try:
+        with setting_aside(path):
+            parquet.verify(path)
+    except (DamagedFileError, FileNotFoundError, StorageError) as error:
+        return str(error)
+    return None
+
+
+def _read_each(
+    read: Callable[[Item], Value], items: Sequence[Item], *, are_local: bool
+) -> list[Value]:
+    """The results of `read`, in the order of `items`. Several objects are read at the same time."""
+    if are_local:
+        return list(map(read, items))
+    with ThreadPoolExecutor(REQUESTS) as threads:
+        return list(threads.map(read, items))
 
 
 @contextmanager

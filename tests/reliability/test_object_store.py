@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.support.s3_server import CAN_RUN, WHY_NOT, S3Server, s3_environment, 
 from videomme_pipeline import parquet
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.object_stores import list_objects, open_root, put_file
-from videomme_pipeline.store import Store, publish, verify
+from videomme_pipeline.store import Store, publish, publish_new, verify
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not CAN_RUN, reason=WHY_NOT)]
 
@@ -257,3 +258,30 @@ def test_what_another_process_writes_is_listed(server: S3Server) -> None:
         other.pipe_file(f"bucket/shared/packets/{name}.parquet", b"PAR1")
         assert store.packet_files()[-1].stem == name
         assert store.packet_files()[-1].exists()
+
+
+def test_of_two_writers_of_a_new_object_one_succeeds(server: S3Server) -> None:
+    path = Store.at("s3://bucket/race").path("a.parquet")
+    with ThreadPoolExecutor(8) as threads:
+        written = list(threads.map(lambda number: publish_new(path, bytes([number])), range(8)))
+    assert written.count(True) == 1
+    assert path.read_bytes() == bytes([written.index(True)])
+
+
+def test_a_killed_push_is_resumed(team: Team, proxy: FaultyProxy) -> None:
+    disk, url = team.folder / "disk", "s3://bucket/pushed"
+    proxy.delay_seconds = 0.05
+    push = ("store", "push", url, "--private")
+    killed = Command(disk, *push)
+    assert killed.wait_until(lambda: len(list_objects(open_root(url))) > 5)
+    killed.send(signal.SIGKILL)
+    killed.finish()
+    proxy.delay_seconds = 0
+    proxy.fail(Fault.CUT, 3, b"PUT ")
+    stored = len(Store.at(url).tables())
+    resumed = run(disk, *push)
+    assert resumed.status == 0, resumed.err
+    assert f"{stored:,} were there already" in resumed.err
+    assert tables_of(Store.at(url)) == team.on_disk
+    verified = run(disk, "store", "verify", url)
+    assert "0 are not" in verified.err

@@ -15,7 +15,7 @@ from videomme_pipeline.errors import (
     StorageError,
 )
 from videomme_pipeline.project.progress import Progress
-from videomme_pipeline.store import REQUESTS, Store, publish
+from videomme_pipeline.store import REQUESTS, Listing, Store, publish, publish_new
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,13 @@ def copy_tables(
     are verified before they are written, and a file appears whole or not at all. With `overwrite`,
     files with another content are replaced.
     """
-    files = source.tables()
+    files, listing = source.tables(), Listing(target.root)
+    paths = [target.path(*file.relative_to(source.root).parts) for file in files]
+    tasks = [_Task(file, path, listing.has(path)) for file, path in zip(files, paths, strict=True)]
     total, copied = len(files), Copied()
-    copy = partial(_copy, source, target, overwrite)
+    copy = partial(_copy, target.root, overwrite)
     with ThreadPoolExecutor(REQUESTS) as threads:
-        for done, each in enumerate(threads.map(copy, files), start=1):
+        for done, each in enumerate(threads.map(copy, tasks), start=1):
             copied += each
             stored = f"{done:,} of {total:,} files are in {target.root}."
             on_progress(Progress(what="files", done=done, total=total, stored=stored))
@@ -82,17 +84,28 @@ def check_license(store: Store, *, is_private: bool) -> None:
         )
 
 
-def _copy(source: Store, target: Store, overwrite: bool, file: UPath) -> Copied:
-    parts = file.relative_to(source.root).parts
-    name, path = "/".join(parts), target.path(*parts)
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A file to copy to `path`. `is_stored` is True if there is a file when the copy starts."""
+
+    file: UPath
+    path: UPath
+    is_stored: bool
+
+
+def _copy(root: UPath, overwrite: bool, task: _Task) -> Copied:
     try:
-        found = _checksum(path)
-        if found == parquet.checksum(file):
+        if not task.is_stored:
+            data = parquet.read_bytes(task.file)
+            if publish_new(task.path, data):
+                return Copied(copied=1, bytes=len(data))
+        found = _checksum(task.path)
+        if found == parquet.checksum(task.file):
             return Copied(same=1)
         if found is not None and not overwrite:
-            return Copied(different=(name,))
-        data = parquet.read_bytes(file)
-        publish(path, data)
+            return Copied(different=("/".join(task.path.relative_to(root).parts),))
+        data = parquet.read_bytes(task.file)
+        publish(task.path, data)
     except (DamagedFileError, FileNotFoundError, StorageError) as error:
         return Copied(problems=(str(error),))
     return Copied(copied=1, bytes=len(data))

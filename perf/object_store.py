@@ -1,0 +1,174 @@
+"""An S3 server: push and pull against plain s3fs, frames that are read again, and planning.
+
+    python -m perf.object_store [--json] [--quick] [--folder FOLDER]
+
+Starts a server (SeaweedFS) on this machine. The same bytes are written and read by `videomme store`
+and by plain s3fs with as many threads. A pull also verifies checksums and syncs files to disk.
+Planning uses the project of `perf.planning` in FOLDER, which is built if it does not exist: its
+tables are pushed, and each partition is reported to an empty Dagster instance before it is planned.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+from upath import UPath
+
+from perf.planning import (
+    DEFAULT_FOLDER,
+    QUICK_VIDEOS,
+    VIDEOS,
+    Cost,
+    assert_fresh,
+    best,
+    prepare,
+    run_everything,
+    storage,
+    timed,
+)
+from tests.support.s3_server import s3_environment, s3_server
+from videomme_pipeline import parquet
+from videomme_pipeline.object_stores import open_root
+from videomme_pipeline.project.progress import no_progress
+from videomme_pipeline.project.project import open_project
+from videomme_pipeline.project.transfer import copy_tables
+from videomme_pipeline.store import REQUESTS, Store
+
+SIZES = {"large": (100, 2_000_000), "small": (1_000, 5_000)}
+"""Number and bytes of the files that are copied."""
+READS = 10
+URL = "s3://bucket/planning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """Seconds of `videomme store`, and of plain s3fs for the same bytes."""
+
+    files: int
+    megabytes: float
+    push_seconds: float
+    plain_put_seconds: float
+    pull_seconds: float
+    plain_get_seconds: float
+
+
+def rate(folder: Path, name: str) -> Rate:
+    """The rates of the files of one size."""
+    count, size = SIZES[name]
+    source, url = Store.at(folder / name), f"s3://bucket/{name}"
+    for number in range(count):
+        path = Path(source.frames(f"{number:04}", "a").path)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(parquet.encode(pa.table({"a": [os.urandom(size)]})))
+    files = [file.read_bytes() for file in source.tables()]
+    plain = [open_root(f"{url}-plain") / str(number) for number in range(count)]
+    pushed, pulled = Store.at(url), Store.at(folder / f"{name}-pulled")
+    return Rate(
+        files=count,
+        megabytes=sum(map(len, files)) / 1e6,
+        plain_put_seconds=_seconds(lambda: _in_threads(_put, plain, files)),
+        push_seconds=_seconds(lambda: _copied(source, pushed)),
+        plain_get_seconds=_seconds(lambda: _in_threads(_get, plain)),
+        pull_seconds=_seconds(lambda: _copied(pushed, pulled)),
+    )
+
+
+def _copied(source: Store, target: Store) -> None:
+    copied = copy_tables(source, target, on_progress=no_progress)
+    assert not copied.problems, copied.problems[:3]
+
+
+def _put(path: UPath, data: bytes) -> None:
+    path.fs.pipe_file(path.path, data)
+
+
+def _get(path: UPath) -> None:
+    path.fs.cat_file(path.path)
+
+
+def _in_threads(work: Callable[..., None], *items: Sequence[Any]) -> None:
+    with ThreadPoolExecutor(REQUESTS) as threads:
+        list(threads.map(work, *items))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def frames_again() -> dict[str, float]:
+    """Milliseconds to read 64 frames of 32 kB again, with and without a local copy."""
+    path = Store.at("s3://bucket/again").frames("a", "a")
+    table = pa.table({"picture": [os.urandom(32_000) for _ in range(64)]})
+    path.fs.pipe_file(path.path, parquet.encode(table))
+    parquet.read_copied_table(path)
+    return {
+        "without": _milliseconds(lambda: parquet.read_table(path)),
+        "with": _milliseconds(lambda: parquet.read_copied_table(path)),
+    }
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    return 1000 * min(_seconds(work) for _ in range(READS))
+
+
+def planning(folder: Path, videos: int) -> dict[str, Any]:
+    """The cost of a plan with all tables in the store."""
+    if not (folder / "prepared").exists():
+        folder.mkdir(parents=True)
+        prepare(folder, videos)
+        (folder / "prepared").touch()
+    costs: dict[str, Cost] = {}
+    with timed(costs, "push"):
+        _copied(Store.at(folder / "data"), Store.at(URL))
+    with storage("sqlite") as instance:
+        project = open_project(folder / "configuration", URL)
+        with timed(costs, "report everything"):
+            run_everything(project, instance)
+        partitions = len(assert_fresh(project, instance))
+        best(costs, "plan, all fresh", lambda: assert_fresh(project, instance))
+        best(
+            costs,
+            "plan, process that just started",
+            lambda: assert_fresh(open_project(folder / "configuration", URL), instance),
+        )
+    return {"partitions": partitions} | {name: asdict(cost) for name, cost in costs.items()}
+
+
+def main() -> None:
+    """Print the figures; `--json` prints one object as the last line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_VIDEOS} videos, not {VIDEOS}")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument("--folder", type=Path, help="where the project is built and kept")
+    arguments = parser.parse_args()
+    videos = QUICK_VIDEOS if arguments.quick else VIDEOS
+    project = (arguments.folder or DEFAULT_FOLDER / f"planning-{videos}").resolve()
+    with TemporaryDirectory() as name, s3_server(Path(name)) as server:
+        folder = Path(name) / "local"
+        os.environ.update(s3_environment(server.endpoint))
+        os.environ["VIDEOMME_CACHE"] = f"{folder}/copies"
+        found: dict[str, Any] = {}
+        for kind in SIZES:
+            found[kind] = asdict(rate(folder, kind))
+            print(kind, found[kind], flush=True)
+        found["frames again, ms"] = frames_again()
+        print(found["frames again, ms"], flush=True)
+        found["planning"] = planning(project, videos)
+        for key, value in found["planning"].items():
+            print(key, value)
+    if arguments.json:
+        print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
