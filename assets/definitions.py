@@ -5,7 +5,7 @@ from typing import cast
 
 import dagster as dg
 
-from assets.dagster_internals.events import output_without_event
+from assets.dagster_internals.events import EventBatch, output_without_event
 from assets.planning.freshness import newest_event, recorded_versions
 from assets.servers import SERVERS, servers_resource
 from assets.stages.base import (
@@ -104,9 +104,7 @@ def _asset(
     )
     def compute(
         context: dg.AssetExecutionContext,
-    ) -> Iterator[
-        dg.AssetMaterialization | dg.MaterializeResult[None] | dg.AssetCheckResult | dg.Output[None]
-    ]:
+    ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult | dg.Output[None]]:
         requested = (
             [stage.parse_partition(key) for key in context.partition_keys]
             if partitions
@@ -118,8 +116,13 @@ def _asset(
             recorded = recorded_versions(context.instance, stage)
             newest = newest_event(context.instance)
             failed_before = stage.failures.read()
-            for event in refresh(stage, requested, recorded, newest, report_fresh=True):
-                yield event if several else _result(event)
+            built = refresh(stage, requested, recorded, newest, report_fresh=True)
+            if several:
+                with EventBatch(context.op_execution_context) as events:
+                    for event in built:
+                        events.add(event)
+            else:
+                yield from map(_result, built)
         stage.update_partition_keys(context.instance)
         checks = check_events(stage, requested, failed_before)
         for evaluation in checks.partitions:
@@ -135,7 +138,7 @@ def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
     """The event of a run with a single partition, as the result of its asset.
 
     A result has one data version for all partitions of a run. A run with several partitions
-    therefore yields one event per partition, and an output without an event.
+    therefore stores one event per partition, and yields an output without an event.
     """
     tags = event.tags or {}
     return dg.MaterializeResult(

@@ -1,7 +1,7 @@
 """Asset checks of every stage, for the Dagster UI."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ def check_specs(stage: AnyStage) -> list[dg.AssetCheckSpec]:
 
 
 def check_events(
-    stage: AnyStage, attempted: Collection[Partition], failed_before: Collection[Partition]
+    stage: AnyStage, attempted: Collection[Partition], failed_before: Mapping[Partition, str]
 ) -> CheckEvents:
     """The results after a run that attempted these partitions."""
     partitions, whole = [*partition_checks(stage, attempted, failed_before)], [is_complete(stage)]
@@ -110,16 +110,17 @@ def is_complete(stage: AnyStage) -> dg.AssetCheckResult:
 
 
 def partition_checks(
-    stage: AnyStage, attempted: Iterable[Partition], failed_before: Collection[Partition]
+    stage: AnyStage, attempted: Iterable[Partition], failed_before: Mapping[Partition, str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield a check result per partition that failed, or was built after it had failed.
+    """Yield a check result per partition that failed for a new reason, or no longer fails.
 
-    Dagster attaches the result that an asset returns to no partition if a run has several.
+    Dagster attaches the result that an asset returns to no partition if a run has several. It has
+    no way to store check results in batches, so those that it already has are not repeated.
     """
     failures = stage.failures.read()
     for partition in attempted:
         key = stage.key_of_partition(partition)
-        if key is not None and (partition in failures or partition in failed_before):
+        if key is not None and failures.get(partition) != failed_before.get(partition):
             yield dg.AssetCheckEvaluation(
                 asset_key=stage.asset_key,
                 check_name=COMPLETE,

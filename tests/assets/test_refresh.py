@@ -55,6 +55,15 @@ def completeness(result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckEvaluat
     return [check for check in checks if check.check_name == COMPLETE]
 
 
+def materializations(
+    instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult
+) -> list[dg.AssetMaterialization]:
+    """The materializations of a run that Dagster stored."""
+    kind = dg.DagsterEventType.ASSET_MATERIALIZATION
+    records = instance.get_records_for_run(result.run_id, of_type=kind).records
+    return [event for record in records if (event := record.event_log_entry.asset_materialization)]
+
+
 def newest_checks(instance: dg.DagsterInstance, asset: str) -> dict[str | None, bool]:
     """The result of the newest check of each partition, and (None) of the whole asset."""
     key = dg.AssetCheckKey(dg.AssetKey(["videomme", asset]), COMPLETE)
@@ -227,11 +236,11 @@ def test_a_range_of_partitions_can_be_materialized_in_one_run(
     assert materialize("videos", VIDEOS[0], VIDEOS[-1]).success
     keys = (f"uniform_n-4|{VIDEOS[0]}", f"uniform_n-4|{VIDEOS[-1]}")
     result = materialize("frames", *keys)
-    events = result.get_asset_materialization_events()
+    events = materializations(instance, result)
     assert {event.partition for event in events} == {f"uniform_n-4|{video}" for video in VIDEOS}
     assert [check.passed for check in completeness(result)] == [True]
-    again = materialize("frames", *keys).get_asset_materialization_events()
-    assert all(event.materialization.metadata["already_stored"].value for event in again)
+    again = materializations(instance, materialize("frames", *keys))
+    assert all(event.metadata["already_stored"].value for event in again)
 
 
 def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_version(
@@ -250,9 +259,7 @@ def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_ve
         },
     )
     events = Counter(
-        (event.asset_key.path[-1], event.partition)
-        for event in result.get_asset_materialization_events()
-        if event.asset_key
+        (event.asset_key.path[-1], event.partition) for event in materializations(instance, result)
     )
     assert events == {
         (name, f"few|{video}"): 1 for name in ("prompts", "responses") for video in VIDEOS[1:]
@@ -294,7 +301,7 @@ def test_prompts_never_use_lines_that_are_missing_or_aligned_with_other_settings
     assert materialize(subtitles, track).success
     write_rows(older, [], AlignedLine, fingerprint="of other settings")
     missing.unlink()
-    events = materialize(prompts, name).get_asset_materialization_events()
+    events = materializations(instance, materialize(prompts, name))
     assert [event.partition for event in events] == [f"{name}|{ready.stem}"]
     checks = newest_checks(instance, "prompts")
     assert checks == {f"{name}|{older.stem}": False, f"{name}|{missing.stem}": False, None: False}

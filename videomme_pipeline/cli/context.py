@@ -53,22 +53,34 @@ def write(text: str) -> None:
     sys.stdout.write(printable(text))
 
 
-def open_project(on_progress: "Callable[[Progress], None] | None" = None) -> "Project":
-    """Open the project in the current folder, and print the evaluation files that have mistakes."""
+def open_project(
+    on_progress: "Callable[[Progress], None] | None" = None,
+    evaluations: "Sequence[str] | None" = None,
+) -> "Project":
+    """Open the project in the current folder, and print the evaluation files that have mistakes.
+
+    `evaluations` are those that the command names. Using one with a mistake is an error that the
+    command prints.
+    """
     from videomme_pipeline.project.progress import no_progress
     from videomme_pipeline.project.project import open_project
 
     project = open_project(on_progress=on_progress or no_progress, on_message=note)
-    for problem in project.configuration.problems.values():
-        err.print(f"[yellow]Skipped:[/] {escape(str(problem))}", highlight=False, soft_wrap=True)
+    for name, problem in project.configuration.problems.items():
+        if name not in (evaluations or ()):
+            text = f"[yellow]Skipped:[/] {escape(str(problem))}"
+            err.print(text, highlight=False, soft_wrap=True)
     return project
 
 
 @contextmanager
-def open_for_run(*, only_plan: bool = False) -> Iterator[tuple["Project", "DagsterInstance"]]:
+def open_for_run(
+    evaluations: "Sequence[str] | None", *, only_plan: bool = False
+) -> Iterator[tuple["Project", "DagsterInstance"]]:
     """Open the project, with progress on standard error, and the Dagster instance.
 
-    If the command is stopped, its run is canceled. With `only_plan`, no Dagster home is created.
+    `evaluations` are those that the command names. With `only_plan`, no Dagster home is created.
+    If the command is stopped, its run is canceled.
     """
     from assets.instance import open_instance
     from assets.processes import cancel_own_runs
@@ -89,7 +101,7 @@ def open_for_run(*, only_plan: bool = False) -> Iterator[tuple["Project", "Dagst
         open_instance(only_read=only_plan) as instance,
         on_stop(cancel),
     ):
-        yield open_project(show), instance
+        yield open_project(show, evaluations), instance
 
 
 @contextmanager

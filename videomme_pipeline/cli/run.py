@@ -68,7 +68,7 @@ def run(
     note(PLANNING)
     from videomme_pipeline.store import verify as verify_tables
 
-    with open_for_run(only_plan=dry_run) as (project, instance):
+    with open_for_run(evaluations, only_plan=dry_run) as (project, instance):
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
         if verify:
             project.hashes.clear()
@@ -118,7 +118,7 @@ def status(
     from assets.planning.freshness import Freshness, counts, plan_project
     from videomme_pipeline.reports.terminal.runs import show_counts, show_reasons
 
-    with open_for_run(only_plan=True) as (project, instance):
+    with open_for_run(evaluations, only_plan=True) as (project, instance):
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
         states = plan_project(project, instance, names)
         explanation = Explanation(states, instance)
@@ -178,7 +178,7 @@ def nightly(
     from videomme_pipeline.project.nightly import nightly_date, read_nightly
     from videomme_pipeline.reports.terminal.runs import show_nightly_runs
 
-    with open_for_run() as (project, instance):
+    with open_for_run(evaluations) as (project, instance):
         timezone = read_nightly(project.configuration).timezone
         run_date = date or nightly_date(datetime.now(UTC), timezone)
         reports = run_nightly(project, instance, evaluations or [], run_date)
