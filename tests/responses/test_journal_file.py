@@ -1,6 +1,8 @@
 """The file of the journal: damage is found when it is opened, and old files are read."""
 
 import random
+import re
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -50,19 +52,45 @@ def into_text(path: Path) -> None:
     path.write_bytes(b"not a database, but long enough to be taken for one" * 50)
 
 
-@pytest.mark.parametrize("damage", [into_half, into_a_hole, into_text])
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        (into_half, r"database disk image is malformed|\*\*\* in database main .*"),
+        (into_a_hole, r"database disk image is malformed|\*\*\* in database main .*"),
+        (into_text, "file is not a database"),
+    ],
+)
 def test_a_damaged_journal_says_what_is_lost_and_how_to_continue(
-    path: Path, damage: Callable[[Path], None]
+    path: Path, damage: Callable[[Path], None], found: str
 ) -> None:
     damage(path)
     damaged = path.read_bytes()
+    other = path.rename(path.with_name("other.sqlite"))
     with pytest.raises(StorageError) as raised:
-        Journal(path.rename(path.with_name("other.sqlite")))
+        Journal(other)
+    before, _, after = DAMAGED.format(path=other, folder=path.parent).partition("FOUND")
     message = str(raised.value)
-    assert "other.sqlite: the journal is damaged (" in message
-    assert "Restore it from a backup" in message
-    assert "\n" not in message
-    assert path.with_name("other.sqlite").read_bytes()[100:] == damaged[100:]
+    assert message.startswith(before)
+    assert message.endswith(after)
+    assert re.fullmatch(found, message.removeprefix(before).removesuffix(after))
+    assert other.read_bytes()[100:] == damaged[100:]
+
+
+DAMAGED = (
+    "{path}: the journal is damaged (FOUND). It contains the answers of all models, so it is never "
+    "replaced automatically. Restore it from a backup. Without one, recover what is readable and "
+    "rename the result to other.sqlite: sqlite3 {path} .recover | sqlite3 "
+    "{folder}/recovered-other.sqlite. As a last resort, move it away together with its -wal and "
+    "-shm files, and run again: finished videos are stored elsewhere and are not asked again, but "
+    "the answers of unfinished videos and the record of attempts and costs are lost."
+)
+
+
+def test_a_file_that_replaces_a_verified_one_is_verified(path: Path) -> None:
+    into_half(other := Path(shutil.copy(path, path.with_name("other.sqlite"))))
+    other.replace(path)
+    with pytest.raises(StorageError, match="the journal is damaged"):
+        Journal(path)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +113,10 @@ def test_a_damaged_journal_says_what_is_lost_and_how_to_continue(
             "rows of responses that differ from their checksums: 40",
         ),
         ("alter table responses rename to respnnses", "unknown tables"),
-        ("alter table attempts rename column error to errer", "other columns"),
+        (
+            "alter table attempts rename column error to errer",
+            r"damaged \(other columns than those of a journal\)",
+        ),
     ],
 )
 def test_a_changed_row_or_table_is_damage(path: Path, statement: str, found: str) -> None:
@@ -103,6 +134,13 @@ def test_the_command_in_the_message_removes_the_damaged_rows(path: Path) -> None
     verify(path)
     with Journal(path) as journal:
         assert journal.settled(["06", "07", "08"]) == {"06", "08"}
+
+
+@pytest.mark.parametrize(("rows", "advice"), [(20, "remove these rows"), (21, "recover what")])
+def test_up_to_20_damaged_rows_are_listed(path: Path, rows: int, advice: str) -> None:
+    change(path, f"update responses set raw_output = 'C' where request_fingerprint < '{rows}'")
+    with pytest.raises(StorageError, match=f"Without one, {advice}"):
+        verify(path)
 
 
 def test_every_flipped_bit_of_a_row_is_detected_or_changes_nothing(path: Path) -> None:
@@ -160,6 +198,12 @@ def test_a_full_disk_is_one_sentence_and_the_next_run_works(tmp_path: Path) -> N
     with Journal(path) as journal:
         committed(journal.record(attempt("a"), answer("a")))
         assert journal.settled(["a"]) == {"a"}
+
+
+def test_the_checksum_of_a_row_is_that_of_stored_journals() -> None:
+    changes = {"error": "für", "sample": 2**62 + 1, "status": 200, "cost_dollars": -0.0}
+    row = dict.fromkeys(journal_file.ATTEMPT_COLUMNS) | changes
+    assert checked("attempts", list(row.values()))[-1] == "0460eec23e8bc610"
 
 
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]))

@@ -15,6 +15,7 @@ from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import minimal_detectable_effect
 from videomme_pipeline.scoring.statistics.power import (
+    Noise,
     analyze_power,
     first_repeats,
     measure_noise,
@@ -41,6 +42,16 @@ def test_an_analysis_states_its_assumptions() -> None:
     assert found.effect == minimal_detectable_effect(
         questions=2_700, videos=900, discordance=0.12, intra_video_correlation=0.2
     )
+    assumed = {
+        "questions": 90,
+        "videos": 30,
+        "discordance": 0.2,
+        "correlation": 0.1,
+        "alpha": 0.01,
+        "power": 0.9,
+    }
+    found = analyze_power(**assumed)  # type: ignore[arg-type]
+    assert {name: getattr(found, name) for name in assumed} == assumed
     with pytest.raises(ScoringError, match="use more videos"):
         analyze_power(questions=15, videos=5, discordance=0.12)
 
@@ -55,8 +66,44 @@ def test_noise_is_measured_on_questions_that_both_answered() -> None:
     ]
     assert found.discordance == np.mean([one != other for one, other in pairs])
     assert found.correlation < 0.2, "the made-up answers are independent"
-    with pytest.raises(ScoringError, match="no question was answered in both"):
+    with pytest.raises(ScoringError) as raised:
         measure_noise(A, [scored("999-1")])
+    assert str(raised.value) == (
+        "no question was answered in both evaluations; compare evaluations of the same benchmark "
+        "that have answers"
+    )
+
+
+def noise_of(changes: str) -> Noise:
+    """The noise between two evaluations. `changes` has a word per video: + is won, - is lost."""
+    outcomes = {"+": (False, True), "-": (True, False), "0": (True, True)}
+    marks = [
+        (f"{video}-{number}", mark)
+        for video, word in enumerate(changes.split())
+        for number, mark in enumerate(word)
+    ]
+    rows = [scored(question_id) for question_id, _ in marks]
+    before, after = zip(*(outcomes[mark] for _, mark in marks), strict=True)
+    return measure_noise(with_outcomes(rows, list(before)), with_outcomes(rows, list(after)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "discordance", "correlation"),
+    [
+        # Variance 8/12 and squared error 10 × 6/5 / 12², so the design effect is 3/2.
+        ("++ -- +- -0 0+ 00", 8 / 12, 0.5),
+        ("+- -+ +- -+", 1, 0),  # a negative correlation
+        ("+++++ -----", 1, 1),  # an estimate above 1
+        ("+ - 0", 2 / 3, 0),  # one question per video
+        ("+-", 1, 0),  # one video
+        ("++ ++", 1, 0),  # all the same
+    ],
+)
+def test_the_noise_of_few_questions_is_that_of_the_formula(
+    changes: str, discordance: float, correlation: float
+) -> None:
+    found = noise_of(changes)
+    assert (found.discordance, found.correlation) == pytest.approx((discordance, correlation))
 
 
 def test_questions_that_change_together_are_fully_correlated() -> None:
