@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from videomme_pipeline.project import turns
 from videomme_pipeline.project.turns import LockFileTurns, Resource, endpoint, this_machine
 
 TIMEOUT_SECONDS = 60.0
@@ -60,7 +61,11 @@ def test_at_most_places_runs_use_a_resource_at_the_same_time(tmp_path: Path, pla
     assert turns_of(tmp_path, "later").users(resource) == ()
 
 
-def test_the_message_of_a_waiting_run_names_the_run_that_uses_the_resource(tmp_path: Path) -> None:
+def test_a_waiting_run_names_the_run_that_uses_the_resource_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(turns, "REMINDER_SECONDS", 0.02)
     messages: list[str] = []
     first = turns_of(tmp_path, "run 3f2a")
     second = turns_of(tmp_path, "run 77b1", messages.append)
@@ -68,11 +73,12 @@ def test_the_message_of_a_waiting_run_names_the_run_that_uses_the_resource(tmp_p
         with first.take(this_machine()):
             assert second.users(this_machine()) == ("run 3f2a",)
             waiting = threads.submit(lambda: second.take(this_machine()).__enter__())
-            eventually(lambda: messages)
-            assert messages == ["Waiting for run 3f2a, which is using this machine"]
+            eventually(lambda: len(messages) > 2)
+            assert messages[0] == "Waiting for run 3f2a, which is using this machine"
+            assert messages[1] == "Waiting for 0 s for run 3f2a, which is using this machine"
             assert not waiting.done()
         waiting.result(TIMEOUT_SECONDS)
-    assert messages[1].startswith("Using this machine after ")
+    assert messages[-1].startswith("Using this machine after ")
 
 
 def test_a_killed_run_releases_its_turn(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -507,6 +508,27 @@ def test_a_pause_longer_than_the_deadline_fails_its_question_and_is_shown(tmp_pa
     assert [item.failure for item in responses if item.error] == [FailureKind.RATE_LIMITED]
     assert len(responses) == 6
     assert {0.0, 0.5} == {progress.pause_seconds for progress in shown}
+
+
+def test_a_wait_for_another_process_is_shown_and_is_not_part_of_the_deadline(
+    tmp_path: Path,
+) -> None:
+    """The deadline of a question begins with its first request."""
+    plan = RequestPlan(evaluation="test", limits=Limits(deadline_seconds=0.3))
+    (video,), model = videos(1), LocalModel()
+    claimed = [each.fingerprint for each in planned_requests(video, model.identity, plan)][:2]
+    shown: list[AskingProgress] = []
+
+    def show(progress: AskingProgress) -> None:
+        shown.append(progress)
+        if len([one for one in shown if one.elsewhere]) == 4:  # for longer than the deadline
+            other.release(claimed)
+
+    with Journal(tmp_path / "journal") as other, Journal(tmp_path / "journal") as journal:
+        other.claim(claimed, datetime.now(UTC), lease_seconds=60)
+        responses = list(collect_now([video], model, journal, plan, on_progress=show))
+    assert [item.error for item in responses] == [None] * 3
+    assert {progress.elsewhere for progress in shown} == {0, 2}
 
 
 def test_a_retry_that_is_not_admitted_before_the_deadline_fails_with_the_last_reason(

@@ -140,6 +140,9 @@ def ask_model(
         if progress.pause_seconds >= SHOWN_PAUSE_SECONDS:
             wait = f"the endpoint asks for a pause of {progress.pause_seconds:,.0f} s"
             report(progress.answered, progress.failed, wait)
+        elif progress.elsewhere and not progress.in_flight:
+            wait = f"another run is asking {progress.elsewhere:,} of the questions"
+            report(progress.answered, progress.failed, wait)
 
     servers = project.servers
     with ExitStack() as stack:

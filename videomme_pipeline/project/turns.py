@@ -16,6 +16,7 @@ from typing import Protocol
 from filelock import FileLock, Timeout
 
 POLL_SECONDS = 0.5
+REMINDER_SECONDS = 60.0
 ANOTHER_RUN = "another run"
 
 
@@ -58,7 +59,8 @@ class LockFileTurns:
     """Turns among all processes that use the same folder.
 
     `run` is the name that other runs show while they wait. `on_wait` is called with one sentence
-    when a wait starts and when it ends.
+    when a wait starts, every minute, and when it ends. A wait lasts as long as the other run works.
+    It is no part of the deadline of a question, which begins with its first request.
     """
 
     def __init__(self, folder: Path, *, run: str, on_wait: Callable[[str], None]) -> None:
@@ -87,13 +89,20 @@ class LockFileTurns:
         return tuple(_user(place) for place in self._places(resource) if _is_locked(place))
 
     def _wait(self, resource: Resource) -> FileLock:
-        began = time.monotonic()
-        users = ", ".join(self.users(resource)) or ANOTHER_RUN
-        self._on_wait(f"Waiting for {users}, which is using {resource.title}")
+        began = shown = time.monotonic()
+        self._on_wait(f"Waiting for {self._use_of(resource)}")
         while not (lock := self._lock_a_place(resource)):
             time.sleep(POLL_SECONDS)
+            now = time.monotonic()
+            if now - shown >= REMINDER_SECONDS:
+                shown = now
+                self._on_wait(f"Waiting for {now - began:.0f} s for {self._use_of(resource)}")
         self._on_wait(f"Using {resource.title} after {time.monotonic() - began:.0f} s")
         return lock
+
+    def _use_of(self, resource: Resource) -> str:
+        users = ", ".join(self.users(resource)) or ANOTHER_RUN
+        return f"{users}, which is using {resource.title}"
 
     def _lock_a_place(self, resource: Resource) -> FileLock | None:
         """Return the lock of a free place, or None if there is none."""

@@ -8,6 +8,7 @@ limits how many are in flight.
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field, replace
@@ -60,7 +61,7 @@ class AskingProgress:
     """Counts of one collection. `usage` and `cost_dollars` are those of this run's requests.
 
     `pause_seconds` is the length of the pause that the endpoint asked for, or 0 if there is none
-    now.
+    now. `elsewhere` is the number of questions that another process is asking now.
     """
 
     answered: int = 0
@@ -71,6 +72,7 @@ class AskingProgress:
     usage: Usage = field(default_factory=Usage)
     cost_dollars: float = 0.0
     pause_seconds: float = 0.0
+    elsewhere: int = 0
     warning: str | None = None
 
 
@@ -222,6 +224,7 @@ class _Collection:
         self._prefetch = asyncio.Semaphore(prefetched)
         self._in_memory = asyncio.Semaphore(self._lanes.max_in_flight + prefetched)
         self._failed_in_a_row = 0
+        self._elsewhere: Counter[str] = Counter()
         self._first_answer = FirstAnswer(self._clock)
 
     @property
@@ -301,6 +304,7 @@ class _Collection:
                 )
                 mine = [request for request in pending if request.fingerprint in claimed]
                 others = [request for request in pending if request.fingerprint not in claimed]
+                self._elsewhere[video.video_id] = len(others)
                 if mine:
                     frames = frames or await self._frames_of(video, [*mine, *others])
                     if frames is None:
@@ -310,10 +314,12 @@ class _Collection:
                 pending = self._serve_stored(others)
                 if pending:
                     prefetch_slot.close()
+                    self._show(self._progress)
                     await asyncio.sleep(_POLL_SECONDS)
         except StorageError as error:
             self._stop(error)
         finally:
+            del self._elsewhere[video.video_id]
             prefetch_slot.close()
             self._in_memory.release()
 
@@ -509,7 +515,6 @@ class _Collection:
                 answered=progress.answered + int(response.failure is None),
                 failed=progress.failed + int(response.failure is not None),
                 from_journal=progress.from_journal + int(from_journal),
-                in_flight=self._lanes.in_flight,
                 warning=progress.warning or response.warning,
             )
         )
@@ -517,12 +522,14 @@ class _Collection:
         self._has_responses.set()
 
     def _show(self, progress: AskingProgress) -> None:
-        pause_seconds = self._lanes.pause_seconds
-        if pause_seconds != progress.pause_seconds:
-            progress = replace(progress, pause_seconds=pause_seconds)
-        self._progress = progress
+        self._progress = replace(
+            progress,
+            in_flight=self._lanes.in_flight,
+            pause_seconds=self._lanes.pause_seconds,
+            elsewhere=self._elsewhere.total(),
+        )
         if self._on_progress is not None:
-            self._on_progress(progress)
+            self._on_progress(self._progress)
 
 
 async def _respond(model: VideoLLM, request: Request) -> Reply | ResponseFailure:
