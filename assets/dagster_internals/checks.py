@@ -1,4 +1,4 @@
-"""Check results that are reported outside a run of their asset.
+"""Check results as events.
 
 The UI shows a result in gray unless it refers to the newest materialization of its asset.
 """
@@ -10,9 +10,12 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 
 
 def evaluation_of(
-    result: dg.AssetCheckResult, instance: dg.DagsterInstance
+    result: dg.AssetCheckResult,
+    *,
+    partition: str | None = None,
+    target: AssetCheckEvaluationTargetMaterializationData | None = None,
 ) -> dg.AssetCheckEvaluation:
-    """The event of a check result about the newest materialization of its asset."""
+    """The event of a check result about one partition, or about a materialization of its asset."""
     assert result.asset_key is not None
     assert result.check_name is not None
     return dg.AssetCheckEvaluation(
@@ -22,7 +25,8 @@ def evaluation_of(
         severity=result.severity,
         metadata=result.metadata,
         description=result.description,
-        target_materialization_data=newest_materialization(result.asset_key, instance),
+        partition=partition,
+        target_materialization_data=target,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets.dagster_internals.checks import evaluation_of
 from assets.stages.base import AnyStage
 from videomme_pipeline.project.partitions import Partition, variant_of
 from videomme_pipeline.scoring.citation import CitationFinding, Status
@@ -47,8 +48,8 @@ def check_events(
         for partition in attempted:
             own = by_evaluation.get(variant_of(partition))
             if own:
-                result = citation_result(stage, own)
-                partitions.append(_of_partition(result, stage, partition))
+                key = stage.key_of_partition(partition)
+                partitions.append(evaluation_of(citation_result(stage, own), partition=key))
         whole.append(citation_result(stage, found))
     return CheckEvents(partitions, whole)
 
@@ -136,20 +137,4 @@ def completeness_check(stage: AnyStage) -> dg.AssetCheckSpec:
         COMPLETE,
         asset=stage.asset_key,
         description="No partition failed at its last attempt. The metadata lists failures.",
-    )
-
-
-def _of_partition(
-    result: dg.AssetCheckResult, stage: AnyStage, partition: Partition
-) -> dg.AssetCheckEvaluation:
-    """The event of a check result of one partition."""
-    assert result.check_name is not None
-    return dg.AssetCheckEvaluation(
-        asset_key=stage.asset_key,
-        check_name=result.check_name,
-        passed=result.passed,
-        severity=result.severity,
-        metadata=result.metadata,
-        description=result.description,
-        partition=stage.key_of_partition(partition),
     )

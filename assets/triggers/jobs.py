@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from assets.dagster_internals.checks import evaluation_of
+from assets.dagster_internals.checks import evaluation_of, newest_materialization
 from assets.dagster_internals.events import EventBatch
 from assets.planning.freshness import newest_event, recorded_versions, wrongly_shown
 from assets.processes import record_evaluations
@@ -132,4 +132,5 @@ def _refresh(
             is_error = check.severity is dg.AssetCheckSeverity.ERROR
             log = context.log.error if is_error else context.log.warning
             log(f"{stage.asset_key.to_user_string()}, {check.check_name}: {check.description}")
-        context.instance.report_runless_asset_event(evaluation_of(check, context.instance))
+        target = newest_materialization(stage.asset_key, context.instance)
+        context.instance.report_runless_asset_event(evaluation_of(check, target=target))

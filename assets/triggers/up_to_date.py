@@ -64,8 +64,14 @@ def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
         changed = [key for key in keys if not _shows(context.instance, key, plans.plan_of(key))]
         if not changed:
             return dg.SkipReason("every check shows the current plan")
-        results = [evaluation_of(plans.result(key), context.instance) for key in changed]
-        return dg.SensorResult(asset_events=results)
+        return dg.SensorResult(
+            asset_events=[
+                evaluation_of(
+                    plans.result(key), target=newest_materialization(key, context.instance)
+                )
+                for key in changed
+            ]
+        )
 
     return report_plan
 
