@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.scored_rows import questions_of, response_to, scored
 from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.rows import to_values
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -60,15 +61,34 @@ def test_the_row_has_the_reader_and_its_letter() -> None:
     assert score(response).reader == "strict"
 
 
-def test_the_row_contains_cost_latency_and_attempts() -> None:
-    row = score("A")
-    assert (row.served.cost_dollars, row.served.latency_seconds, row.served.attempts) == (
-        0.5,
-        2.0,
-        3,
-    )
-    assert (row.sampling, row.track, row.evaluation_fingerprint) == (
-        "uniform_n-8",
-        "with_subtitles",
-        "abc",
-    )
+def test_a_row_has_the_facts_of_question_response_and_reading() -> None:
+    expected = {
+        "benchmark": "videomme",
+        "evaluation": "made-up",
+        "evaluation_fingerprint": "abc",
+        "example_id": "video_007_q2",
+        "question_id": "007-2",
+        "video_id": "007",
+        "sample": 0,
+        "answer": Letter.A,
+        "raw_output": "Apples.",
+        "extracted_answer": Letter.A,
+        "rule": "option_text",
+        "span_start": 0,
+        "span_end": 6,
+        "outcome": Outcome.CORRECT,
+        "is_correct": True,
+        "error": None,
+        "num_frames": 8,
+        "reader": "strict",
+        "model": "made-up-model",
+        "sampling": "uniform_n-8",
+        "track": "with_subtitles",
+        "cost_dollars": 0.5,
+        "latency_seconds": 2.0,
+        "attempts": 3,
+        "prompt_tokens": 10,
+        "request_fingerprint": "f",
+    }
+    found = to_values(score("Apples."))
+    assert {column: found[column] for column in expected} == expected

@@ -1,6 +1,7 @@
 """Accuracy and group scores by facet."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,10 +11,16 @@ from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import (
+    GroupScoreRow,
     breakdown,
     breakdowns,
     group_breakdowns,
     mean_over,
+)
+from videomme_pipeline.scoring.statistics.estimates import (
+    IntervalKind,
+    clustered_mean,
+    group_score_interval,
 )
 from videomme_pipeline.scoring.statistics.groups import rating
 
@@ -71,6 +78,40 @@ def test_the_mean_group_score_equals_the_rating() -> None:
     by_type = {cell.values[0]: cell.group_score for cell in cells["v2_by_group_type"]}
     assert by_type["logic"] == pytest.approx(final["logic_score"])
     assert by_type["relevance"] == pytest.approx(final["relevance_score"])
+
+
+def test_a_breakdown_of_groups_has_counts_scores_and_the_interval() -> None:
+    """Relevance groups: 2 of 4 right answers are 25 of 100 points, or 50 linear ones."""
+    right, wrong, unreadable = Outcome.CORRECT, Outcome.INCORRECT, Outcome.UNREADABLE
+    rows = [
+        *group_of([right] * 4, "4", "001"),
+        *group_of([right, right, wrong, unreadable], "4", "002"),
+        *group_of([right, right, Outcome.FAILED, Outcome.FAILED], "4", "003"),
+        *group_of([right], "4", "004"),
+    ]
+    cells, _, _ = group_breakdowns(videomme_v2.BENCHMARK, rows)
+    (by_type,) = cells["v2_by_group_type"]
+    (whole,) = cells["v2_overall"]
+    estimate = clustered_mean([100, 25, 25], ["001", "002", "003"])
+    interval = group_score_interval(estimate)
+    assert interval is not None
+    assert whole == GroupScoreRow(
+        values=(),
+        groups=3,
+        incomplete_groups=1,
+        group_score=50,
+        standard_error=estimate.standard_error,
+        group_score_low=interval.low,
+        group_score_high=interval.high,
+        interval_kind=IntervalKind.CLUSTERED_T,
+        linear_score=200 / 3,
+        unreadable=1,
+        failed=2,
+    )
+    assert by_type == replace(whole, values=("relevance",), incomplete_groups=0)
+    cells, _, _ = group_breakdowns(videomme_v2.BENCHMARK, rows[:4])
+    single = cells["v2_overall"][0]
+    assert (single.group_score_low, single.interval_kind) == (None, None)
 
 
 def test_incomplete_groups_are_counted_and_have_no_score() -> None:

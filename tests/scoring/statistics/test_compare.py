@@ -69,7 +69,9 @@ def test_failed_requests_are_listed_and_not_compared() -> None:
         scored("002-1", Outcome.UNREADABLE),
         scored("004-1"),
     ]
-    found = compare(a, b)
+    found = compare(a, [replace(row, evaluation="other") for row in b])
+    assert (found.evaluation_a, found.evaluation_b) == ("made-up", "other")
+    assert (found.accuracy_a.mean, found.accuracy_b.mean) == (1, 0.5)
     assert found.failed == ("001-1",)
     assert found.accuracy.difference.values == 2
     assert found.accuracy.difference.mean == -0.5
@@ -105,6 +107,13 @@ def test_v2_is_compared_by_group() -> None:
     }
 
 
+def test_a_single_question_is_compared_without_an_interval() -> None:
+    found = compare([scored("001-1")], [scored("001-1", Outcome.INCORRECT)])
+    assert (found.accuracy.difference.mean, found.accuracy.difference.low) == (-1, None)
+    assert found.p_value_mcnemar == 1
+    assert found.mean_over is None
+
+
 def test_repeats_are_compared_with_repeats() -> None:
     a = [scored("001-1", sample=0), scored("001-1", Outcome.INCORRECT, sample=1)]
     b = [scored("001-1", sample=0), scored("001-1", sample=1)]
@@ -122,10 +131,14 @@ def test_changed_settings_have_dotted_keys() -> None:
 
 
 def test_the_error_for_an_impossible_comparison_has_the_reason() -> None:
-    with pytest.raises(ScoringError, match="no question was answered in both"):
+    with pytest.raises(ScoringError, match="made-up and made-up: no question was answered in both"):
         compare([scored("001-1")], [scored("002-1")])
-    with pytest.raises(ScoringError, match="no question was answered in both"):
-        compare([], [scored("002-1")])
+    with pytest.raises(ScoringError) as raised:
+        compare([], [])
+    assert str(raised.value) == (
+        "a and b: no question was answered in both (0 and 0 rows, 0 shared); compare evaluations "
+        "of the same benchmark that have answers"
+    )
     with pytest.raises(ScoringError, match="occurs twice"):
         compare([scored("001-1")] * 2, [scored("001-1")])
     with pytest.raises(ScoringError, match="several evaluations"):

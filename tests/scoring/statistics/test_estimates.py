@@ -223,6 +223,8 @@ def test_many_sums_without_a_unit_are_drawn_from_a_seed() -> None:
     assert not found.exact
     assert found == sign_flip_test(sums, draws=9_999, seed=7)
     assert found.p_value == pytest.approx(sign_flip_test(np.rint(sums * 1000)).p_value, abs=0.02)
+    extreme = sign_flip_test(sums + 10, draws=3)
+    assert extreme.p_value == 1 / 4, "the observed pattern is one of four"
 
 
 def test_group_scores_have_an_exact_test() -> None:

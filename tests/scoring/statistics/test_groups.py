@@ -192,7 +192,15 @@ def test_repeats_and_evaluations_have_separate_groups() -> None:
 def test_a_part_without_groups_is_0_in_the_rating() -> None:
     groups, _ = score_groups(group_of([CORRECT] * 4, structure="4", level=1))
     final = rating(groups).final_rating
-    assert (final["level_1"], final["level_2"], final["logic_score"]) == (100, 0, 0)
+    assert final == {
+        "level_1": 100,
+        "level_2": 0,
+        "level_3": 0,
+        "relevance_score": 100,
+        "relevance_linear_score": 100,
+        "logic_score": 0,
+        "total": 100,
+    }
 
 
 def test_subscores_equal_those_of_lmms_eval() -> None:
