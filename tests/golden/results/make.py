@@ -1,11 +1,10 @@
 """Write the annotations, and results files with Inspect and pandas.
 
-It needs inspect-ai, pandas and openpyxl, which the tests do not. The questions are
-made up.
+It needs inspect-ai, pandas and openpyxl, which the tests do not. Run it in the root of the
+repository: `python -m tests.golden.results.make`.
 """
 
 import json
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd
@@ -17,25 +16,7 @@ from inspect_ai.model import ModelOutput
 from inspect_ai.scorer import match
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-FOLDER = Path(__file__).parent
-QUESTIONS = [
-    {
-        "video_id": f"{video:03d}",
-        "videoID": f"made-up-{video:03d}",
-        "duration": "short",
-        "domain": "Knowledge",
-        "sub_category": "Astronomy",
-        "question_id": f"{video:03d}-{place}",
-        "task_type": "Counting Problem",
-        "question": f"How many balls are in box {place}?",
-        "options": ["A. One.", "B. Two.", "C. Three.", "D. Four."],
-        "answer": "ABCD"[(video + place) % 4],
-    }
-    for video in (1, 2)
-    for place in (1, 2, 3)
-]
-RESPONSES = ["C", "The answer is D.", "B", "D. Four.", "A", "NA"]
-"""Right, right, wrong, right, right, unreadable."""
+from tests.golden.results.made_up import FOLDER, QUESTIONS, RESPONSES
 
 
 def annotations() -> None:

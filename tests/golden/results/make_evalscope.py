@@ -1,51 +1,28 @@
 """Write `evalscope.jsonl` with EvalScope, its dataset `general_vmcq` and a local endpoint.
 
-It needs evalscope 1.14.1, which the tests do not. Run it after `make.py`.
+It needs evalscope 1.14.1, which the tests do not. Run it in the root of the repository:
+`python -m tests.golden.results.make_evalscope`.
 """
 
 import json
 import shutil
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from evalscope import TaskConfig, run_task
 
-FOLDER = Path(__file__).parent
-QUESTIONS = json.loads((FOLDER / "annotations.json").read_text())
-RESPONSES = ["C", "The answer is D.", "B", "D. Four.", "A", "NA"]
-"""As in `make.py`: right, right, wrong, right, right, unreadable."""
+from tests.golden.results.made_up import FOLDER, QUESTIONS, RESPONSES, Messages, serve
+
 ASKED = [f"Video {row['video_id']}. {row['question']}" for row in QUESTIONS]
 
 
-class Endpoint(BaseHTTPRequestHandler):
-    """Answers each question with its made-up response."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        text = json.dumps(body["messages"])
-        (answer,) = (r for asked, r in zip(ASKED, RESPONSES, strict=True) if asked in text)
-        message = {"role": "assistant", "content": answer}
-        reply = {
-            "id": "1",
-            "object": "chat.completion",
-            "created": 0,
-            "model": body["model"],
-            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-            "usage": {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11},
-        }
-        content = json.dumps(reply).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+def answer(messages: Messages) -> str:
+    text = json.dumps(messages)
+    (found,) = (r for asked, r in zip(ASKED, RESPONSES, strict=True) if asked in text)
+    return found
 
 
 def main() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     with TemporaryDirectory() as name:
         folder = Path(name)
         rows = [
@@ -58,7 +35,7 @@ def main() -> None:
         run_task(
             TaskConfig(
                 model="made-up",
-                api_url=f"http://127.0.0.1:{server.server_port}/v1",
+                api_url=serve(answer),
                 api_key="none",
                 eval_type="openai_api",
                 datasets=["general_vmcq"],

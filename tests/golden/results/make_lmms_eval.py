@@ -1,8 +1,8 @@
 """Write the samples files of this folder with lmms-eval, its task `videomme` and a local endpoint.
 
-It needs lmms-eval 0.7.3, decord and PyAV, which the tests do not. Run it after `make.py` with the
-Python of an environment that has them. Its argument is a folder with the unzipped wheel of
-lmms-eval 0.2.0, which writes a whole log.
+It needs lmms-eval 0.7.3, decord and PyAV, which the tests do not. Run it after `make` in the root
+of the repository: `python -m tests.golden.results.make_lmms_eval FOLDER`. FOLDER has the unzipped
+wheel of lmms-eval 0.2.0, which writes a whole log.
 """
 
 import base64
@@ -12,8 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,10 +19,8 @@ import av
 import numpy as np
 from PIL import Image
 
-FOLDER = Path(__file__).parent
-QUESTIONS = json.loads((FOLDER / "annotations.json").read_text())
-RESPONSES = ["C", "The answer is D.", "B", "D. Four.", "A", "NA"]
-"""As in `make.py`: right, right, wrong, right, right, unreadable."""
+from tests.golden.results.made_up import FOLDER, QUESTIONS, RESPONSES, Messages, serve
+
 TASK = """\
 task: {name}
 dataset_path: json
@@ -73,40 +69,23 @@ class ExactMatch(evaluate.Metric):
 TEXTS = dict(zip(((q["video_id"], q["question"]) for q in QUESTIONS), RESPONSES, strict=True))
 
 
-class Endpoint(BaseHTTPRequestHandler):
-    """Answers each question with its made-up response. Only the frames of video 002 are noise."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        text = json.dumps(body["messages"], ensure_ascii=False)
-        pictures = [
-            part["image_url"]["url"]
-            for message in body["messages"]
-            for part in message["content"]
-            if part["type"] == "image_url"
-        ]
-        content = base64.b64decode(pictures[-1].partition(",")[2])
-        video = "001" if np.asarray(Image.open(io.BytesIO(content))).std() < 10 else "002"
-        (answer,) = (
-            response
-            for (video_id, question), response in TEXTS.items()
-            if video_id == video and question in text
-        )
-        message = {"role": "assistant", "content": answer}
-        reply = {
-            "id": "1",
-            "object": "chat.completion",
-            "created": 0,
-            "model": body["model"],
-            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-            "usage": {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11},
-        }
-        content = json.dumps(reply).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+def answer(messages: Messages) -> str:
+    """Tells the videos apart by their frames: only those of video 002 are noise."""
+    text = json.dumps(messages, ensure_ascii=False)
+    pictures = [
+        part["image_url"]["url"]
+        for message in messages
+        for part in message["content"]
+        if part["type"] == "image_url"
+    ]
+    content = base64.b64decode(pictures[-1].partition(",")[2])
+    video = "001" if np.asarray(Image.open(io.BytesIO(content))).std() < 10 else "002"
+    (found,) = (
+        response
+        for (video_id, question), response in TEXTS.items()
+        if video_id == video and question in text
+    )
+    return found
 
 
 def write_video(path: Path, *, is_noise: bool) -> None:
@@ -170,9 +149,7 @@ def run_older(name: str, folder: Path, url: str, package: str) -> None:
 
 
 def main() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}/v1"
+    url = serve(answer)
     with TemporaryDirectory() as name:
         folder = Path(name)
         for video, is_noise in (("made-up-001", False), ("made-up-002", True)):
