@@ -239,7 +239,7 @@ def test_every_value_of_every_facet_is_tested() -> None:
 
 
 def test_an_assessment_needs_a_baseline() -> None:
-    with pytest.raises(ScoringError, match="baseline"):
+    with pytest.raises(ScoringError, match=r"^a nightly run needs a baseline .* evaluation first$"):
         assess([Observation(name="current", rows=V1)], AlarmSpec())
     with pytest.raises(ScoringError, match="baseline"):
         assess([Observation(name="b", rows=[]), Observation(name="t", rows=V1)], AlarmSpec())

@@ -5,10 +5,17 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.registered import registered
 from tests.support.scored_rows import scored, v1_evaluation, v2_evaluation
+from videomme_pipeline.benchmarks import videomme
+from videomme_pipeline.benchmarks.benchmark import Headline, Metric
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.compare import changed_settings, compare
+from videomme_pipeline.scoring.statistics.compare import (
+    ChangedSetting,
+    changed_settings,
+    compare,
+)
 from videomme_pipeline.scoring.statistics.groups import score_groups
 
 A = v1_evaluation(1, videos=90, evaluation="a")
@@ -121,6 +128,22 @@ def test_repeats_are_compared_with_repeats() -> None:
     assert found.accuracy.difference.values == 2
     assert found.won == ("001-1",)
     assert found.p_value_mcnemar is None
+
+
+def test_a_mean_over_a_facet_is_compared_if_it_ranks_evaluations() -> None:
+    """Two of three easy answers and one of one hard answer are lost: -2/3 and -1."""
+    headline = Headline(metric=Metric.MEAN_OF, facet="domain")
+    rows = [
+        scored(f"00{place}-1", benchmark="own", domain=domain)
+        for place, domain in enumerate(["Knowledge", "Knowledge", "Knowledge", "Multilingual"])
+    ]
+    worse = [rows[0], *(replace(row, is_correct=False) for row in rows[1:])]
+    with registered(replace(videomme.BENCHMARK, name="own", headline=headline)):
+        found = compare(rows, worse, specification_a={"seed": 1}, specification_b={"seed": 2})
+    assert found.mean_over is not None
+    assert found.mean_over.difference.mean == pytest.approx(-(2 / 3 + 1) / 2)
+    assert found.accuracy.difference.mean == -3 / 4
+    assert found.changed_settings == (ChangedSetting(key="seed", a="1", b="2"),)
 
 
 def test_changed_settings_have_dotted_keys() -> None:

@@ -229,20 +229,11 @@ def judge_rows(
     scored: Sequence[tuple[Question, ScoredQuestion]], judge: str, ask: AskJudge
 ) -> list[ScoredQuestion]:
     """The rows of `scored`, with the letters that the model `judge` reads."""
-    for_judge = [row.rule in ASKED_ABOUT for _, row in scored]
+    rows = [(question, replace(row, judge=judge)) for question, row in scored]
     judgments = iter(
-        ask(
-            [
-                (question, row.raw_output or "")
-                for (question, row), needed in zip(scored, for_judge, strict=True)
-                if needed
-            ]
-        )
+        ask([(question, row.raw_output or "") for question, row in rows if row.rule in ASKED_ABOUT])
     )
-    return [
-        _judged(replace(row, judge=judge), next(judgments)) if needed else replace(row, judge=judge)
-        for (_, row), needed in zip(scored, for_judge, strict=True)
-    ]
+    return [_judged(row, next(judgments)) if row.rule in ASKED_ABOUT else row for _, row in rows]
 
 
 def judge_lines(rows: Iterable[Mapping[str, Any]], ask: AskJudge) -> Iterator[dict[str, Any]]:
@@ -252,18 +243,11 @@ def judge_lines(rows: Iterable[Mapping[str, Any]], ask: AskJudge) -> Iterator[di
     line needs `options` for the judge, and should have `question`.
     """
     lines = [dict(row) for row in rows]
-    for_judge = [row.get("rule") in ASKED_ABOUT and bool(row.get("options")) for row in lines]
     judgments = iter(
-        ask(
-            [
-                (_question_of(row), row["response"])
-                for row, needed in zip(lines, for_judge, strict=True)
-                if needed
-            ]
-        )
+        ask([(_question_of(row), row["response"]) for row in lines if _is_for_judge(row)])
     )
-    for row, needed in zip(lines, for_judge, strict=True):
-        if needed:
+    for row in lines:
+        if _is_for_judge(row):
             judgment = next(judgments)
             if judgment.letter:
                 row |= {"letter": judgment.letter.value, "rule": RULE, "span": None}
@@ -344,6 +328,10 @@ def _judgment(response: Response | None, letters: Sequence[Letter], reason: str)
         error=None,
         cost_dollars=response.served.cost_dollars,
     )
+
+
+def _is_for_judge(row: Mapping[str, Any]) -> bool:
+    return row.get("rule") in ASKED_ABOUT and bool(row.get("options"))
 
 
 def _prompt(question: Question, response: str) -> Prompt:
