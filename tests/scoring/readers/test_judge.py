@@ -253,9 +253,9 @@ def test_lines_contain_the_reply_of_the_judge(tmp_path: Path) -> None:
     with ModelServer(answer=lambda _: "The reply chooses B.") as server:
         ask = partial(ask_judge, judge(server), tmp_path / "journal.sqlite", "read")
         rows = list(judge_lines(read_lines(lines, ReaderName.STRICT, FOUR), ask))
-        prompts = [request.question for request in server.requests]
+        prompts = {request.question for request in server.requests}
     judged, read, left_out, without_question = rows
-    assert prompts == [ASKED, ASKED.replace("What happens?", "(not given)")]
+    assert prompts == {ASKED, ASKED.replace("What happens?", "(not given)")}
     cost = judged.pop("judge_cost_dollars")
     assert cost == without_question["judge_cost_dollars"] > 0
     assert judged == {
