@@ -6,7 +6,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-header --quiet
 
-.PHONY: help demo demo-offline test test-slow coverage mutation lint format ui bench lock release audit clean
+.PHONY: help demo demo-offline cluster-demo test test-slow coverage mutation lint format ui bench lock release audit clean
 
 help: ## List all commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -17,6 +17,9 @@ demo: .venv/installed ## Run the smoke benchmark through the whole pipeline and 
 demo-offline: .venv/installed ## Run the demo with local files only: drawn videos, models without weights
 	@VIDEOMME_CONFIGURATION=assets/offline VIDEOMME_DATA=data/offline \
 	  $(BIN)/videomme run --benchmark smoke --benchmark smoke_v2
+
+cluster-demo: .venv/installed-dev ## Run the smoke benchmark on Slurm or Dask and PostgreSQL, all on this machine
+	@$(BIN)/python -m perf.cluster_demo
 
 ui: .venv/installed ## Open the Dagster UI on http://localhost:3000
 	@$(BIN)/videomme ui

@@ -6,6 +6,7 @@ from typing import cast
 import dagster as dg
 
 from assets.dagster_internals.events import EventBatch, output_without_event
+from assets.executor import find_executor
 from assets.planning.freshness import newest_event, recorded_versions
 from assets.servers import SERVERS, servers_resource
 from assets.stages.base import (
@@ -36,7 +37,9 @@ NO_VALUE = cast("dg.DagsterType", dg.Nothing)
 Dagster accepts the marker `Nothing`, although its signature requires a type."""
 
 
-def build_definitions(project: Project) -> dg.Definitions:
+def build_definitions(
+    project: Project, executor: dg.ExecutorDefinition = dg.in_process_executor
+) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors of a project."""
     stages = all_stages(project)
     keys = {stage.asset_key for stage in stages}
@@ -51,7 +54,7 @@ def build_definitions(project: Project) -> dg.Definitions:
             ),
             *(nightly_asset(evaluation) for evaluation in tracked),
         ],
-        jobs=[refresh_job(steps(project), project), retention_job, *nightly_jobs],
+        jobs=[refresh_job(steps(project), project, executor), retention_job, *nightly_jobs],
         schedules=schedules(nightly, nightly_jobs, tracked),
         sensors=[
             *automation_sensors(),
@@ -60,7 +63,7 @@ def build_definitions(project: Project) -> dg.Definitions:
         ],
         asset_checks=[up_to_date_check(project)],
         resources={SERVERS: servers_resource(project)},
-        executor=dg.in_process_executor,
+        executor=executor,
     )
 
 
@@ -72,7 +75,6 @@ def _asset(
     project: Project,
 ) -> dg.AssetsDefinition:
     """The asset of a stage, which calls `refresh` for the partitions of a run.
-
     The shared results also depend on `nightly_keys`, the assets of nightly runs, and have a
     freshness policy.
     """
@@ -92,7 +94,7 @@ def _asset(
         owners=list(OWNERS),
         code_version=stage.code_version,
         partitions_def=partitions,
-        backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
+        backfill_policy=_backfill_policy(stage) if partitions else None,
         deps=deps,
         freshness_policy=freshness if is_result else None,
         automation_condition=when_results_changed() if is_result else when_inputs_changed(),
@@ -134,6 +136,14 @@ def _asset(
     return compute
 
 
+def _backfill_policy(stage: AnyStage) -> dg.BackfillPolicy:
+    """One run for all partitions of a backfill, or several if `runs.yaml` splits the stage."""
+    max_partitions = stage.project.runs.most_partitions(stage.name)
+    if max_partitions is None:
+        return dg.BackfillPolicy.single_run()
+    return dg.BackfillPolicy.multi_run(max_partitions)
+
+
 def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
     """The event of a run with a single partition, as the result of its asset.
 
@@ -151,4 +161,5 @@ def _result(event: dg.AssetMaterialization) -> dg.MaterializeResult[None]:
 @dg.definitions
 def defs() -> dg.Definitions:
     """The definitions that `workspace.yaml` loads: the project of the working directory."""
-    return build_definitions(open_project())
+    project = open_project()
+    return build_definitions(project, find_executor(project.runs))

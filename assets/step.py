@@ -1,18 +1,26 @@
 """The context in which every step of a run works."""
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 import dagster as dg
 
+from assets.instance import POSTGRES_VARIABLE
 from assets.processes import record_process
+from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.turns import LockFileTurns, this_machine
+from videomme_pipeline.project.turns import LockFileTurns, Turns, this_machine
 from videomme_pipeline.reports.terminal.progress import PlainLines
 
+SPENT_TAG = "videomme/spent_dollars"
+"""The run tag with the cost of its requests, which the UI shows in its list of runs."""
+CPU_TAG, NODE_TAG = "videomme/cpu_seconds", "videomme/node_hours"
+"""The run tags with the compute time of the extraction of frames."""
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
 
 
@@ -27,8 +35,9 @@ def within_step(
     """Run the block as the work of one step of a run.
 
     Records the process on the run, and limits what the run spends on models over all of its steps.
-    A step that `needs_machine` waits until no other such step works on this machine. The log of the
-    step names the run that it waits for, and has a line about its progress every ten seconds.
+    A step that `needs_machine` waits until no other such step works on this machine. Endpoints and
+    cost limits are shared through PostgreSQL if Dagster uses it. The log of the step names the run
+    that it waits for, and has a line about its progress every ten seconds.
     """
 
     def show(message: str) -> None:
@@ -36,16 +45,63 @@ def within_step(
         project.on_message(message)
 
     record_process(context.instance, context.run)
-    project.spending.begin(context.run.run_id, max_dollars)
+    ledger = _RunTag(context.instance, context.run.run_id)
+    project.spending.begin(context.run.run_id, max_dollars, ledger)
     run = f"run {context.run.run_id.partition('-')[0]}"
-    turns = LockFileTurns(project.store.turns, run=run, on_wait=show)
+    on_machine = LockFileTurns(project.store.turns, run=run, on_wait=show)
+    turns = _shared_turns(run, show) or on_machine
     with _canceling(context), ExitStack() as stack:
+        stack.callback(on_machine.release_all)
         stack.callback(turns.release_all)
         stack.enter_context(project.using_turns(turns))
         stack.enter_context(_logging_progress(project, context))
+        stack.enter_context(_recording_compute(project, context))
         if needs_machine:
-            stack.enter_context(turns.take(this_machine()))
+            stack.enter_context(on_machine.take(this_machine()))
         yield
+
+
+def _shared_turns(run: str, on_wait: Callable[[str], None]) -> Turns | None:
+    """The turns of several machines, if Dagster stores its runs in PostgreSQL."""
+    url = os.environ.get(POSTGRES_VARIABLE)
+    if not url:
+        return None
+    from videomme_pipeline.project.postgres_turns import PostgresTurns  # noqa: PLC0415 - slow
+
+    return PostgresTurns(url, run=run, on_wait=on_wait)
+
+
+@dataclass(frozen=True, slots=True)
+class _RunTag:
+    """The cost of a run, in a tag that all of its processes and the UI see."""
+
+    instance: dg.DagsterInstance
+    run_id: str
+
+    def read(self) -> float:
+        run = self.instance.get_run_by_id(self.run_id)
+        return float(run.tags.get(SPENT_TAG, 0.0)) if run else 0.0
+
+    def write(self, dollars: float) -> None:
+        self.instance.add_run_tags(self.run_id, {SPENT_TAG: f"{dollars:.6f}"})
+
+
+@contextmanager
+def _recording_compute(project: Project, context: StepContext) -> Iterator[None]:
+    """Add the compute time of the block to the tags of the run."""
+    instance, run_id, before = context.instance, context.run.run_id, project.compute
+    try:
+        yield
+    finally:
+        used = project.compute - before
+        if used != ComputeTime():
+            run = instance.get_run_by_id(run_id)
+            tags = run.tags if run else {}
+            cpu_seconds = float(tags.get(CPU_TAG, 0.0)) + used.cpu_seconds
+            node_hours = float(tags.get(NODE_TAG, 0.0)) + used.node_hours
+            instance.add_run_tags(
+                run_id, {CPU_TAG: f"{cpu_seconds:.2f}", NODE_TAG: f"{node_hours:.6f}"}
+            )
 
 
 @contextmanager

@@ -27,8 +27,10 @@ from videomme_pipeline.benchmarks.smoke.media import make_video
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.cli.run import PLANNING
 from videomme_pipeline.evaluation import EvaluationFile, read_configuration
-from videomme_pipeline.project.frame_budget import read_storage
+from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.project.frame_budget import StorageSpec, read_storage
 from videomme_pipeline.project.nightly import read_nightly
+from videomme_pipeline.project.runs import RunsSpec, read_runs
 from videomme_pipeline.workers.spec import ClusterSpec
 
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -121,6 +123,13 @@ def write_configuration(folder: Path, files: Mapping[str, Any]) -> None:
         path.write_text(yaml.safe_dump(defaults.get(name, {}) | files.get(name, {})))
 
 
+OTHER_FILES: Mapping[str, type[Spec]] = {
+    "storage.yaml": StorageSpec,
+    "cluster.yaml": ClusterSpec,
+    "runs.yaml": RunsSpec,
+}
+
+
 def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The configuration file that a YAML block belongs to, and the content to add to that file."""
     keys = content.keys()
@@ -134,8 +143,14 @@ def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         return "nightly.yaml", {**content, "evaluations": {"my-evaluation": settings}}
     if "annotations" in keys:
         return "benchmarks/documented.yaml", DECLARATION | content
-    if "min_free_gigabytes" in keys or keys & ClusterSpec.model_fields.keys():
-        return "storage.yaml" if "min_free_gigabytes" in keys else "cluster.yaml", content
+    others: dict[str, type[Spec]] = {
+        "storage.yaml": StorageSpec,
+        "cluster.yaml": ClusterSpec,
+        "runs.yaml": RunsSpec,
+    }
+    for name, spec in others.items():
+        if keys & spec.model_fields.keys():
+            return name, content
     if "limits" in keys:
         content = {"my-model": {"base_url": "http://127.0.0.1:9/v1"} | content}
     return "models.yaml", content
@@ -151,8 +166,9 @@ def test_yaml_blocks_are_valid_configuration(
     ended = videomme("status")
     assert (ended.status, ended.err) == (0, f"{PLANNING}\n"), f"{name}: {ended.err}"
     configuration = read_configuration(tmp_path / "configuration")
-    read_nightly(configuration)  # `status` does not need these two files
+    read_nightly(configuration)  # `status` does not need these files
     read_storage(configuration)
+    read_runs(configuration)
 
 
 @pytest.mark.parametrize("words", COMMANDS)

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from time import monotonic
 
 import dagster as dg
 
@@ -26,6 +27,7 @@ from videomme_pipeline.frames.extract import (
     extract,
     stored_frames,
 )
+from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.frame_budget import FrameBudget, read_storage
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.progress import Progress
@@ -83,7 +85,13 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
                 extract([] if objection else jobs, store=self.store, workers=workers)
             ) as results,
         ):
+            began = monotonic()
             for number, result in enumerate(results, start=1):
+                now = monotonic()
+                self.project.compute += ComputeTime(
+                    cpu_seconds=result.cpu_seconds, node_seconds=(now - began) * workers.nodes
+                )
+                began = now
                 for target in by_video.pop(result.video_id):
                     built = self._report(target, result, shows_sheet=number <= SHEETS_PER_RUN)
                     yield with_dashboard(built, workers)

@@ -1,11 +1,13 @@
 """`refresh_stale`: one run that builds exactly the stale partitions of all stages.
 
 A backfill covers a rectangle of one asset's partitions; stale partitions are scattered over many
-assets. Each step is one stage of every benchmark. It plans when it starts, so it sees what the
-earlier steps built.
+assets. Each step is one stage of every benchmark, or a part of one if `runs.yaml` splits the stage.
+It plans when it starts, so it sees what the earlier steps built.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -13,12 +15,19 @@ from pydantic import Field
 
 from assets.dagster_internals.checks import evaluation_of, newest_materialization
 from assets.dagster_internals.events import EventBatch
-from assets.planning.freshness import newest_event, recorded_versions, wrongly_shown
+from assets.planning.freshness import (
+    Freshness,
+    newest_event,
+    plan_project,
+    recorded_versions,
+    wrongly_shown,
+)
 from assets.processes import record_evaluations
 from assets.stages.base import AnyStage, refresh
 from assets.stages.checks import check_events
 from assets.step import within_step
 from videomme_pipeline.errors import NotReadyError
+from videomme_pipeline.project.partitions import Partition
 from videomme_pipeline.project.project import Project
 
 REFRESH_JOB = "refresh_stale"
@@ -39,27 +48,36 @@ class RefreshRequest(dg.Config):
     )
 
 
-def refresh_job(steps: Mapping[str, Sequence[AnyStage]], project: Project) -> dg.JobDefinition:
-    """The job, with one step per entry of `steps`, which maps step names to stages."""
-    ops = [
-        _op(name, stages, project, is_first=number == 0)
-        for number, (name, stages) in enumerate(steps.items())
-    ]
+def refresh_job(
+    steps: Mapping[str, Sequence[AnyStage]], project: Project, executor: dg.ExecutorDefinition
+) -> dg.JobDefinition:
+    """The job, with one step per entry of `steps`, which maps step names to stages.
+
+    The steps that `runs.yaml` splits have a step before them, which plans their parts.
+    """
+    parts: list[_Refresh] = []
+    for name, stages in steps.items():
+        size = project.runs.most_partitions(name)
+        if size is None:
+            parts.append(_whole(name, stages, project, is_first=not parts))
+        else:
+            parts.append(_split(name, stages, project, size))
 
     @dg.config_mapping
     def for_every_step(request: RefreshRequest) -> dg.RunConfig:
-        return dg.RunConfig(ops={op.name: request for op in ops}, loggers=QUIET)
+        ops = {op.name: request for part in parts for op in part.ops}
+        return dg.RunConfig(ops=ops, loggers=QUIET)
 
     @dg.job(
         name=REFRESH_JOB,
         description="Build every stale partition of the chosen evaluations, and nothing else.",
-        executor_def=dg.in_process_executor,
+        executor_def=executor,
         config=for_every_step,
     )
     def refresh_stale() -> None:
-        done = ops[0]()
-        for op in ops[1:]:
-            done = op(done)
+        done = None
+        for part in parts:
+            done = part.after(done)
 
     return refresh_stale
 
@@ -69,47 +87,128 @@ def run_config(evaluations: Sequence[str], max_cost_dollars: float | None = None
     return {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
 
 
-def _op(
-    name: str, stages: Sequence[AnyStage], project: Project, *, is_first: bool
-) -> dg.OpDefinition:
-    keys = ", ".join(stage.asset_key.to_user_string() for stage in stages)
+@dataclass(frozen=True, slots=True)
+class _Refresh:
+    """The ops that refresh some stages. `after` adds them to a graph and returns their end."""
+
+    ops: Sequence[dg.OpDefinition]
+    after: Callable[[Any], Any]
+
+
+def _whole(name: str, stages: Sequence[AnyStage], project: Project, *, is_first: bool) -> _Refresh:
+    """One step for all partitions."""
 
     @dg.op(
         name=f"refresh_{name}",
-        description=f"The stale partitions of {keys}.",
+        description=f"The stale partitions of {_keys(stages)}.",
         ins={} if is_first else {"after": dg.In(dg.Nothing)},
         out=dg.Out(dg.Nothing),
         required_resource_keys={name for stage in stages for name in stage.resources},
     )
     def refresh_stage(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
-        spending = project.spending
         if is_first:
             record_evaluations(context.instance, context.run, config.evaluations or ["all"])
-        with within_step(
-            project,
-            context,
-            needs_machine=stages[0].needs_machine,
-            max_dollars=config.max_cost_dollars,
-        ):
-            stopped_before = spending.stopped_by
+        with _step(context, config, project, stages):
             for stage in stages:
-                _refresh(context, stage, config.evaluations or None)
-        if spending.stopped_by != stopped_before:
-            context.log.warning(str(spending.stopped_by))
+                _refresh(context, stage, _requested(context, stage, config))
 
-    return refresh_stage
+    return _Refresh(
+        [refresh_stage], lambda done: refresh_stage() if is_first else refresh_stage(done)
+    )
+
+
+def _split(name: str, stages: Sequence[AnyStage], project: Project, size: int) -> _Refresh:
+    """One step for every `size` partitions, which an executor can run at the same time."""
+
+    def parts(
+        context: dg.OpExecutionContext, config: RefreshRequest
+    ) -> list[tuple[AnyStage, Sequence[Partition]]]:
+        found: list[tuple[AnyStage, Sequence[Partition]]] = []
+        for stage in stages:
+            requested = sorted(_requested(context, stage, config))  # by video
+            starts = range(0, len(requested), size)
+            found += [(stage, requested[start : start + size]) for start in starts]
+        return found
+
+    @dg.op(
+        name=f"plan_{name}",
+        description=f"The parts of {_keys(stages)} with stale partitions.",
+        ins={"after": dg.In(dg.Nothing)},
+        out=dg.DynamicOut(dg.Nothing),
+    )
+    def plan_stage(
+        context: dg.OpExecutionContext, config: RefreshRequest
+    ) -> Iterator[dg.DynamicOutput[None]]:
+        states = plan_project(project, context.instance, config.evaluations or None)
+        pending = {
+            (state.stage.asset_key, state.partition)
+            for state in states
+            if state.freshness is not Freshness.FRESH
+        }
+        for stage in stages:
+            wrong = wrongly_shown(context.instance, stage)
+            pending.update((stage.asset_key, partition) for partition in wrong)
+        for number, (stage, part) in enumerate(parts(context, config)):
+            if any((stage.asset_key, partition) in pending for partition in part):
+                yield dg.DynamicOutput(None, mapping_key=str(number))
+
+    @dg.op(
+        name=f"refresh_{name}",
+        description=f"The stale partitions of a part of {_keys(stages)}.",
+        ins={"after": dg.In(dg.Nothing)},
+        out=dg.Out(dg.Nothing),
+    )
+    def refresh_part(context: dg.OpExecutionContext, config: RefreshRequest) -> None:
+        stage, part = parts(context, config)[int(str(context.get_mapping_key()))]
+        with _step(context, config, project, stages):
+            _refresh(context, stage, part)
+
+    return _Refresh(
+        [plan_stage, refresh_part], lambda done: plan_stage(done).map(refresh_part).collect()
+    )
+
+
+def _keys(stages: Sequence[AnyStage]) -> str:
+    return ", ".join(stage.asset_key.to_user_string() for stage in stages)
+
+
+@contextmanager
+def _step(
+    context: dg.OpExecutionContext,
+    config: RefreshRequest,
+    project: Project,
+    stages: Sequence[AnyStage],
+) -> Iterator[None]:
+    """The context of a step of the job. Logs a warning if it reaches a cost limit."""
+    spending = project.spending
+    with within_step(
+        project,
+        context,
+        needs_machine=stages[0].needs_machine,
+        max_dollars=config.max_cost_dollars,
+    ):
+        stopped_before = spending.stopped_by
+        yield
+    if spending.stopped_by != stopped_before:
+        context.log.warning(str(spending.stopped_by))
+
+
+def _requested(
+    context: dg.OpExecutionContext, stage: AnyStage, config: RefreshRequest
+) -> Sequence[Partition]:
+    """The partitions of a stage that the evaluations of a request need, from its files now."""
+    stage.invalidate()
+    try:
+        return stage.partitions(config.evaluations or None)
+    except NotReadyError as error:
+        context.log.warning(str(error))
+        return []
 
 
 def _refresh(
-    context: dg.OpExecutionContext, stage: AnyStage, evaluations: Sequence[str] | None
+    context: dg.OpExecutionContext, stage: AnyStage, requested: Sequence[Partition]
 ) -> None:
-    """Bring one stage up to date and report every result to Dagster, failures included."""
-    stage.invalidate()
-    try:
-        requested = stage.partitions(evaluations)
-    except NotReadyError as error:
-        context.log.warning(str(error))
-        return
+    """Bring partitions up to date and report every result to Dagster, failures included."""
     if not requested:
         return
     wrong = wrongly_shown(context.instance, stage)

@@ -11,26 +11,41 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.projects import needs_postgres
 from videomme_pipeline.project import turns
-from videomme_pipeline.project.turns import LockFileTurns, Resource, endpoint, this_machine
+from videomme_pipeline.project.postgres_turns import PostgresTurns
+from videomme_pipeline.project.turns import LockFileTurns, Resource, Turns, endpoint, this_machine
 
 TIMEOUT_SECONDS = 60.0
 
 TAKES_FOREVER = """
 import sys, time
 from pathlib import Path
+from videomme_pipeline.project.postgres_turns import PostgresTurns
 from videomme_pipeline.project.turns import LockFileTurns, this_machine
-turns = LockFileTurns(Path(sys.argv[1]), run="run 3f2a", on_wait=print)
+place = sys.argv[1]
+kind, place = (PostgresTurns, place) if "://" in place else (LockFileTurns, Path(place))
+turns = kind(place, run="run 3f2a", on_wait=print)
 with turns.take(this_machine()):
     print("working", flush=True)
     time.sleep(3600)
 """
 
 
-def turns_of(
-    folder: Path, run: str, on_wait: Callable[[str], None] = lambda _: None
-) -> LockFileTurns:
-    return LockFileTurns(folder, run=run, on_wait=on_wait)
+@pytest.fixture(
+    params=["files", pytest.param("postgres", marks=[pytest.mark.slow, needs_postgres])]
+)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """The folder of lock files, or the URL of a database."""
+    if request.param == "files":
+        return tmp_path
+    return str(request.getfixturevalue("postgres_url"))
+
+
+def turns_of(place: Path | str, run: str, on_wait: Callable[[str], None] = lambda _: None) -> Turns:
+    if isinstance(place, Path):
+        return LockFileTurns(place, run=run, on_wait=on_wait)
+    return PostgresTurns(place, run=run, on_wait=on_wait)
 
 
 def eventually(condition: Callable[[], object]) -> None:
@@ -41,13 +56,15 @@ def eventually(condition: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("places", [1, 2])
-def test_at_most_places_runs_use_a_resource_at_the_same_time(tmp_path: Path, places: int) -> None:
+def test_at_most_places_runs_use_a_resource_at_the_same_time(
+    place: Path | str, places: int
+) -> None:
     resource = Resource(title="an endpoint", file_stem="endpoint", places=places)
     lock, working, most = threading.Lock(), 0, 0
 
     def work(number: int) -> None:
         nonlocal working, most
-        with turns_of(tmp_path, f"run {number}").take(resource):
+        with turns_of(place, f"run {number}").take(resource):
             with lock:
                 working += 1
                 most = max(most, working)
@@ -58,17 +75,17 @@ def test_at_most_places_runs_use_a_resource_at_the_same_time(tmp_path: Path, pla
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(work, range(6)))
     assert most == places
-    assert turns_of(tmp_path, "later").users(resource) == ()
+    assert turns_of(place, "later").users(resource) == ()
 
 
 def test_a_waiting_run_names_the_run_that_uses_the_resource_again_and_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(turns, "REMINDER_SECONDS", 0.02)
     messages: list[str] = []
-    first = turns_of(tmp_path, "run 3f2a")
-    second = turns_of(tmp_path, "run 77b1", messages.append)
+    first = turns_of(place, "run 3f2a")
+    second = turns_of(place, "run 77b1", messages.append)
     with ThreadPoolExecutor(1) as threads:
         with first.take(this_machine()):
             assert second.users(this_machine()) == ("run 3f2a",)
@@ -81,9 +98,9 @@ def test_a_waiting_run_names_the_run_that_uses_the_resource_again_and_again(
     assert messages[-1].startswith("Using this machine after ")
 
 
-def test_a_killed_run_releases_its_turn(tmp_path: Path) -> None:
+def test_a_killed_run_releases_its_turn(place: Path | str) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", TAKES_FOREVER, str(tmp_path)],
+        [sys.executable, "-c", TAKES_FOREVER, str(place)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
@@ -93,7 +110,7 @@ def test_a_killed_run_releases_its_turn(tmp_path: Path) -> None:
     messages: list[str] = []
 
     def wait() -> None:
-        with turns_of(tmp_path, "run 77b1", messages.append).take(this_machine()):
+        with turns_of(place, "run 77b1", messages.append).take(this_machine()):
             pass
 
     with ThreadPoolExecutor(1) as threads:
@@ -105,8 +122,8 @@ def test_a_killed_run_releases_its_turn(tmp_path: Path) -> None:
         waiting.result(TIMEOUT_SECONDS)
 
 
-def test_a_failed_block_releases_its_turn(tmp_path: Path) -> None:
-    turns = turns_of(tmp_path, "run 3f2a")
+def test_a_failed_block_releases_its_turn(place: Path | str) -> None:
+    turns = turns_of(place, "run 3f2a")
     with pytest.raises(RuntimeError, match="on purpose"), turns.take(this_machine()):
         raise RuntimeError("on purpose")
     assert turns.users(this_machine()) == ()

@@ -21,6 +21,7 @@ mutation($params: ExecutionParams!) {
   result: launchRun(executionParams: $params) {
     __typename
     ... on LaunchRunSuccess { run { runId } }
+    ... on RunConfigValidationInvalid { errors { message } }
     ... on PythonError { message }
   }
 }
@@ -59,7 +60,9 @@ class DagsterUI:
             "jobName": job,
         }
         params = {"selector": selector, "runConfigData": run_config, "mode": "default"}
-        return str(self._ask(LAUNCH_RUN, params=params)["run"]["runId"])
+        launched = self._ask(LAUNCH_RUN, params=params)
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        return str(launched["run"]["runId"])
 
     def terminate(self, run_id: str) -> None:
         """Press *Terminate* of a run."""

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 DEBIAN = Path("/usr/lib/postgresql")
@@ -21,26 +22,67 @@ def find_postgres() -> Path | None:
     return max((path.parent for path in DEBIAN.glob("*/bin/pg_ctl")), default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class PostgresServer:
+    """A server with its data in `folder`."""
+
+    folder: Path
+    port: int
+
+    @property
+    def url(self) -> str:
+        """The URL of its database for Dagster."""
+        return f"postgresql+psycopg2://{USER}@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        folder = self.folder
+        options = (
+            f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+        )
+        _run([_program("pg_ctl"), *self._data, "-o", options, "-l", folder / "log", "-w", "start"])
+
+    def stop(self) -> None:
+        """Stop the server, and end all connections."""
+        _run([_program("pg_ctl"), *self._data, "-m", "fast", "-w", "stop"])
+
+    def create(self) -> None:
+        authentication = ["-U", USER, "--auth", "trust", "--no-sync"]
+        _run([_program("initdb"), *self._data, *authentication])
+
+    @property
+    def _data(self) -> list[str | Path]:
+        return ["-D", self.folder / "data"]
+
+
 @contextmanager
-def running_postgres() -> Iterator[str]:
-    """Start a server with an empty database and return its URL for Dagster."""
-    binaries = find_postgres()
-    assert binaries is not None, "no PostgreSQL server is installed"
+def postgres_server() -> Iterator[PostgresServer]:
+    """A running server with an empty database, which is removed after the block."""
     folder = Path(tempfile.mkdtemp(prefix="videomme-postgres-"))
     if os.geteuid() == 0:  # the server refuses to run as root
         shutil.chown(folder, USER)
-    data, port = folder / "data", free_port()
+    server = PostgresServer(folder, free_port())
     try:
-        _run([binaries / "initdb", "-D", data, "-U", USER, "--auth", "trust", "--no-sync"])
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
-        log = folder / "log"
-        _run([binaries / "pg_ctl", "-D", data, "-o", options, "-l", log, "-w", "start"])
+        server.create()
+        server.start()
         try:
-            yield f"postgresql+psycopg2://{USER}@127.0.0.1:{port}/postgres"
+            yield server
         finally:
-            _run([binaries / "pg_ctl", "-D", data, "-m", "fast", "-w", "stop"])
+            server.stop()
     finally:
         shutil.rmtree(folder)
+
+
+@contextmanager
+def running_postgres() -> Iterator[str]:
+    """The URL of a running server with an empty database."""
+    with postgres_server() as server:
+        yield server.url
+
+
+def _program(name: str) -> Path:
+    folder = find_postgres()
+    assert folder is not None, "no PostgreSQL server is installed"
+    return folder / name
 
 
 def _run(command: Sequence[str | Path]) -> None:

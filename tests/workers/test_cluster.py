@@ -1,6 +1,8 @@
 """Tasks on a Dask cluster of real processes: same results, limits and errors as on one machine."""
 
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from distributed import Security
 from tests.support.builders import write_video
 from tests.support.child_tasks import double, log_and_wait, misbehave, wait_for_pids, write_pid
 from tests.support.dask_cluster import DaskCluster, dask_cluster, write_keys
+from tests.support.paths import ROOT
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
@@ -163,6 +166,32 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     assert result.frame_sets == result_here.frame_sets
     stored = result.frame_sets[0].fingerprint
     assert read_frames(project.store, video_hash, stored) == read_frames(here, video_hash, stored)
+
+
+IN_A_THREAD = """
+import signal, sys, threading
+from pathlib import Path
+from videomme_pipeline.project.progress import no_message
+from videomme_pipeline.workers.cluster import connect
+from videomme_pipeline.workers.spec import ClusterSpec
+
+def start():
+    slurm = {"cores": 1, "memory": "1GB", "adapt": {"maximum": 1}}
+    with connect(ClusterSpec.model_validate({"slurm": slurm}), Path(sys.argv[1]), no_message):
+        print("started")
+
+thread = threading.Thread(target=start)
+thread.start()
+thread.join()
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+
+
+def test_a_cluster_of_slurm_jobs_starts_in_a_thread_and_leaves_ctrl_c_alone(tmp_path: Path) -> None:
+    """A command works in a thread, so that its main thread can react to signals."""
+    command = [sys.executable, "-c", IN_A_THREAD, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (ended.stdout, ended.returncode) == ("started\n", 0), ended.stderr
 
 
 def _restart(cluster: DaskCluster) -> None:

@@ -86,6 +86,7 @@ def run(
             print_json(_run_as_json(refreshed) | scores)
         else:
             _report_run(refreshed)
+            _report_compute(project)
             _show_scores(scores)
             note(f"\nReport page  {project.store.report().resolve()}")
             note("Dagster UI   make ui  (then open http://localhost:3000)")
@@ -235,6 +236,14 @@ def _report_run(refreshed: "Refreshed") -> None:
     if refreshed.stopped_by is not None:
         show_line(err, refreshed.stopped_by, "Stopped", "bold yellow")
     _show_failures(refreshed.not_fresh)
+
+
+def _report_compute(project: "Project") -> None:
+    used = project.compute
+    if used.cpu_seconds:
+        note(
+            f"Frames took {used.cpu_seconds:,.1f} CPU seconds and {used.node_hours:.3g} node hours."
+        )
 
 
 def _show_failures(states: "Sequence[PartitionState]") -> None:

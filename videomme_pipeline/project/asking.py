@@ -18,7 +18,7 @@ from videomme_pipeline.project.stored import (
     stored_prompts,
     whole_video,
 )
-from videomme_pipeline.project.turns import endpoint
+from videomme_pipeline.project.turns import cost_limit, endpoint
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import AskingProgress, collect_now
 from videomme_pipeline.responses.journal import Journal
@@ -122,11 +122,8 @@ def ask_model(
             limit is reached.
     """
     spending = project.spending
-    if spec.costs_money:
-        plan = replace(plan, max_cost_dollars=spending.left_dollars)
     what = f"{plan.evaluation}: responses"
     total = sum(len(request.questions) for request in requests) * plan.repeats
-    spent_before = spending.spent_dollars
 
     def report(answered: int, failed: int, wait: str = "") -> None:
         stored = f"{plan.evaluation}: {answered} of {total} answers are stored."
@@ -146,7 +143,11 @@ def ask_model(
 
     servers = project.servers
     with ExitStack() as stack:
-        stack.enter_context(_turn(project, spec))
+        stack.enter_context(_turn(project, spec, plan))
+        stack.enter_context(spending.recorded())
+        spent_before = spending.spent_dollars
+        if spec.costs_money:
+            plan = replace(plan, max_cost_dollars=spending.left_dollars)
         spec = project.server_record.with_server(spec)
         needs_servers = spec.managed is not None and _has_unsettled(requests, spec, journal, plan)
         model = servers.model(spec, on_progress=project.on_progress if needs_servers else None)
@@ -180,14 +181,23 @@ def _has_unsettled(
 
 
 @contextmanager
-def _turn(project: Project, spec: ModelSpec) -> Iterator[None]:
-    """Use all endpoints of `spec`. They are taken in one order, so that no two runs block.
+def _turn(project: Project, spec: ModelSpec, plan: RequestPlan) -> Iterator[None]:
+    """Use the cost limits and all endpoints of `spec`.
 
-    Servers that this run starts have a turn until its end, so their endpoints need none.
+    They are taken in one order, so that no two runs block each other. Cost limits are shared only
+    if several processes may spend at the same time. Servers that this run starts have a turn until
+    its end, so their endpoints need none.
     """
+    turns, limits = project.turns, spec.limits
     members = () if spec.managed is not None else spec.members
     urls = sorted(item.endpoint for item in members if item.endpoint is not None)
-    with ExitStack() as turns:
-        for url in urls:
-            turns.enter_context(project.turns.take(endpoint(url, spec.limits.concurrent_runs)))
+    resources = [endpoint(url, limits.concurrent_runs) for url in urls]
+    if spec.costs_money and turns.spans_processes:
+        spending = project.spending
+        of_run = [] if spending.max_dollars is None else [cost_limit(f"run {spending.run_id}")]
+        of_model = [] if limits.max_cost_dollars is None else [cost_limit(plan.evaluation)]
+        resources = [*of_run, *of_model, *resources]
+    with ExitStack() as stack:
+        for resource in resources:
+            stack.enter_context(turns.take(resource))
         yield

@@ -10,7 +10,9 @@ from pathlib import Path
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation import Configuration, read_configuration
 from videomme_pipeline.object_stores import is_local
+from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.progress import Progress, no_message, no_progress
+from videomme_pipeline.project.runs import RunsSpec, read_runs
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.servers import ModelServers
 from videomme_pipeline.project.spending import Spending
@@ -31,7 +33,8 @@ DISK_VARIABLE = "VIDEOMME_LOCAL_DISK"
 class Project:
     """One configuration folder and one data folder.
 
-    `on_message` receives messages for the user. `turns` limits how many runs use the machine or an
+    `on_message` receives messages for the user. `compute` is the time that work on videos took in
+    this process so far. `turns` limits how many runs use the machine or an
     endpoint at the same time.
     """
 
@@ -41,6 +44,7 @@ class Project:
     on_progress: Callable[[Progress], None] = no_progress
     on_message: Callable[[str], None] = no_message
     spending: Spending = field(default_factory=Spending)
+    compute: ComputeTime = field(default_factory=ComputeTime)
     cluster: ClusterSpec | None = None
 
     @cached_property
@@ -57,6 +61,11 @@ class Project:
     def hashes(self) -> HashCache:
         """Content hashes of files that have not changed since they were hashed."""
         return HashCache(self.store.hashes)
+
+    @cached_property
+    def runs(self) -> RunsSpec:
+        """The content of runs.yaml."""
+        return read_runs(self.configuration)
 
     @cached_property
     def server_record(self) -> ServerRecord:

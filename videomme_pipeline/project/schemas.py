@@ -18,6 +18,7 @@ from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
 from videomme_pipeline.models.catalog import entry_specs
 from videomme_pipeline.project.frame_budget import StorageSpec
 from videomme_pipeline.project.nightly import NightlySpec
+from videomme_pipeline.project.runs import RunsSpec
 from videomme_pipeline.prompts.render import TemplateName
 from videomme_pipeline.workers.spec import ClusterSpec
 
@@ -54,6 +55,7 @@ def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
         "nightly": _schema(NightlySpec),
         "storage": _schema(StorageSpec),
         "cluster": _schema(ClusterSpec),
+        "runs": _schema(RunsSpec),
     }
 
 

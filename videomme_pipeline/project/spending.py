@@ -1,13 +1,25 @@
 """The cost limit of one run, and the cost of its requests so far."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from videomme_pipeline.errors import CostLimitError
 
 
+class Ledger(Protocol):
+    """Where the cost of a run is recorded, for all processes that work on it."""
+
+    def read(self) -> float:
+        """The dollars that the run has spent."""
+
+    def write(self, dollars: float) -> None: ...
+
+
 @dataclass(kw_only=True)
 class Spending:
-    """Cost limit and cost of one run, over all of its evaluations.
+    """Cost limit and cost of one run, over all of its evaluations and processes.
 
     `stops` has one message per evaluation that a cost limit stopped; the message says how to
     continue. `is_used_up` becomes True when the next request would exceed `max_dollars`. After
@@ -19,6 +31,7 @@ class Spending:
     spent_dollars: float = 0.0
     is_used_up: bool = False
     stops: list[str] = field(default_factory=list)
+    ledger: Ledger | None = None
 
     @property
     def stopped_by(self) -> str | None:
@@ -32,11 +45,23 @@ class Spending:
             return None
         return 0.0 if self.is_used_up else max(self.max_dollars - self.spent_dollars, 0.0)
 
-    def begin(self, run_id: str, max_dollars: float | None) -> None:
+    def begin(self, run_id: str, max_dollars: float | None, ledger: Ledger) -> None:
         """Set the limit and reset the cost if `run_id` is a new run."""
         if run_id != self.run_id:
-            self.run_id, self.max_dollars = run_id, max_dollars
+            self.run_id, self.max_dollars, self.ledger = run_id, max_dollars, ledger
             self.spent_dollars, self.is_used_up, self.stops = 0.0, False, []
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Begin with what other processes have spent, and record what is spent in the block."""
+        if self.ledger is not None:
+            self.spent_dollars = max(self.spent_dollars, self.ledger.read())
+        before = self.spent_dollars
+        try:
+            yield
+        finally:
+            if self.ledger is not None and self.spent_dollars > before:
+                self.ledger.write(self.spent_dollars)
 
     def stop(self, name: str, error: CostLimitError, own_limit: float | None) -> CostLimitError:
         """Record that `error` ended the requests of `name`, and return the error to raise.

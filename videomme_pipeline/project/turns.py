@@ -1,14 +1,16 @@
 """Turns: runs that need the same machine or the same endpoint use it one after the other.
 
-A run has a turn while it has locked a file. The kernel releases the lock when the process ends for
-any reason. Dagster's `pool=` does not: after `kill -9` of the run with the slot, the next run waits
-forever at full CPU, because only the daemon frees slots and the command line has no daemon.
+A run has a turn while it has a lock: on a file, or in a PostgreSQL database (`postgres_turns`). The
+kernel or the database releases the lock when the process ends for any reason. Dagster's
+`pool=` does not: after `kill -9` of the run with the slot, the next run waits forever at full CPU,
+because only the daemon frees slots and the command line has no daemon.
 """
 
 import platform
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -48,30 +50,36 @@ def endpoint(url: str, places: int = 1) -> Resource:
     return Resource(title=url, file_stem=f"endpoint_{_word(address)}", places=places)
 
 
-class Turns(Protocol):
-    """How the runs of a project take turns."""
-
-    def take(self, resource: Resource) -> AbstractContextManager[None]:
-        """Return a block that uses `resource`. Entering it waits for a free place."""
+def cost_limit(name: str) -> Resource:
+    """The cost limit of a run or an evaluation, from which only one process at a time spends."""
+    return Resource(title=f"the cost limit of {name}", file_stem=f"cost_limit_{_word(name)}")
 
 
-class LockFileTurns:
-    """Turns among all processes that use the same folder.
+class Lock(Protocol):
+    """A place that a run uses."""
+
+    def release(self) -> None: ...
+
+
+class Turns(ABC):
+    """How the runs of a project take turns.
 
     `run` is the name that other runs show while they wait. `on_wait` is called with one sentence
     when a wait starts, every minute, and when it ends. A wait lasts as long as the other run works.
     It is no part of the deadline of a question, which begins with its first request.
     """
 
-    def __init__(self, folder: Path, *, run: str, on_wait: Callable[[str], None]) -> None:
-        self._folder = folder
+    spans_processes: bool
+    """True if processes on several machines, or several processes of one run, take turns."""
+
+    def __init__(self, *, run: str, on_wait: Callable[[str], None]) -> None:
         self._run = run
         self._on_wait = on_wait
-        self._locks: list[FileLock] = []
+        self._locks: list[Lock] = []
 
     @contextmanager
     def take(self, resource: Resource) -> Iterator[None]:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        """Use `resource` in the block. Entering it waits for a free place."""
         lock = self._lock_a_place(resource) or self._wait(resource)
         self._locks.append(lock)
         try:
@@ -84,11 +92,15 @@ class LockFileTurns:
         for lock in self._locks:
             lock.release()
 
+    @abstractmethod
     def users(self, resource: Resource) -> tuple[str, ...]:
         """The names of the runs that use `resource` now."""
-        return tuple(_user(place) for place in self._places(resource) if _is_locked(place))
 
-    def _wait(self, resource: Resource) -> FileLock:
+    @abstractmethod
+    def _lock_a_place(self, resource: Resource) -> Lock | None:
+        """Return the lock of a free place, or None if there is none."""
+
+    def _wait(self, resource: Resource) -> Lock:
         began = shown = time.monotonic()
         self._on_wait(f"Waiting for {self._use_of(resource)}")
         while not (lock := self._lock_a_place(resource)):
@@ -104,8 +116,20 @@ class LockFileTurns:
         users = ", ".join(self.users(resource)) or ANOTHER_RUN
         return f"{users}, which is using {resource.title}"
 
+class LockFileTurns(Turns):
+    """Turns among all processes that use the same folder."""
+
+    spans_processes = False
+
+    def __init__(self, folder: Path, *, run: str, on_wait: Callable[[str], None]) -> None:
+        super().__init__(run=run, on_wait=on_wait)
+        self._folder = folder
+
+    def users(self, resource: Resource) -> tuple[str, ...]:
+        return tuple(_user(place) for place in self._places(resource) if _is_locked(place))
+
     def _lock_a_place(self, resource: Resource) -> FileLock | None:
-        """Return the lock of a free place, or None if there is none."""
+        self._folder.mkdir(parents=True, exist_ok=True)
         for place in self._places(resource):
             lock = FileLock(place, blocking=False)
             with suppress(Timeout):

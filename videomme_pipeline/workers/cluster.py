@@ -14,11 +14,13 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 from uuid import uuid4
 
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.processes import child_environment
+from videomme_pipeline.workers.keys import temporary_security
 from videomme_pipeline.workers.spec import CLUSTER_FILE, ClusterSpec, SlurmSpec
 from videomme_pipeline.workers.ssh import ssh_cluster
 from videomme_pipeline.workers.tasks import Outcome, end_children
@@ -110,9 +112,12 @@ class DaskWorkers:
         return 2 * max(1, sum(self._threads.values()), self._most_threads)
 
     @property
+    def nodes(self) -> int:
+        return len(self._threads)
+
+    @property
     def description(self) -> str:
-        count = len(self._threads)
-        return f"{count} {'worker' if count == 1 else 'workers'}"
+        return f"{self.nodes} {'worker' if self.nodes == 1 else 'workers'}"
 
     @property
     def dashboard(self) -> str | None:
@@ -242,12 +247,12 @@ def _security(spec: ClusterSpec) -> "Security":
 def _slurm_cluster(spec: SlurmSpec, folder: Path) -> Iterator[Any]:
     """A cluster of Slurm jobs, with its scheduler in this process.
 
-    Scheduler and workers use TLS with keys of their own, which jobs read from `folder`. Jobs get
+    Scheduler and workers use TLS with keys of their own, in files that jobs read. Jobs get
     only the environment variables that a child process may see.
     """
-    with needs_extra("cluster", CLUSTER_FILE):
+    with needs_extra("cluster", CLUSTER_FILE), patch("signal.signal"):
+        # The import sets a handler of Ctrl-C, which ends the process, and fails in a thread.
         from dask_jobqueue import SLURMCluster  # noqa: PLC0415
-        from distributed import Security  # noqa: PLC0415
     names = [name for name in sorted(child_environment()) if name.isidentifier()]
     with SLURMCluster(
         queue=spec.queue,
@@ -257,8 +262,7 @@ def _slurm_cluster(spec: SlurmSpec, folder: Path) -> Iterator[Any]:
         memory=spec.memory,
         walltime=spec.walltime,
         interface=spec.interface,
-        security=Security.temporary(),
-        shared_temp_directory=str(folder),
+        security=temporary_security(folder),
         log_directory=str(folder),
         job_extra_directives=[f"--export={','.join(names)}", *spec.directives],
         job_script_prologue=list(spec.prologue),

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
+from videomme_pipeline.workers.keys import temporary_security
 from videomme_pipeline.workers.spec import CLUSTER_FILE, SshSpec
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ DEATH_SECONDS = 60
 CLOSE_SECONDS = 10.0
 """The longest time for a worker to end by itself."""
 _POLL_SECONDS = 0.2
-_KEYS = ("ca_file", "cert", "key")
 _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20")
 
 
@@ -43,8 +43,8 @@ def ssh_cluster(spec: SshSpec, folder: Path, on_message: Callable[[str], None]) 
         ClusterError: if no host can run a worker.
     """
     with needs_extra("cluster", CLUSTER_FILE):
-        from distributed import LocalCluster, Security  # noqa: PLC0415
-    security = Security.temporary()
+        from distributed import LocalCluster  # noqa: PLC0415
+    security = temporary_security(folder)
     with ExitStack() as stack:
         cluster = stack.enter_context(
             LocalCluster(
@@ -55,7 +55,7 @@ def ssh_cluster(spec: SshSpec, folder: Path, on_message: Callable[[str], None]) 
                 dashboard_address="127.0.0.1:0",
             )
         )
-        command = _worker_command(spec, cluster.scheduler_address, _write_keys(security, folder))
+        command = _worker_command(spec, cluster.scheduler_address, security)
         closing = threading.Event()
 
         def on_end(host: _Host) -> None:
@@ -114,28 +114,21 @@ class _Host:
         self._on_end(self)
 
 
-def _worker_command(spec: SshSpec, scheduler: str, keys: Mapping[str, Path]) -> str:
+def _worker_command(spec: SshSpec, scheduler: str, security: "Security") -> str:
     """The shell command that runs a worker on a host, in a folder of its own."""
+    files = security.get_tls_config_for_role("worker")
     options = {
         "--nthreads": spec.cores,
         "--nworkers": 1,
         "--death-timeout": DEATH_SECONDS,
         "--dashboard-address": "127.0.0.1:0",
-        **keys,
+        "--tls-ca-file": files["ca_file"],
+        "--tls-cert": files["cert"],
+        "--tls-key": files["key"],
     }
     words = [spec.python, "-m", "dask", "worker", scheduler, *chain(*options.items())]
     worker = " ".join(shlex.quote(str(word)) for word in words)
     return " && ".join([*spec.prologue, "cd $(mktemp -d)", f"exec {worker}"])
-
-
-def _write_keys(security: "Security", folder: Path) -> dict[str, Path]:
-    """Write the certificates and the key of workers for this user only, by option of a worker."""
-    texts = security.get_tls_config_for_role("worker")
-    files = {f"--tls-{name.replace('_', '-')}": folder / f"{name}.pem" for name in _KEYS}
-    for name, file in zip(_KEYS, files.values(), strict=True):
-        file.touch(mode=0o600)
-        file.write_text(texts[name], encoding="ascii")
-    return files
 
 
 def _wait_for_worker(hosts: Sequence[_Host], has_worker: Callable[[], bool]) -> None:

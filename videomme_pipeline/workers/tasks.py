@@ -57,6 +57,10 @@ class Workers(Protocol):
         """The number of tasks to submit at the same time, at least 1."""
 
     @property
+    def nodes(self) -> int:
+        """The number of machines, or workers of a cluster, that now work on tasks."""
+
+    @property
     def description(self) -> str:
         """The workers in words, for progress, or "" for those of this machine."""
 
@@ -79,6 +83,7 @@ class LocalWorkers:
     """Child processes of this process, by default one per core."""
 
     count: int = field(default_factory=lambda: os.cpu_count() or 1)
+    nodes = 1
     description = ""
     dashboard = None
 

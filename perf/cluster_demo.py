@@ -1,0 +1,88 @@
+"""The smoke benchmark on a cluster on this machine: Slurm or Dask, PostgreSQL and two workers.
+
+    python -m perf.cluster_demo [--quick] [--folder FOLDER]
+
+Everything that is not installed is left out: without Slurm, a Dask scheduler with two workers is
+started, and without PostgreSQL, Dagster uses SQLite. Data and logs are written to FOLDER, by
+default a temporary folder. The commands and the evaluations are those of `make demo-offline`.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from assets.instance import POSTGRES_VARIABLE
+from tests.support.commands import VIDEOMME, environment_of
+from tests.support.dask_cluster import dask_cluster
+from tests.support.paths import ROOT
+from tests.support.postgres_server import find_postgres, running_postgres
+from tests.support.slurm import CAN_RUN, slurm
+from videomme_pipeline.workers.spec import CLUSTER_FILE
+
+COMMANDS = (
+    ("doctor",),
+    ("run", "--benchmark", "smoke"),
+    ("run", "--benchmark", "smoke"),
+)
+"""The second run finds everything fresh."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, help="keep data and logs in this folder")
+    parser.add_argument("--quick", action="store_true", help="3 videos instead of 24")
+    arguments = parser.parse_args()
+    with ExitStack() as stack:
+        folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(parents=True, exist_ok=True)
+        sys.exit(demonstrate(folder.resolve(), stack, is_quick=arguments.quick))
+
+
+def demonstrate(folder: Path, stack: ExitStack, *, is_quick: bool) -> int:
+    """Start the services, run the commands, and return the status of the first that fails."""
+    shutil.copytree(ROOT / "assets" / "offline", folder / "configuration", dirs_exist_ok=True)
+    if is_quick:
+        (folder / "configuration" / "benchmarks.yaml").write_text("smoke: {limit: 3}\n")
+    environment = dict(environment_of(folder))
+    cluster, variables = start_cluster(folder, stack)
+    environment |= variables
+    (folder / "configuration" / CLUSTER_FILE).write_text(yaml.safe_dump(cluster))
+    if find_postgres() is None:
+        print("PostgreSQL: not installed, so Dagster uses SQLite")
+    else:
+        environment[POSTGRES_VARIABLE] = stack.enter_context(running_postgres())
+        print("PostgreSQL: started for Dagster")
+    for command in COMMANDS:
+        print(f"\n$ videomme {' '.join(command)}", flush=True)
+        ended = subprocess.run(
+            [VIDEOMME, *command], env=os.environ | environment, cwd=ROOT, check=False
+        )
+        if ended.returncode and command != ("doctor",):
+            return ended.returncode
+    return 0
+
+
+def start_cluster(folder: Path, stack: ExitStack) -> tuple[dict[str, Any], Mapping[str, str]]:
+    """The content of `cluster.yaml` for a started cluster, and the variables of its commands."""
+    if CAN_RUN:
+        print("Slurm: started with one node; two jobs work on videos")
+        (services := folder / "slurm").mkdir(exist_ok=True)
+        return {"slurm": {"cores": 1, "memory": "4GB", "jobs": 2}}, stack.enter_context(
+            slurm(services)
+        )
+    print("Slurm: not installed (or you are not root), so a Dask scheduler with two workers runs")
+    (services := folder / "dask").mkdir(exist_ok=True)
+    return {"address": stack.enter_context(dask_cluster(services)).address}, {}
+
+
+if __name__ == "__main__":
+    main()

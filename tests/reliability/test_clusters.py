@@ -1,0 +1,195 @@
+"""Faults of a cluster: workers, schedulers and databases that end, and two hosts at one folder.
+
+The frames and tables equal those of one machine, work is done twice only where a worker died, and
+no file is ever read in part.
+"""
+
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from assets.instance import POSTGRES_VARIABLE
+from tests.support.builders import write_video
+from tests.support.child_tasks import log_and_wait
+from tests.support.commands import CONCURRENCY, Command, run, write_served_project
+from tests.support.dask_cluster import DaskCluster, dask_cluster
+from tests.support.model_server import ModelServer
+from tests.support.postgres_server import postgres_server
+from tests.support.projects import needs_postgres
+from tests.support.slurm import CAN_RUN, slurm
+from videomme_pipeline.frames.cache import read_frames
+from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
+from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.project.progress import no_message
+from videomme_pipeline.store import Store
+from videomme_pipeline.videos.probe import content_hash
+from videomme_pipeline.workers.cluster import connect
+from videomme_pipeline.workers.spec import ClusterSpec
+from videomme_pipeline.workers.tasks import Limits, Workers, run_tasks
+
+pytestmark = pytest.mark.slow
+
+SAMPLING = parse_sampling("uniform_n-64")
+VIDEOS = 16
+MINUTE = Limits(seconds=60)
+OWN_NAME = (
+    'test "$VIDEOMME_TEST_HOST" || VIDEOMME_TEST_HOST={number} exec unshare --uts sh -c '
+    '\'hostname host{number}; exec "$0" "$@"\' "$0" "$@"'
+)
+"""Shell code that runs a command on a host with another name."""
+
+
+@pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root")
+def test_jobs_that_are_requeued_canceled_and_at_their_walltime_cost_only_their_own_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, log = tmp_path / "shared", tmp_path / "log"
+    shared.mkdir()
+    spec = {"cores": 1, "memory": "1GB", "jobs": 2, "walltime": "00:01:00"}
+    tasks = [(log, number) for number in range(110)]
+    with slurm(tmp_path) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with connect(ClusterSpec.model_validate({"slurm": spec}), shared, no_message) as workers:
+            results = run_tasks(log_and_wait, tasks, workers=workers, limits=MINUTE)
+            next(results)
+            first = jobs()
+            subprocess.run(["scontrol", "requeue", first[0]], check=True)
+            for _ in range(20):
+                next(results)
+            subprocess.run(["scancel", jobs()[-1]], check=True)
+            assert len([result.result() for result in results]) == len(tasks) - 21
+        started = [int(line) for line in log.read_text().split()]
+        assert jobs() == []
+    assert set(started) == set(range(len(tasks)))
+    # Two jobs are stopped by hand, and each job that is 60 s old by Slurm.
+    assert len(started) - len(tasks) <= 6
+
+
+def jobs() -> list[str]:
+    command = ["squeue", "--noheader", "--format=%i", "--states=running,pending"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_frames_are_those_of_one_machine_while_workers_and_the_scheduler_die(
+    tmp_path: Path,
+) -> None:
+    frame_jobs = [frame_job(tmp_path, number) for number in range(VIDEOS)]
+    here, there = Store.at(tmp_path / "here"), Store.at(tmp_path / "there")
+    expected = list(extract(frame_jobs, store=here))
+    with (
+        dask_cluster(tmp_path) as cluster,
+        connect(cluster.spec, shared_folder(tmp_path), no_message) as workers,
+        reading_all_frames(there) as damaged,
+    ):
+        extracted = extract_while_workers_die(frame_jobs, there, workers, cluster)
+    assert damaged == []
+    assert [result.error for result in extracted] == [None] * VIDEOS
+    assert sorted(result.video_id for result in extracted) == sorted(
+        result.video_id for result in expected
+    )
+    for result in expected:
+        (frames,) = result.frame_sets
+        pictures = [read_frames(s, result.video_hash, frames.fingerprint) for s in (here, there)]
+        assert pictures[0] == pictures[1]
+
+
+def frame_job(folder: Path, number: int) -> FrameJob:
+    path = write_video(folder / f"{number}.mp4", frames=600 + number, width=320, height=240)
+    return FrameJob(
+        video_id=path.stem, path=path, video_hash=content_hash(path), samplings=(SAMPLING,)
+    )
+
+
+def shared_folder(folder: Path) -> Path:
+    shared = folder / "shared"
+    shared.mkdir()
+    return shared
+
+
+def extract_while_workers_die(
+    frame_jobs: list[FrameJob], store: Store, workers: Workers, cluster: DaskCluster
+) -> list[FrameResult]:
+    """Extract on a cluster whose worker is killed, and whose scheduler is restarted later."""
+    results: list[FrameResult] = []
+    for result in extract(frame_jobs, store=store, workers=workers):
+        results.append(result)
+        if len(results) == 3:
+            cluster.workers[0].kill()
+        if len(results) == 7:
+            cluster.restart_scheduler()
+            for _ in range(2):
+                cluster.start_worker()
+    return results
+
+
+@contextmanager
+def reading_all_frames(store: Store) -> Iterator[list[Exception]]:
+    """Read every stored frame file again and again. Yields the errors."""
+    errors: list[Exception] = []
+    is_over = threading.Event()
+
+    def read() -> None:
+        while not is_over.wait(0.02):
+            for path in store.frame_files():
+                try:
+                    read_frames(store, path.parent.name, path.stem)
+                except Exception as error:  # noqa: BLE001 - any error is a failure of the test
+                    errors.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield errors
+    finally:
+        is_over.set()
+        reader.join()
+
+
+@needs_postgres
+def test_a_restart_of_postgres_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    with postgres_server() as database, ModelServer(delay_seconds=0.5) as server:
+        write_served_project(tmp_path, server)
+        environment = {POSTGRES_VARIABLE: database.url}
+        command = Command(tmp_path, "run", "served", **environment)
+        assert command.wait_until(lambda: server.answered.total() >= 3)
+        database.stop()
+        time.sleep(2)
+        database.start()
+        interrupted = command.finish()
+        resumed = run(tmp_path, "run", "served", **environment)
+        assert resumed.status == 0, (interrupted, resumed)
+        assert server.request_count == len(server.request_counts), interrupted
+    if interrupted.status:
+        assert "Traceback" not in interrupted.err
+
+
+@needs_postgres
+def test_two_hosts_with_their_own_disks_share_a_folder_and_a_database(tmp_path: Path) -> None:
+    """Each host has its own name, journal and Dagster home. Data and PostgreSQL are shared."""
+    with postgres_server() as database, ModelServer(delay_seconds=0.2) as server:
+        write_served_project(tmp_path, server)
+        names = ("served", "served-subtitles")
+        hosts = [
+            Command(
+                tmp_path,
+                "run",
+                name,
+                shell=OWN_NAME.format(number=number),
+                VIDEOMME_LOCAL_DISK=str(tmp_path / f"disk{number}"),
+                DAGSTER_HOME=str(tmp_path / f"home{number}"),
+                **{POSTGRES_VARIABLE: database.url},
+            )
+            for number, name in enumerate(names)
+        ]
+        ended = [host.finish() for host in hosts]
+        assert [each.status for each in ended] == [0, 0], ended
+        assert server.request_count == 18
+        assert server.most_in_flight <= CONCURRENCY, "the hosts took turns at the endpoint"
+        environment = {"DAGSTER_HOME": str(tmp_path / "home0"), POSTGRES_VARIABLE: database.url}
+        assert "Everything is fresh." in run(tmp_path, "run", *names, **environment).err
