@@ -18,7 +18,7 @@ demo-offline: .venv/installed ## Run the demo with local files only: drawn video
 	@VIDEOMME_CONFIGURATION=assets/offline VIDEOMME_DATA=data/offline \
 	  $(BIN)/videomme run --benchmark smoke --benchmark smoke_v2
 
-cluster-demo: .venv/installed-dev ## Run the smoke benchmark on Slurm or Dask and PostgreSQL, all on this machine
+cluster-demo: .venv/installed-dev ## Run the smoke benchmark on Slurm or Dask, PostgreSQL and S3 on this machine
 	@$(BIN)/python -m perf.cluster_demo
 
 ui: .venv/installed ## Open the Dagster UI on http://localhost:3000

@@ -1,10 +1,11 @@
-"""The smoke benchmark on a cluster on this machine: Slurm or Dask, PostgreSQL and two workers.
+"""The smoke benchmark on a cluster on this machine: Slurm or Dask, PostgreSQL and S3.
 
     python -m perf.cluster_demo [--quick] [--folder FOLDER]
 
-Everything that is not installed is left out: without Slurm, a Dask scheduler with two workers is
-started, and without PostgreSQL, Dagster uses SQLite. Data and logs are written to FOLDER, by
-default a temporary folder. The commands and the evaluations are those of `make demo-offline`.
+Whatever is not installed is left out: without Slurm, a Dask scheduler with two workers is started,
+without PostgreSQL, Dagster uses SQLite, and without SeaweedFS, tables are files. Data and logs are
+written to FOLDER, by default a temporary folder. The commands and the evaluations are those of
+`make demo-offline`.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from typing import Any
 import yaml
 
 from assets.instance import POSTGRES_VARIABLE
+from tests.support import s3_server
 from tests.support.commands import VIDEOMME, environment_of
 from tests.support.dask_cluster import dask_cluster
 from tests.support.paths import ROOT
@@ -61,6 +63,14 @@ def demonstrate(folder: Path, stack: ExitStack, *, is_quick: bool) -> int:
     else:
         environment[POSTGRES_VARIABLE] = stack.enter_context(running_postgres())
         print("PostgreSQL: started for Dagster")
+    if not s3_server.CAN_RUN:
+        print(f"S3: {s3_server.WHY_NOT}, so tables are files")
+    else:
+        (objects := folder / "s3").mkdir(exist_ok=True)
+        server = stack.enter_context(s3_server.s3_server(objects))
+        environment |= s3_server.s3_environment(server.endpoint)
+        environment["VIDEOMME_DATA"] = f"s3://{s3_server.BUCKET}/data"
+        print("S3: SeaweedFS started for all tables")
     for command in COMMANDS:
         print(f"\n$ videomme {' '.join(command)}", flush=True)
         ended = subprocess.run(

@@ -116,6 +116,7 @@ class Turns(ABC):
         users = ", ".join(self.users(resource)) or ANOTHER_RUN
         return f"{users}, which is using {resource.title}"
 
+
 class LockFileTurns(Turns):
     """Turns among all processes that use the same folder."""
 
