@@ -87,6 +87,22 @@ def test_times_of_a_video_are_asked_for(probe: Probe, answer: str, verdict: str)
     assert times[4] == 41 * 30
 
 
+def test_the_endpoints_of_a_pool_are_compared(probe: Probe) -> None:
+    reports = {"/version": {"version": "1"}}
+    with ModelServer(reports=reports) as one, ModelServer(image_limit=32, reports=reports) as two:
+        found = probe(one, profile="vllm", base_url=[one.base_url, two.base_url])
+        assert found["number of pictures"][0] == "ok"
+        verdict, message = found[f"endpoint {two.base_url}"]
+        assert verdict == "failed"
+        assert "about 32 of 40 pictures arrive" in message
+        assert "version 1, model unknown" in found["server"][1]
+        two.image_limit = None
+        two.reports = {"/version": {"version": "2"}}
+        found = probe(one, profile="vllm", base_url=[one.base_url, two.base_url])
+        assert found[f"endpoint {two.base_url}"][0] == "ok"
+        assert "version 2 instead of 1" in found["server"][1]
+
+
 def test_an_address_without_a_model_is_one_sentence(folder: Path) -> None:
     with ModelServer(faults=always(Fault.WRONG_CONTENT_TYPE)) as page:
         entries = {"page": {"base_url": page.base_url}, "down": {"base_url": "http://127.0.0.1:9"}}

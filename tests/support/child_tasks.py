@@ -81,30 +81,3 @@ def score_or_crash(task: ScoringTask) -> dict[str, float]:
         mark.touch()
         os.kill(os.getpid(), signal.SIGSEGV)
     return {letter: -place for place, letter in enumerate(task.options)}
-
-
-def start_llama_cpp(files: tuple[Path, Path]) -> str:
-    """Start llama.cpp's server with weights and an image projector, and return its base URL.
-
-    It runs until this process ends.
-    """
-    import xllamacpp  # noqa: PLC0415 - an optional package
-
-    weights, projector = files
-    parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(weights)
-    parameters.mmproj.path = str(projector)
-    parameters.mmproj_use_gpu = False
-    parameters.n_ctx = 2048
-    parameters.n_parallel = 1
-    parameters.n_gpu_layers = 0
-    parameters.warmup = False
-    parameters.verbosity = -1
-    parameters.cpuparams.n_threads = 1
-    parameters.cpuparams_batch.n_threads = 1
-    server = xllamacpp.Server(parameters)
-    _servers.append(server)
-    return f"{server.listening_address}/v1"
-
-
-_servers: list[object] = []

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from videomme_pipeline.cli.arguments import AsJson
-from videomme_pipeline.cli.context import end_with_findings, note, open_project
+from videomme_pipeline.cli.context import end_with_findings, note, open_project, showing_progress
 
 commands = typer.Typer()
 
@@ -23,9 +23,16 @@ def probe(
     import asyncio
 
     from videomme_pipeline.models.catalog import build_model
-    from videomme_pipeline.models.probe import probe as probe_model
+    from videomme_pipeline.models.probe import probe_endpoints, server_finding
 
-    spec = open_project().configuration.catalog.find(name)
-    note(f"Sending a few small requests to {spec.endpoint or name}…")
-    findings = asyncio.run(probe_model(spec, build_model(spec)))
+    project = open_project()
+    spec = project.configuration.catalog.find(name)
+    with project.servers as servers:
+        with showing_progress() as show:
+            served = servers.start(spec, show)
+        note(f"Sending a few small requests to {served.endpoint or name}…")
+        members = [(member, build_model(member)) for member in served.members]
+        findings = asyncio.run(probe_endpoints(members))
+        if served.reports_server:
+            findings.append(server_finding(served))
     end_with_findings(findings, as_json=as_json)

@@ -7,6 +7,7 @@ confirm it if the model can.
 
 import asyncio
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from videomme_pipeline.benchmarks.question import Letter, Question
@@ -42,6 +43,8 @@ LIMIT_SECONDS = 120.0
 """Time for a single request. A server may have to load its model first."""
 _LEAST_SHARE = 0.95
 """Smallest share of the expected tokens with which all pictures count as arrived."""
+_EQUAL_CHECKS = ("pictures", "number of pictures", "size of pictures", "times")
+"""Checks with the same finding at equal endpoints."""
 _DECODING = Decoding(temperature=None, max_tokens=256)
 
 
@@ -52,6 +55,39 @@ class Probed:
     text: str
     tokens: int | None
     reported_model: str | None
+
+
+async def probe_endpoints(members: Sequence[tuple[ModelSpec, VideoLLM]]) -> list[Finding]:
+    """The findings about each endpoint of a model: all about the first, differences of the others.
+
+    Raises:
+        ModelError: if the first endpoint does not answer a request with text alone.
+    """
+    (first, model), *others = members
+    expected = await probe(first, model)
+    compared = [await _compared(expected, first, spec, other) for spec, other in others]
+    return [*expected, *compared]
+
+
+async def _compared(
+    expected: Sequence[Finding], first: ModelSpec, spec: ModelSpec, model: VideoLLM
+) -> Finding:
+    """Whether an endpoint shows a model the same as the first one."""
+    check = f"endpoint {spec.endpoint}"
+    try:
+        found = await probe(spec, model)
+    except ModelError as error:
+        return _failed(check, str(error))
+    shown = {finding.check: finding.message for finding in expected}
+    different = [
+        f"{finding.check}: {finding.message}"
+        for finding in found
+        if finding.check in _EQUAL_CHECKS and finding.message != shown.get(finding.check)
+    ]
+    if different:
+        message = f"differs from {first.endpoint}: {'; '.join(different)}"
+        return _failed(check, f"{message}. Serve the same model with the same settings at both")
+    return _ok(check, f"shows the same as {first.endpoint}")
 
 
 async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
@@ -75,6 +111,18 @@ async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
             return [_text(spec, text), _failed("pictures", str(error))]
     finally:
         await model.close()
+
+
+def server_finding(spec: ModelSpec) -> Finding:
+    """What the servers of a model report about themselves, and whether they are equal."""
+    check = "server"
+    try:
+        identity = spec.reported_server()
+    except ModelError as error:
+        return _failed(check, str(error))
+    if identity is None:
+        return _ok(check, "unknown: it reports nothing about itself")
+    return _ok(check, str(identity))
 
 
 async def probe_once(model: VideoLLM) -> Finding:

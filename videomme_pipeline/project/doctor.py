@@ -11,8 +11,12 @@ from importlib.metadata import PackageNotFoundError, version
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.probe import probe_once
+from videomme_pipeline.models.servers.spec import ServeSpec
+from videomme_pipeline.models.servers.weights import find_weights
 from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.project.progress import no_progress
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.servers import ModelServers
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysubs2", "openai")
@@ -44,7 +48,8 @@ def examine_model(project: Project, name: str) -> Iterator[Finding]:
     model = project.configuration.catalog.find(name)
     if model.is_remote:
         yield _endpoint(model)
-    yield _request(model)
+    with project.servers as servers:
+        yield _request(model, servers)
 
 
 def _versions() -> Finding:
@@ -143,14 +148,15 @@ def _data(project: Project, name: str) -> Iterator[Finding]:
         yield replace(finding, check=f"{name} {finding.check}")
 
 
-def _request(model: ModelSpec) -> Finding:
+def _request(model: ModelSpec, servers: ModelServers) -> Finding:
     """Send one small request, without a retry. `videomme probe` sends more."""
     check = f"request to {model.name}"
     if not model.answers_at_once:
         message = "not sent: `service_tier: batch` answers within a day"
         return Finding(check=check, verdict=Verdict.WARNING, message=message)
     try:
-        return replace(asyncio.run(probe_once(build_model(model))), check=check)
+        served = servers.start(model, no_progress)
+        return replace(asyncio.run(probe_once(build_model(served))), check=check)
     except VideoMMEError as error:
         return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
 
@@ -158,6 +164,8 @@ def _request(model: ModelSpec) -> Finding:
 def _endpoint(model: ModelSpec) -> Finding:
     """Check that the key is set and that the endpoint serves the model."""
     check = f"model {model.name}"
+    if model.managed is not None:
+        return replace(_managed(model.managed), check=check)
     try:
         served = model.served_models()
     except VideoMMEError as error:
@@ -170,3 +178,18 @@ def _endpoint(model: ModelSpec) -> Finding:
             message=f"{model.endpoint} serves {', '.join(served[:5])}, not {wanted}",
         )
     return Finding(check=check, verdict=Verdict.OK, message=f"{model.endpoint} serves {wanted}")
+
+
+def _managed(serve: ServeSpec) -> Finding:
+    """Check that the engine is installed and that there are weights. No server is started."""
+    check = "server"
+    program = serve.program[0]
+    if shutil.which(program) is None:
+        message = f"the program {program} is not installed; install it or set `serve: command`"
+        return Finding(check=check, verdict=Verdict.FAILED, message=message)
+    try:
+        weights = find_weights(serve)
+    except VideoMMEError as error:
+        return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
+    message = f"runs start {serve.replicas} × {serve.engine.value} with {weights}"
+    return Finding(check=check, verdict=Verdict.OK, message=message)

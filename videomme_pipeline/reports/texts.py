@@ -11,6 +11,7 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import read_shown
+from videomme_pipeline.models.servers.identity import described
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import shorten, utf16_span
 from videomme_pipeline.reports.json_values import rounded
@@ -30,6 +31,7 @@ class _Served:
     sample: int
     reasoning: str | None
     reported_model: str | None
+    server: str | None = None
 
 
 class Texts:
@@ -118,6 +120,7 @@ def _served(response: _Served | None, limit: int | None) -> dict[str, Any]:
     return {
         "reasoning": response.reasoning and shorten(response.reasoning, limit),
         "reported_model": response.reported_model,
+        "server": response.server and described(response.server),
     }
 
 

@@ -25,6 +25,7 @@ class FirstAnswer:
         self._was_reached = False
         self._only: object | None = None
         self._since = 0.0
+        self._last_seconds = 0.0
         self._is_open = asyncio.Event()
         self._is_open.set()
 
@@ -38,14 +39,20 @@ class FirstAnswer:
         if isinstance(result, Reply) or not result.kind.is_from_no_model:
             self._was_reached = True
             self.leave(self._only)
-        elif not self._was_reached and self._only is None:
-            self._only, self._since = question, sent
-            self._is_open.clear()
+        elif not self._was_reached and (self._only is None or self._only is question):
+            self._last_seconds = self._clock() - sent
+            if self._only is None:
+                self._only, self._since = question, sent
+                self._is_open.clear()
 
     def is_hopeless(self, question: object, delay_seconds: float) -> bool:
-        """True if `question` need not be asked again after `delay_seconds`: no model is there."""
+        """True if `question` need not be asked again after `delay_seconds`: no model is there.
+
+        The next attempt is expected to take as long as the last one.
+        """
         tried_seconds = self._clock() - self._since
-        return question is self._only and tried_seconds + delay_seconds > FIRST_ANSWER_SECONDS
+        next_seconds = tried_seconds + delay_seconds + self._last_seconds
+        return question is self._only and next_seconds > FIRST_ANSWER_SECONDS
 
     def leave(self, question: object) -> None:
         """End the wait for `question`, which is not asked again."""

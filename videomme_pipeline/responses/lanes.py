@@ -14,9 +14,8 @@ from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, VideoLLM
 from videomme_pipeline.responses.admission import Permits, Priority
 
-FIRST_OUTAGE_SECONDS = 1.0
-LONGEST_OUTAGE_SECONDS = 5.0
-"""Time without questions for an endpoint that is down. It doubles with each failed trial."""
+OUTAGE_SECONDS = 1.0
+"""Time without questions for an endpoint that is down. Then one question is a trial."""
 
 _FAILURES_OF_AN_OUTAGE = 2
 """One failure can be a connection that the server closed because it was idle."""
@@ -37,7 +36,7 @@ class Lane:
         """Questions of the videos that use this lane."""
         self._clock = clock
         self._failures = 0
-        self._outages = 0
+        self._is_on_trial = False
         self._down_until = float("-inf")
 
     @property
@@ -53,26 +52,25 @@ class Lane:
         """Record the result of a request: it changes the permits, and may end the lane's use."""
         if isinstance(result, Reply):
             self.permits.answered()
-            if self._outages:
+            if self._is_on_trial:
                 _log.warning("%s answers again", self.title)
-            self._failures = self._outages = 0
+            self._failures, self._is_on_trial = 0, False
         elif result.kind is FailureKind.RATE_LIMITED:
             self.permits.overloaded(result.retry_after_seconds)
         elif result.kind is FailureKind.SERVER_ERROR:
             self.permits.overloaded(None)
         elif result.kind is FailureKind.CONNECTION and may_be_down and self.is_up:
             self._failures += 1
-            if self._failures >= (1 if self._outages else _FAILURES_OF_AN_OUTAGE):
+            if self._failures >= (1 if self._is_on_trial else _FAILURES_OF_AN_OUTAGE):
                 self._go_down(str(result))
 
     def _go_down(self, reason: str) -> None:
-        if not self._outages:
+        if not self._is_on_trial:
             _log.warning(
                 "%s is down, its questions move to other endpoints: %s", self.title, reason
             )
-        seconds = min(FIRST_OUTAGE_SECONDS * 2**self._outages, LONGEST_OUTAGE_SECONDS)
-        self._down_until = self._clock() + seconds
-        self._outages += 1
+        self._down_until = self._clock() + OUTAGE_SECONDS
+        self._is_on_trial = True
         self._failures = 0
         self.permits.restart()
 

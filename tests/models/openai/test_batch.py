@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.made_up_requests import letters, videos
+from tests.support.made_up_requests import letters, request, videos
 from tests.support.model_server import letter_of
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.openai.batch import OpenAIBatchModel
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.models.video_llm import FailureKind
+from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 from videomme_pipeline.responses.collect import collect_now
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
@@ -217,3 +217,11 @@ def _uploaded_questions(batches: Batches) -> list[tuple[str, str]]:
     return [
         (line["custom_id"], line["body"]["messages"][-1]["content"][-1]["text"]) for line in lines
     ]
+
+
+async def test_a_prompt_that_cannot_fit_is_in_no_batch() -> None:
+    spec = EndpointSpec.model_validate(
+        {"name": "m", "service_tier": "batch", "max_model_len": 1000, "tokens_per_frame": 100}
+    )
+    with pytest.raises(ResponseFailure, match="at most 9 frames of this size fit"):
+        await OpenAIBatchModel(spec).respond(request(frames=64))

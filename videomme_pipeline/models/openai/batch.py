@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.openai.body import RequestBody, request_body
+from videomme_pipeline.models.openai.context_check import ContextCheck
 from videomme_pipeline.models.openai.failures import (
     Problem,
     error_in,
@@ -87,6 +88,7 @@ class OpenAIBatchModel:
         self.spec = spec
         self._api_key = api_key
         self._redaction = Redaction(api_key)
+        self._context = ContextCheck(spec, api_key)
         self._poll_seconds = poll_seconds
         self._gather_seconds = gather_seconds
         self._client: openai.AsyncOpenAI | None = None
@@ -108,9 +110,11 @@ class OpenAIBatchModel:
         """Return the answer, which can take a day.
 
         Raises:
-            ResponseFailure: if the batch ends without an answer to the question.
+            ResponseFailure: if the batch ends without an answer to the question, or the prompt is
+                too long for the model.
             ModelError: if the key is rejected or the endpoint has no batches.
         """
+        await self._context.require_fit(request)
         body = request_body(self.spec, request)
         if self._recalled is None:
             self._recalled = asyncio.create_task(self._recall())

@@ -10,15 +10,15 @@ from dataclasses import replace
 
 from upath import UPath
 
-from videomme_pipeline.models.context import context_excess
 from videomme_pipeline.models.openai.body import RecentFrames, request_body, share_frames
+from videomme_pipeline.models.openai.context_check import ContextCheck
 from videomme_pipeline.models.openai.endpoints import FramesAs
 from videomme_pipeline.models.openai.failures import status_failure
 from videomme_pipeline.models.openai.native import share_video
 from videomme_pipeline.models.openai.reply import frames_warning, read_reply
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.openai.transport import Answer, Connections
-from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
+from videomme_pipeline.models.video_llm import Reply, Request
 
 UPLOADS_AT_ONCE = 32
 """Limit of bodies that are sent at the same time. They share one network link, so more would
@@ -36,7 +36,7 @@ class OpenAICompatibleModel:
         self._connections: Connections | None = None
         self._uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
         self._recent = RecentFrames(spec)
-        self._context_tokens: asyncio.Task[int | None] | None = None
+        self._context = ContextCheck(spec, api_key)
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class OpenAICompatibleModel:
             ModelError: if the key is rejected, the credit is used up, or the model or endpoint
                 does not exist.
         """
-        await self._check_context(request)
+        await self._context.require_fit(request)
         if self.spec.shared_folder is not None and request.frames.frames:
             await asyncio.to_thread(self._share, request)
         answer = await self._post(request)
@@ -65,27 +65,10 @@ class OpenAICompatibleModel:
 
     async def close(self) -> None:
         connections, self._connections = self._connections, None
-        self._recent, self._context_tokens = RecentFrames(self.spec), None
+        self._recent = RecentFrames(self.spec)
+        self._context.forget()
         if connections is not None:
             await connections.close()
-
-    async def _check_context(self, request: Request) -> None:
-        """Raise a failure if the prompt of `request` cannot fit into the context."""
-        if self._context_tokens is None:
-            environment = dict.fromkeys(self.spec.key_variables, self._api_key or "")
-            self._context_tokens = asyncio.create_task(
-                asyncio.to_thread(self.spec.context_tokens, environment)
-            )
-        frames = request.frames.frames
-        excess = context_excess(
-            self.spec,
-            await asyncio.shield(self._context_tokens),
-            frames=len(frames),
-            frame_size=(frames[0].width, frames[0].height) if frames else None,
-            text_characters=len(request.prompt.system or "") + len(request.prompt.text),
-        )
-        if excess is not None:
-            raise ResponseFailure(FailureKind.TOO_LARGE, str(excess))
 
     def _share(self, request: Request) -> None:
         """Write what the endpoint reads from the shared folder."""

@@ -7,6 +7,8 @@ from videomme_pipeline.models.openai.json_fields import OrNone, Text
 from videomme_pipeline.redaction import Redaction
 
 TIMEOUT_SECONDS = 5.0
+CONNECT_SECONDS = 1.5
+"""A run looks at its endpoints before it asks them, and one that is down must not delay it."""
 MAX_BYTES = 2**20
 
 
@@ -64,7 +66,11 @@ def get(url: str, api_key: str | None, timeout_seconds: float = TIMEOUT_SECONDS)
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     try:
         with httpx2.stream(
-            "GET", url, headers=headers, timeout=timeout_seconds, follow_redirects=True
+            "GET",
+            url,
+            headers=headers,
+            timeout=httpx2.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
+            follow_redirects=True,
         ) as response:
             response.raise_for_status()
             content = b""

@@ -30,6 +30,8 @@ from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 from videomme_pipeline.redaction import Redaction
 
 CONNECT_SECONDS = 30.0
+FIRST_CONNECT_SECONDS = 3.5
+"""Limit until the endpoint has accepted a connection. A run should notice a wrong address soon."""
 
 _KEPT_IDLE_SECONDS = 5.0
 """Servers close an idle connection after some time; 5 s is the shortest usual time."""
@@ -89,8 +91,7 @@ class Connections:
             for name, value in {**client.default_headers, **client.auth_headers}.items()
             if isinstance(value, str) and not name.startswith("X-Stainless-")
         ]
-        connect_seconds = min(CONNECT_SECONDS, spec.limits.request_timeout_seconds)
-        self._extensions = {"timeout": {"connect": connect_seconds}}
+        self._has_connected = False
         # Only creates connections; `_connection` decides which one is used.
         self._factory = httpcore2.AsyncConnectionPool(
             ssl_context=httpx2.create_ssl_context() if url.scheme == "https" else None,
@@ -113,7 +114,7 @@ class Connections:
             self._url,
             headers=[*self._headers, (b"Content-Length", b"%d" % size)],
             content=content,
-            extensions=self._extensions,
+            extensions={"timeout": {"connect": self._connect_seconds}},
         )
         seconds = self._spec.limits.request_timeout_seconds
         try:
@@ -132,9 +133,15 @@ class Connections:
                 FailureKind.CONNECTION, f"{self._spec.endpoint}: {found}; is the server up?"
             ) from None  # the error may contain the key
 
+    @property
+    def _connect_seconds(self) -> float:
+        seconds = CONNECT_SECONDS if self._has_connected else FIRST_CONNECT_SECONDS
+        return min(seconds, self._spec.limits.request_timeout_seconds)
+
     async def _exchange(self, request: httpcore2.Request) -> Answer:
         connection = await self._connection()
         response = await connection.handle_async_request(request)
+        self._has_connected = True
         try:
             content = await self._body_of(response)
         finally:

@@ -1,5 +1,6 @@
 """The identity of a server: everything it is known to be, of what can change an answer."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Self
@@ -52,6 +53,11 @@ class ServerIdentity:
     def __str__(self) -> str:
         values = asdict(self)
         return ", ".join(f"{_title(name)} {values[name] or 'unknown'}" for name in values)
+
+
+def described(stored: str) -> str:
+    """The identity that is stored with a response, with "unknown" for what is not known."""
+    return str(ServerIdentity.of(json.loads(stored)))
 
 
 def shown_differences(differences: Mapping[str, tuple[str, str]]) -> str:

@@ -50,6 +50,7 @@ function answerBlock(text, repeat, total) {
       ["Finish reason", text.finish_reason],
       ["Cost", known(text.cost_dollars) ? dollars(text.cost_dollars) : null],
       ["Served by", text.reported_model],
+      ["Server", text.server],
     ]),
     text.judge ? fold("Response of the judge", modelText(text.judge)) : null,
     text.reasoning ? fold("Reasoning", modelText(text.reasoning)) : null,
