@@ -10,6 +10,7 @@ from assets.servers import SERVERS
 from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.models.servers.identity import described
 from videomme_pipeline.project.asking import ask, open_journal, requests_of
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.versions import INCOMPLETE
@@ -183,8 +184,10 @@ def _not_asked(
 def _metadata(responses: Sequence[Response]) -> dict[str, object]:
     """Tokens, cost and latency of the responses of one video, without unreported values."""
     summary = summarize(responses)
+    servers = sorted({described(row.server) for row in responses if row.server})
     return {
         "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
+        **({"server": "; ".join(servers)} if servers else {}),
         **_known(summary),
     }
 
