@@ -183,6 +183,10 @@ def test_an_evaluation_has_a_track_and_a_sampling_name(folder: Path) -> None:
     blind = read(folder, "blind", {"benchmark": "smoke", "model": "random"})
     assert (blind.track, blind.track_name) == ("without_subtitles", None)
     assert (blind.sampling, blind.sampling_name) == (None, "none")
+    (folder / "models.yaml").write_text(f"{MODELS}hears: {{profile: vllm, audio: true}}\n")
+    heard = read(folder, "heard", dict(GOOD) | {"model": "hears"})
+    assert heard.track == "audio_with_subtitles"
+    assert "audio" not in with_subtitles.specification["model"]
 
 
 def test_samplings_come_from_evaluations_and_from_samplings_yaml(folder: Path) -> None:

@@ -45,7 +45,7 @@ from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
-from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ScoredQuestion, track
 from videomme_pipeline.store import publish
 from videomme_pipeline.subtitles.align import Alignment, parse_alignment
 
@@ -107,7 +107,7 @@ class Evaluation:
     @property
     def track(self) -> str:
         """The track under which results are reported."""
-        return "without_subtitles" if self.alignment is None else "with_subtitles"
+        return track(subtitles=self.alignment is not None, audio=self.model.hears_audio)
 
     @property
     def track_name(self) -> str | None:

@@ -124,6 +124,10 @@ class Store:
         """One file per video content and frame settings, shared by all benchmarks."""
         return self.path("frames", video_hash, f"{settings_fingerprint}.parquet")
 
+    def sound(self, video_hash: str, version: int) -> UPath:
+        """One file per video content, shared by all benchmarks."""
+        return self.path("sound", video_hash, f"{version}.wav")
+
     def subtitles(self, benchmark: str, track: str, video_id: str) -> UPath:
         return self.path(benchmark, "subtitles", track, f"{video_id}.parquet")
 
@@ -208,6 +212,9 @@ class Store:
 
     def packet_files(self) -> list[UPath]:
         return self._files("packets", "*.parquet")
+
+    def sound_files(self) -> list[UPath]:
+        return self._files("sound", "*", "*.wav")
 
     def frame_files(self) -> list[UPath]:
         return self._files("frames", "*", "*.parquet")

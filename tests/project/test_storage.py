@@ -17,6 +17,8 @@ from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.storage import DataFolder, Shelf, remove
+from videomme_pipeline.store import publish
+from videomme_pipeline.videos.sound import SOUND_VERSION
 
 FEW = {name: EVALUATIONS[name] for name in ("few", "few-subtitles", "blind")}
 """All evaluations except `more`, the only one with 8 frames."""
@@ -75,10 +77,12 @@ def test_a_sampling_in_samplings_yaml_is_not_garbage(
 def test_frames_of_replaced_video_content_are_garbage(
     project: Project, copy: Copy, instance: dg.DagsterInstance
 ) -> None:
+    content = project.benchmarks["videomme"].snapshot.versions.video("003")
+    publish(project.store.sound(content, SOUND_VERSION), b"RIFF")
     write_video(copy.video("003"), frames=44, width=64, height=48)
     assert kinds(project) == {}, "the row still has the old content"
     refresh_project(project, instance, ALL)
-    assert kinds(project) == {"frames": 2, "packet": 1}
+    assert kinds(project) == {"frames": 2, "packet": 1, "sound": 1}
 
 
 def test_used_frames_are_garbage_only_if_their_sampling_is_named(project: Project) -> None:

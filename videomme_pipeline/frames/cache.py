@@ -103,7 +103,8 @@ class FrameSet:
     are more or fewer. `missing_seconds` are the times of chosen frames that do not decode, and
     `damage` describes the damage. Both are empty for an undamaged video. `decoded_by` is the
     backend that was used. It is not the sampling's backend if that would return wrong frames.
-    `source` is the file of the video, for a model that takes the frames itself. It is not stored.
+    `source` is the file of the video, for a model that takes the frames itself, and `sound` its
+    WAV file, for a model that hears it. They are not stored with the frames.
     """
 
     video_hash: str
@@ -117,6 +118,7 @@ class FrameSet:
     damage: str | None = None
     decoded_by: str = "pyav"
     source: Path | None = None
+    sound: bytes | None = None
 
     @property
     def seconds(self) -> tuple[float, ...]:

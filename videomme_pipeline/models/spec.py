@@ -152,6 +152,11 @@ class ModelSpec(Spec, ABC):
         return False
 
     @property
+    def hears_audio(self) -> bool:
+        """True if the model gets the sound of the video with its frames."""
+        return False
+
+    @property
     def needs_frames(self) -> bool:
         """False for a baseline that ignores the frames."""
         return True

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.frames.cache import ShownFrame
+from videomme_pipeline.frames.cache import FrameSet, ShownFrame
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
@@ -24,6 +25,7 @@ from videomme_pipeline.responses.collect import AskingProgress, collect_now
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
+from videomme_pipeline.videos.sound import SOUND_VERSION, sound_of
 
 SHOWN_PAUSE_SECONDS = 5.0
 """Shorter pauses are not shown."""
@@ -40,38 +42,58 @@ def requests_of(
     Raises:
         NotReadyError: if its prompts or frames are missing; the message says why.
         DamagedFileError: if its frame file is damaged.
-        VideoError: if the model reads the video, and there is no such file.
+        VideoError: if the model reads or hears the video, and there is no such file.
     """
     if prompts is None:
         prompts = stored_prompts(benchmark, video_id, evaluation)
     prompt_of = {prompt.question_id: prompt for prompt in prompts}
     questions = benchmark.snapshot.questions[video_id]
     frames = shown_frames(benchmark, video_id, evaluation)
-    reads_video = evaluation.model.reads_video and len(frames) > 0
-    source = whole_video(benchmark, video_id) if reads_video else None
+    needs_file = evaluation.model.reads_video or evaluation.model.hears_audio
+    source = whole_video(benchmark, video_id) if needs_file and frames else None
     return VideoRequests(
         video_id=video_id,
         questions=[(question, prompt_of[question.question_id]) for question in questions],
         frame_digests=[_digest(benchmark, video_id, evaluation, frame) for frame in frames],
-        load_frames=lambda: replace(load_frames(benchmark, video_id, evaluation), source=source),
+        load_frames=lambda: _load(benchmark, video_id, evaluation, source),
     )
+
+
+def _load(
+    benchmark: BenchmarkState, video_id: str, evaluation: Evaluation, source: Path | None
+) -> FrameSet:
+    """The frames of a video, with its file `source` and its sound if the model gets them.
+
+    Raises:
+        VideoMMEError: if they cannot be read.
+    """
+    frames = load_frames(benchmark, video_id, evaluation)
+    if source is None:
+        return frames
+    sound = None
+    if evaluation.model.hears_audio and benchmark.snapshot.videos[video_id].has_audio:
+        sound = sound_of(benchmark.store, frames.video_hash, source, video_id)
+    return replace(frames, source=source, sound=sound)
 
 
 def _digest(
     benchmark: BenchmarkState, video_id: str, evaluation: Evaluation, frame: ShownFrame
 ) -> str:
-    """The digest of a frame as the model sees it.
+    """The digest of a frame as the model sees it, with the sound if it hears the video.
 
     A model that reads the video sees the frames of its content and the sampling, whatever the size
     and encoding of ours.
     """
     sampling = evaluation.sampling
+    content = benchmark.snapshot.versions.video(video_id)
+    digest = fingerprint(frame) if evaluation.model.sees_frame_times else frame.digest
     if evaluation.model.reads_video and sampling is not None:
-        content = benchmark.snapshot.versions.video(video_id)
         chosen = sampling.for_duration(benchmark.snapshot.questions[video_id][0].duration)
         rule = (chosen.strategy_name, chosen.picture.patches)
-        return fingerprint("video", content, rule, frame.index, frame.pts_seconds)
-    return fingerprint(frame) if evaluation.model.sees_frame_times else frame.digest
+        digest = fingerprint("video", content, rule, frame.index, frame.pts_seconds)
+    if evaluation.model.hears_audio:
+        digest = fingerprint(digest, "sound", content, SOUND_VERSION)
+    return digest
 
 
 def plan_of(evaluation: Evaluation, observation: str | None = None) -> RequestPlan:

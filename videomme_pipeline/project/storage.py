@@ -108,10 +108,11 @@ class DataFolder:
             )
             for sampling, files in sorted(by_sampling.items())
         ]
-        packets = self._store.packet_files()
+        packets, sound = self._store.packet_files(), self._store.sound_files()
         return [
             *frames,
             *([_shelf("packets", "", packets)] if packets else []),
+            *([_shelf("sound", "", sound)] if sound else []),
             *(shelf for name in self.benchmarks for shelf in self._of_benchmark(name)),
         ]
 
@@ -138,6 +139,11 @@ class DataFolder:
                 Garbage(path=path, bytes=_size(path), why="packet index of no stored video")
                 for path in self._store.packet_files()
                 if path.stem not in self.video_hashes
+            ),
+            *(
+                Garbage(path=path, bytes=_size(path), why="sound of no stored video")
+                for path in self._store.sound_files()
+                if path.parent.name not in self.video_hashes
             ),
             *self._garbage_of_benchmarks(),
             *self._unfinished(),

@@ -351,7 +351,8 @@ def _about(place: int, evaluation: ScoredEvaluation) -> Json:
         "name": evaluation.name,
         "fingerprint": evaluation.fingerprint,
         "subtitles": evaluation.with_subtitles,
-        "track": evaluation.alignment.name if evaluation.alignment else _plain_track(evaluation),
+        "audio": evaluation.with_audio,
+        "track": _track(evaluation),
         "template": template.get("name"),
         "baseline": evaluation.is_baseline,
         "input_key": evaluation.input_key,
@@ -361,8 +362,10 @@ def _about(place: int, evaluation: ScoredEvaluation) -> Json:
     }
 
 
-def _plain_track(evaluation: ScoredEvaluation) -> str:
-    return "with" if evaluation.with_subtitles else "none"
+def _track(evaluation: ScoredEvaluation) -> str:
+    plain = "with" if evaluation.with_subtitles else "none"
+    name = evaluation.alignment.name if evaluation.alignment else plain
+    return f"{name}, audio" if evaluation.with_audio else name
 
 
 def _family(evaluation: ScoredEvaluation, leaving_out: str) -> str:

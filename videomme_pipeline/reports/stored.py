@@ -8,7 +8,11 @@ from pydantic import TypeAdapter
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.sampling import Sampling
-from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.scored_question import (
+    ScoredQuestion,
+    is_with_audio,
+    is_with_subtitles,
+)
 from videomme_pipeline.store import Store, read_rows, stored_settings
 from videomme_pipeline.subtitles.align import Alignment
 
@@ -48,7 +52,11 @@ class ScoredEvaluation:
 
     @property
     def with_subtitles(self) -> bool:
-        return self.rows[0].track == "with_subtitles"
+        return is_with_subtitles(self.rows[0].track)
+
+    @property
+    def with_audio(self) -> bool:
+        return is_with_audio(self.rows[0].track)
 
     @property
     def is_baseline(self) -> bool:

@@ -18,7 +18,7 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE
-from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.scoring.scored_question import Outcome, is_with_subtitles
 
 BIASED_EFFECT = 0.3
 """Smallest effect size (Cohen's w, √(chi-square / n)) of a letter distribution that is reported."""
@@ -328,7 +328,7 @@ def _least_tokens(video: EvaluatedVideo) -> int:
 def covers_subtitles(evidence: Evidence) -> Finding | None:
     """Check how many videos have subtitles. None for an evaluation without subtitles."""
     check, size = CitationCheck.SUBTITLES, evidence.benchmark.size
-    if evidence.answers[0].track != "with_subtitles":
+    if not is_with_subtitles(evidence.answers[0].track):
         return None
     if not evidence.videos:
         return _not_stored(check, evidence)
@@ -406,7 +406,7 @@ def has_same_media(evidence: Evidence) -> Finding:
     if not evidence.videos:
         return _not_stored(check, evidence)
     changed: dict[str, list[str]] = {"the file": [], "subtitles": [], "questions": []}
-    with_subtitles = evidence.answers[0].track == "with_subtitles"
+    with_subtitles = is_with_subtitles(evidence.answers[0].track)
     for video_id, video in evidence.videos.items():
         media = evidence.media.get(video_id)
         if media and video.video_hash and media.video_hash != video.video_hash:

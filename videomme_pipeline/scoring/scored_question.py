@@ -20,6 +20,24 @@ class Outcome(StrEnum):
     """The question was not answered."""
 
 
+_AUDIO = "audio_"
+
+
+def track(*, subtitles: bool, audio: bool = False) -> str:
+    """The name of a track, such as `with_subtitles` or `audio_without_subtitles`."""
+    return f"{_AUDIO if audio else ''}{'with' if subtitles else 'without'}_subtitles"
+
+
+def is_with_subtitles(name: str) -> bool:
+    """True for the tracks with subtitles."""
+    return name.removeprefix(_AUDIO) == "with_subtitles"
+
+
+def is_with_audio(name: str) -> bool:
+    """True for the tracks of models that hear the video."""
+    return name.startswith(_AUDIO)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredQuestion:
     """One row per (evaluation, question, repeat).

@@ -27,8 +27,10 @@ WriteServed = Callable[..., Project]
 def write_served(project: Project, write_project: WriteProject, root: Path) -> WriteServed:
     """The built project, with the evaluation `few` changed to a model at an endpoint."""
 
-    def write_served(base_url: str, frames_as: FramesAs = FramesAs.IMAGES) -> Project:
-        entry = {"base_url": base_url, "profile": "vllm", "frames_as": frames_as.value}
+    def write_served(
+        base_url: str, frames_as: FramesAs = FramesAs.IMAGES, **others: object
+    ) -> Project:
+        entry = {"base_url": base_url, "profile": "vllm", "frames_as": frames_as.value, **others}
         (root / "configuration" / "models.yaml").write_text(yaml.safe_dump({"served": entry}))
         return write_project({"few": {**EVALUATIONS["few"], "model": "served"}})
 
@@ -75,6 +77,20 @@ def test_requests_with_the_video_depend_on_its_content_and_not_on_our_pictures(
     copy.video("002").write_bytes(copy.video("003").read_bytes())
     with pytest.raises(VideoError, match="changed after"):
         requests_of(benchmark, "002", benchmark.evaluations["few"])
+
+
+def test_requests_with_sound_depend_on_the_content_of_the_video(
+    write_served: WriteServed, copy: Copy
+) -> None:
+    def requests(**entry: object) -> VideoRequests:
+        benchmark = write_served("http://localhost:1/v1", **entry).benchmarks["videomme"]
+        return requests_of(benchmark, "002", benchmark.evaluations["few"])
+
+    heard, seen = requests(audio=True), requests()
+    assert set(heard.frame_digests).isdisjoint(seen.frame_digests)
+    frames = heard.load_frames()
+    assert (frames.source, frames.sound) == (copy.video("002"), None), "it has no sound"
+    assert seen.load_frames().source is None
 
 
 def test_frame_times_change_requests_only_if_the_model_is_sent_them(

@@ -20,11 +20,9 @@ from videomme_pipeline.models.openai.body import (
     RecentFrames,
     request_body,
 )
-from videomme_pipeline.models.openai.reply import (
-    read_reply,
-)
+from videomme_pipeline.models.openai.reply import frames_warning, read_reply
 from videomme_pipeline.models.openai.spec import EndpointSpec
-from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
+from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 
 SPEC = EndpointSpec(name="served")
 
@@ -190,6 +188,31 @@ def test_too_many_frames_or_bytes_are_never_sent() -> None:
         request_body(spec(max_body_bytes=1000), request(frames=3))
     assert {images.value.kind, size.value.kind} == {FailureKind.TOO_LARGE}
     assert not FailureKind.TOO_LARGE.is_transient
+
+
+def test_sound_is_sent_after_the_frames_and_before_the_question() -> None:
+    example = request(frames=2)
+    example = replace(example, frames=replace(example.frames, sound=b"RIFF"))
+    content = sent(spec(profile="vllm", audio=True), example)["messages"][0]["content"]
+    kinds = [part["type"] for part in content]
+    assert kinds == ["image_url", "image_url", "input_audio", "text"]
+    audio = content[2]["input_audio"]
+    assert (base64.b64decode(audio["data"]), audio["format"]) == (b"RIFF", "wav")
+    assert len(sent(spec(profile="vllm"), example)["messages"][0]["content"]) == 3
+
+
+def test_a_video_without_sound_is_reported_if_the_model_should_hear_it() -> None:
+    model, example = spec(profile="vllm", audio=True), request(frames=2)
+    assert "no sound" in (frames_warning(model, example, Reply(text="A")) or "")
+    heard = replace(example, frames=replace(example.frames, sound=b"RIFF"))
+    assert frames_warning(model, heard, Reply(text="A")) is None
+
+
+def test_audio_is_part_of_the_identity_and_needs_a_profile_that_takes_it() -> None:
+    assert "audio" not in spec(profile="vllm").identity
+    assert spec(profile="vllm", audio=True).identity["audio"] is True
+    with pytest.raises(ValueError, match="ollama does not take audio"):
+        spec(profile="ollama", audio=True)
 
 
 def test_a_question_without_frames_is_only_text() -> None:

@@ -62,6 +62,13 @@ def test_a_real_drop_is_significant_only_in_its_domain() -> None:
     assert all(m.adjusted_p_value >= m.difference.p_value for m in found.marginals)
 
 
+def test_an_evaluation_with_audio_is_not_compared_with_one_without() -> None:
+    heard = [replace(row, track="audio_without_subtitles") for row in B]
+    with pytest.raises(ScoringError, match="one is with audio"):
+        compare(A, heard)
+    assert compare(heard, heard).flip_rate.mean == 0
+
+
 def test_row_order_does_not_matter() -> None:
     shuffled = B.copy()
     random.Random(1).shuffle(shuffled)

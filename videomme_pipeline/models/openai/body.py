@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -38,7 +39,7 @@ ENCODED_BYTES_KEPT = 64 * MEBIBYTE
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture, or a whole video, that is sent as base64."""
+    """A picture, a video or its sound, which is sent as base64."""
 
     data: bytes
 
@@ -156,9 +157,13 @@ def request_body(
 
 
 def frame_part(spec: EndpointSpec, request: Request) -> FramePart:
-    """The frames of `request`, each followed by the text that the prompt puts after it."""
+    """The frames of `request`, each followed by the text that the prompt puts after it.
+
+    The sound of the video follows the last frame, if the model hears it.
+    """
     after_frame = request.prompt.after_frame
-    return FramePart(request.frames, after_frame, _frame_pieces(spec, request))
+    pieces = chain(_frame_pieces(spec, request), _sound_pieces(spec, request))
+    return FramePart(request.frames, after_frame, pieces)
 
 
 def share_frames(frames: FrameSet, folder: UPath) -> None:
@@ -262,6 +267,13 @@ def _native_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Pic
         yield f"data:{media_type(file)};base64,".encode()
         yield Picture(file.read_bytes())
     yield b'"' + _further(form.in_url) + b"}" + _further(form.in_part) + b"},"
+
+
+def _sound_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Picture]:
+    if spec.audio and request.frames.sound is not None:
+        yield b'{"type":"input_audio","input_audio":{"data":"'
+        yield Picture(request.frames.sound)
+        yield b'","format":"wav"}},'
 
 
 def _further(fields: Mapping[str, Any]) -> bytes:

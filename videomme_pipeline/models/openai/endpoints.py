@@ -80,6 +80,8 @@ class EndpointProfile:
     is_paid: bool = False
     reports_context: bool = False
     """The list of models has the context of each model."""
+    takes_audio: bool = False
+    """The endpoint accepts `input_audio` with a WAV file."""
 
 
 PROFILES: Mapping[Profile, EndpointProfile] = {
@@ -87,6 +89,7 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
     for item in (
         EndpointProfile(
             profile=Profile.OPENAI,
+            takes_audio=True,
             max_images=500,
             max_body_bytes=50 * MEBIBYTE,
             token_limit_parameter="max_completion_tokens",
@@ -107,6 +110,7 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
         ),
         EndpointProfile(
             profile=Profile.GEMINI,
+            takes_audio=True,
             frames_as=(FramesAs.IMAGES, FramesAs.NATIVE),
             max_images=3000,
             max_body_bytes=20 * MEBIBYTE,
@@ -116,6 +120,7 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
         ),
         EndpointProfile(
             profile=Profile.VLLM,
+            takes_audio=True,
             reports_context=True,
             frames_as=(FramesAs.IMAGES, FramesAs.VIDEO, FramesAs.FILES, FramesAs.NATIVE),
             answer_constraint=AnswerConstraint.STRUCTURED_OUTPUTS,
@@ -123,12 +128,14 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
         ),
         EndpointProfile(
             profile=Profile.SGLANG,
+            takes_audio=True,
             reports_context=True,
             frames_as=(FramesAs.IMAGES, FramesAs.FILES, FramesAs.NATIVE),
             answer_constraint=AnswerConstraint.REGEX,
         ),
         EndpointProfile(
             profile=Profile.LLAMA_CPP,
+            takes_audio=True,
             reports_context=True,
             answer_constraint=AnswerConstraint.GRAMMAR,
             schedule=Schedule.LEADER_FOLLOWER,
@@ -148,6 +155,7 @@ PROFILES: Mapping[Profile, EndpointProfile] = {
         ),
         EndpointProfile(
             profile=Profile.TRANSFORMERS,
+            takes_audio=True,
             frames_as=(FramesAs.IMAGES, FramesAs.NATIVE),
             schedule=Schedule.LEADER_FOLLOWER,
         ),

@@ -25,6 +25,8 @@ from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, Resp
 
 _TIME_TOKENS = 16
 """More than the tokens with which any model writes the time of a frame."""
+_TOKEN_BYTES = 640
+"""Fewer bytes of sound than any model reads as one token: a fiftieth of a second."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -142,10 +144,22 @@ def split_reasoning(text: str, finish_reason: str | None) -> tuple[str, str | No
 
 
 def frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
-    """A warning if the prompt tokens do not fit the frames that the model should see, or None."""
-    if spec.reads_video:
-        return _other_frames_warning(spec, request, reply)
-    return _dropped_frames_warning(spec, request, reply)
+    """A warning if the prompt tokens do not fit the frames that the model should see, or None.
+
+    Also for a video without sound, if the model should hear it.
+    """
+    compare = _other_frames_warning if spec.reads_video else _dropped_frames_warning
+    warnings = (compare(spec, request, reply), _silence_warning(spec, request))
+    return "; ".join(filter(None, warnings)) or None
+
+
+def _silence_warning(spec: EndpointSpec, request: Request) -> str | None:
+    """A warning if the model should hear a video that has no sound, or None."""
+    frames = request.frames
+    if not spec.audio or not frames.frames or frames.sound is not None:
+        return None
+    video_id = request.question.video_id
+    return f"model {spec.name}: video {video_id} has no sound, so the model got only its frames"
 
 
 def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
@@ -159,7 +173,7 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
         return None
     expected = len(frames) * per_frame
     text = len(request.prompt.system or "") + len(request.prompt.text)
-    others = text + len(frames) * _TIME_TOKENS
+    others = text + len(frames) * _TIME_TOKENS + len(request.frames.sound or b"") // _TOKEN_BYTES
     if expected * LEAST_TOKEN_SHARE <= reported <= expected / LEAST_TOKEN_SHARE + others:
         return None
     return (

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
@@ -78,6 +78,8 @@ def _variable_name(name: str) -> str:
 class EndpointSpec(ModelSpec):
     """A model of an endpoint that speaks OpenAI's chat completions."""
 
+    added: ClassVar[frozenset[str]] = frozenset({"audio"})
+
     model_config = ConfigDict(hide_input_in_errors=True)
 
     kind: Literal["openai_compatible"] = "openai_compatible"
@@ -95,6 +97,8 @@ class EndpointSpec(ModelSpec):
     """Your own label for weights or quantization. Another revision counts as another model."""
     frames_as: FramesAs | None = None
     """How frames are sent. Default: the first way that the profile lists."""
+    audio: bool = False
+    """Send the sound of the video after its frames. Results with audio are a separate track."""
     image_detail: ImageDetail | None = None
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, sent unchanged."""
@@ -137,6 +141,11 @@ class EndpointSpec(ModelSpec):
                 f"profile {self.profile.value} does not take frames as {self.frames_as.value}; "
                 f"it takes: {known}"
             )
+        if self.audio and not self.endpoint_profile.takes_audio:
+            takers = ", ".join(name.value for name, known in PROFILES.items() if known.takes_audio)
+            raise ValueError(
+                f"profile {self.profile.value} does not take audio; these do: {takers}"
+            )
         if self.frames_as is FramesAs.FILES and self.shared_folder is None:
             raise ValueError("`frames_as: files` needs a `shared_folder`")
         return self
@@ -147,7 +156,8 @@ class EndpointSpec(ModelSpec):
 
         `name` is one of them: two entries for one model at two endpoints are two models.
         """
-        return {
+        added = {"audio": True} if self.audio else {}
+        return added | {
             "name": self.name,
             "kind": self.kind,
             "model": self.served_name,
@@ -247,6 +257,10 @@ class EndpointSpec(ModelSpec):
     @property
     def reads_video(self) -> bool:
         return self.sends_frames_as is FramesAs.NATIVE
+
+    @property
+    def hears_audio(self) -> bool:
+        return self.audio
 
     @property
     def request_schedule(self) -> Schedule:

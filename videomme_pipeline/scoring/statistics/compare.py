@@ -13,7 +13,7 @@ from statistics import fmean
 from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, is_with_audio
 from videomme_pipeline.scoring.statistics.estimates import (
     Estimate,
     PairedDifference,
@@ -110,9 +110,10 @@ def compare(
     Repeats of a question are compared with each other one by one.
 
     Raises:
-        ScoringError: if no question was answered in both, or if one side has duplicate rows or rows
-            of several evaluations.
+        ScoringError: if no question was answered in both, if one side has duplicate rows or rows of
+            several evaluations, or if only one side is with audio.
     """
+    _refuse_other_track(rows_a, rows_b)
     by_key_a, by_key_b = _by_question(rows_a), _by_question(rows_b)
     shared = [key for key in by_key_a if key in by_key_b]
     pairs = [(by_key_a[key], by_key_b[key]) for key in shared]
@@ -172,6 +173,15 @@ def changed_settings(
         for key in dict.fromkeys((*flat_a, *flat_b))
         if flat_a.get(key) != flat_b.get(key)
     )
+
+
+def _refuse_other_track(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]) -> None:
+    """Raise ScoringError if only one of the evaluations is with audio."""
+    if a and b and is_with_audio(a[0].track) != is_with_audio(b[0].track):
+        raise ScoringError(
+            f"{a[0].evaluation} and {b[0].evaluation}: one is with audio ({a[0].track} and "
+            f"{b[0].track}); compare evaluations that both have it, or neither"
+        )
 
 
 def _by_question(rows: Sequence[ScoredQuestion]) -> dict[tuple[str, int], ScoredQuestion]:

@@ -11,7 +11,7 @@ with paired as (
     from scored_questions as w
     join scored_questions as o using (benchmark, question_id, sample, model, sampling, reader)
     where w.track_pair is not distinct from o.track_pair
-      and w.track = 'with_subtitles' and o.track = 'without_subtitles'
+      and w.track = replace(o.track, 'without_', 'with_') and w.track <> o.track
 ),
 per_video as (
     select benchmark, with_subtitles, without_subtitles,

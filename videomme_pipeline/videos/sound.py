@@ -1,0 +1,76 @@
+"""The sound of a video as a model gets it: one channel, 16,000 samples per second, WAV.
+
+It is stored once per content of a video, and decoded in a child process when it is first needed.
+"""
+
+import io
+import wave
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from videomme_pipeline.children import Child, ChildFailedError
+from videomme_pipeline.errors import VideoError, VideoUnreadableError
+from videomme_pipeline.store import Store, publish, writing
+from videomme_pipeline.videos.container import VIDEO_LIMITS
+
+SOUND_VERSION = 1
+"""Increase this when a change of the code decodes other samples."""
+SAMPLES_PER_SECOND = 16_000
+BYTES_PER_SECOND = 2 * SAMPLES_PER_SECOND
+
+
+def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
+    """The sound of the video with the content `video_hash`, from the store or from its file.
+
+    Raises:
+        VideoError: if the file has no sound, or it does not decode.
+        StorageError: if the data folder cannot be written.
+    """
+    stored = store.sound(video_hash, SOUND_VERSION)
+    if stored.exists():
+        return bytes(stored.read_bytes())
+    child = Child(memory_limit_bytes=VIDEO_LIMITS.memory_bytes)
+    try:
+        task = (path, video_id)
+        sound = child.run(decode_sound, task, time_limit_seconds=VIDEO_LIMITS.seconds)
+    except ChildFailedError as error:
+        raise VideoError.from_child(video_id, path, error) from error
+    finally:
+        child.end()
+    with writing(stored):
+        publish(stored, sound)
+    return sound
+
+
+def decode_sound(task: tuple[Path, str]) -> bytes:
+    """The first sound track of a video, from its first sample. `task` is (path, video id).
+
+    Raises:
+        VideoUnreadableError: if the file has no sound, or it does not decode.
+    """
+    path, video_id = task
+    file = io.BytesIO()
+    samples = b"".join(_samples(path, video_id))
+    with wave.open(file, "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(SAMPLES_PER_SECOND)
+        sound.writeframes(samples)
+    return file.getvalue()
+
+
+def _samples(path: Path, video_id: str) -> Iterator[bytes]:
+    """Samples of 16 bits, in parts."""
+    import av  # noqa: PLC0415
+
+    try:
+        with av.open(str(path)) as container:
+            if not container.streams.audio:
+                raise VideoUnreadableError(video_id, f"{path}: the file has no sound")
+            resampler = av.AudioResampler(format="s16", layout="mono", rate=SAMPLES_PER_SECOND)
+            for frame in chain(container.decode(audio=0), (None,)):
+                yield from (part.to_ndarray().tobytes() for part in resampler.resample(frame))
+    except av.FFmpegError as error:
+        found = f"its sound does not decode ({error.strerror}); get the file again"
+        raise VideoUnreadableError(video_id, f"{path}: {found}") from error
