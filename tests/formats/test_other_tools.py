@@ -91,8 +91,20 @@ def test_the_whole_log_of_an_older_lmms_eval_is_read() -> None:
         (b'[{"a": "\xff"}]', "neither text in UTF-8"),
         (b"hello world", "no known format"),
         (b"[" * 100_000, "nested too deeply"),
+        (ANNOTATIONS.read_bytes(), "no row has a column with a response"),
+        (b"a,b\n1,2\n", "no row has a column with a response"),
     ],
-    ids=["pickle", "gzip", "old_excel", "damaged_zip", "not_utf_8", "prose", "nested"],
+    ids=[
+        "pickle",
+        "gzip",
+        "old_excel",
+        "damaged_zip",
+        "not_utf_8",
+        "prose",
+        "nested",
+        "annotations",
+        "other_columns",
+    ],
 )
 def test_an_unusable_file_is_named_with_what_to_do(
     tmp_path: Path, content: bytes, message: str

@@ -25,7 +25,8 @@ _CLOSED: Mapping[str, type[StrEnum]] = {"duration": Duration, "group_type": Grou
 """Facets that change how a question is scored. A row with an unknown value is rejected."""
 
 _BLANK = {"", "none", "nan", "null"}
-_TEXT_COLUMNS = ("prediction", "response", "raw_output")
+TEXT_COLUMNS = ("prediction", "response", "raw_output")
+"""Names of the column with the model's response, in the order in which they are looked up."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ def has_options(row: Row) -> bool:
     return bool(row.get("options")) and text_of(row, "video_id") is not None
 
 
+def has_response(row: Row) -> bool:
+    """True if `row` has a column for the response, even if it is empty."""
+    return any(name in row for name in TEXT_COLUMNS)
+
+
 def lettered(choices: Sequence[object]) -> list[str]:
     """Options with their letters: "A. Apples." for "Apples."."""
     letters = tuple(Letter)[: len(choices)]
@@ -115,7 +121,7 @@ def lettered(choices: Sequence[object]) -> list[str]:
 
 def response_of(question: Question, row: Row, evaluation: str) -> Response:
     """The response in `row`; null and NaN are a failed request."""
-    value = next((row[name] for name in _TEXT_COLUMNS if name in row), None)
+    value = next((row[name] for name in TEXT_COLUMNS if name in row), None)
     absent = value is None or (isinstance(value, float) and math.isnan(value))
     raw_output = None if absent else str(value)
     return Response(

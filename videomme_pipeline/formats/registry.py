@@ -18,9 +18,11 @@ from videomme_pipeline.formats import (
     vlmevalkit,
 )
 from videomme_pipeline.formats.dataset_rows import (
+    TEXT_COLUMNS,
     Annotations,
     annotated,
     has_options,
+    has_response,
     listed,
     question_of,
     response_of,
@@ -91,6 +93,11 @@ def read_results(
             f"{path}: recognized as {form.name}, but its rows have another structure ({error}); "
             "convert it to the official template"
         ) from error
+    if imported.rows and not any(map(has_response, imported.rows)):
+        raise ScoringError(
+            f"{path}: no row has a column with a response ({listed(TEXT_COLUMNS)}); name it so, or "
+            "convert the file to the official template"
+        )
     known = None if annotations is None else read_annotations(annotations, benchmark)
     if known is None and imported.rows and not any(map(has_options, imported.rows)):
         raise ScoringError(
