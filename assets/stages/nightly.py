@@ -1,7 +1,8 @@
 """`<benchmark>/nights/<evaluation>`: the nightly runs of a tracked evaluation.
 
 Each tracked evaluation has its own asset with one partition per day and its own checks. The plots
-of the Dagster UI show its accuracy over time.
+of the Dagster UI show its accuracy over time. The asset graph shows only the last part of a key, so
+a group of their own names these assets.
 """
 
 import os
@@ -83,7 +84,7 @@ def nightly_asset(
     @dg.asset(
         key=key,
         description=f"Nightly runs of {evaluation.name}, one partition per day.",
-        group_name=group_name(tracked.benchmark.name),
+        group_name=f"{group_name(tracked.benchmark.name)}_nightly",
         kinds={"nightly", "parquet"},
         owners=list(OWNERS),
         code_version=str(RULE_VERSION),

@@ -224,6 +224,8 @@ def test_a_nightly_run_shows_its_failed_checks(tmp_path: Path) -> None:
         finding.check.value: finding.summary for finding in report.findings if not finding.passed
     }
     assert "accuracy" in {finding["check"] for finding in shown["findings"]}
+    [last] = benchmark["last_runs"]
+    assert "points against the baseline" in last["assessment"]
 
 
 def test_only_the_named_evaluations_are_shown(store: Store) -> None:

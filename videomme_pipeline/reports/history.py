@@ -16,6 +16,7 @@ from videomme_pipeline.reports.json_values import Json, rounded
 from videomme_pipeline.reports.numbers import answer_cells
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.nightly.findings import read_findings
+from videomme_pipeline.scoring.nightly.policy import NightlyCheck
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
@@ -73,7 +74,7 @@ class LastRuns:
         ]
 
     def numbers(self) -> list[Json]:
-        """Dates, paired difference and outcomes of each question, by evaluation."""
+        """Dates, paired difference, assessment and outcomes of each question, by evaluation."""
         return [
             {
                 "evaluation": pair.evaluation,
@@ -82,6 +83,7 @@ class LastRuns:
                 "before": answer_cells(self._questions, pair.before),
                 "after": answer_cells(self._questions, pair.after),
                 "overall": _difference(pair),
+                "assessment": pair.assessment,
             }
             for pair in self._pairs
         ]
@@ -93,13 +95,17 @@ class LastRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pair:
-    """Two sets of scores; `before_date` is None for the scores of the evaluation itself."""
+    """Two sets of scores; `before_date` is None for the scores of the evaluation itself.
+
+    `assessment` is what the nightly check of the score found, or None if it was never assessed.
+    """
 
     evaluation: int
     date: str
     before_date: str | None
     before: Sequence[ScoredQuestion]
     after: Sequence[ScoredQuestion]
+    assessment: str | None
 
 
 def _last_pair(
@@ -109,12 +115,16 @@ def _last_pair(
     if not files:
         return None
     before = read_rows(files[-2], ScoredQuestion) if len(files) > 1 else evaluation.rows
+    date = files[-1].stem
+    found = read_findings(store, benchmark, evaluation.name, date) or []
+    summaries = {finding.check: finding.summary for finding in found}
     return _Pair(
         evaluation=place,
-        date=files[-1].stem,
+        date=date,
         before_date=files[-2].stem if len(files) > 1 else None,
         before=before,
         after=read_rows(files[-1], ScoredQuestion),
+        assessment=summaries.get(NightlyCheck.GROUP_SCORE, summaries.get(NightlyCheck.ACCURACY)),
     )
 
 

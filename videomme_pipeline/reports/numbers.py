@@ -329,8 +329,12 @@ def chance_group_score(questions: Sequence[Question]) -> float | None:
 
 
 def specification_of(evaluation: ScoredEvaluation) -> Json:
-    """The specification as a flat mapping with keys such as `sampling.frames`."""
-    return dict(_flat(evaluation.specification))
+    """The specification as a flat mapping with keys such as `sampling.frames`.
+
+    Local models store their limits, which cannot change an answer, so the page leaves them out.
+    """
+    settings = _flat(evaluation.specification)
+    return {key: value for key, value in settings if not key.startswith("model.limits.")}
 
 
 def _badness(finding: Mapping[str, Any]) -> tuple[int, str]:

@@ -272,6 +272,7 @@ function breakdownSection(benchmark, breakdown, shown, order) {
         key: "n",
         title: breakdown.measure === "accuracy" ? "Questions" : "Groups",
         number: true,
+        fold: FOLD_SIZES,
         value: (row) => sizeOf(row),
         cell: (row) => count(sizeOf(row)),
       },
@@ -279,6 +280,7 @@ function breakdownSection(benchmark, breakdown, shown, order) {
         key: "videos",
         title: "Videos",
         number: true,
+        fold: FOLD_SIZES + 1,
         value: (row) => firstCell(row)?.videos,
         cell: (row) => count(firstCell(row)?.videos),
       },
@@ -288,6 +290,7 @@ function breakdownSection(benchmark, breakdown, shown, order) {
         number: true,
         class: "values",
         headClass: "number own-name",
+        fold: 1 + series,
         mark: () => seriesKey(series),
         value: (row) => row.cells[item.index]?.value,
         cell: (row) => scoreCell(row.cells[item.index]),
@@ -302,6 +305,8 @@ function breakdownSection(benchmark, breakdown, shown, order) {
   );
 }
 
+/** Fold the numbers of the evaluations after the sizes, and the best evaluation last. */
+const FOLD_SIZES = 100;
 const firstCell = (row) => row.cells.find(Boolean);
 const sizeOf = (row) => firstCell(row)?.n;
 
@@ -398,18 +403,28 @@ export function differenceTable({ label, rows, scale, marked = false, step = Inf
         value: (row) => row.difference,
         cell: (row) => h("span", { class: direction(row) }, points(row.difference)),
       },
-      { key: "interval", title: "95% CI", number: true, cell: pointsInterval },
-      { key: "n", title: "n", number: true, value: (row) => row.n, cell: (row) => count(row.n) },
+      { key: "interval", title: "95% CI", number: true, fold: 2, cell: pointsInterval },
+      {
+        key: "n",
+        title: "n",
+        number: true,
+        fold: 4,
+        value: (row) => row.n,
+        cell: (row) => count(row.n),
+      },
       rows.some((row) => known(row.p)) && {
         key: "p",
         title: marked ? "Adjusted p" : "p",
         number: true,
+        fold: 3,
         value: (row) => row.p,
         cell: (row) => probability(row.p),
       },
       marked && {
         key: "mark",
-        title: "After Benjamini–Hochberg",
+        title: "Significance",
+        hint: "After Benjamini–Hochberg",
+        fold: 1,
         value: (row) => (row.significant ? "significant" : ""),
         cell: (row) =>
           !known(row.significant)

@@ -268,11 +268,12 @@ export function flipSections(benchmark, details, sides, wanted, onchange) {
         key: "text",
         title: "Text",
         class: "text",
+        fold: 1,
         value: (row) => details.questions[row.index].question,
         cell: (row) =>
           h("span", { class: "clip", dir: "auto" }, details.questions[row.index].question),
       },
-      { key: "answer", title: "Answer", value: (row) => row.answer },
+      { key: "answer", title: "Answer", fold: 2, value: (row) => row.answer },
       {
         key: "flip",
         title: "Change",

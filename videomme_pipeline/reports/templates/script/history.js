@@ -50,7 +50,9 @@ export function historyView({ benchmark, params, details }) {
     h(
       "ul",
       { class: "lead" },
-      observed.map((item) => h("li", {}, lastRunSentence(benchmark, item))),
+      observed.map((item) =>
+        h("li", {}, lastRunSentence(benchmark, item), assessed(benchmark, item)),
+      ),
     ),
     seriesPicker({ ...benchmark, evaluations: tracked }, params, "history", observed),
     heading("Score by nightly run"),
@@ -191,6 +193,12 @@ function lastRunSentence(benchmark, item) {
     h("strong", {}, isSignificant(overall, true) ? "significant" : "not significant"),
     `; ${plural(changed, "answer")} changed.`,
   ];
+}
+
+/** What the nightly check of the score found, against all earlier runs and the baseline. */
+function assessed(benchmark, item) {
+  const { assessment } = benchmark.last_runs.find((one) => one.evaluation === item.index);
+  return known(assessment) ? h("small", { class: "below" }, `Nightly check: ${assessment}.`) : null;
 }
 
 /** A sentence about the last nightly run, for the leaderboard. */

@@ -46,7 +46,7 @@ export function zoomedAxis(rows) {
   return axis(Math.max(0, from), Math.min(1, Math.max(to, from + 0.1)), 3);
 }
 
-/** A symmetric axis around zero for every interval in `rows`, rounded up to 5 points. */
+/** A symmetric axis around zero for every interval in `rows`, with at most four ticks. */
 export function differenceAxis(rows) {
   const reach = Math.max(
     0.05,
@@ -56,7 +56,7 @@ export function differenceAxis(rows) {
     ]),
   );
   const limit = Math.min(1, Math.ceil(reach * 20) / 20);
-  return axis(-limit, limit);
+  return axis(-limit, limit, 3);
 }
 
 /**

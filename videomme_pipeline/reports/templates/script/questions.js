@@ -107,13 +107,14 @@ function questionColumns(benchmark, shown, details) {
       key: "text",
       title: "Text",
       class: "text",
+      fold: 1,
       value: (row) => details.questions[row.index].question,
       cell: (row) =>
         h("span", { class: "clip", dir: "auto" }, details.questions[row.index].question),
     },
     ...facetsOf(benchmark)
       .filter(([key]) => key !== "domain")
-      .map(([key, title]) => ({ key, title, value: (row) => row[key] })),
+      .map(([key, title], place) => ({ key, title, fold: 2 + place, value: (row) => row[key] })),
     { key: "answer", title: "Answer", value: (row) => row.answer },
     ...shown.map((item) => ({
       key: item.name,
