@@ -121,22 +121,22 @@ def take_screenshots(page: Page, url: str, root: Path, folder: Path, model: Mode
     """Click through the UI and save one image per view."""
     configuration = root / "configuration"
     nightly = f"{url}/assets/smoke/nights/{EVALUATION}"
-    graph = f"{url}/locations/videomme/asset-groups/smoke/lineage"
+    groups = f"{url}/locations/videomme/asset-groups"
     partitions = f"{url}/assets/smoke/frames?view=partitions"
 
     def shot(name: str) -> None:
         page.wait_for_timeout(2_000)
         page.screenshot(path=folder / f"{name}.png")
 
-    def shot_of_graph(name: str) -> None:
+    def shot_of_graph(name: str, group: str) -> None:
         page.set_viewport_size(GRAPH_WINDOW)
-        page.goto(graph)
+        page.goto(f"{groups}/{group}/lineage")
         expect(page.get_by_text("scores").first).to_be_visible(timeout=60_000)
         page.wait_for_timeout(10_000)  # the colors of the assets arrive later
         shot(name)
         page.set_viewport_size(WINDOW)
 
-    shot_of_graph("graph")
+    shot_of_graph("graph", "smoke")
     wait_for(page, f"{partitions}&partition=uniform_n-16%7C004", "contact_sheet")
     shot("partition")
 
@@ -154,7 +154,7 @@ def take_screenshots(page: Page, url: str, root: Path, folder: Path, model: Mode
     wait_until_idle()
     wait_for(page, f"{nightly}?view=checks&checkDetail=accuracy", "This is a real change")
     shot("nightly-check")
-    shot_of_graph("nightly-graph")
+    shot_of_graph("nightly-graph", "smoke_nightly")
 
     backfill_a_sampling(page, url, configuration, shot)
 
