@@ -203,6 +203,15 @@ def test_the_leaderboard_fits_the_window(visit: Visit, page_file: Path, width: i
     assert all(name in texts for name in ("Tokens", "Cost", "Latency", "Date", "Outcomes"))
 
 
+@pytest.mark.parametrize("view", ["questions", "compare", "breakdowns"])
+def test_tables_fold_columns_before_they_scroll(visit: Visit, page_file: Path, view: str) -> None:
+    visit.page.set_viewport_size({"width": 1024, "height": 900})
+    page = visit.open(page_file, f"{view}?show=model-a,model-a-32,model-a-subtitles,model-b")
+    frames = page.locator(".table-frame")
+    expect(frames.first).to_be_visible()
+    assert max(frames.evaluate_all("all => all.map(f => f.scrollWidth - f.clientWidth)")) == 0
+
+
 def test_every_pair_of_evaluations_is_in_the_matrix(
     visit: Visit, page_file: Path, store: Store
 ) -> None:

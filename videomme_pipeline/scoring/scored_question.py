@@ -43,11 +43,11 @@ class ScoredQuestion:
     """One row per (evaluation, question, repeat).
 
     `question_id` and `video_id` are ids of the `benchmark`, and `example_id` is the contract's id
-    of the question (`video_001_q1`). `sample` counts the repeats of a question from 0.
-    `evaluation_fingerprint` is the hash of all settings. `answer` is the correct letter, and
-    `error` the reason why there is no response. `num_frames` is the number of frames sent to the
-    `model`, `sampling` and `track` name how they were chosen and which subtitles go with them, and
-    `finish_reason` is the reason why the answer ends.
+    of the question (`video_001_q1`). `sample` counts the repeats of a question in an `evaluation`
+    from 0. `evaluation_fingerprint` is the hash of all settings. `answer` is the correct letter,
+    and `error` the reason why there is no response. `num_frames` is the number of frames sent to
+    the `model`, `sampling` and `track` name how they were chosen and which subtitles go with them,
+    and `finish_reason` is the reason why the answer ends.
 
     `extracted_answer` is the letter that `reader` read by its rule `rule`, or None. The decisive
     part of the text is `raw_output[span_start:span_end]`, if there is one. `is_correct` is True if

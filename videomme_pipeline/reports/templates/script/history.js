@@ -36,7 +36,7 @@ export function historyView({ benchmark, params, details }) {
   const [first, last] = [Date.parse(times[0]), Date.parse(times.at(-1))];
   const x = (date) =>
     last === first ? 0.5 : 0.04 + (0.92 * (Date.parse(date) - first)) / (last - first);
-  const stride = Math.max(1, Math.ceil(times.length / 4));
+  const stride = Math.max(1, Math.ceil(times.length / 3));
   const point = (run) => ({
     x: x(run.date),
     value: run.value,
@@ -100,6 +100,7 @@ function runsTable(benchmark, runs) {
       {
         key: "evaluation",
         title: "Evaluation",
+        fold: 2,
         value: (row) => benchmark.evaluations[row.evaluation].name,
       },
       {
@@ -120,13 +121,22 @@ function runsTable(benchmark, runs) {
         key: "interval",
         title: "95% CI",
         number: true,
+        fold: 3,
         cell: (row) => interval(row.low, row.high),
       },
-      { key: "n", title: "n", number: true, value: (row) => row.n, cell: (row) => count(row.n) },
+      {
+        key: "n",
+        title: "n",
+        number: true,
+        fold: 5,
+        value: (row) => row.n,
+        cell: (row) => count(row.n),
+      },
       {
         key: "failed",
         title: "Failed",
         number: true,
+        fold: 4,
         value: (row) => row.failed,
         cell: (row) => count(row.failed),
       },
@@ -134,6 +144,7 @@ function runsTable(benchmark, runs) {
         key: "findings",
         title: "Failed checks",
         class: "text",
+        fold: 1,
         value: (row) => row.findings?.map((item) => item.summary).join("; ") ?? "not assessed",
         cell: findingsCell,
       },

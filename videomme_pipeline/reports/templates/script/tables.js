@@ -189,6 +189,7 @@ export function dataTable({
   }
 
   function redraw(nextFolded) {
+    const focused = rowLinks().indexOf(document.activeElement);
     folded = nextFolded;
     drawnRows = new WeakMap();
     unfold.hidden = !folded.length;
@@ -197,6 +198,7 @@ export function dataTable({
     unfold.textContent = `${isUnfolded ? "Hide" : "Show"} ${what}`;
     unfold.title = titles(folded);
     draw();
+    rowLinks()[focused]?.focus({ preventScroll: true });
   }
 
   function toggleFolded() {
