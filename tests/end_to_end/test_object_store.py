@@ -3,10 +3,14 @@
 The store is in the memory of this process, where frame extraction cannot write: it runs in others.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from assets.run import refresh_project
 from tests.support.projects import WriteProject
@@ -16,6 +20,24 @@ from videomme_pipeline.store import Store, read_rows
 from videomme_pipeline.warehouse import database
 
 URL = "memory://chain/data"
+
+
+@contextmanager
+def requested() -> Iterator[list[str]]:
+    """Yield the paths of the objects whose state or content is requested in the block."""
+    found: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("info", "cat_file", "get_file"):
+            method = getattr(MemoryFileSystem, name)
+
+            def recorded(
+                files: Any, path: str, *rest: Any, method: Any = method, **more: Any
+            ) -> Any:
+                found.append(path)
+                return method(files, path, *rest, **more)
+
+            patch.setattr(MemoryFileSystem, name, recorded)
+        yield found
 
 
 def test_everything_is_built_in_an_object_store_and_stays_fresh(
@@ -30,7 +52,10 @@ def test_everything_is_built_in_an_object_store_and_stays_fresh(
     assert refresh_project(project, instance, ["blind"]).not_fresh == []
 
     again = open_project(root / "configuration", URL)
-    assert refresh_project(again, instance, ["blind"]).run_id is None
+    with requested() as paths:
+        assert refresh_project(again, instance, ["blind"]).run_id is None
+    assert paths, "questions, for example"
+    assert not [path for path in paths if "002" in path], "tables of videos are only listed"
     store = Store.at(URL)
     assert len(read_rows(store.scores("videomme", "blind"), ScoredQuestion)) == 9
     with database.connect(store) as connection:

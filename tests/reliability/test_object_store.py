@@ -179,7 +179,7 @@ def _without_paths(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [{name: value for name, value in row.items() if name not in paths} for row in rows]
 
 
-@pytest.mark.parametrize("kind", ["packets", "frames", "videomme/prompts", "videomme/scores"])
+@pytest.mark.parametrize("kind", ["frames", "videomme/scores"])
 def test_a_killed_run_is_resumed(team: Team, kind: str) -> None:
     machine = team.machine(f"killed-{kind.replace('/', '-')}")
     command = machine.start("run")
