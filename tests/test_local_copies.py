@@ -85,6 +85,9 @@ def test_a_remote_file_is_read_only_in_the_state_in_which_it_was_listed(
     monkeypatch.setenv("VIDEOMME_CACHE", str(tmp_path / "copies"))
     (bucket / "a.mp4").write_bytes(b"first")
     file = RemoteFile(bucket / "a.mp4", list_objects(bucket)["a.mp4"])
+    with on_local_disk(file) as copy:
+        assert copy.read_bytes() == b"first"
+    local_copies().remove(file.path)
     (bucket / "a.mp4").write_bytes(b"other")
     with pytest.raises(OSError, match="it changed after it was listed"), on_local_disk(file):
         pass

@@ -4,6 +4,7 @@ import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -185,4 +186,6 @@ def put_file(path: UPath, file: Path) -> None:
 
 def _state(info: Mapping[str, Any]) -> FileState:
     version = next((info[key] for key in _VERSION_KEYS if info.get(key)), "")
+    if isinstance(version, datetime):  # listings of some packages contain seconds instead
+        version = version.timestamp()
     return FileState(int(info["size"] or 0), str(version))

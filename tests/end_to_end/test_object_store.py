@@ -12,6 +12,7 @@ import dagster as dg
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from assets.planning.freshness import plan_project
 from assets.run import refresh_project
 from tests.support.projects import WriteProject
 from videomme_pipeline.project.project import open_project
@@ -52,8 +53,9 @@ def test_everything_is_built_in_an_object_store_and_stays_fresh(
     assert refresh_project(project, instance, ["blind"]).not_fresh == []
 
     again = open_project(root / "configuration", URL)
+    assert refresh_project(again, instance, ["blind"]).run_id is None
     with requested() as paths:
-        assert refresh_project(again, instance, ["blind"]).run_id is None
+        plan_project(open_project(root / "configuration", URL), instance)
     assert paths, "questions, for example"
     assert not [path for path in paths if "002" in path], "tables of videos are only listed"
     store = Store.at(URL)
