@@ -365,9 +365,6 @@ class _Collection:
             fingerprint=planned.fingerprint,
         )
         while True:
-            await self._first_answer.wait(pending)
-            if self.stopped_by is not None:
-                break
             result = await self._attempt(pending, request, video, priority)
             if result is None:
                 break
@@ -414,16 +411,19 @@ class _Collection:
         """
         result: Reply | ResponseFailure | None = None
         try:
-            async with AsyncExitStack() as admitted:
-                async with asyncio.timeout_at(self._deadline_of(pending)):
-                    lane = await admitted.enter_async_context(video.route.permit(priority))
-                    slot = await admitted.enter_async_context(
-                        self._admission.slot(_expected_tokens(request))
-                    )
-                video.prefetch_slot.close()
-                if self.stopped_by is None:
-                    result = slot.result = await self._send(pending, request, lane.model)
-                    self._lanes.record(lane, result)
+            while result is None and self.stopped_by is None:
+                await self._first_answer.wait(pending)
+                async with AsyncExitStack() as admitted:
+                    async with asyncio.timeout_at(self._deadline_of(pending)):
+                        lane = await admitted.enter_async_context(video.route.permit(priority))
+                        slot = await admitted.enter_async_context(
+                            self._admission.slot(_expected_tokens(request))
+                        )
+                    video.prefetch_slot.close()
+                    # Another question may have failed during the wait.
+                    if self.stopped_by is None and self._first_answer.allows(pending):
+                        result = slot.result = await self._send(pending, request, lane.model)
+                        self._lanes.record(lane, result)
         except TimeoutError:
             self._give_up(pending, self._too_late(pending))
         except VideoMMEError as error:

@@ -29,9 +29,13 @@ class FirstAnswer:
         self._is_open = asyncio.Event()
         self._is_open.set()
 
+    def allows(self, question: object) -> bool:
+        """True if `question` may be asked now."""
+        return question is self._only or self._is_open.is_set()
+
     async def wait(self, question: object) -> None:
         """Return when `question` may be asked."""
-        if question is not self._only:
+        if not self.allows(question):
             await self._is_open.wait()
 
     def record(self, question: object, sent: float, result: Reply | ResponseFailure) -> None:
