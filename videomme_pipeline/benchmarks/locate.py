@@ -16,6 +16,7 @@ from pathlib import Path
 from upath import UPath
 
 from videomme_pipeline.errors import VideoMissingError
+from videomme_pipeline.fetch.release import VIDEO_SUFFIXES as DECLARED_SUFFIXES
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.object_stores import (
     FileState,
@@ -30,8 +31,6 @@ VIDEO_FOLDERS = ("data", "videos", "video", ".")
 SUBTITLE_FOLDERS = ("subtitle", "subtitles", "subtitle/subtitle", ".")
 VIDEO_SUFFIXES = (".mp4", ".mkv")
 SUBTITLE_SUFFIXES = (".srt", ".jsonl")
-DECLARED_VIDEO_SUFFIXES = (*VIDEO_SUFFIXES, ".webm", ".avi", ".mov", ".m4v")
-"""Suffixes of videos that the annotations name without one."""
 
 
 PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
@@ -138,7 +137,7 @@ def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
 
 def first_file(paths: Iterable[Path], *, with_suffixes: bool = False) -> Path | None:
     """The first of `paths` that is a file, or None. `with_suffixes` adds those of videos."""
-    suffixes = ("", *DECLARED_VIDEO_SUFFIXES) if with_suffixes else ("",)
+    suffixes = ("", *DECLARED_SUFFIXES) if with_suffixes else ("",)
     candidates = (path.with_name(path.name + suffix) for path in paths for suffix in suffixes)
     return next((path for path in candidates if path.is_file()), None)
 

@@ -1,12 +1,14 @@
-"""Zip archives: read the directory of one, and extract members atomically.
+"""Zip and tar archives: read the directory of one, and extract members atomically.
 
 An archive is any seekable binary file: a file on disk, or one that is read from the hub by ranges.
+Its name says what it is: `.tar` and `.tar.gz`, or else zip.
 """
 
-import io
+import gzip
 import os
 import stat
 import struct
+import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -14,34 +16,52 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from videomme_pipeline.errors import ArchiveError
+from videomme_pipeline.fetch.joined_file import BinaryFile
 
 MAX_COMPRESSION_RATIO = 200
 """A member with a higher ratio is rejected as a zip bomb. Subtitles have a ratio of about 10."""
-
-BinaryFile = IO[bytes] | io.RawIOBase
 
 # Also the length of a range request if the archive is on the hub.
 _CHUNK_BYTES = 8 << 20
 _SMALL_BYTES = 1 << 20
 _ENCRYPTED = 0x1
+_LARGEST_TAR_SIZE = 1 << 33
+"""Larger sizes are not in the header of a member but in an extension before it."""
 _MACOS_FOLDER = "__MACOSX"
-_DAMAGE = (BadZipFile, EOFError, KeyError, RuntimeError, ValueError, struct.error, zlib.error)
-"""Exceptions that `zipfile` raises for damaged bytes, found by experiment."""
+_DAMAGE = (
+    BadZipFile,
+    EOFError,
+    KeyError,
+    RuntimeError,
+    ValueError,
+    gzip.BadGzipFile,
+    struct.error,
+    tarfile.TarError,
+    zlib.error,
+)
+"""Exceptions that `zipfile` and `tarfile` raise for damaged bytes, found by experiment."""
+
+OpenArchive = ZipFile | BinaryFile
+"""An open zip archive, or the bytes of a tar archive without its compression."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One file in an archive, as the archive's directory declares it."""
+    """One file in an archive, as the archive's directory declares it.
+
+    `offset` is the position of its bytes in a tar archive, which has no `crc32`.
+    """
 
     archive: str
     name: str
     size_bytes: int
     stored_bytes: int
-    crc32: int
+    crc32: int | None
+    offset: int | None = None
 
     @property
     def file_name(self) -> str:
@@ -53,13 +73,26 @@ class Member:
         return PurePosixPath(self.name).stem
 
 
+def is_tar(archive: str) -> bool:
+    return archive.endswith((".tar", ".tar.gz", ".tgz"))
+
+
+def is_compressed_tar(archive: str) -> bool:
+    """True if all bytes before a member are needed to read it, so that ranges are useless."""
+    return archive.endswith((".tar.gz", ".tgz"))
+
+
 @contextmanager
-def open_archive(file: BinaryFile, archive: str) -> Iterator[ZipFile]:
-    """Open `file` as a zip archive called `archive`.
+def open_archive(file: BinaryFile, archive: str) -> Iterator[OpenArchive]:
+    """Open `file` as the archive called `archive`.
 
     Raises:
-        ArchiveError: if it is not a zip archive.
+        ArchiveError: if it is not a zip archive, and its name is not that of a tar archive.
     """
+    if is_tar(archive):
+        opened_tar = gzip.GzipFile(fileobj=file) if is_compressed_tar(archive) else file
+        yield cast("BinaryFile", opened_tar)
+        return
     try:
         opened = ZipFile(file)
     except _DAMAGE as error:
@@ -70,8 +103,13 @@ def open_archive(file: BinaryFile, archive: str) -> Iterator[ZipFile]:
         yield opened
 
 
-def read_directory(file: BinaryFile, archive: str) -> tuple[Member, ...]:
-    """List the files in a zip archive. Only its directory is read, at the end of `file`.
+def read_directory(
+    file: BinaryFile, archive: str, *, keeps_folders: bool = False
+) -> tuple[Member, ...]:
+    """List the files in an archive. Only its directory is read.
+
+    The directory of a zip archive is at its end. A tar archive has a header before each member.
+    `keeps_folders` allows the same file name in several folders.
 
     Every member is checked before any is used. The whole archive is rejected if a member could be
     written outside the target folder, is not a plain file, overlaps another member or declares an
@@ -81,11 +119,15 @@ def read_directory(file: BinaryFile, archive: str) -> tuple[Member, ...]:
         ArchiveError: if the archive is rejected. The message names the member and the problem.
     """
     with open_archive(file, archive) as opened:
-        infos = opened.infolist()
-    end = file.seek(0, os.SEEK_END)
-    _check_overlaps(infos, end, archive)
-    members = tuple(_member(info, archive) for info in infos if not _is_left_out(info))
-    counts = Counter(member.file_name.casefold() for member in members)
+        if isinstance(opened, ZipFile):
+            infos = opened.infolist()
+            _check_overlaps(infos, file.seek(0, os.SEEK_END), archive)
+            members = tuple(_member(info, archive) for info in infos if not _is_left_out(info))
+        else:
+            members = tuple(_tar_members(opened, archive))
+    counts = Counter(
+        (member.name if keeps_folders else member.file_name).casefold() for member in members
+    )
     repeated = [name for name, count in counts.items() if count > 1]
     if repeated:
         raise ArchiveError(
@@ -94,16 +136,43 @@ def read_directory(file: BinaryFile, archive: str) -> tuple[Member, ...]:
     return members
 
 
+def _tar_members(file: BinaryFile, archive: str) -> Iterator[Member]:
+    try:
+        with tarfile.open(fileobj=file, mode="r:") as opened:
+            infos = [info for info in opened if not info.isdir()]
+    except _DAMAGE as error:
+        raise ArchiveError(
+            f"{archive}: not a readable tar archive ({error}); delete it and download it again"
+        ) from error
+    for info in infos:
+        if _is_hidden(info.name):
+            continue
+        problem = _problem_of_name(info.name)
+        if problem is None and not info.isfile():
+            problem = "it is a link or a device, not a file"
+        if problem:
+            raise ArchiveError(f"{archive}, member {info.name!r}: {problem}; nothing was unzipped")
+        yield Member(
+            archive=archive,
+            name=str(PurePosixPath(info.name)),
+            size_bytes=info.size,
+            stored_bytes=info.size,
+            crc32=None,
+            offset=info.offset_data,
+        )
+
+
 def extract(
-    opened: ZipFile,
+    opened: OpenArchive,
     member: Member,
     folder: Path,
     on_bytes: Callable[[int], None] = lambda _: None,
 ) -> Path:
     """Extract one member to `folder`, under its name without folders, and return the path.
 
-    The file is written under a temporary name and renamed once its size and CRC are correct, so a
-    file with the final name is complete. `on_bytes` gets the number of bytes of each write.
+    The file is written under a temporary name and renamed once its size and CRC are correct (a tar
+    archive has no CRC), so a file with the final name is complete. `on_bytes` gets the number of
+    bytes of each write.
 
     Raises:
         ArchiveError: if the member is damaged, or not the one in the directory.
@@ -125,14 +194,12 @@ def extract(
     return target
 
 
-def _copy(opened: ZipFile, member: Member, partial: Path, on_bytes: Callable[[int], None]) -> None:
-    info = opened.getinfo(member.name)
-    if (info.file_size, info.CRC) != (member.size_bytes, member.crc32):
-        raise BadZipFile("it is not the member that the archive's directory listed before")
+def _copy(
+    opened: OpenArchive, member: Member, partial: Path, on_bytes: Callable[[int], None]
+) -> None:
     written = 0
-    with opened.open(info) as source, partial.open("wb") as target:
-        # zipfile stops at the declared size and compares the CRC there.
-        while chunk := source.read(_CHUNK_BYTES):
+    with _bytes_of(opened, member) as chunks, partial.open("wb") as target:
+        for chunk in chunks:
             target.write(chunk)
             written += len(chunk)
             on_bytes(len(chunk))
@@ -142,13 +209,41 @@ def _copy(opened: ZipFile, member: Member, partial: Path, on_bytes: Callable[[in
         raise BadZipFile(f"{written:,} bytes were extracted, {member.size_bytes:,} were declared")
 
 
+@contextmanager
+def _bytes_of(opened: OpenArchive, member: Member) -> Iterator[Iterator[bytes]]:
+    """The content of a member, in parts."""
+    if isinstance(opened, ZipFile):
+        info = opened.getinfo(member.name)
+        if (info.file_size, info.CRC) != (member.size_bytes, member.crc32):
+            raise BadZipFile("it is not the member that the archive's directory listed before")
+        with opened.open(info) as source:
+            # zipfile stops at the declared size and compares the CRC there.
+            yield iter(lambda: source.read(_CHUNK_BYTES), b"")
+        return
+    offset = member.offset or 0
+    opened.seek(offset - tarfile.BLOCKSIZE)
+    header = tarfile.TarInfo.frombuf(opened.read(tarfile.BLOCKSIZE) or b"", "utf-8", "replace")
+    if header.size != member.size_bytes and member.size_bytes < _LARGEST_TAR_SIZE:
+        raise tarfile.HeaderError("it is not the member that the archive's directory listed before")
+    yield _ranges(opened, member.size_bytes)
+
+
+def _ranges(file: BinaryFile, size_bytes: int) -> Iterator[bytes]:
+    """The next `size_bytes` of `file`, in parts."""
+    left = size_bytes
+    while left and (chunk := file.read(min(left, _CHUNK_BYTES))):
+        left -= len(chunk)
+        yield chunk
+
+
 def _is_left_out(info: ZipInfo) -> bool:
-    parts = PurePosixPath(info.filename).parts
+    return info.is_dir() or _is_hidden(info.filename)
+
+
+def _is_hidden(name: str) -> bool:
+    parts = PurePosixPath(name).parts
     return (
-        not parts
-        or info.is_dir()
-        or parts[0] == _MACOS_FOLDER
-        or (parts[-1].startswith(".") and parts[-1] != "..")
+        not parts or parts[0] == _MACOS_FOLDER or (parts[-1].startswith(".") and parts[-1] != "..")
     )
 
 
@@ -170,13 +265,8 @@ def _member(info: ZipInfo, archive: str) -> Member:
 
 def _problem(info: ZipInfo) -> str | None:
     """The reason not to extract a member, or None if it is safe."""
-    name = info.orig_filename
-    path = PurePosixPath(name)
     reasons = {
-        "its name leads out of the folder": (
-            path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name
-        ),
-        "its name contains control characters": any(ord(character) < 32 for character in name),
+        _problem_of_name(info.orig_filename): True,
         "it is a link or a device, not a file": (
             stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG)
         ),
@@ -188,7 +278,17 @@ def _problem(info: ZipInfo) -> str | None:
             info.file_size > max(_SMALL_BYTES, info.compress_size * MAX_COMPRESSION_RATIO)
         ),
     }
-    return next((reason for reason, applies in reasons.items() if applies), None)
+    return next((reason for reason, applies in reasons.items() if reason and applies), None)
+
+
+def _problem_of_name(name: str) -> str | None:
+    """The reason not to extract a member with this name, or None if it is safe."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name:
+        return "its name leads out of the folder"
+    if any(ord(character) < 32 for character in name):
+        return "its name contains control characters"
+    return None
 
 
 def _check_overlaps(infos: Sequence[ZipInfo], end: int, archive: str) -> None:

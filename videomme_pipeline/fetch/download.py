@@ -9,27 +9,31 @@ their CRC.
 """
 
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
-from zipfile import ZipFile
+from pathlib import Path, PurePosixPath
 
 from filelock import FileLock
 
 from videomme_pipeline.errors import ArchiveError, DownloadError, StorageError
 from videomme_pipeline.fetch.archives import (
-    BinaryFile,
     Member,
+    OpenArchive,
     extract,
     open_archive,
     read_directory,
 )
 from videomme_pipeline.fetch.hub import HubFile, explained
 from videomme_pipeline.fetch.mirror import Mirror
-from videomme_pipeline.fetch.release import FetchSpec, Release, VideoReference
+from videomme_pipeline.fetch.release import (
+    VIDEO_SUFFIXES,
+    FetchSpec,
+    Release,
+    VideoReference,
+)
 
 WHOLE_ARCHIVE_SHARE = 0.5
 """An archive is downloaded whole if more than this share of its bytes is wanted."""
@@ -96,7 +100,6 @@ def fetch_subtitles(
         ArchiveError: if the archive is rejected.
         StorageError: if `folder` cannot be written.
     """
-    target = folder / release.subtitle_folder
     with _locked(folder):
         path = Mirror.of(release, spec, folder).file(release.subtitles)
         with (
@@ -104,10 +107,10 @@ def fetch_subtitles(
             path.open("rb") as file,
             open_archive(file, release.subtitles) as opened,
         ):
-            members = {member.stem: member for member in read_directory(file, release.subtitles)}
-            return tuple(
-                _subtitle(opened, video, members.get(video.file_stem), target) for video in videos
+            directory = _Directory(
+                read_directory(file, release.subtitles, keeps_folders=release.keeps_folders)
             )
+            return tuple(_subtitle(opened, video, directory, folder, release) for video in videos)
 
 
 def fetch_videos(
@@ -130,21 +133,21 @@ def fetch_videos(
     """
     wanted = tuple(videos)
     mirror = Mirror.of(release, spec, folder)
-    target = folder / release.video_folder
-    members, problems = _find_members(mirror, wanted)
-    if _missing(members, target):
+    files, problems = _find_files(mirror, wanted, folder)
+    if _missing(files):
         with _locked(folder):
-            jobs = _unzip_jobs(mirror, _missing(members, target))
+            jobs = _unzip_jobs(mirror, _missing(files))
             _require_space(jobs, folder, keep_archives=spec.keep_archives)
             meter = _Meter(on_progress, len(wanted), jobs)
             for job in jobs:
-                problems |= _unzip(job, mirror, target, meter)
-                if not spec.keep_archives and not problems.keys() & job.members.keys():
-                    job.archive.unlink(missing_ok=True)
+                problems |= _unzip(job, mirror, meter)
+                if not spec.keep_archives and not problems.keys() & job.videos:
+                    for name in mirror.files_of(job.archive):
+                        mirror.path(name).unlink(missing_ok=True)
     return tuple(
         FetchedFile(
             video_id=video.video_id,
-            path=None if video.video_id in problems else target / members[video.video_id].file_name,
+            path=None if video.video_id in problems else files[video.video_id][0].path,
             problem=problems.get(video.video_id),
         )
         for video in wanted
@@ -152,26 +155,52 @@ def fetch_videos(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _UnzipJob:
-    """The wanted members of one archive. `reported` is None if the archive is already on disk."""
+class _WantedFile:
+    """A member of an archive that belongs to a video, and the folder to extract it to."""
 
-    archive: Path
-    reported: HubFile | None
-    members: Mapping[str, Member]
+    video_id: str
+    member: Member
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        return self.folder / self.member.file_name
+
+    @property
+    def is_complete(self) -> bool:
+        return _is_complete(self.folder, self.member)
+
+
+_Files = Mapping[str, Sequence[_WantedFile]]
+"""The files of each video: one, or the pictures of a folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UnzipJob:
+    """The wanted files in one archive. `remote` are its parts that are not on disk."""
+
+    archive: str
+    remote: tuple[HubFile, ...]
+    files: Sequence[_WantedFile]
+
+    @property
+    def videos(self) -> set[str]:
+        return {file.video_id for file in self.files}
 
     @property
     def unzipped_bytes(self) -> int:
-        return sum(member.size_bytes for member in self.members.values())
+        return sum(file.member.size_bytes for file in self.files)
 
     @property
     def is_downloaded_whole(self) -> bool:
-        stored = sum(member.stored_bytes for member in self.members.values())
-        return self.reported is not None and stored > self.reported.size_bytes * WHOLE_ARCHIVE_SHARE
+        stored = sum(file.member.stored_bytes for file in self.files)
+        size = sum(part.size_bytes for part in self.remote)
+        return bool(self.remote) and stored > size * WHOLE_ARCHIVE_SHARE
 
     @property
     def download_bytes(self) -> int:
         """Bytes on disk in addition to the unzipped files."""
-        return self.reported.size_bytes if self.reported and self.is_downloaded_whole else 0
+        return sum(part.size_bytes for part in self.remote) if self.is_downloaded_whole else 0
 
 
 class _Meter:
@@ -185,7 +214,7 @@ class _Meter:
     ) -> None:
         self._report = on_progress
         self._now = FetchProgress(
-            videos_done=videos_wanted - sum(len(job.members) for job in jobs),
+            videos_done=videos_wanted - sum(len(job.videos) for job in jobs),
             videos_wanted=videos_wanted,
             bytes_done=0,
             bytes_wanted=sum(job.download_bytes + job.unzipped_bytes for job in jobs),
@@ -214,20 +243,63 @@ def _locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
+class _Directory:
+    """The members of one archive, which can be found by parts of their paths."""
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self._by_stem: dict[str, Member] = {}
+        self._by_name: defaultdict[str, list[Member]] = defaultdict(list)
+        self._by_folder: defaultdict[str, list[Member]] = defaultdict(list)
+        for member in members:
+            self._by_stem[member.stem] = member
+            self._by_name[member.file_name].append(member)
+            self._by_folder[PurePosixPath(member.name).parent.name].append(member)
+
+    def with_stem(self, stem: str) -> list[Member]:
+        return [self._by_stem[stem]] if stem in self._by_stem else []
+
+    def at(self, path: PurePosixPath, *, with_suffixes: bool) -> list[Member]:
+        """The member whose path ends in `path`, or in `path` and a suffix of videos."""
+        for suffix in ("", *VIDEO_SUFFIXES) if with_suffixes else ("",):
+            wanted = f"/{path}{suffix}"
+            for member in self._by_name.get(f"{path.name}{suffix}", ()):
+                if f"/{member.name}".endswith(wanted):
+                    return [member]
+        return []
+
+    def inside(self, path: PurePosixPath) -> list[Member]:
+        """The members in a folder whose path ends in `path`."""
+        found = self._by_folder.get(path.name, ())
+        return [m for m in found if f"/{PurePosixPath(m.name).parent}".endswith(f"/{path}")]
+
+
 def _subtitle(
-    opened: ZipFile, video: VideoReference, member: Member | None, target: Path
+    opened: OpenArchive,
+    video: VideoReference,
+    directory: _Directory,
+    folder: Path,
+    release: Release,
 ) -> FetchedFile:
-    if member is None:
+    footage, inside = video.footage, PurePosixPath(release.subtitle_folder)
+    if footage.subtitle_file is not None:
+        path = PurePosixPath(footage.subtitle_file)
+        inner = path.relative_to(inside) if path.is_relative_to(inside) else path
+        members, inside = directory.at(inner, with_suffixes=False), path.parent
+    else:
+        stem = PurePosixPath(footage.video_file).stem if footage.video_file else video.file_stem
+        members = directory.with_stem(stem)
+    if not members:
         return FetchedFile(video_id=video.video_id, path=None)
+    (member,), target = members, folder / inside
     try:
-        path = (
+        stored = (
             target / member.file_name
             if _is_complete(target, member)
             else extract(opened, member, target)
         )
     except ArchiveError as error:
         return FetchedFile(video_id=video.video_id, path=None, problem=str(error))
-    return FetchedFile(video_id=video.video_id, path=path)
+    return FetchedFile(video_id=video.video_id, path=stored)
 
 
 def _is_complete(target: Path, member: Member) -> bool:
@@ -235,53 +307,72 @@ def _is_complete(target: Path, member: Member) -> bool:
     return path.is_file() and path.stat().st_size == member.size_bytes
 
 
-def _missing(members: Mapping[str, Member], target: Path) -> dict[str, Member]:
-    return {
-        video_id: member for video_id, member in members.items() if not _is_complete(target, member)
-    }
+def _missing(files: _Files) -> list[_WantedFile]:
+    return [file for found in files.values() for file in found if not file.is_complete]
 
 
-def _find_members(
-    mirror: Mirror, wanted: Sequence[VideoReference]
-) -> tuple[dict[str, Member], dict[str, str]]:
-    """The archive member of each video, and the problems of the others, by video id."""
-    candidates = {video: mirror.release.archives_with(video.video_id) for video in wanted}
+def _members_of(
+    video: VideoReference, directory: _Directory, release: Release
+) -> tuple[list[Member], PurePosixPath]:
+    """The members of a video in an archive, and the folder that they are extracted to."""
+    footage, folder = video.footage, PurePosixPath(release.video_folder)
+    if footage.video_file is None:
+        return directory.with_stem(video.file_stem), folder
+    path = PurePosixPath(footage.video_file)
+    inner = path.relative_to(folder) if path.is_relative_to(folder) else path
+    if footage.frames_per_second is not None:
+        return directory.inside(inner), path
+    return directory.at(inner, with_suffixes=True), path.parent
+
+
+def _find_files(
+    mirror: Mirror, wanted: Sequence[VideoReference], folder: Path
+) -> tuple[dict[str, Sequence[_WantedFile]], dict[str, str]]:
+    """The files of each video in the archives, and the problems of the others, by video id."""
+    release = mirror.release
+    candidates = {video: release.archives_with(video.video_id) for video in wanted}
     archives = list(dict.fromkeys(chain.from_iterable(candidates.values())))
-    directories, unread = mirror.directories(archives)
-    by_archive = {
-        archive: {member.stem: member for member in found} for archive, found in directories.items()
-    }
-    members: dict[str, Member] = {}
+    found, unread = mirror.directories(archives)
+    directories = {archive: _Directory(members) for archive, members in found.items()}
+    files: dict[str, Sequence[_WantedFile]] = {}
     problems: dict[str, str] = {}
     for video, possible in candidates.items():
-        found = [
-            by_archive[archive][video.file_stem]
-            for archive in possible
-            if video.file_stem in by_archive.get(archive, {})
-        ]
-        if found:
-            members[video.video_id] = found[0]
+        for archive in possible:
+            if archive in directories:
+                members, inside = _members_of(video, directories[archive], release)
+                if members:
+                    files[video.video_id] = [
+                        _WantedFile(video_id=video.video_id, member=member, folder=folder / inside)
+                        for member in members
+                    ]
+                    break
         else:
             reasons = [unread[archive] for archive in possible if archive in unread]
+            name = video.footage.video_file or f"{video.file_stem}.mp4"
             problems[video.video_id] = "; ".join(
                 [
                     f"video {video.video_id}: no archive of {mirror.hub} that could be read "
-                    f"contains {video.file_stem}.mp4",
+                    f"contains {name}",
                     *reasons,
                 ]
             )
-    return members, problems
+    return files, problems
 
 
-def _unzip_jobs(mirror: Mirror, missing: Mapping[str, Member]) -> list[_UnzipJob]:
-    by_archive: defaultdict[str, dict[str, Member]] = defaultdict(dict)
-    for video_id, member in missing.items():
-        by_archive[member.archive][video_id] = member
-    remote = [archive for archive in by_archive if not mirror.path(archive).is_file()]
-    reported = mirror.reported(remote) if remote else {}
+def _unzip_jobs(mirror: Mirror, missing: Sequence[_WantedFile]) -> list[_UnzipJob]:
+    by_archive: defaultdict[str, list[_WantedFile]] = defaultdict(list)
+    for file in missing:
+        by_archive[file.member.archive].append(file)
+    remote = {archive: mirror.missing(archive) for archive in by_archive}
+    names = list(chain.from_iterable(remote.values()))
+    reported = mirror.reported(names) if names else {}
     return [
-        _UnzipJob(archive=mirror.path(archive), reported=reported.get(archive), members=members)
-        for archive, members in by_archive.items()
+        _UnzipJob(
+            archive=archive,
+            remote=tuple(reported[name] for name in remote[archive] if name in reported),
+            files=sorted(files, key=lambda file: file.member.offset or 0),
+        )
+        for archive, files in by_archive.items()
     ]
 
 
@@ -299,22 +390,24 @@ def _require_space(jobs: Sequence[_UnzipJob], folder: Path, *, keep_archives: bo
         )
 
 
-def _unzip(job: _UnzipJob, mirror: Mirror, target: Path, meter: _Meter) -> dict[str, str]:
-    """Unzip the members of one job, and return the problems by video id."""
+def _unzip(job: _UnzipJob, mirror: Mirror, meter: _Meter) -> dict[str, str]:
+    """Unzip the files of one job, and return the problems by video id."""
     problems: dict[str, str] = {}
-    waiting = dict(job.members)
+    waiting = Counter(file.video_id for file in job.files)
     try:
         with (
-            explained(f"{job.archive.name} of {mirror.hub}"),
+            explained(f"{job.archive} of {mirror.hub}"),
             _opened(job, mirror, meter) as opened,
         ):
-            for video_id, member in job.members.items():
+            for file in job.files:
                 try:
-                    extract(opened, member, target, meter.add)
+                    extract(opened, file.member, file.folder, meter.add)
                 except ArchiveError as error:
-                    problems[video_id] = str(error)
-                del waiting[video_id]
-                meter.add(videos=1)
+                    problems[file.video_id] = str(error)
+                waiting[file.video_id] -= 1
+                if not waiting[file.video_id]:
+                    del waiting[file.video_id]
+                    meter.add(videos=1)
     except (ArchiveError, DownloadError) as error:
         problems |= dict.fromkeys(waiting, str(error))
         meter.add(videos=len(waiting))
@@ -322,15 +415,11 @@ def _unzip(job: _UnzipJob, mirror: Mirror, target: Path, meter: _Meter) -> dict[
 
 
 @contextmanager
-def _opened(job: _UnzipJob, mirror: Mirror, meter: _Meter) -> Iterator[ZipFile]:
+def _opened(job: _UnzipJob, mirror: Mirror, meter: _Meter) -> Iterator[OpenArchive]:
     """Open the archive of a job: on disk, downloaded whole, or read from the hub by ranges."""
-    if job.reported is not None and job.is_downloaded_whole:
-        mirror.hub.download(job.reported, job.archive, meter.add)
-    if job.archive.is_file():
-        file: BinaryFile = job.archive.open("rb")
-    elif job.reported is not None:
-        file = mirror.hub.open(job.reported)
-    else:
-        raise DownloadError(f"{job.archive.name} is not in {mirror.hub}; run again")
-    with file, open_archive(file, job.archive.name) as opened:
+    if job.is_downloaded_whole:
+        for part in job.remote:
+            mirror.hub.download(part, mirror.path(part.path), meter.add)
+    reported = {part.path: part for part in job.remote}
+    with mirror.open(job.archive, reported) as file, open_archive(file, job.archive) as opened:
         yield opened

@@ -45,11 +45,29 @@ _UNWRITABLE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubFile:
-    """A file as reported by the hub. Downloads are compared with its size and checksum."""
+    """A file as reported by the hub. Downloads are compared with its size and checksum.
+
+    A small file that is not in Git LFS has no `sha256` but the `git_sha1` of its bytes.
+    """
 
     path: str
     size_bytes: int
     sha256: str
+    git_sha1: str = ""
+
+    def is_intact(self, path: Path) -> bool:
+        """True if the file at `path` has the reported checksum."""
+        return self.digest(path) == (self.sha256 or self.git_sha1)
+
+    def digest(self, path: Path) -> str:
+        """The checksum of the file at `path` that the hub would report."""
+        digest = hashlib.sha256() if self.sha256 else hashlib.sha1(usedforsecurity=False)
+        if not self.sha256:
+            digest.update(f"blob {path.stat().st_size}\0".encode())
+        with path.open("rb") as file:
+            while part := file.read(_BLOCK_BYTES):
+                digest.update(part)
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +82,7 @@ class HubRepository:
         return f"{self.repository} at {self.revision[:12]}"
 
     def files(self, paths: Iterable[str]) -> dict[str, HubFile]:
-        """Size and sha256 of files by path, in one request. Missing paths are left out.
+        """Size and checksum of files by path, in one request. Missing paths are left out.
 
         Raises:
             DownloadError: if the repository cannot be read.
@@ -74,18 +92,23 @@ class HubRepository:
                 self.repository, list(paths), revision=self.revision, repo_type="dataset"
             )
         return {
-            file.path: HubFile(path=file.path, size_bytes=file.size, sha256=file.lfs.sha256)
+            file.path: HubFile(
+                path=file.path,
+                size_bytes=file.size,
+                sha256=file.lfs.sha256 if file.lfs else "",
+                git_sha1="" if file.lfs else file.blob_id,
+            )
             for file in reported
-            if isinstance(file, RepoFile) and file.lfs is not None
+            if isinstance(file, RepoFile)
         }
 
     def download(
         self, file: HubFile, target: Path, on_bytes: Callable[[int], None] = lambda _: None
     ) -> Path:
-        """Download `file` to `target`, resuming an earlier attempt, and verify its sha256.
+        """Download `file` to `target`, resuming an earlier attempt, and verify its checksum.
 
         Raises:
-            DownloadError: if it cannot be fetched, or has another sha256 than the hub reports.
+            DownloadError: if it cannot be fetched, or has another checksum than the hub reports.
             StorageError: if `target` cannot be written.
         """
         partial = target.with_name(f".{target.name}.partial")
@@ -97,14 +120,15 @@ class HubRepository:
                     opened.seek(0)
                 on_bytes(opened.tell())
                 self._append_rest(file, opened, on_bytes)
-            with partial.open("rb") as written:
-                sha256 = hashlib.file_digest(written, "sha256").hexdigest()
-            if sha256 != file.sha256:
+            if not file.is_intact(partial):
+                found = file.digest(partial)
                 partial.unlink()
+                kind = "sha256" if file.sha256 else "Git sha1"
                 raise DownloadError(
-                    f"{file.path} of {self}: the downloaded file has sha256 {sha256}, the hub "
-                    f"reports {file.sha256}. The file was deleted; run again, and if that does not "
-                    "help, look for a proxy or mirror that changes files (HF_ENDPOINT)."
+                    f"{file.path} of {self}: the downloaded file has {kind} {found}, the hub "
+                    f"reports {file.sha256 or file.git_sha1}. The file was deleted; run again, and "
+                    "if that does not help, look for a proxy or mirror that changes files "
+                    "(HF_ENDPOINT)."
                 )
             partial.replace(target)
         return target

@@ -9,14 +9,16 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
 from upath import UPath
 
 from videomme_pipeline.errors import ArchiveError, DownloadError
-from videomme_pipeline.fetch.archives import Member, read_directory
+from videomme_pipeline.fetch.archives import Member, is_compressed_tar, read_directory
 from videomme_pipeline.fetch.hub import HubFile, HubRepository, explained
+from videomme_pipeline.fetch.joined_file import BinaryFile, JoinedFile
 from videomme_pipeline.fetch.release import FetchSpec, Release, hub_folder, hub_revision
 from videomme_pipeline.store import read_rows, set_aside, write_rows
 
@@ -62,7 +64,40 @@ class Mirror:
                 f"{name} is not in {self.hub}; remove `revision` to use the pinned one, "
                 f"{self.release.revision}"
             )
-        return self.hub.download(reported[name], target)
+        self.hub.download(reported[name], target)
+        if not self._is_intact(name, target):  # a file outside of Git LFS: not known before
+            target.unlink()
+            raise DownloadError(
+                f"{name} of {self.hub} has not the sha256 {self._pinned[name]} that is pinned; "
+                "HF_ENDPOINT is not the published dataset"
+            )
+        return target
+
+    def files_of(self, archive: str) -> tuple[str, ...]:
+        """The repository files of an archive: its parts if it is split."""
+        return tuple(self.release.parts.get(archive, (archive,)))
+
+    def missing(self, archive: str) -> list[str]:
+        """The files of an archive that are not on disk."""
+        return [name for name in self.files_of(archive) if not self.path(name).is_file()]
+
+    def open(self, archive: str, reported: Mapping[str, HubFile]) -> BinaryFile:
+        """An archive. Its files that are not on disk are read from the hub by ranges.
+
+        Raises:
+            DownloadError: if one of them is neither on disk nor in `reported`.
+        """
+        parts = [self._open_file(name, reported) for name in self.files_of(archive)]
+        return parts[0][0] if len(parts) == 1 else JoinedFile(parts)
+
+    def _open_file(self, name: str, reported: Mapping[str, HubFile]) -> tuple[BinaryFile, int]:
+        """A repository file, and its size."""
+        path = self.path(name)
+        if path.is_file():
+            return path.open("rb"), path.stat().st_size
+        if name not in reported:
+            raise DownloadError(f"{name} is not in {self.hub}; run again")
+        return self.hub.open(reported[name]), reported[name].size_bytes
 
     def _is_intact(self, name: str, target: Path) -> bool:
         """True unless a fetched file differs from the pinned checksum."""
@@ -84,7 +119,7 @@ class Mirror:
         files = self.hub.files(names)
         pinned = self._pinned
         for name in files.keys() & pinned.keys():
-            if files[name].sha256 != pinned[name]:
+            if files[name].sha256 and files[name].sha256 != pinned[name]:
                 raise DownloadError(
                     f"{name} of {self.hub}: the hub reports sha256 {files[name].sha256}, but "
                     f"{pinned[name]} is pinned; HF_ENDPOINT is not the published dataset"
@@ -108,7 +143,7 @@ class Mirror:
         unread = [archive for archive in archives if not kept[archive].is_file()]
         problems: dict[str, str] = {}
         if unread:
-            reported = self.reported(unread)
+            reported = self.reported(chain.from_iterable(map(self.files_of, unread)))
             with ThreadPoolExecutor(_DIRECTORIES_AT_ONCE) as pool:
                 found = pool.map(lambda archive: self._directory(archive, reported), unread)
                 for archive, result in zip(unread, found, strict=True):
@@ -121,10 +156,15 @@ class Mirror:
 
     def _directory(self, archive: str, reported: dict[str, HubFile]) -> tuple[Member, ...] | str:
         """The members of one archive, or the reason why they cannot be read."""
-        if archive not in reported:
-            return f"{archive} is not in {self.hub}"
+        absent = [name for name in self.files_of(archive) if name not in reported]
+        if absent:
+            return f"{absent[0]} is not in {self.hub}"
         try:
-            with explained(f"{archive} of {self.hub}"), self.hub.open(reported[archive]) as file:
-                return read_directory(file, archive)
+            with explained(f"{archive} of {self.hub}"):
+                if is_compressed_tar(archive):
+                    for name in self.missing(archive):
+                        self.hub.download(reported[name], self.path(name))
+                with self.open(archive, reported) as file:
+                    return read_directory(file, archive, keeps_folders=self.release.keeps_folders)
         except (ArchiveError, DownloadError) as error:
             return str(error)

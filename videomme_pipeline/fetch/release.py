@@ -10,6 +10,9 @@ from typing import Protocol
 
 from videomme_pipeline.errors import ConfigurationError
 
+VIDEO_SUFFIXES = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
+"""Suffixes of videos that the annotations name without one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
@@ -96,6 +99,8 @@ class Release:
     video_folder: str
     """Folder that the archives are unzipped into."""
     subtitle_folder: str
+    keeps_folders: bool = False
+    """True if videos of the same name are in several folders of the archives."""
 
     def archives_with(self, video_id: str) -> tuple[str, ...]:
         """Archives that may contain a video: one if its number determines it, otherwise all."""

@@ -191,6 +191,7 @@ class Declaration(Spec):
             sha256=self.hub.sha256,
             video_folder=self.videos,
             subtitle_folder=self.subtitles or self.videos,
+            keeps_folders=True,
         )
 
     def benchmark(self, name: str, path: Path) -> Benchmark:

@@ -18,11 +18,10 @@ from videomme_pipeline.benchmarks.declared.columns import (
 )
 from videomme_pipeline.benchmarks.declared.rows import read_rows
 from videomme_pipeline.benchmarks.facets import Facets
-from videomme_pipeline.benchmarks.locate import DECLARED_VIDEO_SUFFIXES
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import AnnotationError
-from videomme_pipeline.fetch.release import Footage
+from videomme_pipeline.fetch.release import VIDEO_SUFFIXES, Footage
 from videomme_pipeline.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ class _Reader:
         A video gets a hash in addition if another one has this id already, or it is too long.
         """
         stem = PurePosixPath(footage.video_file or "").name
-        for suffix in DECLARED_VIDEO_SUFFIXES:
+        for suffix in VIDEO_SUFFIXES:
             stem = stem.removesuffix(suffix)
         if footage.clip is not None:
             end = footage.clip.end_seconds
