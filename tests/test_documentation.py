@@ -35,7 +35,7 @@ from videomme_pipeline.workers.spec import ClusterSpec
 
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-BENCHMARKS = ("smoke", "smoke_v2", "videomme", "videomme_v2")
+BENCHMARKS = ("smoke", "smoke_v2", "videomme", "videomme_v2", "longvideobench_val")
 EVALUATION: dict[str, Any] = {
     "benchmark": "smoke",
     "model": "constant-A",
@@ -142,7 +142,8 @@ def file_of(content: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         [settings] = content["evaluations"].values()
         return "nightly.yaml", {**content, "evaluations": {"my-evaluation": settings}}
     if "annotations" in keys:
-        return "benchmarks/documented.yaml", DECLARATION | content
+        own = {} if "hub" in keys else DECLARATION
+        return "benchmarks/documented.yaml", own | content
     others: dict[str, type[Spec]] = {
         "storage.yaml": StorageSpec,
         "cluster.yaml": ClusterSpec,

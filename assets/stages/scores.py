@@ -161,12 +161,12 @@ def _breakdown_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     """The interval of the score, a table of all breakdowns, and the shortest one as a chart."""
     benchmark = find_benchmark(rows[0].benchmark)
     grouped = benchmark.is_grouped
-    overall, *parts = (_group_parts if grouped else _accuracy_parts)(benchmark, rows)
-    first = benchmark.shown_facets[0].column
+    overall, *others = (_group_parts if grouped else _accuracy_parts)(benchmark, rows)
+    parts = others or [overall]  # a benchmark may have no facets
     metadata: dict[str, object] = {
         "interval": interval(overall.low, overall.high),
         "breakdowns": dg.MetadataValue.table([_record(part) for part in parts]),
-        "chart": _chart([part for part in parts if part.by == first]),
+        "chart": _chart([part for part in parts if part.by == parts[0].by]),
     }
     if grouped:
         metadata["group_score"] = 100 * overall.score

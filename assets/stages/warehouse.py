@@ -64,9 +64,13 @@ class Warehouse(SharedStage):
 
 
 def _charted(rows: Sequence[dict[str, object]]) -> list[tuple[str, str]]:
-    """Each benchmark with its first facet."""
+    """Each benchmark that has facets, with the first one."""
     benchmarks = sorted({str(row["benchmark"]) for row in rows})
-    return [(name, find_benchmark(name).shown_facets[0].column) for name in benchmarks]
+    return [
+        (name, facet.column)
+        for name in benchmarks
+        for facet in find_benchmark(name).shown_facets[:1]
+    ]
 
 
 def _chart(

@@ -48,6 +48,8 @@ class HubServer:
     files: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)
     requests: list[HubRequest] = field(default_factory=list)
 
+    outside_lfs: set[str] = field(default_factory=set)
+    """Paths of small files that Git itself stores, so that no SHA-256 is listed."""
     token: str | None = None
     """If set, requests without it are refused, as for a private repository."""
     gated: bool = False
@@ -95,6 +97,18 @@ def running_hub() -> Iterator[HubServer]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def _git_id(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+def _lfs(data: bytes) -> dict[str, object]:
+    return {
+        "oid": hashlib.sha256(data).hexdigest(),
+        "size": len(data),
+        "pointerSize": 134,
+    }
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -151,13 +165,9 @@ class _Handler(BaseHTTPRequestHandler):
                 "type": "file",
                 "path": path,
                 "size": len(files[path]),
-                "oid": hashlib.sha1(files[path]).hexdigest(),
-                "lfs": {
-                    "oid": hashlib.sha256(files[path]).hexdigest(),
-                    "size": len(files[path]),
-                    "pointerSize": 134,
-                },
+                "oid": _git_id(files[path]),
             }
+            | ({} if path in self.state.outside_lfs else {"lfs": _lfs(files[path])})
             for path in parse_qs(body.decode())["paths"]
             if path in files
         ]

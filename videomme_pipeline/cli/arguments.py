@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound=StrEnum)
 
-BENCHMARKS = "videomme, videomme_v2, smoke, smoke_v2 or one of your own"
+BENCHMARKS = "videomme, videomme_v2, smoke, smoke_v2, another published one or your own"
 """The benchmarks for help texts. Importing their registry would make `--help` slow."""
 
 

@@ -1,4 +1,4 @@
-"""Commands that read results: score, read, compare, export, report, sql."""
+"""Commands that read results: score, read, compare, leaderboard, export, report, sql."""
 
 import json
 import sys
@@ -12,6 +12,7 @@ import typer
 from videomme_pipeline.cli.arguments import (
     BENCHMARKS,
     AsJson,
+    BenchmarkNames,
     EvaluationNames,
     JudgeName,
     choice,
@@ -145,12 +146,14 @@ def _show_comparison(a: str, b: str, options: "ScoreOptions", *, as_json: bool) 
     from videomme_pipeline.project.project import configuration_folder, is_project
     from videomme_pipeline.reports.terminal.comparison import show_comparison
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
+    from videomme_pipeline.scoring.statistics.compare import require_one_track
 
     names = [text for text in (a, b) if not Path(text).is_file()]
     store = open_project().store if names and is_project(configuration_folder()) else None
     (rows_a, settings_a), (rows_b, settings_b) = (
         rows_and_settings(text, store, options) for text in (a, b)
     )
+    require_one_track(rows_a, rows_b)
     shared = settings_a.keys() | settings_b.keys() if len(names) == 2 else {"reader"}
     comparison = replace(
         compare_rows(
@@ -169,6 +172,39 @@ def _show_comparison(a: str, b: str, options: "ScoreOptions", *, as_json: bool) 
         show_comparison(out, comparison)
         if store:
             print_findings(store, names)
+
+
+@commands.command(epilog="Example: videomme leaderboard --benchmark smoke --benchmark smoke_v2")
+def leaderboard(
+    benchmarks: BenchmarkNames = None,
+    average: Annotated[
+        bool,
+        typer.Option(
+            "--average", help="Add the mean over the benchmarks, for rows that have all of them."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the headline scores of several benchmarks side by side.
+
+    A row is a model with its settings, a column a benchmark. A combination that
+    was not evaluated is empty. A score of a part of the questions says of how
+    many.
+    """
+    from videomme_pipeline.reports.across import across_rows
+    from videomme_pipeline.reports.terminal.across import show_across
+    from videomme_pipeline.warehouse.database import connect, query
+
+    with connect(open_project().store) as connection:
+        cells = query(connection, "select * from across_benchmarks order by all")
+    names = list(dict.fromkeys(cell["benchmark"] for cell in cells))
+    for name in benchmarks or ():
+        known_name(names, name, "evaluated benchmark")
+    rows = across_rows(cells, benchmarks or names, average=average)
+    if as_json:
+        print_json(rows)
+    else:
+        show_across(out, rows)
 
 
 @commands.command(epilog='Example: videomme sql "select * from by_task_type limit 5"')

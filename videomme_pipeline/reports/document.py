@@ -36,6 +36,7 @@ _SCRIPTS = (  # in this order, each constant is defined before another script us
     "scatter.js",
     "cite.js",
     "leaderboard.js",
+    "across.js",
     "repeats.js",
     "breakdowns.js",
     "questions.js",

@@ -212,6 +212,10 @@ class Numbers:
             params=[self._benchmark.name, list(self._place)],
         ).to_arrow_table()
 
+    def cells_across(self) -> list[Json]:
+        """Rows of the view `across_benchmarks` for these evaluations."""
+        return self._view("across_benchmarks")
+
     def nightly_runs(self) -> list[Json]:
         """Rows of the view `accuracy_by_night`, oldest first for each evaluation."""
         return self._view("accuracy_by_night")

@@ -18,6 +18,7 @@ from upath import UPath
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.parquet import encode
+from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
 from videomme_pipeline.reports.history import LastRuns, history
@@ -169,6 +170,8 @@ class _BenchmarkPage:
     summary: Mapping[str, Any]
     tables: Mapping[str, pa.Table]
     last_runs: LastRuns
+    cells: Sequence[Mapping[str, Any]]
+    """Rows of the view `across_benchmarks` for its evaluations."""
 
     def media(self, store: Store, beside: Beside = Beside.NOTHING) -> Media:
         media = stored_media(store, self.benchmark, self.questions, self.evaluations)
@@ -250,6 +253,7 @@ def _benchmark_page(
         summary=summary,
         tables=tables,
         last_runs=last_runs,
+        cells=numbers.cells_across(),
     )
 
 
@@ -298,4 +302,10 @@ def _own_bibtex() -> str:
 
 
 def _summary(pages: Sequence[_BenchmarkPage], *, share: bool = False) -> dict[str, Any]:
-    return {"share": share, "benchmarks": [page.summary for page in pages]}
+    cells = [cell for page in pages for cell in page.cells]
+    names = [page.benchmark for page in pages]
+    return {
+        "share": share,
+        "benchmarks": [page.summary for page in pages],
+        "across": across_rows(cells, names, average=False) if len(pages) > 1 else [],
+    }

@@ -199,19 +199,24 @@ def matches_release(evidence: Evidence) -> Finding:
         video for video, _ in {(row.video_id, row.question_id) for row in evidence.answers}
     )
     found = f"{by_video.total():,} questions on {len(by_video):,} videos"
-    if size.videos is None or size.questions_per_video is None:
+    if size.questions is None:
         return Finding(
             check=check,
             status=Status.UNKNOWN,
             summary=f"{found}; the benchmark does not declare its size",
-            advice="declare its `size` with `videos` and `questions_per_video`",
+            advice="declare its `size`: the numbers of videos and questions",
         )
-    if by_video.total() == size.questions and len(by_video) == size.videos:
+    if by_video.total() == size.questions and size.videos in (None, len(by_video)):
         return Finding(check=check, status=Status.OK, summary=f"{found}, as declared")
     selected = Counter(question.video_id for question in evidence.questions)
-    is_subset = by_video == selected and len(selected) < size.videos
-    declared = f"the benchmark has {size.questions:,} on {size.videos:,}"
-    if is_subset and set(selected.values()) == {size.questions_per_video}:
+    is_subset = by_video == selected and by_video.total() < size.questions
+    declared = f"the benchmark has {size.questions:,}"
+    if size.videos is not None:
+        declared += f" on {size.videos:,}"
+        is_subset = is_subset and len(selected) < size.videos
+    if is_subset and (
+        size.questions_per_video is None or set(selected.values()) == {size.questions_per_video}
+    ):
         return Finding(
             check=check,
             status=Status.WARNING,

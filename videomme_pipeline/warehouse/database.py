@@ -295,6 +295,7 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
         _log.warning("left out of the DuckDB file: %s", sentence)
     findings = to_table(citation_findings(connection, store), CitationFinding)
     _create(connection, "citation_findings", findings)
+    _create(connection, "benchmarks", _benchmarks())
     _create(connection, "t_quantiles", _t_quantiles())
     _create(connection, "group_outcomes", _group_outcomes())
     connection.execute(_MACROS)
@@ -347,9 +348,12 @@ def _facet_views() -> dict[str, str]:
 
 
 def _headline_views() -> dict[str, str]:
-    """The SQL of the views of headline metrics that are means over a facet, by name."""
+    """The SQL of the views of headline metrics that are means over a facet, by name.
+
+    `headlines` combines them with the accuracies and group scores of the other benchmarks.
+    """
     headlines = [benchmark.headline for benchmark in registered_benchmarks()]
-    return {
+    means = {
         headline.view: (
             "-- grain: one row per (benchmark, evaluation)\n"
             f"from mean_accuracy_over([{headline.facet!r}])\n"
@@ -357,6 +361,51 @@ def _headline_views() -> dict[str, str]:
         for headline in headlines
         if headline.view is not None
     }
+    parts = [
+        f"select benchmark, evaluation, '{metric}' as metric, {score} as score, "
+        f"{low} as score_low, {high} as score_high\n"
+        f"from {view} join benchmarks using (benchmark) where headline = '{metric}'"
+        for metric, view, score, low, high in (
+            ("accuracy", "overall", "accuracy", "accuracy_low", "accuracy_high"),
+            (
+                "group_score",
+                "v2_overall",
+                "group_score / 100",
+                "group_score_low / 100",
+                "group_score_high / 100",
+            ),
+            *(
+                (view, f'"{view}"', "accuracy", "accuracy_low", "accuracy_high")
+                for view in sorted(means)
+            ),
+        )
+    ]
+    grain = "-- grain: one row per (benchmark, evaluation)\n"
+    scores = "-- The score that ranks evaluations of the benchmark, as a fraction of one.\n"
+    return means | {"headlines": grain + scores + "\nunion all\n".join(parts)}
+
+
+def _benchmarks() -> pa.Table:
+    """The registered benchmarks: title, headline metric, and number of questions if declared."""
+    return pa.Table.from_pylist(
+        [
+            {
+                "benchmark": benchmark.name,
+                "title": benchmark.title,
+                "headline": benchmark.headline.view or benchmark.headline.metric.value,
+                "declared_questions": benchmark.size.questions,
+            }
+            for benchmark in registered_benchmarks()
+        ],
+        schema=pa.schema(
+            [
+                ("benchmark", pa.string()),
+                ("title", pa.string()),
+                ("headline", pa.string()),
+                ("declared_questions", pa.int64()),
+            ]
+        ),
+    )
 
 
 def _group_facets() -> str:
@@ -416,6 +465,7 @@ def _fingerprint(store: Store) -> str:
     for name, sql in _definitions().items():
         digest.update(f"{name}\n{sql}\n".encode())
     listing = Listing(store.root)
+    digest.update(repr(_benchmarks().to_pylist()).encode())
     for _, list_files in TABLES.values():
         for path in list_files(store):
             state = listing.state(path)

@@ -115,7 +115,9 @@ class DeclaredSource(Source):
             ConfigurationError: if the user's folder does not exist.
         """
         if self.is_fetched:
-            return (self.folder,)
+            # Videos that the hub does not have are in the user's own folder.
+            own = self.spec.folder
+            return (self.folder, *([own.expanduser().absolute()] if own else []))
         given = self.spec.folder or self.declaration.folder
         repository = self.release.repository if self.release else None
         return folders_of(self.benchmark.name, given, repository)

@@ -110,9 +110,11 @@ def compare(
     Repeats of a question are compared with each other one by one.
 
     Raises:
-        ScoringError: if no question was answered in both, if one side has duplicate rows or rows of
-            several evaluations, or if only one side is with audio.
+        ScoringError: if they are of different benchmarks (or splits), if no question was answered
+            in both, if one side has duplicate rows or rows of several evaluations, or if only one
+            side is with audio.
     """
+    _require_one_benchmark(rows_a, rows_b)
     _refuse_other_track(rows_a, rows_b)
     by_key_a, by_key_b = _by_question(rows_a), _by_question(rows_b)
     shared = [key for key in by_key_a if key in by_key_b]
@@ -161,6 +163,37 @@ def compare(
         only_b=tuple(dict.fromkeys(key[0] for key in by_key_b if key not in by_key_a)),
         changed_settings=changed_settings(specification_a or {}, specification_b or {}),
     )
+
+
+def require_one_track(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion]) -> None:
+    """Check that two evaluations are of one track, or differ only in their subtitles.
+
+    Raises:
+        ScoringError: if they differ in the track and in something else.
+    """
+    tracks = {(row.track, row.track_pair) for row in (*rows_a[:1], *rows_b[:1])}
+    if len({track for track, _ in tracks}) > 1 and len({pair for _, pair in tracks}) > 1:
+        one, other = sorted(track.replace("_", " ") for track, _ in tracks)
+        raise ScoringError(
+            f"{rows_a[0].evaluation} and {rows_b[0].evaluation} are of different tracks ({one}, "
+            f"{other}) and differ in other settings too, so their difference has no single cause; "
+            "compare evaluations of one track, or two that differ only in `subtitles`"
+        )
+
+
+def _require_one_benchmark(
+    rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion]
+) -> None:
+    names = sorted({row.benchmark for row in (*rows_a[:1], *rows_b[:1])})
+    if len(names) > 1:
+        headlines = {find_benchmark(name).headline for name in names}
+        metric = ", and their headline metrics differ" if len(headlines) > 1 else ""
+        raise ScoringError(
+            f"{rows_a[0].evaluation} is of {rows_a[0].benchmark} and {rows_b[0].evaluation} of "
+            f"{rows_b[0].benchmark}: the questions of different benchmarks or splits are "
+            f"others{metric}; compare evaluations of one benchmark (`videomme leaderboard` shows "
+            "several benchmarks side by side)"
+        )
 
 
 def changed_settings(

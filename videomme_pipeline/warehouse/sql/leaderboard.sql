@@ -29,7 +29,10 @@ with usage as (
     group by all
 ),
 sizes as (
-    select benchmark, count(*) as benchmark_questions from questions group by all
+    select benchmark,
+           greatest(count(*), coalesce(any_value(declared_questions), 0)) as benchmark_questions
+    from questions left join benchmarks using (benchmark)
+    group by all
 )
 select benchmark, evaluation, model, sampling, track, reader,
        overall.questions, benchmark_questions,

@@ -1,6 +1,7 @@
 // Start of the page: read the numbers, draw the view of the URL, then read the texts.
 
 import { go, link, readAddress } from "./address.js";
+import { acrossView } from "./across.js";
 import { breakdownsView } from "./breakdowns.js";
 import { compareView } from "./compare.js";
 import { arrange, unpack } from "./data.js";
@@ -21,6 +22,7 @@ const VIEWS = {
     draw: historyView,
     needs: (benchmark) => benchmark.history.length > 0,
   },
+  benchmarks: { title: "Benchmarks", draw: acrossView, needs: () => page.across.length > 0 },
   question: { title: "Question", draw: questionView, under: "questions" },
 };
 
@@ -74,6 +76,7 @@ function draw() {
     params,
     details: texts?.[benchmark.name],
     share: page.share,
+    page,
   });
   const notices = unknownNames(benchmark, name, params);
   main.replaceChildren(...append(h("div"), [notices, content]).childNodes);

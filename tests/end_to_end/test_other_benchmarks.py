@@ -1,0 +1,154 @@
+"""The other published benchmarks and a user's own, from the hub or a folder to scores."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from assets.instance import HOME_VARIABLE
+from assets.run import refresh_project
+from tests.support.hub_server import running_hub
+from tests.support.other_benchmarks import COUNTS, OtherBenchmarks, settings
+from tests.support.registered import registered
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.evaluation import write_declaration
+from videomme_pipeline.frames.cache import read_frames
+from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.reports.across import across_rows
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.breakdowns import mean_over
+from videomme_pipeline.scoring.statistics.compare import compare
+from videomme_pipeline.store import read_rows
+from videomme_pipeline.subtitles.align import AlignedLine
+from videomme_pipeline.warehouse import database
+
+pytestmark = pytest.mark.slow
+
+OWN = ("own-a", "own-b")
+"""Two sets of the user about the same video files."""
+WITH_SUBTITLES = ("longvideobench_val", "cgbench_mini")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """Every benchmark after a run of a model that always answers B."""
+    root = tmp_path_factory.mktemp("others")
+    configuration = root / "configuration"
+    (configuration / "evaluations").mkdir(parents=True)
+    with (
+        running_hub() as hub,
+        pytest.MonkeyPatch.context() as patch,
+        registered(),
+        dg.DagsterInstance.local_temp(str(root)) as instance,
+    ):
+        patch.setenv("HF_ENDPOINT", hub.url)
+        patch.setenv(HOME_VARIABLE, str(root))
+        others = OtherBenchmarks(hub, root / "videos")
+        for name in COUNTS:
+            others.publish(name)
+        entries = {name: settings(name, others.folder) for name in COUNTS}
+        (configuration / "benchmarks.yaml").write_text(yaml.safe_dump(entries))
+        for name in OWN:
+            write_declaration(configuration, name, own_folder(root / name, others.clip))
+        for name in (*COUNTS, *OWN):
+            evaluation = {"benchmark": name, "model": "constant-B", "sampling": "uniform_n-2"}
+            if name in WITH_SUBTITLES:
+                evaluation |= {"subtitles": "full"}
+            if name in COUNTS and find_benchmark(name).prompt_text:
+                evaluation |= {"prompt": name}
+            path = configuration / "evaluations" / f"{name}-b.yaml"
+            path.write_text(yaml.safe_dump(evaluation))
+        project = open_project(configuration, str(root / "data"))
+        refresh_project(project, instance, [f"{name}-b" for name in (*COUNTS, *OWN)])
+        yield project
+
+
+def own_folder(folder: Path, clip: bytes) -> Path:
+    folder.mkdir()
+    (folder / f"{folder.name}.mp4").write_bytes(clip)
+    rows = [
+        {
+            "video": f"{folder.name}.mp4",
+            "question": f"What is {number}?",
+            "options": ["Red", "Blue"],
+            "answer": "AB"[number % 2],
+        }
+        for number in range(2)
+    ]
+    (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+def scores(project: Project, name: str) -> list[ScoredQuestion]:
+    return read_rows(project.store.scores(name, f"{name}-b"), ScoredQuestion)
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_every_question_of_a_published_benchmark_is_scored(project: Project, name: str) -> None:
+    rows = scores(project, name)
+    questions = read_rows(project.store.questions(name), Question)
+    assert len(rows) == len(questions) == COUNTS[name][0]
+    failed = {row.video_id for row in rows if row.outcome is Outcome.FAILED}
+    assert failed == ({"requested"} if name == "mvbench" else set())
+    assert all(row.extracted_answer == "B" for row in rows if row.video_id not in failed)
+
+
+def test_a_mean_over_tasks_is_the_headline(project: Project) -> None:
+    facet = find_benchmark("mvbench").facet("task")
+    assert mean_over(scores(project, "mvbench"), facet).mean == pytest.approx(5 / 6)
+    with database.connect(project.store) as connection:
+        found = database.query(connection, "select benchmark, accuracy from mean_over_task")
+    assert [(row["benchmark"], row["accuracy"]) for row in found] == [
+        ("mvbench", pytest.approx(5 / 6))
+    ]
+
+
+def test_subtitles_of_a_clip_start_with_the_clip(project: Project) -> None:
+    store = project.store
+    lines = read_rows(
+        store.subtitles("longvideobench_val", "uniform_n-2.full", "vid_b"), AlignedLine
+    )
+    assert [(line.start_seconds, line.text) for line in lines] == [(1.0, "hello")]
+
+
+def test_a_video_that_benchmarks_share_is_decoded_once(project: Project) -> None:
+    """All benchmarks show the same clip, under other names and with other questions."""
+    hashes = {
+        video.content_hash
+        for name in (*COUNTS, *OWN)
+        for video in project.benchmarks[name].snapshot.videos.values()
+        if name != "mvbench"
+    }
+    assert len(hashes) == 1
+    (shared,) = hashes
+    folder = Path(project.store.frames(shared, "any").path).parent
+    assert len(list(folder.glob("*.parquet"))) == 3  # the whole video and two clips of MVBench
+    settings_of = project.benchmarks["own-a"].snapshot.versions.frame_settings
+    sampling = project.configuration.evaluation("own-a-b").sampling
+    assert sampling is not None
+    frames = read_frames(project.store, shared, settings_of("own-a", sampling))
+    assert len(frames.frames) == 2
+
+
+def test_scores_of_several_benchmarks_are_side_by_side(project: Project) -> None:
+    with database.connect(project.store) as connection:
+        cells = database.query(connection, "select * from across_benchmarks")
+    rows = across_rows(cells, ["mlvu_test", "mvbench", "own-a"], average=True)
+    without = next(row for row in rows if row["track"] == "without_subtitles")
+    assert without["scores"]["mvbench"]["score"] == pytest.approx(5 / 6)
+    assert without["scores"]["mvbench"]["metric"] == "mean_over_task"
+    assert without["scores"]["mvbench"]["benchmark_questions"] == 4000
+    assert not without["scores"]["mvbench"]["complete"]
+    assert without["average"] is None  # the published ones are incomplete
+    (own,) = (row for row in across_rows(cells, ["own-a"], average=True) if row["average"])
+    assert own["average"] == 0.5
+
+
+def test_different_benchmarks_are_not_compared(project: Project) -> None:
+    with pytest.raises(ScoringError, match="of different benchmarks or splits"):
+        compare(scores(project, "mlvu_dev"), scores(project, "mlvu_test"))

@@ -1,0 +1,64 @@
+// The headline scores of all benchmarks side by side: one row per model and settings.
+
+import { exportButtons } from "./exports.js";
+import { count, interval, NONE, percent } from "./format.js";
+import { h } from "./dom.js";
+import { dataTable, heading } from "./tables.js";
+
+const SETTINGS = [
+  ["model", "Model"],
+  ["sampling", "Sampling"],
+  ["track", "Track"],
+  ["reader", "Reader"],
+];
+
+/** One row per model and settings, one column per benchmark. */
+export function acrossView({ page }) {
+  const table = dataTable({
+    label: "Headline scores of all benchmarks, with 95% CIs",
+    rows: page.across,
+    sticky: true,
+    step: Infinity,
+    columns: [
+      ...SETTINGS.map(([key, title], place) => ({
+        key,
+        title,
+        class: place ? null : "name",
+        value: (row) => row[key].replaceAll("_", " "),
+      })),
+      ...page.benchmarks.map((benchmark) => ({
+        key: benchmark.name,
+        title: `${benchmark.title} (%)`,
+        number: true,
+        hint: benchmark.mean_title ?? undefined,
+        value: (row) => row.scores[benchmark.name]?.score,
+        cell: (row) => scoreCell(row.scores[benchmark.name]),
+      })),
+    ],
+  });
+  return [
+    heading("All benchmarks", exportButtons("benchmarks", table)),
+    h(
+      "p",
+      {},
+      "The score that ranks evaluations of each benchmark. A combination that was not evaluated has no score. ",
+      "Scores of different benchmarks have different questions and are not averaged.",
+    ),
+    table.element,
+  ];
+}
+
+function scoreCell(cell) {
+  if (!cell) return NONE;
+  return [
+    h("span", { class: "strong" }, percent(cell.score)),
+    h("small", { class: "below" }, interval(cell.score_low, cell.score_high)),
+    cell.complete
+      ? null
+      : h(
+          "small",
+          { class: "below" },
+          `${count(cell.questions)} of ${count(cell.benchmark_questions)} questions`,
+        ),
+  ];
+}

@@ -1,0 +1,28 @@
+"""The headline scores of several benchmarks side by side, in the terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from videomme_pipeline.reports.across import SETTINGS
+from videomme_pipeline.reports.terminal.tables import percent, show_rows
+
+
+def show_across(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the rows of `across_rows`. A part of a benchmark has "n of N" beside its score."""
+    shown = [
+        {name: row[name] for name in SETTINGS}
+        | {name: _shown(cell) for name, cell in row["scores"].items()}
+        | ({"average": percent(row["average"])} if "average" in row else {})
+        for row in rows
+    ]
+    columns = {name: name for row in shown[:1] for name in row}
+    show_rows(console, shown, columns)
+
+
+def _shown(cell: Mapping[str, Any] | None) -> str:
+    if cell is None:
+        return "–"
+    part = f" ({cell['questions']:,} of {cell['benchmark_questions']:,})"
+    return percent(cell["score"]) + ("" if cell["complete"] else part)

@@ -1,0 +1,20 @@
+-- grain: one row per (settings, benchmark)
+-- `settings` are those of evaluations without the benchmark: the same model, sampling, track and
+-- reader on several benchmarks. A combination that was not evaluated has no `score`. Of several
+-- evaluations with the same settings, the last one counts. `questions` of `benchmark_questions`
+-- were asked.
+with scored as (
+    select model, sampling, track, reader, benchmark, evaluation, metric, score, score_low,
+           score_high, questions, benchmark_questions, complete, failed, citation,
+           row_number() over (
+               partition by model, sampling, track, reader, benchmark
+               order by complete desc, answered_at desc nulls last, evaluation
+           ) as place
+    from leaderboard join headlines using (benchmark, evaluation)
+),
+settings as (select distinct model, sampling, track, reader from scored),
+evaluated as (select distinct benchmark from scored)
+select model, sampling, track, reader, benchmark, evaluation, metric, score, score_low, score_high,
+       questions, benchmark_questions, complete, failed, citation
+from settings cross join evaluated
+left join (from scored where place = 1) using (model, sampling, track, reader, benchmark)
