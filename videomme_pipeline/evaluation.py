@@ -311,9 +311,14 @@ def _register_own(folder: Path) -> list[str]:
 
 
 def _reserved_columns() -> set[str]:
-    """The columns of tables that no facet can have the name of."""
+    """The columns of tables that no declared facet can have the name of.
+
+    They are those of the rows themselves, numbers of other benchmarks, and derived facets.
+    """
     tables = (Question, ScoredQuestion, ObservedQuestion)
-    return {name for table in tables for name in arrow_schema(table).names} - Facets.declared.keys()
+    own = {name for table in tables for name in arrow_schema(table).names} - Facets.declared.keys()
+    numbers = {name for name, kind in Facets.declared.items() if kind is not str}
+    return own | numbers | Facets.derivations.keys()
 
 
 def _read_benchmarks(path: Path) -> dict[str, BenchmarkSpec]:

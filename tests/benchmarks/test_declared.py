@@ -177,6 +177,7 @@ def own_folder(folder: Path, form: str = "jsonl") -> Path:
             "C": "Green",
             "Answer": ("Red", "Blue")[number],
             "Question Type": ("color", "shape")[number],
+            "level": ("easy", "hard")[number],
             "start": 0.5,
         }
         for name in "ab"
@@ -226,7 +227,10 @@ def test_init_declares_a_folder(tmp_path: Path, form: str) -> None:
         "answer_is": "text",
     }
     assert (declared["videos"], declared["letters"]) == ("clips", 3)
-    assert declared["facets"] == {"question_type": {"column": "Question Type"}}
+    assert declared["facets"] == {
+        "question_type": {"column": "Question Type"},
+        "own_level": {"column": "level"},  # Video-MME-v2 has a number of this name
+    }
     source = state.open_source()
     questions = source.questions()
     assert [q.answer for q in questions] == [Letter.A, Letter.B] * 2

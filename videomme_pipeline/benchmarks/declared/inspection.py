@@ -171,9 +171,7 @@ def _inspected(
         facets={
             facet: name
             for name in names
-            if name not in used
-            and (facet := _facet_name(name)) not in {"", *reserved}
-            and _groups(rows, name)
+            if name not in used and (facet := _facet_name(name, reserved)) and _groups(rows, name)
         },
     )
 
@@ -301,8 +299,10 @@ def _fits(cell: object, kind: AnswerKind, options: Sequence[str]) -> bool:
     return True
 
 
-def _facet_name(column: str) -> str:
-    return re.sub(r"^[^a-z]+|_+$", "", re.sub(r"[^a-z0-9]+", "_", column.lower()))
+def _facet_name(column: str, reserved: Collection[str]) -> str:
+    """The facet of a column, or "" if its name has no letters."""
+    name = re.sub(r"^[^a-z]+|_+$", "", re.sub(r"[^a-z0-9]+", "_", column.lower()))
+    return f"own_{name}" if name in reserved else name
 
 
 def _groups(rows: Rows, column: str) -> bool:

@@ -1,8 +1,7 @@
--- grain: one row per (settings, benchmark)
--- `settings` are those of evaluations without the benchmark: the same model, sampling, track and
--- reader on several benchmarks. A combination that was not evaluated has no `score`. Of several
--- evaluations with the same settings, the last one counts. `questions` of `benchmark_questions`
--- were asked.
+-- grain: one row per (model, sampling, track, reader, benchmark)
+-- Scores of the same settings on several benchmarks. A combination that was not evaluated has no
+-- `score`. Of several evaluations with these settings, a complete one or else the last one counts.
+-- `questions` of `benchmark_questions` were asked.
 with scored as (
     select model, sampling, track, reader, benchmark, evaluation, metric, score, score_low,
            score_high, questions, benchmark_questions, complete, failed, citation,
