@@ -60,7 +60,7 @@ def test_a_published_benchmark_is_read_and_fetched(
     for video in videos:
         if video.video_id not in problems:
             file = source.files(video).video
-            pictures = file.pictures if isinstance(file, FrameFolder) else [file]
+            pictures = file.pictures if isinstance(file, FrameFolder) else [Path(str(file))]
             assert all(path.stat().st_size for path in pictures)
     requests = len(others.hub.requests)
     assert set(source.fetch(videos, lambda *_: None)) == set(problems)

@@ -15,6 +15,7 @@ from videomme_pipeline.scoring.statistics.compare import (
     ChangedSetting,
     changed_settings,
     compare,
+    require_one_track,
 )
 from videomme_pipeline.scoring.statistics.groups import score_groups
 
@@ -173,3 +174,20 @@ def test_the_error_for_an_impossible_comparison_has_the_reason() -> None:
         compare([scored("001-1")] * 2, [scored("001-1")])
     with pytest.raises(ScoringError, match="several evaluations"):
         compare([scored(), scored("001-2", evaluation="other")], [scored()])
+
+
+def test_different_benchmarks_are_refused() -> None:
+    other = [replace(row, benchmark="videomme_v2") for row in B]
+    with pytest.raises(ScoringError, match=r"a is of videomme and b of videomme_v2: .* differ"):
+        compare(A, other)
+
+
+def test_tracks_are_compared_only_if_nothing_else_differs() -> None:
+    def track(rows: list[ScoredQuestion], name: str, pair: str) -> list[ScoredQuestion]:
+        return [replace(row, track=name, track_pair=pair) for row in rows]
+
+    a = track(A, "with_subtitles", "16 frames")
+    require_one_track(a, track(B, "without_subtitles", "16 frames"))
+    require_one_track(a, track(B, "with_subtitles", "8 frames"))
+    with pytest.raises(ScoringError, match=r"different tracks .with subtitles, without subtitles."):
+        require_one_track(a, track(B, "without_subtitles", "8 frames"))

@@ -117,7 +117,7 @@ class DeclaredSource(Source):
         if self.is_fetched:
             # Videos that the hub does not have are in the user's own folder.
             own = self.spec.folder
-            return (self.folder, *([own.expanduser().absolute()] if own else []))
+            return (self.folder, *([Path(own).expanduser().absolute()] if own else []))
         given = self.spec.folder or self.declaration.folder
         repository = self.release.repository if self.release else None
         return folders_of(self.benchmark.name, given, repository)
