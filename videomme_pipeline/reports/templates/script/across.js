@@ -32,7 +32,7 @@ export function acrossView({ page }) {
         number: true,
         hint: benchmark.mean_title ?? undefined,
         value: (row) => row.scores[benchmark.name]?.score,
-        cell: (row) => scoreCell(row.scores[benchmark.name]),
+        cell: (row) => headlineCell(row.scores[benchmark.name]),
       })),
     ],
   });
@@ -48,7 +48,7 @@ export function acrossView({ page }) {
   ];
 }
 
-function scoreCell(cell) {
+function headlineCell(cell) {
   if (!cell) return NONE;
   return [
     h("span", { class: "strong" }, percent(cell.score)),
