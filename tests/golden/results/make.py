@@ -16,7 +16,7 @@ from inspect_ai.model import ModelOutput
 from inspect_ai.scorer import match
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from tests.golden.results.made_up import FOLDER, QUESTIONS, RESPONSES
+from tests.support.made_up_endpoint import FOLDER, QUESTIONS, RESPONSES
 
 
 def annotations() -> None:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from evalscope import TaskConfig, run_task
 
-from tests.golden.results.made_up import FOLDER, QUESTIONS, RESPONSES, Messages, serve
+from tests.support.made_up_endpoint import FOLDER, QUESTIONS, RESPONSES, Messages, serve
 
 ASKED = [f"Video {row['video_id']}. {row['question']}" for row in QUESTIONS]
 

@@ -19,7 +19,7 @@ import av
 import numpy as np
 from PIL import Image
 
-from tests.golden.results.made_up import FOLDER, QUESTIONS, RESPONSES, Messages, serve
+from tests.support.made_up_endpoint import FOLDER, QUESTIONS, RESPONSES, Messages, serve
 
 TASK = """\
 task: {name}

@@ -1,4 +1,4 @@
-"""The made-up questions and responses of this folder, and a model server that gives the responses.
+"""The made-up questions and responses of `tests/golden/results`, and a model server for them.
 
 It needs the standard library only.
 """
@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "golden" / "results"
 QUESTIONS: list[dict[str, Any]] = [
     {
         "video_id": f"{video:03d}",
