@@ -192,10 +192,10 @@ async def test_a_llama_cpp_server_that_is_killed_answers_again(
     assert str(found.model).endswith(".gguf")
 
 
-async def answers_again(replicas: Replicas, profile: str) -> None:
+async def answers_again(replicas: Replicas, profile: str, name: str = "served") -> None:
     """Kill the first server, and ask it until it answers again."""
-    spec = EndpointSpec.model_validate({"name": "served", "profile": profile}).served_at(
-        replicas.urls
+    spec = EndpointSpec.model_validate(
+        {"name": "served", "model": name, "profile": profile, "base_url": replicas.urls[0]}
     )
     os.kill(replicas.pids[0], signal.SIGKILL)
     deadline = time.monotonic() + 300
@@ -204,15 +204,17 @@ async def answers_again(replicas: Replicas, profile: str) -> None:
     while not replies:
         assert time.monotonic() < deadline
         with suppress(ResponseFailure):
-            replies = await ask(OpenAICompatibleModel(spec.members[0]), example)
+            replies = await ask(OpenAICompatibleModel(spec), example)
         await asyncio.sleep(0.2)
     assert replies[0].text
     assert replicas.failure is None
 
 
 @pytest.fixture(scope="module")
-def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
-    """`transformers serve` with a tiny random Idefics3.
+def transformers_serve(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Replicas, str, str]]:
+    """The servers, profile and model of `transformers serve` with a tiny random Idefics3.
 
     torch is not a dependency of this project. VIDEOMME_TRANSFORMERS is the folder of a virtual
     environment with `transformers[serving]`, `torch` and `pillow`.
@@ -225,12 +227,12 @@ def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rep
     weights = folder / "tiny-idefics3"
     maker = ROOT / "tests" / "support" / "tiny_idefics3.py"
     subprocess.run([f"{environment}/bin/python", maker, weights], check=True)
-    yield from running(
-        folder, engine="transformers", weights=str(weights), command=[program, "serve"]
-    )
+    command = [program, "serve"]
+    for replicas in running(folder, engine="transformers", weights=str(weights), command=command):
+        yield replicas, "generic", str(weights)
 
 
 async def test_a_transformers_server_that_is_killed_answers_again(
-    transformers_serve: Replicas,
+    transformers_serve: tuple[Replicas, str, str],
 ) -> None:
-    await answers_again(transformers_serve, "generic")
+    await answers_again(*transformers_serve)

@@ -102,8 +102,8 @@ class ModelSpec(Spec, ABC):
         """How the servers of this model are started, or None if they are not."""
         return None
 
-    def served_at(self, urls: Sequence[str]) -> Self:  # noqa: ARG002 - for subclasses
-        """This model at the URLs of its servers, which run now."""
+    def served_at(self, urls: Sequence[str], weights: str) -> Self:  # noqa: ARG002 - for subclasses
+        """This model at the URLs of its servers, which have loaded `weights`."""
         return self
 
     @property

@@ -165,7 +165,7 @@ class ModelServers:
         except BaseException:
             self._turn.close()
             raise
-        served = spec.served_at(replicas.urls)
+        served = spec.served_at(replicas.urls, weights)
         self._running = _Running(spec, served, weights, replicas)
         return served
 

@@ -121,6 +121,8 @@ class EndpointSpec(ModelSpec):
     """True if lost answers cost money (every answer is then flushed to disk). Default: True with
     `prices`, else the profile's."""
     _server: str | None = PrivateAttr(default=None)
+    _weights: str | None = PrivateAttr(default=None)
+    """The name in requests to a started server that has no other name."""
 
     @model_validator(mode="before")
     @classmethod
@@ -160,7 +162,7 @@ class EndpointSpec(ModelSpec):
         return added | {
             "name": self.name,
             "kind": self.kind,
-            "model": self.served_name,
+            "model": self.model or self.name,
             "revision": self.revision,
             "profile": self.profile.value,
             "frames_as": self.sends_frames_as.value,
@@ -184,8 +186,11 @@ class EndpointSpec(ModelSpec):
     def managed(self) -> ServeSpec | None:
         return self.serve
 
-    def served_at(self, urls: Sequence[str]) -> Self:
-        return self.model_copy(update={"base_url": tuple(urls)})
+    def served_at(self, urls: Sequence[str], weights: str) -> Self:
+        served = self.model_copy(update={"base_url": tuple(urls)})
+        if self.serve is not None and self.serve.adapter.name_option is None:
+            served._weights = weights
+        return served
 
     @property
     def server(self) -> str | None:
@@ -238,7 +243,7 @@ class EndpointSpec(ModelSpec):
 
     @property
     def served_name(self) -> str:
-        return self.model or self.name
+        return self._weights or self.model or self.name
 
     @property
     def endpoint_profile(self) -> EndpointProfile:
