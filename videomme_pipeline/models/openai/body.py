@@ -190,7 +190,7 @@ def _parameters(spec: EndpointSpec, profile: EndpointProfile, request: Request) 
         "reasoning_effort": decoding.reasoning_effort,
         "service_tier": "flex" if spec.service_tier is ServiceTier.FLEX else None,
     }
-    fields: dict[str, Any] = {"model": spec.model or spec.name}
+    fields: dict[str, Any] = {"model": spec.served_name}
     fields |= {name: value for name, value in optional.items() if value is not None}
     if profile.takes_prompt_cache_key and request.frames.frames:
         fields["prompt_cache_key"] = (
