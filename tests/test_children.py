@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.child_tasks import misbehave, pid, wait_for_pids, write_pid
+from tests.support.child_tasks import double, misbehave, pid, wait_for_pids, write_pid
 from videomme_pipeline.children import Child, ChildFailedError
 
 
@@ -38,4 +38,12 @@ def test_a_child_that_is_killed_from_another_thread_fails_its_task(tmp_path: Pat
         child.kill()
         with pytest.raises(ChildFailedError, match="was killed"):
             running.result(timeout=30)
+    child.end()
+
+
+def test_threads_that_share_a_child_get_their_own_results() -> None:
+    child, numbers = Child(), range(400)
+    with ThreadPoolExecutor(8) as threads:
+        results = threads.map(lambda n: child.run(double, n, time_limit_seconds=30), numbers)
+        assert list(results) == [2 * number for number in numbers]
     child.end()

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -49,6 +50,7 @@ class Child:
     _deadline: float = field(default=0.0, init=False)
     _limit_seconds: float = field(default=0.0, init=False)
     _process: "_Process | None" = field(default=None, init=False)
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
     def output(self) -> int:
@@ -61,17 +63,20 @@ class Child:
     ) -> Value:
         """The value of `function(task)`, computed in the child process.
 
+        Threads that share the child wait for each other. Their time limits begin after that.
+
         Raises:
             ChildFailedError: if the task ended its process, or raised an unexpected error.
             VideoMMEError: if the task raised it.
         """
-        self.start(function, task, time_limit_seconds)
-        try:
-            value: Value = self.finish()
-        except (KeyboardInterrupt, SystemExit):
-            self.end()  # its result must not be taken for that of the next task
-            raise
-        return value
+        with self._turn:
+            self.start(function, task, time_limit_seconds)
+            try:
+                value: Value = self.finish()
+            except (KeyboardInterrupt, SystemExit):
+                self.end()  # its result must not be taken for that of the next task
+                raise
+            return value
 
     def start(self, function: Callable[[Any], Any], task: Any, limit_seconds: float) -> None:
         """Send a task to the process. `finish` returns its value."""

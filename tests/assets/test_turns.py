@@ -31,7 +31,7 @@ from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.turns import LockFileTurns, Resource, endpoint, this_machine
 
 DATE = "2026-11-20"
-TIMEOUT_SECONDS = 300.0
+TIMEOUT_SECONDS = 120.0
 
 
 class Gate(ModelServer):
