@@ -1,4 +1,4 @@
-"""Hours, storage, requests and events of large evaluations, computed from measured unit costs.
+"""Hours, storage, requests and events of large evaluations, computed from unit costs.
 
     python -m perf.cluster_model [--json]
 
@@ -16,10 +16,11 @@ WORKERS = (1, 16, 256)
 MAX_PARTITIONS_PER_ASSET = 100_000
 """The largest number that Dagster recommends."""
 
-# Measured on cores of 2.x GHz; docs/performance.md and docs/scaling.md have the sources.
+# Estimated. All others are measured; docs/performance.md and docs/scaling.md have the sources.
 VIDEO_CORE_SECONDS = 6.4
 """Hashing, probing and extraction of 64 frames of one video of Video-MME."""
 FRAME_MEGABYTES = 0.04
+
 TASK_SECONDS = 0.0071
 """The scheduler and the submitting process, per task."""
 TASKS_PER_VIDEO = 3
