@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from assets.definitions import build_definitions
-from assets.instance import open_instance
+from assets.instance import SETTINGS_FILE, open_instance, prepare_home
 from assets.processes import end_dead_runs
 from assets.run import refresh_project, run_nightly
 from assets.stages.base import SharedStage
@@ -31,6 +31,7 @@ from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.turns import LockFileTurns, Resource, endpoint, this_machine
 
 DATE = "2026-11-20"
+NOOP_MODULE = "dagster._core.storage.noop_compute_log_manager"
 TIMEOUT_SECONDS = 120.0
 
 
@@ -54,7 +55,12 @@ def servers() -> Iterator[tuple[Gate, Gate]]:
 
 
 @pytest.fixture
-def threads(servers: tuple[Gate, Gate]) -> Iterator[ThreadPoolExecutor]:
+def threads(servers: tuple[Gate, Gate], home: Path) -> Iterator[ThreadPoolExecutor]:
+    """Threads for runs. They do not capture output, which redirects that of the whole process."""
+    settings = prepare_home() / SETTINGS_FILE
+    uncaptured = {"module": NOOP_MODULE, "class": "NoOpComputeLogManager"}
+    values = yaml.safe_load(settings.read_text()) | {"compute_logs": uncaptured}
+    settings.write_text(yaml.safe_dump(values))
     with ThreadPoolExecutor() as pool:
         yield pool
         for server in servers:
@@ -293,7 +299,7 @@ def test_steps_that_use_the_machine_take_turns(
 
 ASKS = """
 import sys
-from assets.instance import open_instance
+from assets.instance import SETTINGS_FILE, open_instance, prepare_home
 from assets.run import refresh_project
 from videomme_pipeline.project.project import open_project
 
