@@ -83,11 +83,14 @@ def commands_of(block: Block) -> Iterator[list[str]]:
             yield words[1:]
 
 
+FIRST_BLOCKS: dict[tuple[str, ...], Block] = {}
+"""Each documented command, and the first block with it."""
+for block in blocks("sh", "console"):
+    for command in commands_of(block):
+        if command[0] not in NOT_RUN:
+            FIRST_BLOCKS.setdefault(tuple(command), block)
 COMMANDS = [
-    pytest.param(words, id=f"{block} {' '.join(words)}")
-    for block in blocks("sh", "console")
-    for words in commands_of(block)
-    if words[0] not in NOT_RUN
+    pytest.param([*words], id=f"{block} {' '.join(words)}") for words, block in FIRST_BLOCKS.items()
 ]
 
 
