@@ -72,7 +72,7 @@ def open_instance(*, only_read: bool = False) -> Iterator[dg.DagsterInstance]:
     home = _home_folder()
     if not os.environ.get(POSTGRES_VARIABLE):
         refuse_network_disk(home, f"set {HOME_VARIABLE} or {POSTGRES_VARIABLE}")
-        if only_read and not (home / SETTINGS_FILE).exists():
+        if only_read and not (home.is_dir() and any(home.iterdir())):
             with dg.DagsterInstance.ephemeral() as instance:
                 yield instance
             return

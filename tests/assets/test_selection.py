@@ -54,7 +54,10 @@ def test_an_evaluation_of_one_duration_asks_about_its_videos_only_and_nothing_tw
                 connection,
                 "select evaluation, questions, benchmark_questions from leaderboard order by all",
             )
-        assert [tuple(row.values()) for row in leaderboard] == [("medium", 3, 6), ("served", 6, 6)]
+        assert [tuple(row.values()) for row in leaderboard] == [
+            ("medium", 3, 2700),
+            ("served", 6, 2700),
+        ]
         findings = {
             (one.evaluation, one.check_name): one.summary
             for one in findings_of(project.store, "videomme")

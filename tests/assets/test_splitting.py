@@ -23,6 +23,7 @@ LIMIT = 1.7
 MULTIPROCESS = {"executor": "dagster.multiprocess_executor", "executor_config": {}}
 
 
+@pytest.mark.slow
 def test_a_split_stage_is_refreshed_in_parts_that_have_stale_partitions(
     built_once: Path, write_project: WriteProject, instance: dg.DagsterInstance, copy: Copy
 ) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
 from videomme_pipeline.parquet import encode
 from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.reports.comparisons import comparisons
@@ -188,8 +188,9 @@ class _BenchmarkPage:
 def _collect(
     store: Store, benchmark: str | None, names: Sequence[str] | None
 ) -> list[_BenchmarkPage]:
-    """The chosen benchmarks that have scored evaluations."""
-    wanted = store.benchmarks() if benchmark is None else [benchmark]
+    """The chosen benchmarks that have scored evaluations, by default all that are declared."""
+    declared = [name for name in store.benchmarks() if name in known_benchmarks()]
+    wanted = declared if benchmark is None else [benchmark]
     found = [(name, evaluations_of(store, name, names)) for name in wanted]
     scored = [(name, evaluations) for name, evaluations in found if evaluations]
     if not scored:

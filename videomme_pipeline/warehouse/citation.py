@@ -7,15 +7,17 @@ from typing import TypeVar
 import duckdb
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
 from videomme_pipeline.rows import arrow_schema, from_table
 from videomme_pipeline.scoring.citation import (
     Answer,
+    CitationCheck,
     CitationFinding,
     EvaluatedVideo,
     Evidence,
     Media,
+    Status,
     findings,
     question_fingerprints,
 )
@@ -31,10 +33,14 @@ def citation_findings(
 ) -> Iterator[CitationFinding]:
     """Yield the findings about the evaluations in the tables of `connection`.
 
-    It needs the tables `questions`, `videos`, `scored_questions` and `evaluated_videos`.
+    It needs the tables `questions`, `videos`, `scored_questions` and `evaluated_videos`. The
+    scores of a benchmark whose declaration was removed are blocked, since nothing can be checked.
     """
     found = connection.sql("select distinct benchmark::text from scored_questions order by all")
     for (benchmark,) in found.fetchall():
+        if benchmark not in known_benchmarks():
+            yield from _undeclared(connection, benchmark)
+            continue
         evaluations = _evidence(connection, store, benchmark)
         same = sameness_findings(evaluations)
         for one in evaluations:
@@ -50,6 +56,28 @@ def citation_findings(
                 )
 
 
+def _undeclared(connection: duckdb.DuckDBPyConnection, benchmark: str) -> Iterator[CitationFinding]:
+    """One finding about each evaluation of a benchmark that nothing declares."""
+    for evaluation in _evaluations(connection, benchmark):
+        yield CitationFinding(
+            benchmark=benchmark,
+            evaluation=evaluation,
+            check_name=CitationCheck.RELEASE,
+            status=Status.BLOCKED,
+            summary=f"no benchmark called {benchmark} is declared",
+            advice=f"restore {benchmark}.yaml in the folder `benchmarks` of the configuration",
+        )
+
+
+def _evaluations(connection: duckdb.DuckDBPyConnection, benchmark: str) -> list[str]:
+    """The evaluations of `benchmark` with scores, ordered by name."""
+    found = connection.execute(
+        "select distinct evaluation::text from scored_questions where benchmark = ? order by all",
+        [benchmark],
+    )
+    return [name for (name,) in found.fetchall()]
+
+
 def _evidence(
     connection: duckdb.DuckDBPyConnection, store: Store, benchmark: str
 ) -> list[Evidence]:
@@ -60,12 +88,9 @@ def _evidence(
         video.video_id: Media(video_hash=video.content_hash, subtitle_hash=video.subtitle_hash)
         for video in _rows(connection, "videos", Video, benchmark)
     }
-    found = connection.execute(
-        "select distinct evaluation::text from scored_questions where benchmark = ? order by all",
-        [benchmark],
-    )
     settings = {
-        name: stored_settings(store.scores(benchmark, name)) for (name,) in found.fetchall()
+        name: stored_settings(store.scores(benchmark, name))
+        for name in _evaluations(connection, benchmark)
     }
     return [
         Evidence(
