@@ -1,16 +1,25 @@
-"""What all tests share: the hypothesis profile, and the odd videos of a session."""
+"""What all tests share: the hypothesis profile, the registry, and the odd videos of a session."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.support.builders import ODD_VIDEOS
+from tests.support.registered import registered
 from tests.support.shared_files import OddVideos, session_folder
 
 # A deadline per example fails on a busy machine and says nothing about behavior.
 settings.register_profile("videomme", deadline=None)
 settings.load_profile("videomme")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registry_of_the_module() -> Iterator[None]:
+    """The benchmarks that a module's projects declare are not known to other modules."""
+    with registered():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -107,13 +107,13 @@ def test_a_command_is_stopped_before_it_has_imported_anything(number: signal.Sig
 def test_our_code_is_in_no_traceback_of_a_command_that_is_stopped_early(
     tmp_path: Path, milliseconds: int
 ) -> None:
-    """Python itself prints a traceback while it starts, and before that it ends silently."""
+    """While Python starts, it ends silently or prints a traceback, and rarely even goes on."""
     for _ in range(4):
         command = Command(tmp_path, "--help")
         time.sleep(milliseconds / 1000)
         command.send(SIGINT)
         ended = command.finish()
-        assert ended.status in (STATUS[SIGINT], -SIGINT, 1)
+        assert ended.status in (STATUS[SIGINT], -SIGINT, 1) or "KeyboardInterrupt" in ended.err
         assert (ended.err == "Stopped.\n") == (ended.status == STATUS[SIGINT])
         assert "videomme_pipeline/" not in ended.err
 

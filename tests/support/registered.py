@@ -12,6 +12,7 @@ from videomme_pipeline.benchmarks.facets import Facets
 def registered(*benchmarks: Benchmark) -> Iterator[None]:
     """Register `benchmarks`. On exit, restore the registry and the columns of tables."""
     known, columns = dict(registry._BENCHMARKS), dict(Facets.declared)
+    derivations = dict(Facets.derivations)
     try:
         for benchmark in benchmarks:
             registry.register(benchmark)
@@ -19,6 +20,8 @@ def registered(*benchmarks: Benchmark) -> Iterator[None]:
     finally:
         registry._BENCHMARKS.clear()
         registry._BENCHMARKS.update(known)
+        Facets.derivations.clear()
+        Facets.derivations.update(derivations)
         Facets.declared.clear()
         for column, kind in columns.items():
             Facets.declare(column, kind)
