@@ -75,6 +75,7 @@ def _asset(
     project: Project,
 ) -> dg.AssetsDefinition:
     """The asset of a stage, which calls `refresh` for the partitions of a run.
+
     The shared results also depend on `nightly_keys`, the assets of nightly runs, and have a
     freshness policy.
     """

@@ -14,7 +14,6 @@ import argparse
 import os
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from assets.instance import open_instance
 from assets.run import refresh_project, run_nightly
 from docs.screenshots import FLAGS, HISTORY, take
 from tests.support.model_server import ModelServer
+from tests.support.ports import free_port
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.reports.page import write_folder
@@ -105,9 +105,7 @@ def build_history(model: Model, instance: dg.DagsterInstance) -> None:
 @contextmanager
 def running_ui() -> Iterator[str]:
     """URL of a running `videomme ui`, which is stopped on exit."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     videomme = Path(sys.executable).with_name("videomme")
     process = subprocess.Popen([videomme, "ui", "--port", str(port)])
     try:

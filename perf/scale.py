@@ -37,7 +37,7 @@ from perf.planning import (
     timed,
     write_project,
 )
-from tests.support.postgres_server import free_port
+from tests.support.ports import free_port
 
 EVALUATIONS: Mapping[str, Mapping[str, str]] = {
     "one": {"model": "constant-A", "sampling": SAMPLINGS[3]},

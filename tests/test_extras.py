@@ -39,6 +39,7 @@ def test_the_error_for_a_missing_extra_names_it(extra: str) -> None:
     assert f"pip install 'videomme-pipeline[{extra}]'" in ended.stderr
 
 
+@pytest.mark.slow
 def test_only_charts_cannot_be_imported_without_extras() -> None:
     imports = "\n".join(
         f"import {name}" for name in modules() if name != "videomme_pipeline.reports.charts"

@@ -53,6 +53,7 @@ def _count_runs(together: Barrier) -> int:
         return instance.get_runs_count()
 
 
+@pytest.mark.slow
 def test_processes_that_open_a_new_home_at_the_same_time_do_not_break_it(home: Path) -> None:
     processes = get_context("forkserver")
     processes.set_forkserver_preload(["assets.instance"])

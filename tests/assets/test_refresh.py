@@ -137,12 +137,19 @@ def test_new_subtitles_rebuild_their_track_and_no_frame(
             {"sampling": "uniform_n-8.jpeg-60"},
             {"frames": 3, "prompts": 3, "responses": 3, "scores": 1},
         ),
-        ("few-subtitles", {"subtitles": "full"}, {"subtitles": 3, "prompts": 3, "responses": 3,
-                                                  "scores": 1}),
-        ("new", {"benchmark": "videomme", "model": "constant-C", "sampling": "keyframe-4"},
-         {"frames": 3, "prompts": 3, "responses": 3, "scores": 1}),
+        (
+            "few-subtitles",
+            {"subtitles": "full"},
+            {"subtitles": 3, "prompts": 3, "responses": 3, "scores": 1},
+        ),
+        pytest.param(
+            "new",
+            {"benchmark": "videomme", "model": "constant-C", "sampling": "keyframe-4"},
+            {"frames": 3, "prompts": 3, "responses": 3, "scores": 1},
+            marks=pytest.mark.slow,
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_changed_setting_rebuilds_everything_downstream_and_nothing_else(
     write_project: WriteProject,
     project: Project,
@@ -161,6 +168,7 @@ def test_a_lost_file_is_rebuilt(project: Project, instance: dg.DagsterInstance) 
     assert built(project, instance)["videomme/prompts"] == 1
 
 
+@pytest.mark.slow
 def test_a_lost_data_folder_is_rebuilt(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
@@ -216,6 +224,7 @@ def test_a_benchmark_without_chosen_evaluations_has_no_partitions_to_build(
         assert stage(project, name).partitions(["of another benchmark"]) == []
 
 
+@pytest.mark.slow
 def test_a_range_of_partitions_can_be_materialized_in_one_run(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:

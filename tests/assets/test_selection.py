@@ -26,6 +26,7 @@ MEDIUM_ONLY: Mapping[str, Any] = {**SERVED, "duration": "medium"}
 EVALUATIONS = {"served": SERVED, "medium": MEDIUM_ONLY}
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_one_duration_asks_about_its_videos_only_and_nothing_twice(
     write_served: WriteServed, copy: Copy, instance: dg.DagsterInstance
 ) -> None:

@@ -166,6 +166,7 @@ def test_runs_against_one_endpoint_take_turns(
     assert messages[0] in logs, "the log of the step names the run that it waits for"
 
 
+@pytest.mark.slow
 def test_runs_at_different_endpoints_do_not_wait_for_each_other(
     write: Callable[..., Project], servers: tuple[Gate, Gate], threads: ThreadPoolExecutor
 ) -> None:

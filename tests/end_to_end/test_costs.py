@@ -82,6 +82,7 @@ def test_questions_that_cannot_fit_into_the_context_are_not_sent_and_listed(
     assert {row.failure for row in responses(project)} == {FailureKind.TOO_LARGE}
 
 
+@pytest.mark.slow
 def test_the_cost_is_estimated_before_a_run_and_the_estimate_is_right(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_dry_run_counts_only_the_questions_that_the_journal_cannot_answer(
         assert server.request_count == asked + 1
 
 
+@pytest.mark.slow
 def test_the_command_line_estimates_the_cost_stops_at_the_budget_and_resumes(
     write_served: WriteServed, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

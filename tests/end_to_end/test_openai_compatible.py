@@ -99,6 +99,7 @@ def test_questions_are_asked_again_only_if_the_images_change(
     assert set(before).isdisjoint(after)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_down_fails_only_its_evaluation_until_the_next_run(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:

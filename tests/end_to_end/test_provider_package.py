@@ -73,6 +73,7 @@ def videomme(
     )
 
 
+@pytest.mark.slow
 def test_a_model_of_another_package_is_evaluated(configuration: Path, site: Path) -> None:
     ran = videomme(configuration, "run", "hello", site=site)
     assert ran.returncode == 0, ran.stderr

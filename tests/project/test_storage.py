@@ -51,6 +51,7 @@ def test_used_files_are_not_garbage(project: Project) -> None:
     assert kinds(project) == {}
 
 
+@pytest.mark.slow
 def test_removing_garbage_makes_nothing_stale(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
@@ -108,7 +109,11 @@ def limited(project: Project, **limits: Any) -> Project:
     ("limits", "message"),
     [
         ({"max_frames_gigabytes": 1e-6}, "allows `max_frames_gigabytes: 1e-06`"),
-        ({"min_free_gigabytes": 1e9}, "keeps `min_free_gigabytes: 1e+09`"),
+        pytest.param(
+            {"min_free_gigabytes": 1e9},
+            "keeps `min_free_gigabytes: 1e+09`",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_frames_beyond_the_disk_budget_are_not_stored(

@@ -722,6 +722,7 @@ def test_a_store_without_evaluations_says_what_to_do(visit: Visit, tmp_path: Pat
     expect(page.get_by_text("No evaluation has been scored yet.")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_single_evaluation_with_repeats_has_a_page(visit: Visit, tmp_path: Path) -> None:
     store = Store.at(tmp_path / "one")
     questions = v1_questions(3, benchmark="smoke")

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from urllib.request import Request, urlopen
 
 from tests.support.commands import VIDEOMME, environment_of
 from tests.support.paths import ROOT
+from tests.support.ports import free_port
 
 LAUNCH_RUN = """
 mutation($params: ExecutionParams!) {
@@ -96,9 +96,7 @@ class DagsterUI:
 @contextmanager
 def running_ui(root: Path) -> Iterator[DagsterUI]:
     """The UI of the project in `root`. Leaving the block stops it with Ctrl-C."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with (root / "ui.log").open("ab") as log:
         process = subprocess.Popen(
             [VIDEOMME, "ui", "--port", str(port)],

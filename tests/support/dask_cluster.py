@@ -1,10 +1,8 @@
 """A Dask scheduler and workers as processes on this machine, with or without TLS."""
 
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from pathlib import Path
 from distributed import Client, Security
 
 from tests.support.paths import ROOT
+from tests.support.ports import free_port, wait_until_open
 from videomme_pipeline.workers.spec import ClusterSpec, TlsSpec
 
 _OPTIONS = ("--host", "127.0.0.1", "--no-dashboard")
@@ -58,7 +57,7 @@ def dask_cluster(
 
     With `security`, such as `Security.temporary()`, they use TLS with its keys, stored in `folder`.
     """
-    port, tls = _free_port(), write_keys(security, folder) if security else None
+    port, tls = free_port(), write_keys(security, folder) if security else None
     cluster = DaskCluster(folder, port, tls, _start_scheduler(folder, port, tls))
     try:
         for _ in range(workers):
@@ -90,14 +89,7 @@ def _options(tls: TlsSpec | None) -> list[str]:
 def _start_scheduler(folder: Path, port: int, tls: TlsSpec | None) -> subprocess.Popen[bytes]:
     options = [*_options(tls), "--protocol", "tls" if tls else "tcp"]
     scheduler = _start(folder, "scheduler", "--port", str(port), *options)
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            break
+    wait_until_open(port)
     return scheduler
 
 
@@ -115,9 +107,3 @@ def _start(folder: Path, kind: str, *options: str) -> subprocess.Popen[bytes]:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])

@@ -2,13 +2,14 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.ports import free_port
 
 DEBIAN = Path("/usr/lib/postgresql")
 USER = "postgres"
@@ -90,9 +91,3 @@ def _run(command: Sequence[str | Path]) -> None:
     if os.geteuid() == 0:
         words = ["runuser", "-u", USER, "--", *words]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd="/")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

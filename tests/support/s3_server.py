@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+
+from tests.support.ports import free_ports
 
 PROGRAM = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
 CAN_RUN = PROGRAM is not None and find_spec("s3fs") is not None
@@ -38,7 +39,7 @@ class S3Server:
     def start(self, *, is_full: bool = False) -> None:
         """Start the server, and wait until the bucket exists. A full one stores no more objects."""
         assert PROGRAM is not None
-        self.ports = self.ports or _free_ports()
+        self.ports = self.ports or _ports_of_services()
         account = {
             "name": "test",
             "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
@@ -122,13 +123,6 @@ def s3_environment(endpoint: str, secret: str = SECRET) -> Mapping[str, str]:
     }
 
 
-def _free_ports() -> dict[str, int]:
+def _ports_of_services() -> dict[str, int]:
     names = [*_SERVICES, *(f"{name}.grpc" for name in _SERVICES)]
-    sockets = [socket.socket() for _ in names]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
-    finally:
-        for each in sockets:
-            each.close()
+    return dict(zip(names, free_ports(len(names)), strict=True))

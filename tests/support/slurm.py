@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.support.ports import free_ports
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "sinfo")
 CAN_RUN = os.geteuid() == 0 and all(
     shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in PROGRAMS
@@ -48,7 +50,7 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
         (folder / name).mkdir()
     file = folder / "slurm.conf"
     host = socket.gethostname().partition(".")[0]
-    port, node_port = _free_ports()
+    port, node_port = free_ports(2)
     file.write_text(_CONFIGURATION.format(host=host, folder=folder, port=port, node_port=node_port))
     environment = {"SLURM_CONF": str(file), "PATH": f"{os.environ['PATH']}:/usr/sbin"}
     with ExitStack() as stack:
@@ -108,10 +110,3 @@ def _wait_until_idle(environment: dict[str, str]) -> None:
             return
         time.sleep(0.5)
     raise TimeoutError(f"the Slurm node is not idle: {found.stdout} {found.stderr}")
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]

@@ -2,14 +2,12 @@
 
 import getpass
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.postgres_server import free_port
+from tests.support.ports import free_port, wait_until_open
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 CAN_RUN = SSHD is not None and shutil.which("ssh") is not None
@@ -54,19 +52,8 @@ def ssh_server(folder: Path) -> Iterator[Path]:
     Path("/run/sshd").mkdir(exist_ok=True)
     server = subprocess.Popen([SSHD, "-D", "-e", "-f", str(folder / "sshd_config")])
     try:
-        _wait_until_open(port)
+        wait_until_open(port)
         yield folder / "ssh_config"
     finally:
         server.terminate()
         server.wait()
-
-
-def _wait_until_open(port: int) -> None:
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return

@@ -16,7 +16,6 @@ from pathlib import Path
 from upath import UPath
 
 from videomme_pipeline.errors import VideoMissingError
-from videomme_pipeline.fetch.release import VIDEO_SUFFIXES as DECLARED_SUFFIXES
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.object_stores import (
     FileState,
@@ -135,9 +134,8 @@ def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
     return found
 
 
-def first_file(paths: Iterable[Path], *, with_suffixes: bool = False) -> Path | None:
-    """The first of `paths` that is a file, or None. `with_suffixes` adds those of videos."""
-    suffixes = ("", *DECLARED_SUFFIXES) if with_suffixes else ("",)
+def first_file(paths: Iterable[Path], suffixes: Sequence[str] = ("",)) -> Path | None:
+    """The first of `paths`, each followed by each of `suffixes`, that is a file, or None."""
     candidates = (path.with_name(path.name + suffix) for path in paths for suffix in suffixes)
     return next((path for path in candidates if path.is_file()), None)
 

@@ -100,8 +100,14 @@ class Question:
     def option_text(self, letter: Letter) -> str:
         """Text of an option without its letter: "Apples." for "A. Apples."."""
         option = self.options[self.letters.index(letter)]
-        match = _OPTION.match(option)
-        return match.group(2).strip() if match and match.group(1) == letter else option.strip()
+        found, text = split_option(option)
+        return text if found == letter else option.strip()
+
+
+def split_option(option: str) -> tuple[Letter | None, str]:
+    """An option's letter, or None if it has none, and its text: A and "Apples." of "A. Apples."."""
+    match = _OPTION.match(option)
+    return (Letter(match[1]), match[2].strip()) if match else (None, option.strip())
 
 
 def videos_of(questions: Iterable[Question]) -> tuple[VideoReference, ...]:

@@ -189,23 +189,13 @@ class PublishedSource(Source):
             return select(self._read_questions(path), self.spec)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
-        from videomme_pipeline.fetch.download import (  # noqa: PLC0415 - loads httpx
-            fetch_subtitles,
-            fetch_videos,
-        )
+        from videomme_pipeline.fetch.download import fetch_media  # noqa: PLC0415 - loads httpx
 
         if self.spec.source is not SourceKind.HUB:
             return {}
-        fetched = fetch_videos(
-            self.release,
-            self.spec,
-            videos,
-            self.folder,
-            lambda progress: on_progress(progress.videos_done, progress.videos_wanted),
-        )
-        subtitles = fetch_subtitles(self.release, self.spec, videos, self.folder)
+        problems = fetch_media(self.release, self.spec, videos, self.folder, on_progress)
         self.invalidate()
-        return {file.video_id: file.problem for file in (*fetched, *subtitles) if file.problem}
+        return problems
 
     def stored_annotations(self) -> MediaFile | None:
         """The annotation file on disk, or None if it has yet to be fetched from the hub.

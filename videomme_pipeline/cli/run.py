@@ -262,7 +262,7 @@ def _scores(project: "Project", evaluations: "Sequence[str]") -> dict[str, list[
         scores = query(
             connection,
             "select * from leaderboard where list_contains(?, evaluation) "
-            "order by benchmark, accuracy desc",
+            "order by benchmark, accuracy desc, evaluation",
             [list(evaluations)],
         )
         repeats = query(

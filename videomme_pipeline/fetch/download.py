@@ -29,7 +29,7 @@ from videomme_pipeline.fetch.archives import (
 from videomme_pipeline.fetch.hub import HubFile, explained
 from videomme_pipeline.fetch.mirror import Mirror
 from videomme_pipeline.fetch.release import (
-    VIDEO_SUFFIXES,
+    OPTIONAL_SUFFIXES,
     FetchSpec,
     Release,
     VideoReference,
@@ -85,6 +85,30 @@ def fetch_files(
         return tuple(mirror.path(name) for name in names)
     with _locked(folder):
         return tuple(mirror.file(name) for name in names)
+
+
+def fetch_media(
+    release: Release,
+    spec: FetchSpec,
+    videos: Sequence[VideoReference],
+    folder: Path,
+    on_progress: Callable[[int, int], None],
+) -> dict[str, str]:
+    """Fetch `videos` and their subtitles, if the release has any. Return the problems by video id.
+
+    `on_progress` gets the videos that are done, and all. Raises as `fetch_videos` and
+    `fetch_subtitles` do.
+    """
+    fetched = fetch_videos(
+        release,
+        spec,
+        videos,
+        folder,
+        lambda progress: on_progress(progress.videos_done, progress.videos_wanted),
+    )
+    if release.subtitles:
+        fetched += fetch_subtitles(release, spec, videos, folder)
+    return {file.video_id: file.problem for file in fetched if file.problem}
 
 
 def fetch_subtitles(
@@ -258,9 +282,9 @@ class _Directory:
     def with_stem(self, stem: str) -> list[Member]:
         return [self._by_stem[stem]] if stem in self._by_stem else []
 
-    def at(self, path: PurePosixPath, *, with_suffixes: bool) -> list[Member]:
-        """The member whose path ends in `path`, or in `path` and a suffix of videos."""
-        for suffix in ("", *VIDEO_SUFFIXES) if with_suffixes else ("",):
+    def at(self, path: PurePosixPath, suffixes: Sequence[str] = ("",)) -> list[Member]:
+        """The member whose path ends in `path` and one of `suffixes`."""
+        for suffix in suffixes:
             wanted = f"/{path}{suffix}"
             for member in self._by_name.get(f"{path.name}{suffix}", ()):
                 if f"/{member.name}".endswith(wanted):
@@ -284,7 +308,7 @@ def _subtitle(
     if footage.subtitle_file is not None:
         path = PurePosixPath(footage.subtitle_file)
         inner = path.relative_to(inside) if path.is_relative_to(inside) else path
-        members, inside = directory.at(inner, with_suffixes=False), path.parent
+        members, inside = directory.at(inner), path.parent
     else:
         stem = PurePosixPath(footage.video_file).stem if footage.video_file else video.file_stem
         members = directory.with_stem(stem)
@@ -322,7 +346,7 @@ def _members_of(
     inner = path.relative_to(folder) if path.is_relative_to(folder) else path
     if footage.frames_per_second is not None:
         return directory.inside(inner), path
-    return directory.at(inner, with_suffixes=True), path.parent
+    return directory.at(inner, OPTIONAL_SUFFIXES), path.parent
 
 
 def _find_files(

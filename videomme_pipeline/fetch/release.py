@@ -10,8 +10,10 @@ from typing import Protocol
 
 from videomme_pipeline.errors import ConfigurationError
 
-VIDEO_SUFFIXES = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
-"""Suffixes of videos that the annotations name without one."""
+FOOTAGE_SUFFIXES = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
+"""Suffixes of the video files that annotations name."""
+OPTIONAL_SUFFIXES = ("", *FOOTAGE_SUFFIXES)
+"""What may follow the name of a video in annotations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

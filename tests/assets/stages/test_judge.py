@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import dagster as dg
+import pytest
 import yaml
 
 from assets.planning.estimate import pending_requests
@@ -77,6 +78,7 @@ def test_a_judge_is_asked_once_per_unreadable_answer_and_failed_requests_leave_s
     assert row["accuracy"] == sum(row.is_correct for row in rows) / QUESTIONS
 
 
+@pytest.mark.slow
 def test_model_and_judge_share_the_cost_limit_of_a_run(
     write_project: WriteProject, instance: dg.DagsterInstance, root: Path
 ) -> None:

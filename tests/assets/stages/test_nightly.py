@@ -220,6 +220,7 @@ def test_an_endpoint_that_is_down_is_not_a_regression_and_failed_questions_are_a
     assert Outcome.FAILED not in {row.outcome for row in stored(opened, "2026-11-02")}
 
 
+@pytest.mark.slow
 def test_without_a_baseline_no_request_is_sent(
     project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
 ) -> None:
@@ -237,6 +238,7 @@ def test_without_a_baseline_no_request_is_sent(
     assert not tracked.path("2026-11-02").exists()
 
 
+@pytest.mark.slow
 def test_a_subset_has_the_same_videos_in_every_run_and_a_nightly_run_can_be_the_baseline(
     project: Callable[..., Project], instance: dg.DagsterInstance
 ) -> None:

@@ -1,6 +1,7 @@
 """Automation requests the partitions downstream of new data, and none after a rerun."""
 
 import dagster as dg
+import pytest
 from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 
 from assets.definitions import build_definitions
@@ -58,6 +59,7 @@ def test_new_bytes_request_downstream_partitions_and_a_rerun_requests_none(
     assert {key.rpartition("|")[2] for _, key in requested if key and "|" in key} == {"002"}
 
 
+@pytest.mark.slow
 def test_new_scores_request_the_results_although_other_scores_are_missing(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:

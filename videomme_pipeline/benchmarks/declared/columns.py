@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.benchmarks.question import Letter, split_option
 from videomme_pipeline.fingerprint import Spec
 
 Cells = Mapping[str, Any]
 """One row of an annotation file, by column."""
 
 _LETTER = re.compile(r"\(?([A-N])\)?\s*[.:)]?")
-_LETTERED = re.compile(r"\s*\(?([A-N])\s*[.):：．、]\s*(.*)", re.DOTALL)
 
 
 class AnswerKind(StrEnum):
@@ -139,8 +138,7 @@ def question_and_options(row: Cells, columns: Columns) -> tuple[str, list[str]]:
 def lettered(options: Sequence[str]) -> list[str]:
     """Options with their letters: "A. Apples." for "Apples." Those that have letters keep them."""
     letters = tuple(Letter)[: len(options)]
-    found = [_LETTERED.match(option) for option in options]
-    if [match and match[1] for match in found] == list(letters):
+    if [split_option(option)[0] for option in options] == list(letters):
         return list(options)
     return [f"{letter}. {option}" for letter, option in zip(letters, options, strict=False)]
 
@@ -161,7 +159,7 @@ def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter
             chosen = [
                 letter
                 for letter, option in zip(letters, options, strict=True)
-                if text in (option, without_letter(option))
+                if text in (option, split_option(option)[1])
             ]
         case _:
             first = 0 if kind is AnswerKind.INDEX else 1
@@ -173,12 +171,6 @@ def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter
     if len(chosen) > 1:
         raise ValueError(f"the answer {text!r} is the text of the options {', '.join(chosen)}")
     return chosen[0]
-
-
-def without_letter(option: str) -> str:
-    """The text of an option: "Apples." for "A. Apples."."""
-    match = _LETTERED.match(option)
-    return match[2].strip() if match else option.strip()
 
 
 def column_of(column: str, value: str) -> str:
@@ -200,8 +192,7 @@ def _split(text: str) -> tuple[str, list[str]]:
     lines = text.split("\n")
     starts: list[int] = []
     for place, line in enumerate(lines):
-        match = _LETTERED.match(line)
-        if match and len(starts) < len(Letter) and match[1] == tuple(Letter)[len(starts)]:
+        if split_option(line)[0] in tuple(Letter)[len(starts) : len(starts) + 1]:
             starts.append(place)
     ends = [*starts[1:], len(lines)]
     options = ["\n".join(lines[start:end]).strip() for start, end in zip(starts, ends, strict=True)]

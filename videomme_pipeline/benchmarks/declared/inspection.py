@@ -21,7 +21,7 @@ from videomme_pipeline.benchmarks.declared.rows import SUFFIXES, read_rows
 from videomme_pipeline.benchmarks.locate import SUBTITLE_SUFFIXES
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import AnnotationError
-from videomme_pipeline.fetch.release import VIDEO_SUFFIXES
+from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES
 
 MOST_FACET_VALUES = 40
 """A column with more values does not group questions."""
@@ -133,7 +133,7 @@ def _inspected(
 ) -> Inspected:
     sample = rows[:_LOOKED_AT_ROWS]
     names = list(dict.fromkeys(name for row in sample for name in row))
-    videos = [file for file in files if file.suffix.lower() in VIDEO_SUFFIXES]
+    videos = [file for file in files if file.suffix.lower() in FOOTAGE_SUFFIXES]
     video = _column_of_files(sample, names, _VIDEO, folder, videos)
     question, answer = _named(names, _QUESTION), _named(names, _ANSWER)
     missing = {"video": video, "question": question, "answer": answer}

@@ -21,7 +21,7 @@ from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import AnnotationError
-from videomme_pipeline.fetch.release import VIDEO_SUFFIXES, Footage
+from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES, Footage
 from videomme_pipeline.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class _Reader:
         A video gets a hash in addition if another one has this id already, or it is too long.
         """
         stem = PurePosixPath(footage.video_file or "").name
-        for suffix in VIDEO_SUFFIXES:
+        for suffix in FOOTAGE_SUFFIXES:
             stem = stem.removesuffix(suffix)
         if footage.clip is not None:
             end = footage.clip.end_seconds

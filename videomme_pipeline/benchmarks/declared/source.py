@@ -18,7 +18,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.source import MediaFiles, OnProgress, Source, folders_of
 from videomme_pipeline.benchmarks.spec import BenchmarkSpec, SourceKind, select
 from videomme_pipeline.errors import AnnotationError, VideoMissingError
-from videomme_pipeline.fetch.release import VideoReference, hub_folder
+from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference, hub_folder
 from videomme_pipeline.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class DeclaredSource(Source):
             for path in paths:
                 if path.is_dir():
                     return FrameFolder(path, footage.frames_per_second)
-        elif found := first_file(paths, with_suffixes=True):
+        elif found := first_file(paths, OPTIONAL_SUFFIXES):
             return found
         advice = "the next run fetches it" if self.is_fetched else "copy it there"
         raise VideoMissingError(
@@ -163,21 +163,6 @@ class DeclaredSource(Source):
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         if not self.is_fetched or self.release is None or not self.release.archives:
             return {}
-        from videomme_pipeline.fetch.download import (  # noqa: PLC0415 - loads httpx
-            fetch_subtitles,
-            fetch_videos,
-        )
+        from videomme_pipeline.fetch.download import fetch_media  # noqa: PLC0415 - loads httpx
 
-        fetched = fetch_videos(
-            self.release,
-            self.spec,
-            videos,
-            self.folder,
-            lambda progress: on_progress(progress.videos_done, progress.videos_wanted),
-        )
-        subtitles = (
-            fetch_subtitles(self.release, self.spec, videos, self.folder)
-            if self.release.subtitles
-            else ()
-        )
-        return {file.video_id: file.problem for file in (*fetched, *subtitles) if file.problem}
+        return fetch_media(self.release, self.spec, videos, self.folder, on_progress)
