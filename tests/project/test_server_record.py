@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.journal_rows import answer
+from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.servers.identity import ServerIdentity
 from videomme_pipeline.project.server_record import ServerRecord
@@ -58,6 +59,16 @@ def test_a_value_that_becomes_known_or_unknown_is_no_change(record: ServerRecord
     assert record.seen(SPEC)[0].identity == replace(OLD, dtype="bfloat16")
     second = fingerprint_with(record, NEW)
     assert fingerprint_with(record, replace(NEW, dtype="float16")) == second
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"servers": [{"key": 1}]}'], ids=str)
+def test_a_damaged_record_is_named(record: ServerRecord, tmp_path: Path, content: bytes) -> None:
+    fingerprint_with(record, OLD)
+    (path,) = Store.at(tmp_path).servers(SPEC.fingerprint).parent.iterdir()
+    path.write_bytes(content)
+    record.invalidate()
+    with pytest.raises(DamagedFileError, match=f"{path}: the record of the model's servers"):
+        record.with_server(SPEC)
 
 
 def test_an_answer_is_labeled_with_the_server_if_that_was_seen_before_it(

@@ -12,6 +12,7 @@ from datetime import datetime
 import orjson
 from upath import UPath
 
+from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.fingerprint import canonical_json, fingerprint
 from videomme_pipeline.models.servers.identity import ServerIdentity
 from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
@@ -54,7 +55,11 @@ class ServerRecord:
         self._seen = {}
 
     def seen(self, spec: ModelSpec) -> list[SeenServer]:
-        """The servers of a model, the current one first."""
+        """The servers of a model, the current one first.
+
+        Raises:
+            DamagedFileError: if their file is damaged. It cannot be rebuilt.
+        """
         path = self._path(spec)
         if path not in self._seen:
             self._seen[path] = _read(path)
@@ -100,14 +105,20 @@ class ServerRecord:
 def _read(path: UPath) -> list[SeenServer]:
     if not path.exists():
         return []
-    return [
-        SeenServer(
-            key=item["key"],
-            since=datetime.fromisoformat(item["since"]),
-            identity=ServerIdentity.of(item["identity"]),
-        )
-        for item in orjson.loads(path.read_bytes())["servers"]
-    ]
+    try:
+        return [
+            SeenServer(
+                key=item["key"],
+                since=datetime.fromisoformat(item["since"]),
+                identity=ServerIdentity.of(item["identity"]),
+            )
+            for item in orjson.loads(path.read_bytes())["servers"]
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DamagedFileError(
+            f"{path}: the record of the model's servers is damaged ({error!r}); if the server is "
+            "still the first one that this model had, delete the file; otherwise restore it"
+        ) from error
 
 
 def _write(path: UPath, model: str, seen: Sequence[SeenServer]) -> None:
