@@ -126,7 +126,7 @@ class Store:
 
     def sound(self, video_hash: str, version: int) -> UPath:
         """One file per video content, shared by all benchmarks."""
-        return self.path("sound", video_hash, f"{version}.wav")
+        return self.path("sound", video_hash, f"{version}.parquet")
 
     def subtitles(self, benchmark: str, track: str, video_id: str) -> UPath:
         return self.path(benchmark, "subtitles", track, f"{video_id}.parquet")
@@ -214,7 +214,7 @@ class Store:
         return self._files("packets", "*.parquet")
 
     def sound_files(self) -> list[UPath]:
-        return self._files("sound", "*", "*.wav")
+        return self._files("sound", "*", "*.parquet")
 
     def frame_files(self) -> list[UPath]:
         return self._files("frames", "*", "*.parquet")

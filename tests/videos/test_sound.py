@@ -27,8 +27,11 @@ def test_the_sound_is_decoded_once_for_a_content(tmp_path: Path) -> None:
     store = Store(UPath(tmp_path / "data"))
     path = write_video(tmp_path / "a.mp4", frames=10, audio=True)
     sound = sound_of(store, "content", path, "001")
-    path.unlink()
+    moved = path.rename(tmp_path / "b.mp4")
     assert sound_of(store, "content", path, "001") == sound
+    (stored,) = store.sound_files()
+    stored.write_bytes(stored.read_bytes().replace(b"data", b"dada", 1))
+    assert sound_of(store, "content", moved, "001") == sound, "a damaged file is built again"
     assert len(sound) == pytest.approx(BYTES_PER_SECOND, rel=0.2)
 
 

@@ -6,18 +6,29 @@ It is stored once per content of a video, and decoded in a child process when it
 import io
 import wave
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
+from logging import getLogger
 from pathlib import Path
 
 from videomme_pipeline.children import Child, ChildFailedError
-from videomme_pipeline.errors import VideoError, VideoUnreadableError
-from videomme_pipeline.store import Store, publish, writing
+from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
+from videomme_pipeline.store import Store, read_rows, write_rows, writing
 from videomme_pipeline.videos.container import VIDEO_LIMITS
 
 SOUND_VERSION = 1
 """Increase this when a change of the code decodes other samples."""
 SAMPLES_PER_SECOND = 16_000
 BYTES_PER_SECOND = 2 * SAMPLES_PER_SECOND
+
+_log = getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sound:
+    """The stored sound of a video: `wave_file` has the bytes of a WAV file."""
+
+    wave_file: bytes
 
 
 def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
@@ -28,8 +39,14 @@ def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
         StorageError: if the data folder cannot be written.
     """
     stored = store.sound(video_hash, SOUND_VERSION)
-    if stored.exists():
-        return bytes(stored.read_bytes())
+    try:
+        (row,) = read_rows(stored, Sound)
+    except FileNotFoundError:
+        pass
+    except DamagedFileError as error:
+        _log.warning("%s", error)
+    else:
+        return row.wave_file
     child = Child(memory_limit_bytes=VIDEO_LIMITS.memory_bytes)
     try:
         task = (path, video_id)
@@ -39,7 +56,7 @@ def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
     finally:
         child.end()
     with writing(stored):
-        publish(stored, sound)
+        write_rows(stored, [Sound(wave_file=sound)], Sound, fingerprint=video_hash)
     return sound
 
 
