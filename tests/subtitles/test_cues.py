@@ -425,6 +425,16 @@ def test_both_forms_of_json_lists_are_read(tmp_path: Path) -> None:
     assert problem.startswith("cue 4:")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "{}", '[{"start": 1}]', '[{"timestamp": [NaN, 2], "text": "a"}]'],
+    ids=["nested", "object", "start", "nan"],
+)
+def test_json_without_a_readable_cue_is_an_error(text: str) -> None:
+    with pytest.raises(SubtitleError, match="no cue can be read as JSON"):
+        read_json(text.encode())
+
+
 def test_the_cues_of_a_part_have_times_from_its_start() -> None:
     file = read_json(json.dumps(LISTED).encode())
     part = within(file, 5.0, length_seconds=1.5)

@@ -170,7 +170,7 @@ def read_json(data: bytes) -> CueFile:
     example = '[{"start": "00:00:01.000", "end": "00:00:02.500", "line": "Hello"}]'
     try:
         items = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SubtitleError(_nothing_read("JSON", example, [str(error)])) from error
     cues: list[Cue] = []
     problems: list[str] = []
