@@ -57,6 +57,11 @@ def test_responses_are_stale_while_another_server_answers(
         assert refresh_project(project, instance, ["served"]).not_fresh == []
         assert labels(project) == {'{"engine":"vllm","version":"1"}'}
         assert server.request_count == 2 * asked
+        (record,) = project.store.servers("any").parent.iterdir()
+        content = record.read_bytes()
+        record.write_bytes(b"{")
+        assert "videomme/responses" in stale(project, instance), "the other assets are planned"
+        record.write_bytes(content)
     assert stale(project, instance) == set()
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from videomme_pipeline.errors import ModelError
+from videomme_pipeline.errors import DamagedFileError, ModelError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.pool import ModelPool, members_of
 from videomme_pipeline.models.servers.checked import CheckedModel
@@ -77,7 +77,8 @@ class ModelServers:
             found = zip(by_name.values(), threads.map(self._look, by_name.values()), strict=True)
             for spec, identity in found:
                 if identity is not None:
-                    self._record.record(spec, identity, datetime.now(UTC), is_stored=is_stored)
+                    with suppress(DamagedFileError):  # every plan of this model has the error
+                        self._record.record(spec, identity, datetime.now(UTC), is_stored=is_stored)
 
     def check(self, spec: ModelSpec, member: ModelSpec) -> None:
         """Check that the server of `member`, an endpoint of `spec`, is the one of `spec`.
