@@ -1,5 +1,6 @@
 """One request to a real local endpoint, and its errors."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.support.made_up_requests import request
 from tests.support.model_server import Fault, ModelServer, always
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.openai import served
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
@@ -16,6 +18,17 @@ SPEC = EndpointSpec(name="served")
 
 def spec(**values: object) -> EndpointSpec:
     return EndpointSpec.model_validate({"name": "served", **values})
+
+
+async def test_a_server_that_never_answers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "SILENT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        model = OpenAICompatibleModel(spec(base_url=f"http://127.0.0.1:{server.getsockname()[1]}"))
+        for _ in range(2):
+            with pytest.raises(ResponseFailure, match="does not answer") as raised:
+                await model.respond(request())
+            assert raised.value.kind.is_from_no_model
+        await model.close()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from videomme_pipeline.models.openai.body import RecentFrames, request_body, sha
 from videomme_pipeline.models.openai.context_check import ContextCheck
 from videomme_pipeline.models.openai.endpoints import FramesAs
 from videomme_pipeline.models.openai.failures import status_failure
+from videomme_pipeline.models.openai.first_look import FirstLook
 from videomme_pipeline.models.openai.native import share_video
 from videomme_pipeline.models.openai.reply import frames_warning, read_reply
 from videomme_pipeline.models.openai.spec import EndpointSpec
@@ -36,6 +37,7 @@ class OpenAICompatibleModel:
         self._connections: Connections | None = None
         self._uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
         self._recent = RecentFrames(spec)
+        self._look = FirstLook(spec, api_key)
         self._context = ContextCheck(spec, api_key)
 
     @property
@@ -54,6 +56,7 @@ class OpenAICompatibleModel:
             ModelError: if the key is rejected, the credit is used up, or the model or endpoint
                 does not exist.
         """
+        await self._look.require_answer()
         await self._context.require_fit(request)
         if self.spec.shared_folder is not None and request.frames.frames:
             await asyncio.to_thread(self._share, request)
@@ -66,6 +69,7 @@ class OpenAICompatibleModel:
     async def close(self) -> None:
         connections, self._connections = self._connections, None
         self._recent = RecentFrames(self.spec)
+        self._look.forget()
         self._context.forget()
         if connections is not None:
             await connections.close()

@@ -9,7 +9,13 @@ from videomme_pipeline.redaction import Redaction
 TIMEOUT_SECONDS = 5.0
 CONNECT_SECONDS = 1.5
 """A run looks at its endpoints before it asks them, and one that is down must not delay it."""
+SILENT_SECONDS = 3.0
+"""Time for the list of models, after which a server counts as silent."""
 MAX_BYTES = 2**20
+
+
+class SilentServerError(ModelError):
+    """A server that accepted a connection did not answer in time."""
 
 
 class _Meta(BaseModel):
@@ -54,10 +60,22 @@ def list_models(base_url: str, api_key: str | None) -> list[ServedModel]:
     return sorted(models, key=lambda model: model.id)
 
 
+def is_silent(base_url: str, api_key: str | None) -> bool:
+    """True if a server accepts a connection and then sends nothing."""
+    try:
+        get(f"{base_url.rstrip('/')}/models", api_key, SILENT_SECONDS)
+    except SilentServerError:
+        return True
+    except ModelError:
+        return False
+    return False
+
+
 def get(url: str, api_key: str | None, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
     """The content of `url`, without the key, and cut after `MAX_BYTES`.
 
     Raises:
+        SilentServerError: if the server accepts a connection and sends nothing.
         ModelError: if it cannot be read. The message contains only the error.
     """
     import httpx2  # noqa: PLC0415 - takes 0.3 s, and only few commands need it
@@ -80,5 +98,7 @@ def get(url: str, api_key: str | None, timeout_seconds: float = TIMEOUT_SECONDS)
                     break  # JSON that was cut is not JSON
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         found = redaction.redact(f"{type(error).__name__}: {error}".partition("\n")[0])
-        raise ModelError(found) from None  # the error may contain the key
+        is_silent = isinstance(error, httpx2.ReadTimeout)
+        # The error may contain the key.
+        raise (SilentServerError if is_silent else ModelError)(found) from None
     return redaction.redact_bytes(content)

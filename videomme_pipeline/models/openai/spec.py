@@ -236,6 +236,11 @@ class EndpointSpec(ModelSpec):
         return (self.base_url,) if isinstance(self.base_url, str) else self.base_url
 
     @property
+    def url(self) -> str:
+        """The URL of the endpoint, or of the first one."""
+        return self._urls[0]
+
+    @property
     def key_variables(self) -> tuple[str, ...]:
         if self.api_key_env is not None:
             return (self.api_key_env,)
@@ -287,7 +292,7 @@ class EndpointSpec(ModelSpec):
     def tariff(self) -> Tariff:
         return Tariff(
             model=self.served_name,
-            base_url=self._urls[0],
+            base_url=self.url,
             prices=self.prices,
             service_tier=None if self.service_tier is None else self.service_tier.value,
         )

@@ -11,7 +11,7 @@ import orjson
 
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.openai.endpoints import Profile
-from videomme_pipeline.models.openai.served import get, list_models
+from videomme_pipeline.models.openai.served import SilentServerError, get, list_models
 from videomme_pipeline.models.servers.identity import ServerIdentity
 from videomme_pipeline.models.servers.weights import text_hash
 
@@ -69,10 +69,14 @@ def reported_identity(
     root = base_url.rstrip("/").removesuffix("/v1")
     values: dict[str, str] = {}
     for report in _REPORTS.get(profile, ()):
-        with suppress(ModelError, orjson.JSONDecodeError):
+        try:
             found = orjson.loads(get(root + report.path, api_key, LOOK_SECONDS))
-            if isinstance(found, dict):
-                values |= dict(_read(report, found))
+        except SilentServerError:
+            return None
+        except (ModelError, orjson.JSONDecodeError):
+            continue
+        if isinstance(found, dict):
+            values |= dict(_read(report, found))
     if profile is Profile.VLLM and values:
         values |= _served_weights(base_url, served_name, api_key)
     return ServerIdentity.of({"engine": profile.value, **values}) if values else None
