@@ -9,8 +9,10 @@ import yaml
 
 from tests.support.cli import use, videomme
 from tests.support.model_server import Fault, ModelServer, always
+from tests.support.video_requests import frames_of, rejection
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.openai.endpoints import FramesAs, Profile
 from videomme_pipeline.models.openai.spec import EndpointSpec
 from videomme_pipeline.models.probe import probe_once
 from videomme_pipeline.videos.integrity import Verdict
@@ -87,6 +89,19 @@ def test_times_of_a_video_are_asked_for(probe: Probe, answer: str, verdict: str)
     assert times[4] == 41 * 30
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", ["vllm", "transformers"])
+def test_videos_are_sent_to_a_model_that_reads_them(probe: Probe, profile: str) -> None:
+    with ModelServer(answer=lambda _: "41") as server:
+        found = probe(server, profile=profile, frames_as="native")
+        *others, timed = server.requests
+        assert [frames_of(item.body) for item in others[1:]] == [4, 8, 40, 8]
+        assert frames_of(timed.body) == 84
+        assert [rejection(profile, item.body) for item in server.requests[1:]] == [None] * 5
+    assert found["number of pictures"] == ("ok", "all 40 of 40 arrive")
+    assert found["times"][0] == "ok"
+
+
 def test_the_endpoints_of_a_pool_are_compared(probe: Probe) -> None:
     reports = {"/version": {"version": "1"}}
     with ModelServer(reports=reports) as one, ModelServer(image_limit=32, reports=reports) as two:
@@ -118,10 +133,14 @@ def test_an_address_without_a_model_is_one_sentence(folder: Path) -> None:
 def test_a_single_request_has_one_attempt() -> None:
     with ModelServer(answer=lambda _: "1") as server:
         model = EndpointSpec(name="served", base_url=server.base_url)
-        finding = asyncio.run(probe_once(build_model(model)))
+        finding = asyncio.run(probe_once(model, build_model(model)))
         assert (finding.verdict, server.request_count) == (Verdict.OK, 1)
+        native = model.model_copy(update={"profile": Profile.VLLM, "frames_as": FramesAs.NATIVE})
+        finding = asyncio.run(probe_once(native, build_model(native)))
+        assert finding.message == "a video of 4 pictures is answered with '1'"
+        assert frames_of(server.requests[-1].body) == 4
     with ModelServer(faults=always(Fault.NO_VISION)) as server:
         model = EndpointSpec(name="served", base_url=server.base_url)
         with pytest.raises(ModelError, match="accepts no pictures"):
-            asyncio.run(probe_once(build_model(model)))
+            asyncio.run(probe_once(model, build_model(model)))
         assert server.request_count == 1

@@ -5,7 +5,9 @@ question is a function of its text. The server runs in its own thread, so that a
 """
 
 import asyncio
+import base64
 import hashlib
+import io
 import json
 import threading
 import time
@@ -16,6 +18,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 
+import av
 import orjson
 
 from tests.support.odd_replies import OddReply
@@ -411,5 +414,14 @@ def _images_of(body: dict[str, Any]) -> tuple[int, str]:
             url = (part.get("image_url") or part.get("video_url") or {}).get("url")
             if url is not None:
                 digest.update(url.encode())
-                images += url.count(",") if "video_url" in part else 1
+                images += _pictures_of(url) if "video_url" in part else 1
     return images, digest.hexdigest()
+
+
+def _pictures_of(url: str) -> int:
+    """Number of pictures in a data URL with the pictures of a video, or with the video."""
+    kind, _, data = url.partition(",")
+    if kind != "data:video/mp4;base64":
+        return url.count(",")
+    with av.open(io.BytesIO(base64.b64decode(data))) as container:
+        return container.streams.video[0].frames

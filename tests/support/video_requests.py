@@ -83,7 +83,7 @@ class _TransformersTemplate(_Strict):
 
 class _Body(_Strict):
     model: str
-    temperature: float
+    temperature: float = 0.0
     max_tokens: int
 
 

@@ -7,8 +7,12 @@ confirm it if the model can.
 
 import asyncio
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ModelError
@@ -26,6 +30,9 @@ from videomme_pipeline.models.video_llm import (
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.videos.integrity import Finding, Verdict
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 FEW, MORE, MANY = 4, 8, 40
 """Numbers of pictures. Some engines drop pictures after the 32nd."""
 SMALL_PIXELS, LARGE_PIXELS = 224, 448
@@ -33,6 +40,8 @@ SMALL_PIXELS, LARGE_PIXELS = 224, 448
 SECONDS = (0, 7, 9, 30, 41, 44, 60, 83)
 """Times of `MORE` pictures, which do not follow from their numbers."""
 TIMED_NUMBER = 5
+VIDEO_SAMPLING = "fps_based-1"
+"""The rate of drawn videos, which every endpoint that takes videos can be told."""
 
 LAST_NUMBER = "Which number does the last picture show? Reply with the number only."
 TIME_OF = (
@@ -106,9 +115,11 @@ async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
         if not model.needs_frames:
             return [_text(spec, text), _ok("pictures", "this model ignores pictures")]
         try:
-            return [_text(spec, text), *await _probe_pictures(spec, model, text)]
+            with TemporaryDirectory() as folder:
+                pictures = await _probe_pictures(spec, model, text, Path(folder))
         except ModelError as error:
             return [_text(spec, text), _failed("pictures", str(error))]
+        return [_text(spec, text), *pictures]
     finally:
         await model.close()
 
@@ -125,31 +136,38 @@ def server_finding(spec: ModelSpec) -> Finding:
     return _ok(check, str(identity))
 
 
-async def probe_once(model: VideoLLM) -> Finding:
-    """The finding about one request with one picture. Close the model.
+async def probe_once(spec: ModelSpec, model: VideoLLM) -> Finding:
+    """The finding about one request with one picture, or with a video of a few. Close the model.
 
     Raises:
         ModelError: if it is not answered.
     """
+    count = FEW if spec.reads_video else 1
     try:
-        reply = await asyncio.wait_for(_ask(model, LAST_NUMBER, drawn_frames(1)), LIMIT_SECONDS)
+        with TemporaryDirectory() as folder:
+            frames = _drawn(spec, count, Path(folder))
+            reply = await asyncio.wait_for(_ask(model, LAST_NUMBER, frames), LIMIT_SECONDS)
     except TimeoutError:
         raise ModelError(
             f"model {model.name}: no answer within {LIMIT_SECONDS:.0f} s; check the server's log"
         ) from None
     finally:
         await model.close()
-    return _ok("request", f"one picture is answered with {reply.text!r}")
+    return _ok("request", f"{_described(frames)} is answered with {reply.text!r}")
 
 
-async def _probe_pictures(spec: ModelSpec, model: VideoLLM, text: Probed) -> list[Finding]:
-    few = await _ask(model, LAST_NUMBER, drawn_frames(FEW))
-    more = await _ask(model, LAST_NUMBER, drawn_frames(MORE))
-    many = await _ask(model, LAST_NUMBER, drawn_frames(MANY))
-    large = await _ask(model, LAST_NUMBER, drawn_frames(MORE, LARGE_PIXELS))
+async def _probe_pictures(
+    spec: ModelSpec, model: VideoLLM, text: Probed, folder: Path
+) -> list[Finding]:
+    few = await _ask(model, LAST_NUMBER, _drawn(spec, FEW, folder))
+    more = await _ask(model, LAST_NUMBER, _drawn(spec, MORE, folder))
+    many = await _ask(model, LAST_NUMBER, _drawn(spec, MANY, folder))
+    large = await _ask(model, LAST_NUMBER, _drawn(spec, MORE, folder, LARGE_PIXELS))
     timed = None
-    if spec.sees_frame_times:
-        timed = await _ask(model, TIME_OF, drawn_frames(MORE))
+    if spec.reads_video:
+        timed = await _ask(model, TIME_OF, drawn_video(_numbers_by_second(), folder))
+    elif spec.sees_frame_times:
+        timed = await _ask(model, TIME_OF, _drawn(spec, MORE, folder))
     return [
         _pictures(text, few),
         _count(few, more, many),
@@ -159,11 +177,20 @@ async def _probe_pictures(spec: ModelSpec, model: VideoLLM, text: Probed) -> lis
     ]
 
 
-def drawn_frames(count: int, side: int = SMALL_PIXELS) -> FrameSet:
-    """`count` square pictures that show their numbers, from 1."""
-    seconds = SECONDS if count == len(SECONDS) else range(count)
+def _drawn(spec: ModelSpec, count: int, folder: Path, side: int = SMALL_PIXELS) -> FrameSet:
+    """`count` pictures that show their numbers, from 1, in the form that the model gets."""
+    numbers = range(1, count + 1)
+    if spec.reads_video:
+        return drawn_video(numbers, folder, side)
+    return drawn_frames(numbers, SECONDS if count == len(SECONDS) else range(count), side)
+
+
+def drawn_frames(
+    numbers: Sequence[int], seconds: Sequence[int], side: int = SMALL_PIXELS
+) -> FrameSet:
+    """Square pictures that show `numbers` at `seconds` of a video."""
     return FrameSet(
-        video_hash=fingerprint("probe", count, side),
+        video_hash=fingerprint("probe", list(numbers), list(seconds), side),
         fingerprint="probe",
         media_type="image/jpeg",
         frames=tuple(
@@ -174,23 +201,61 @@ def drawn_frames(count: int, side: int = SMALL_PIXELS) -> FrameSet:
                 is_keyframe=True,
                 width=side,
                 height=side,
-                picture=_drawn(number, side),
+                picture=_jpeg(_picture_of(number, side)),
             )
-            for number, at in enumerate(seconds, start=1)
+            for number, at in zip(numbers, seconds, strict=True)
         ),
     )
 
 
-def _drawn(number: int, side: int) -> bytes:
+def drawn_video(numbers: Sequence[int], folder: Path, side: int = SMALL_PIXELS) -> FrameSet:
+    """A video in `folder` that shows one of `numbers` per second, and the same as pictures."""
+    frames = drawn_frames(numbers, range(len(numbers)), side)
+    path = folder / f"{frames.video_hash}.mp4"
+    _write_video(path, (_picture_of(number, side) for number in numbers), side)
+    return replace(frames, source=path, sampling=VIDEO_SAMPLING)
+
+
+def _numbers_by_second() -> list[int]:
+    """The number that a video shows at each second, if the pictures change at `SECONDS`."""
+    return [bisect_right(SECONDS, second) for second in range(SECONDS[-1] + 1)]
+
+
+def _write_video(path: Path, pictures: "Iterable[Image]", side: int) -> None:
+    import av  # noqa: PLC0415 - loads libav
+    import numpy as np  # noqa: PLC0415 - few commands draw
+
+    with av.open(str(path), "w") as output:
+        stream: Any = output.add_stream("libx264", rate=1)
+        stream.width, stream.height, stream.pix_fmt = side, side, "yuv420p"
+        for picture in pictures:
+            frame = av.VideoFrame.from_ndarray(np.asarray(picture), format="rgb24")
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+
+
+def _picture_of(number: int, side: int) -> "Image":
     from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415 - few commands draw
 
     picture = Image.new("RGB", (side, side), "white")
     font = ImageFont.load_default(side / 2)
     center = (side / 2, side / 2)
     ImageDraw.Draw(picture).text(center, str(number), fill="black", font=font, anchor="mm")
+    return picture
+
+
+def _jpeg(picture: "Image") -> bytes:
     sink = io.BytesIO()
     picture.save(sink, "JPEG", quality=90)
     return sink.getvalue()
+
+
+def _described(frames: FrameSet) -> str:
+    """What a request with these frames contains."""
+    count = len(frames.frames)
+    if frames.source is not None:
+        return f"a video of {count} pictures"
+    return {0: "text alone", 1: "one picture"}.get(count, f"{count} pictures")
 
 
 async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Probed:
@@ -225,9 +290,7 @@ async def _ask(model: VideoLLM, text: str, frames: FrameSet) -> Probed:
         reply = await model.respond(request)
     except ResponseFailure as failure:
         if failure.reply is None:
-            count = len(frames.frames)
-            pictures = "one picture" if count == 1 else f"{count} pictures"
-            sent = pictures if count else "text alone"
+            sent = _described(frames)
             raise ModelError(
                 f"model {model.name}: a request with {sent} has no answer. {failure}"
             ) from failure

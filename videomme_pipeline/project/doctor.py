@@ -156,7 +156,7 @@ def _request(model: ModelSpec, servers: ModelServers) -> Finding:
         return Finding(check=check, verdict=Verdict.WARNING, message=message)
     try:
         served = servers.start(model, no_progress)
-        return replace(asyncio.run(probe_once(build_model(served))), check=check)
+        return replace(asyncio.run(probe_once(served, build_model(served))), check=check)
     except VideoMMEError as error:
         return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
 

@@ -20,7 +20,7 @@ class FirstLook:
         self._look: asyncio.Task[bool] | None = None
 
     def forget(self) -> None:
-        """Look again before the next request."""
+        """Invalidate what was found."""
         self._look = None
 
     async def require_answer(self) -> None:

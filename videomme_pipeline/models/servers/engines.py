@@ -86,7 +86,7 @@ ENGINES: Mapping[EngineName, Engine] = {
         name_option="--alias",
     ),
     EngineName.TRANSFORMERS: Engine(
-        profile=Profile.GENERIC,
+        profile=Profile.TRANSFORMERS,
         command=("transformers", "serve"),
         package="transformers",
     ),
