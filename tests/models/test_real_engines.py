@@ -229,7 +229,7 @@ def transformers_serve(
     subprocess.run([f"{environment}/bin/python", maker, weights], check=True)
     command = [program, "serve"]
     for replicas in running(folder, engine="transformers", weights=str(weights), command=command):
-        yield replicas, "generic", str(weights)
+        yield replicas, "transformers", str(weights)
 
 
 async def test_a_transformers_server_that_is_killed_answers_again(

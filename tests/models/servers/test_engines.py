@@ -78,6 +78,10 @@ def test_the_version_is_that_of_the_package_of_the_program() -> None:
 
 
 def test_an_entry_has_the_profile_of_its_engine() -> None:
+    for engine in {one.value for one in EngineName} & {one.value for one in Profile}:
+        serve = {"engine": engine, "weights": "org/m"}
+        entry = EndpointSpec.model_validate({"name": "mine", "serve": serve})
+        assert entry.profile.value == engine
     serve = {"engine": "vllm", "weights": "org/m"}
     entry = EndpointSpec.model_validate({"name": "mine", "serve": serve})
     assert entry.profile is Profile.VLLM
