@@ -191,16 +191,32 @@ def plan(
 
 
 def plan_project(
-    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str] | None = None
+    project: Project,
+    instance: dg.DagsterInstance,
+    evaluations: Sequence[str] | None = None,
+    *,
+    assets: Iterable[dg.AssetKey] | None = None,
 ) -> list[PartitionState]:
     """The state of every partition that `evaluations` need (None: of all), upstream first.
 
+    `assets` limits the plan to these assets and everything upstream of them.
     If the server of a model has changed, its responses are stale. A server that is down has not.
     """
     for benchmark in project.benchmarks.values():
         benchmark.invalidate()
     project.observe_servers(evaluations, is_stored=False)
-    return plan(all_stages(project), instance, evaluations)
+    stages = all_stages(project)
+    chosen = stages if assets is None else _with_upstream(stages, assets)
+    return plan(chosen, instance, evaluations)
+
+
+def _with_upstream(stages: Sequence[AnyStage], keys: Iterable[dg.AssetKey]) -> list[AnyStage]:
+    """The stages of some assets and everything upstream of them, in the order of `stages`."""
+    needed = set(keys)
+    for stage in reversed(stages):
+        if stage.asset_key in needed:
+            needed.update(stage.parent_keys)
+    return [stage for stage in stages if stage.asset_key in needed]
 
 
 def counts(states: Iterable[PartitionState]) -> dict[str, Counter[Freshness]]:

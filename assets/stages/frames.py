@@ -10,6 +10,7 @@ from time import monotonic
 import dagster as dg
 
 from assets.stages.base import (
+    FILE_BYTES,
     BenchmarkStage,
     Built,
     Failed,
@@ -185,7 +186,7 @@ def _metadata(stored: StoredFrames) -> dict[str, object]:
     metadata: dict[str, object] = {
         "frames": stored.count,
         "asked": stored.asked,
-        "bytes": stored.bytes,
+        FILE_BYTES: stored.bytes,
         "decoded_by": stored.decoded_by,
     }
     if stored.limit:

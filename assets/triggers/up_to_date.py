@@ -42,9 +42,10 @@ def up_to_date_check(project: Project) -> dg.AssetChecksDefinition:
         can_subset=True,
     )
     def up_to_date(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        plans = _Plans(project, context.instance)
-        for key in context.selected_asset_check_keys:
-            yield plans.result(key.asset_key)
+        keys = [check.asset_key for check in context.selected_asset_check_keys]
+        plans = _Plans(project, context.instance, keys)
+        for key in keys:
+            yield plans.result(key)
 
     return up_to_date
 
@@ -60,7 +61,7 @@ def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
         description="Show in the check `up_to_date` which partitions a refresh would build.",
     )
     def report_plan(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        plans = _Plans(project, context.instance)
+        plans = _Plans(project.reopened(), context.instance, keys)
         changed = [key for key in keys if not _shows(context.instance, key, plans.plan_of(key))]
         if not changed:
             return dg.SkipReason("every check shows the current plan")
@@ -77,10 +78,12 @@ def up_to_date_sensor(project: Project) -> dg.SensorDefinition:
 
 
 class _Plans:
-    """The plan of a project with its current configuration files, by asset."""
+    """The plan of some assets, and of those upstream, by asset."""
 
-    def __init__(self, project: Project, instance: dg.DagsterInstance) -> None:
-        states = plan_project(project.reopened(), instance)
+    def __init__(
+        self, project: Project, instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]
+    ) -> None:
+        states = plan_project(project, instance, assets=keys)
         self._explanation = Explanation(states, instance)
         self._states: dict[dg.AssetKey, list[PartitionState]] = defaultdict(list)
         for state in states:

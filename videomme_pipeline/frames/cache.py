@@ -199,7 +199,8 @@ class FrameWriter:
         self.video_hash = video_hash
         self.target = store.frames(video_hash, self.fingerprint)
         self.frame_count = 0
-        self.picture_bytes = 0
+        self.file_bytes = 0
+        """Size of the published file."""
         self._shown: list[ShownFrame] = []
         self._pending: list[Frame] = []
         self._scratch = ExitStack()
@@ -230,7 +231,6 @@ class FrameWriter:
         self._pending.append(frame)
         self._shown.append(frame.shown)
         self.frame_count += 1
-        self.picture_bytes += len(frame.picture)
         if len(self._pending) >= ROW_GROUP_FRAMES:
             self._flush()
 
@@ -262,6 +262,7 @@ class FrameWriter:
         self._writer.close()
         with writing(self.target):
             parquet.seal(self._path)
+            self.file_bytes = self._path.stat().st_size
             if is_local(self.target):
                 put_in_place(self._path, Path(self.target.path))
             else:

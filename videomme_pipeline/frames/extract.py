@@ -64,8 +64,8 @@ class FrameJob:
 class StoredFrames:
     """The cached frame set of a video under one sampling, without its pictures.
 
-    `reused` is True if it was in the cache before this job. `wrong_backend` is the reason why the
-    sampling's backend was not used, or None if it was used.
+    `bytes` is the size of its file. `reused` is True if it was in the cache before this job.
+    `wrong_backend` is the reason why the sampling's backend was not used, or None if it was used.
     """
 
     sampling: str
@@ -332,7 +332,7 @@ def _publish(
                     limit=choice.limit,
                     missing=len(lost),
                     damage=damage,
-                    bytes=writer.picture_bytes,
+                    bytes=writer.file_bytes,
                     decoded_by=selection.backend.value,
                     wrong_backend=selection.wrong_backend,
                 )
@@ -540,14 +540,14 @@ def _cached(store: Store, video_hash: str, fingerprint: str) -> StoredFrames | N
         limit=frames.limit,
         missing=len(frames.missing_seconds),
         damage=frames.damage,
-        bytes=frames.bytes,
+        bytes=store.frames(video_hash, fingerprint).stat().st_size,
         decoded_by=frames.decoded_by,
         reused=True,
     )
 
 
 def stored_frames(store: Store, video_hash: str, fingerprint: str) -> StoredFrames:
-    """The cached frame set of a video, from the footer of its file. `bytes` is the file's size.
+    """The cached frame set of a video, from the footer of its file.
 
     Errors are those of `read_frames`, but damage outside the footer is not detected.
     """

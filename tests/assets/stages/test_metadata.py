@@ -90,11 +90,11 @@ def test_prompts_and_frames_have_numeric_metadata_for_plots(
         assert event.metadata["text_tokens_about"].value == round(int(str(characters)) / 4)
     for event in events(instance, "videomme/frames").values():
         assert float(str(event.metadata["frames_per_cpu_second"].value)) > 0
-        assert int(str(event.metadata["bytes"].value)) > 0
+        assert int(str(event.metadata[FILE_BYTES].value)) > 0
 
 
 MEASURED = {BUILD_SECONDS, FILE_BYTES, "decode_cpu_seconds", "frames_per_cpu_second", "evaluation"}
-"""Metadata of a run, which no file contains."""
+"""Metadata of a run. Files do not contain it, except for the size of frames."""
 
 
 @pytest.mark.parametrize("name", CODE_VERSIONS)
@@ -114,9 +114,8 @@ def test_a_partition_that_is_only_reported_shows_the_same_as_when_it_was_built(
         shown = dict(event.metadata)
         assert shown.pop("already_stored").value is True
         expected = built[event.partition or ""].metadata
-        assert shown.keys() == expected.keys() - MEASURED
-        same = shown.keys() - ({"bytes"} if name == "frames" else set())  # there it is the file's
-        assert {key: shown[key] for key in same} == {key: expected[key] for key in same}
+        assert shown.keys() - MEASURED == expected.keys() - MEASURED
+        assert shown == {key: expected[key] for key in shown}
 
 
 def test_a_file_that_is_found_damaged_when_it_is_reported_is_rebuilt(project: Project) -> None:
