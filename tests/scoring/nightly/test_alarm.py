@@ -186,6 +186,17 @@ def test_an_alarm_lasts_as_long_as_the_drop_and_ends_with_it() -> None:
     assert not set(states[25].reference) & set(in_alarm), "runs in alarm are not in the reference"
 
 
+def test_a_run_without_answers_does_not_end_an_alarm() -> None:
+    generator = np.random.default_rng(7)
+    wrong = (generator.random((16, 200)) < 0.3).astype(np.int64)
+    wrong[12:] = (generator.random((4, 200)) < 0.6).astype(np.int64)
+    valid = np.ones_like(wrong, bool)
+    valid[14] = False
+    states = watch(lambda runs: wrong[runs], valid, 60)
+    assert [run for run, state in enumerate(states, start=1) if state.in_alarm] == [12, 13, 14, 15]
+    assert [run for run, state in enumerate(states, start=1) if state.is_new] == [12]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("drop", "share"), [(0.01, 0.75), (0.02, 0.9)])
 def test_a_lasting_drop_is_found_almost_as_often_as_by_the_best_possible_test(

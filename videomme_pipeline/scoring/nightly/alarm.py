@@ -60,7 +60,7 @@ ALARMS_IN_A_ROW = 1.25
 reference, so that later runs look worse (`python -m perf.alarm`)."""
 
 RECOVERED_ABOVE = 0.2
-"""An alarm ends with the first run whose p-value is above this."""
+"""An alarm ends with the first run that has answers and a p-value above this."""
 
 Counts = NDArray[np.int64]
 """Whole numbers with one row per run and one column per video."""
@@ -212,7 +212,7 @@ def watch(measure: Measure, valid: Mask, budget: float) -> list[AlarmState]:
             if evidence.total >= threshold_for(budget, run):
                 since = evidence.likeliest_start
                 reference = [earlier for earlier in reference if earlier < since]
-        elif test.p_value > RECOVERED_ABOVE:
+        elif valid[run].any() and test.p_value > RECOVERED_ABOVE:
             evidence, since = Evidence(), None
         if since is None:
             reference.append(run)
