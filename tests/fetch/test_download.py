@@ -6,13 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from filelock import FileLock
 
 from tests.support.hub_server import HubServer, running_hub
 from tests.support.published_data import (
@@ -494,6 +495,17 @@ def test_a_folder_that_cannot_be_created_is_named(v2: HubServer, tmp_path: Path)
     (tmp_path / "media").write_text("a file, not a folder")
     with pytest.raises(StorageError, match=r"media.*cannot write .*choose another data folder"):
         fetch_videos(V2, ACCEPTED, v2_videos(1), tmp_path / "media")
+
+
+def test_a_fetch_says_that_it_waits_for_another_one(
+    v2: HubServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with FileLock(tmp_path / ".fetch.lock"):
+            waiting = pool.submit(fetch_videos, V2, ACCEPTED, v2_videos(1), tmp_path)
+            while f"which is fetching files into {tmp_path}" not in caplog.text:
+                assert not wait([waiting], timeout=0.05).done
+        assert waiting.result()[0].problem is None
 
 
 def test_two_concurrent_calls_download_an_archive_once(v2: HubServer, tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
+from logging import getLogger
 from pathlib import Path, PurePosixPath
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from videomme_pipeline.errors import ArchiveError, DownloadError, StorageError
 from videomme_pipeline.fetch.archives import (
@@ -34,6 +35,8 @@ from videomme_pipeline.fetch.release import (
     Release,
     VideoReference,
 )
+
+_log = getLogger(__name__)
 
 WHOLE_ARCHIVE_SHARE = 0.5
 """An archive is downloaded whole if more than this share of its bytes is wanted."""
@@ -260,7 +263,11 @@ def _locked(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / ".fetch.lock")
     with explained(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            _log.warning("Waiting for another run, which is fetching files into %s", folder)
+            lock.acquire()
     try:
         yield
     finally:
