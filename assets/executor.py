@@ -7,6 +7,7 @@ import dagster as dg
 from dagster import DagsterInvalidConfigError
 
 from assets.instance import POSTGRES_VARIABLE
+from assets.processes import recording_process
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.runs import IN_PROCESS, RUNS_FILE, RunsSpec
 
@@ -36,6 +37,7 @@ def find_executor(spec: RunsSpec) -> dg.ExecutorDefinition:
             f"{RUNS_FILE}: `executor: {spec.executor}` starts several processes per run, which "
             f"share their cost limit through PostgreSQL; set {POSTGRES_VARIABLE}"
         )
+    executor = recording_process(executor)
     try:
         return executor.configured(spec.executor_config) if spec.executor_config else executor
     except DagsterInvalidConfigError as error:

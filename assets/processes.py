@@ -6,7 +6,7 @@ by each step for runs that Dagster launches. A process that is not visible from 
 counts as dead. A launched run that never reaches its first step is dead after a while.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -33,7 +33,7 @@ _OPEN = (
 """States of a run that a process works on."""
 _KEPT = "Everything it had stored is kept."
 _START = timedelta(minutes=15)
-"""The longest time from a launch by Dagster to the first step, which takes seconds."""
+"""The longest time from a launch by Dagster to its executor, which takes seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +80,32 @@ def run_here(
     )
     execute(job, run, instance)
     return run_id
+
+
+def recording_process(executor: dg.ExecutorDefinition) -> dg.ExecutorDefinition:
+    """The same executor, which first records its process as the one that works on the run."""
+    create = executor.executor_creation_fn
+    assert create is not None
+    return dg.ExecutorDefinition(
+        name=executor.name,
+        config_schema=executor.config_schema.as_field(),
+        requirements=executor.get_requirements,
+        executor_creation_fn=lambda context: _RecordingExecutor(create(context)),
+        description=executor.description,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordingExecutor(dg.Executor):
+    executor: dg.Executor
+
+    @property
+    def retries(self) -> Any:
+        return self.executor.retries
+
+    def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[dg.DagsterEvent]:
+        record_process(plan_context.instance, plan_context.dagster_run)
+        yield from self.executor.execute(plan_context, execution_plan)
 
 
 def record_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:

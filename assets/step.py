@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import dagster as dg
 
 from assets.instance import POSTGRES_VARIABLE
-from assets.processes import record_process
 from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
@@ -34,7 +33,7 @@ def within_step(
 ) -> Iterator[None]:
     """Run the block as the work of one step of a run.
 
-    Records the process on the run, and limits what the run spends on models over all of its steps.
+    Limits what the run spends on models over all of its steps.
     A step that `needs_machine` waits until no other such step works on this machine. Endpoints and
     cost limits are shared through PostgreSQL if Dagster uses it. The log of the step names the run
     that it waits for, and has a line about its progress every ten seconds.
@@ -44,7 +43,6 @@ def within_step(
         context.log.info(message)
         project.on_message(message)
 
-    record_process(context.instance, context.run)
     ledger = _RunTag(context.instance, context.run.run_id)
     project.spending.begin(context.run.run_id, max_dollars, ledger)
     run = f"run {context.run.run_id.partition('-')[0]}"

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from pydantic import Field
 
-from assets.processes import record_process
+from assets.processes import recording_process
 
 _AT_A_TIME = 200
 
@@ -72,7 +72,6 @@ def _batches(ids: list[int]) -> Iterator[list[int]]:
 @dg.op
 def remove_runs(context: dg.OpExecutionContext, retention: Retention) -> None:
     """Remove the runs that are older than `keep_days`."""
-    record_process(context.instance, context.run)
     before = datetime.now(UTC) - timedelta(days=retention.keep_days)
     removed = remove_old_runs(context.instance, before)
     context.log.info(f"removed {len(removed)} runs older than {before:%Y-%m-%d}")
@@ -81,7 +80,7 @@ def remove_runs(context: dg.OpExecutionContext, retention: Retention) -> None:
 @dg.job(
     description="Remove old runs and their events, except those that partitions still need.",
     resource_defs={"retention": Retention()},
-    executor_def=dg.in_process_executor,
+    executor_def=recording_process(dg.in_process_executor),
 )
 def retention_job() -> None:
     """Remove old runs in one step."""

@@ -13,8 +13,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from assets.dagster_internals.runs import execute
 from assets.instance import open_instance
-from assets.processes import PROCESS_TAG, RunProcess, end_dead_runs
+from assets.processes import PROCESS_TAG, RunProcess, end_dead_runs, recording_process
 from tests.support.paths import ROOT
 
 STARTED = dg.DagsterRunStatus.STARTED
@@ -164,6 +165,16 @@ def test_a_run_that_is_killed_before_it_starts_is_ended(instance: dg.DagsterInst
     instance.add_run_tags(run.run_id, {PROCESS_TAG: recorded})
     assert end_dead_runs(instance, datetime.now(UTC)) == [run.run_id]
     assert [run.status for run in instance.get_runs()] == [FAILURE]
+
+
+def test_the_process_of_the_executor_is_recorded_on_a_run(instance: dg.DagsterInstance) -> None:
+    @dg.job(executor_def=recording_process(dg.in_process_executor))
+    def idle() -> None:
+        """Nothing."""
+
+    execute(idle, instance.create_run_for_job(idle), instance)
+    (run,) = instance.get_runs()
+    assert RunProcess.of(run) == RunProcess.here(run_id=run.run_id)
 
 
 def test_a_launched_run_that_never_starts_a_step_is_ended_after_a_while(

@@ -20,7 +20,10 @@ from videomme_pipeline.project.runs import RunsSpec
 
 LIMIT = 1.7
 """Dollars. A question with four frames of 85 tokens costs about 0.40."""
-MULTIPROCESS = {"executor": "dagster.multiprocess_executor", "executor_config": {}}
+MULTIPROCESS = {
+    "executor": "dagster.multiprocess_executor",
+    "executor_config": {"start_method": {"forkserver": {}}},  # steps start in less than a second
+}
 
 
 @pytest.mark.slow
@@ -71,7 +74,7 @@ def test_processes_of_one_run_and_runs_of_a_backfill_share_the_work_and_the_cost
         models = yaml.safe_load((folder / "models.yaml").read_text())
         models["served"] |= {"prices": {"input": 1_000.0, "output": 0.0}, "tokens_per_frame": 85}
         (folder / "models.yaml").write_text(yaml.safe_dump(models))
-        sizes = {"max_partitions_per_run": {"frames": 1, "responses": 1}}
+        sizes = {"max_partitions_per_run": {"responses": 1}}
         (folder / "runs.yaml").write_text(yaml.safe_dump(sizes | MULTIPROCESS))
         request = {"evaluations": ["served"]}
         with running_ui(tmp_path) as ui:
@@ -85,7 +88,7 @@ def test_processes_of_one_run_and_runs_of_a_backfill_share_the_work_and_the_cost
             backfill = ui.launch_backfill(
                 [["videomme", "responses"]], [f"served|{video}" for video in VIDEOS]
             )
-            wait_until(lambda: ui.backfill_status(backfill) != "REQUESTED")
+            wait_until(lambda: ui.backfill_status(backfill) != "REQUESTED", 900.0)
             with open_instance() as instance:
                 runs = instance.get_runs(dg.RunsFilter(tags={"dagster/backfill": backfill}))
             assert [run.status.value for run in runs] == ["SUCCESS"] * len(VIDEOS)
@@ -95,6 +98,6 @@ def test_processes_of_one_run_and_runs_of_a_backfill_share_the_work_and_the_cost
 def ended(run_id: str) -> dg.DagsterRun:
     """A run of the UI after its end."""
     with open_instance() as instance:
-        wait_until(lambda: instance.get_runs(dg.RunsFilter([run_id]))[0].is_finished)
+        wait_until(lambda: instance.get_runs(dg.RunsFilter([run_id]))[0].is_finished, 900.0)
         (run,) = instance.get_runs(dg.RunsFilter([run_id]))
         return run
