@@ -18,6 +18,8 @@ from videomme_pipeline.reports.terminal.progress import PlainLines
 
 SPENT_TAG = "videomme/spent_dollars"
 """The run tag with the cost of its requests, which the UI shows in its list of runs."""
+LIMIT_TAG = "videomme/cost_limit"
+"""The run tag with the value `reached` if the cost limit of the run is used up."""
 CPU_TAG, NODE_TAG = "videomme/cpu_seconds", "videomme/node_hours"
 """The run tags with the compute time of the extraction of frames."""
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
@@ -76,12 +78,14 @@ class _RunTag:
     instance: dg.DagsterInstance
     run_id: str
 
-    def read(self) -> float:
+    def read(self) -> tuple[float, bool]:
         run = self.instance.get_run_by_id(self.run_id)
-        return float(run.tags.get(SPENT_TAG, 0.0)) if run else 0.0
+        tags = run.tags if run else {}
+        return float(tags.get(SPENT_TAG, 0.0)), LIMIT_TAG in tags
 
-    def write(self, dollars: float) -> None:
-        self.instance.add_run_tags(self.run_id, {SPENT_TAG: f"{dollars:.6f}"})
+    def write(self, dollars: float, *, is_used_up: bool) -> None:
+        limit = {LIMIT_TAG: "reached"} if is_used_up else {}
+        self.instance.add_run_tags(self.run_id, {SPENT_TAG: f"{dollars:.6f}"} | limit)
 
 
 @contextmanager

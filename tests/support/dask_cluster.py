@@ -13,6 +13,7 @@ from distributed import Client, Security
 from tests.support.paths import ROOT
 from tests.support.ports import free_port, wait_until_open
 from videomme_pipeline.workers.spec import ClusterSpec, TlsSpec
+from videomme_pipeline.workers.timers import TIMER_VARIABLES
 
 _OPTIONS = ("--host", "127.0.0.1", "--no-dashboard")
 
@@ -100,7 +101,7 @@ def _start(folder: Path, kind: str, *options: str) -> subprocess.Popen[bytes]:
             cwd=folder,
             stdout=log,
             stderr=log,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, **TIMER_VARIABLES, "PYTHONPATH": str(ROOT)},
         )
 
 

@@ -11,10 +11,10 @@ from videomme_pipeline.errors import CostLimitError
 class Ledger(Protocol):
     """Where the cost of a run is recorded, for all processes that work on it."""
 
-    def read(self) -> float:
-        """The dollars that the run has spent."""
+    def read(self) -> tuple[float, bool]:
+        """The dollars that the run has spent, and whether its limit is used up."""
 
-    def write(self, dollars: float) -> None: ...
+    def write(self, dollars: float, *, is_used_up: bool) -> None: ...
 
 
 @dataclass(kw_only=True)
@@ -55,13 +55,15 @@ class Spending:
     def recorded(self) -> Iterator[None]:
         """Begin with what other processes have spent, and record what is spent in the block."""
         if self.ledger is not None:
-            self.spent_dollars = max(self.spent_dollars, self.ledger.read())
-        before = self.spent_dollars
+            spent_dollars, is_used_up = self.ledger.read()
+            self.spent_dollars = max(self.spent_dollars, spent_dollars)
+            self.is_used_up |= is_used_up
+        before = self.spent_dollars, self.is_used_up
         try:
             yield
         finally:
-            if self.ledger is not None and self.spent_dollars > before:
-                self.ledger.write(self.spent_dollars)
+            if self.ledger is not None and (self.spent_dollars, self.is_used_up) != before:
+                self.ledger.write(self.spent_dollars, is_used_up=self.is_used_up)
 
     def stop(self, name: str, error: CostLimitError, own_limit: float | None) -> CostLimitError:
         """Record that `error` ended the requests of `name`, and return the error to raise.

@@ -24,6 +24,7 @@ from videomme_pipeline.workers.keys import temporary_security
 from videomme_pipeline.workers.spec import CLUSTER_FILE, ClusterSpec, SlurmSpec
 from videomme_pipeline.workers.ssh import ssh_cluster
 from videomme_pipeline.workers.tasks import Outcome, end_children
+from videomme_pipeline.workers.timers import EXPORTS, TIMERS
 
 if TYPE_CHECKING:
     from distributed import Client, Security
@@ -184,9 +185,11 @@ def connect(
         MissingExtraError: if Dask is not installed.
     """
     with needs_extra("cluster", CLUSTER_FILE):
+        import dask  # noqa: PLC0415
         from distributed import Client  # noqa: PLC0415
     site = Site.here(folder)
     with ExitStack() as stack:
+        stack.enter_context(dask.config.set(TIMERS))  # for a scheduler started here
         if spec.slurm:
             cluster = stack.enter_context(_slurm_cluster(spec.slurm, folder))
             client = stack.enter_context(Client(cluster, set_as_default=False))
@@ -265,7 +268,7 @@ def _slurm_cluster(spec: SlurmSpec, folder: Path) -> Iterator[Any]:
         security=temporary_security(folder),
         log_directory=str(folder),
         job_extra_directives=[f"--export={','.join(names)}", *spec.directives],
-        job_script_prologue=list(spec.prologue),
+        job_script_prologue=[*EXPORTS, *spec.prologue],
         scheduler_options={"dashboard_address": "127.0.0.1:0"},
         worker_extra_args=["--dashboard-address", "127.0.0.1:0"],
     ) as cluster:

@@ -18,6 +18,7 @@ from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.workers.keys import temporary_security
 from videomme_pipeline.workers.spec import CLUSTER_FILE, SshSpec
+from videomme_pipeline.workers.timers import EXPORTS
 
 if TYPE_CHECKING:
     from distributed import Security
@@ -128,7 +129,7 @@ def _worker_command(spec: SshSpec, scheduler: str, security: "Security") -> str:
     }
     words = [spec.python, "-m", "dask", "worker", scheduler, *chain(*options.items())]
     worker = " ".join(shlex.quote(str(word)) for word in words)
-    return " && ".join([*spec.prologue, "cd $(mktemp -d)", f"exec {worker}"])
+    return " && ".join([*EXPORTS, *spec.prologue, "cd $(mktemp -d)", f"exec {worker}"])
 
 
 def _wait_for_worker(hosts: Sequence[_Host], has_worker: Callable[[], bool]) -> None:
