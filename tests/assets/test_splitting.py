@@ -22,7 +22,7 @@ LIMIT = 1.7
 """Dollars. A question with four frames of 85 tokens costs about 0.40."""
 MULTIPROCESS = {
     "executor": "dagster.multiprocess_executor",
-    "executor_config": {"start_method": {"forkserver": {}}},  # steps start in less than a second
+    "executor_config": {"start_method": {"forkserver": {}}},  # steps need no imports
 }
 
 
