@@ -6,6 +6,7 @@ of partitions that are not fresh. Commands that show reasons use it; runs do not
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -23,20 +24,23 @@ from assets.stages.base import (
     Target,
 )
 from assets.stages.questions import Questions
+from assets.stages.responses import Responses
 from assets.stages.scores import READER_VERSION_TAG, Scores
 from assets.stages.subtitles import Subtitles
 from assets.stages.videos import Videos
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.configuration import nearest
-from videomme_pipeline.errors import ConfigurationError, VideoMMEError
+from videomme_pipeline.errors import ConfigurationError, DamagedFileError, VideoMMEError
+from videomme_pipeline.models.servers.identity import read_identity, shown_differences
 from videomme_pipeline.project.partitions import (
     WHOLE,
     Partition,
     variant_of,
     video_of,
 )
+from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.statistics.compare import changed_settings
-from videomme_pipeline.store import stored_settings
+from videomme_pipeline.store import read_rows, stored_settings
 
 _SHOWN_CHARACTERS = 60
 _SHOWN_BEFORE = 20
@@ -54,6 +58,7 @@ class Cause(StrEnum):
     NEW_SUBTITLES = "new subtitle file"
     NEW_QUESTIONS = "new questions"
     SETTING = "changed setting"
+    SERVER = "other server"
     CODE_VERSION = "code version"
     READER_VERSION = "reader version"
     FILE = "file gone or outdated"
@@ -157,6 +162,8 @@ class Explanation:
             yield from _changed_video(stage, target, recorded[DATA_VERSION_TAG])
         elif state.keeps_version:
             yield Reason(Cause.FILE, str(target.path))
+        if isinstance(stage, Responses):
+            yield from _changed_server(stage, target)
         if not settings:
             yield from _changed_reader(stage, target, recorded)
         if not is_blocked:
@@ -259,6 +266,19 @@ def _changed_video(stage: Videos, target: Target[Any], recorded: str) -> Iterato
     elif video.subtitle_hash != snapshot.subtitle_hash(video_id):
         hashes = (video.subtitle_hash, snapshot.subtitle_hash(video_id))
         yield Reason(Cause.NEW_SUBTITLES, _versions(*(one or "none" for one in hashes)))
+
+
+def _changed_server(stage: Responses, target: Target[Any]) -> Iterator[Reason]:
+    """Yield how the server of the model differs from the one that answered."""
+    record = stage.project.server_record
+    evaluation = stage.benchmark.evaluations[str(variant_of(target.partition))]
+    server = record.server_of(record.with_server(evaluation.model))
+    if server is None:
+        return
+    with suppress(FileNotFoundError, DamagedFileError):
+        for stored in sorted({row.server or "{}" for row in read_rows(target.path, Response)}):
+            if different := read_identity(stored).differences(server.identity):
+                yield Reason(Cause.SERVER, shown_differences(different))
 
 
 def _changed_reader(

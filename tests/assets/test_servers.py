@@ -9,8 +9,10 @@ import psutil
 import pytest
 import yaml
 
+from assets.planning.explain import Explanation
 from assets.planning.freshness import Freshness, plan_project
 from assets.run import refresh_project
+from assets.stages.responses import Responses
 from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, WriteProject, WriteServed
 from videomme_pipeline.errors import ModelError
@@ -26,6 +28,14 @@ def stale(project: Project, instance: dg.DagsterInstance) -> set[str]:
     states = plan_project(project, instance, ["served"])
     not_fresh = [state for state in states if state.freshness is not Freshness.FRESH]
     return {state.stage.asset_key.to_user_string() for state in not_fresh}
+
+
+def reasons(project: Project, instance: dg.DagsterInstance) -> set[str]:
+    """Why responses are not fresh."""
+    states = plan_project(project, instance, ["served"])
+    explanation = Explanation(states, instance)
+    responses = [state for state in states if isinstance(state.stage, Responses)]
+    return {str(reason) for state in responses for reason in explanation.reasons(state)}
 
 
 def labels(project: Project) -> set[str | None]:
@@ -50,6 +60,7 @@ def test_responses_are_stale_while_another_server_answers(
         asked = server.request_count
         server.reports[VERSION] = {"version": "2"}
         assert "videomme/responses" in stale(project, instance)
+        assert reasons(project, instance) == {"other server: version 2 instead of 1"}
         refresh_project(project, instance, ["served"])
         assert labels(project) == {'{"engine":"vllm","version":"2"}'}
         assert server.request_count == 2 * asked

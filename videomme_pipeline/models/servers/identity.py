@@ -55,9 +55,14 @@ class ServerIdentity:
         return ", ".join(f"{_title(name)} {values[name] or 'unknown'}" for name in values)
 
 
+def read_identity(stored: str) -> ServerIdentity:
+    """The identity that is stored with a response."""
+    return ServerIdentity.of(json.loads(stored))
+
+
 def described(stored: str) -> str:
     """The identity that is stored with a response, with "unknown" for what is not known."""
-    return str(ServerIdentity.of(json.loads(stored)))
+    return str(read_identity(stored))
 
 
 def shown_differences(differences: Mapping[str, tuple[str, str]]) -> str:
