@@ -4,9 +4,10 @@ The sampling of the evaluation plans the frames. Here it is translated to the pa
 family of endpoints, and a sampling that an endpoint cannot be told is an error. The endpoint places
 the frames by its own rule.
 
-Sources: the request schemas of vLLM, SGLang and `transformers serve`, and the reference of Qwen's
-API. Gemini's OpenAI-compatible API has no documented form; it accepts a video as a data URL in the
-place of an image.
+Sources: the request schemas of vLLM, SGLang and `transformers serve`. Other clients of Qwen's API
+send `fps` beside `video_url`; that limits of pixels belong there too is not confirmed. Gemini's
+OpenAI-compatible API has no documented form; it accepts a video as a data URL in the place of an
+image.
 """
 
 import mimetypes
