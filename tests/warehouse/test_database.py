@@ -366,6 +366,14 @@ def test_tracks_are_not_paired_when_more_than_the_subtitles_differs(tmp_path: Pa
         assert rows_of(connection, "select * from track_against_track") == []
 
 
+def test_the_leaderboard_names_the_servers_that_answered(tmp_path: Path) -> None:
+    servers = ['{"engine":"vllm","version":"2"}', '{"engine":"vllm","version":"1"}', None]
+    put(store := Store.at(tmp_path), [replace(WITHOUT[i], server=servers[i]) for i in range(3)])
+    with database.connect(store) as connection:
+        [row] = rows_of(connection, "select servers from leaderboard")
+    assert row["servers"] == sorted(filter(None, servers))
+
+
 def test_the_leaderboard_has_score_and_cost(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:

@@ -15,6 +15,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, FacetValue, Measure
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Question
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.models.servers.identity import described
 from videomme_pipeline.reports.json_values import Json, rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.citation import Status
@@ -419,6 +420,7 @@ def _scores(row: Mapping[str, Any]) -> Json:
         "latency_p50_seconds": rounded(row["latency_p50_seconds"]),
         "latency_p95_seconds": rounded(row["latency_p95_seconds"]),
         "date": _iso(row["answered_at"]),
+        "servers": [described(server) for server in row["servers"] or ()],
     }
 
 

@@ -63,6 +63,7 @@ class ScoredQuestion:
     the reason why there is none. `judge_cost_dollars` is not part of the cost of the response.
 
     Equal requests have equal values of `request_fingerprint`. It is None if nothing was asked.
+    `server` is what the server of the response reported about itself, as JSON, or None.
     """
 
     benchmark: str
@@ -96,6 +97,7 @@ class ScoredQuestion:
     judge_error: str | None = None
     judge_cost_dollars: float | None = None
     request_fingerprint: str | None = None
+    server: str | None = None
 
     @property
     def is_grouped(self) -> bool:

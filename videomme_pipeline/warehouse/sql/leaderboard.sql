@@ -2,7 +2,8 @@
 -- `group_score` is null outside v2. `complete` is true if every question of the benchmark was asked.
 -- Do not cite a score whose `citation` is blocked. `judge_letters` counts the letters
 -- that a judge read because `strict` could not. They count in `accuracy`, but not in
--- `accuracy_without_judge`. `cost_dollars` does not include the cost of the judge.
+-- `accuracy_without_judge`. `cost_dollars` does not include the cost of the judge. `servers` are the
+-- reports of the servers that answered, as JSON. A value that none of them has is unknown.
 with usage as (
     select benchmark, evaluation,
            any_value(evaluation_fingerprint) as fingerprint,
@@ -20,6 +21,7 @@ with usage as (
            quantile_cont(latency_seconds, 0.5) as latency_p50_seconds,
            quantile_cont(latency_seconds, 0.95) as latency_p95_seconds,
            max(answered_at) as answered_at,
+           list(distinct server order by server) filter (server is not null) as servers,
            any_value(judge) as judge,
            count(*) filter (rule = 'judge') as judge_letters,
            count(judge_error) as judge_failed,
@@ -47,7 +49,7 @@ select benchmark, evaluation, model, sampling, track, reader,
        v2_overall.group_score_low, v2_overall.group_score_high,
        v2_overall.groups, v2_overall.incomplete_groups,
        frames, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens,
-       cost_dollars, latency_p50_seconds, latency_p95_seconds, answered_at, fingerprint,
+       cost_dollars, latency_p50_seconds, latency_p95_seconds, answered_at, servers, fingerprint,
        judge, judge_letters, judge_failed, judge_cost_dollars,
        case when judge is not null then accuracy_without_judge end as accuracy_without_judge
 from overall

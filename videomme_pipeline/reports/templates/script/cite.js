@@ -63,10 +63,10 @@ function scoreSentences(benchmark, item) {
   );
 }
 
-/** One line for each setting that can change the score. */
+/** One line for each setting that can change the score, and for each server that answered. */
 function settingLines(item) {
-  return Object.entries(item.spec)
+  const settings = Object.entries(item.spec)
     .filter(([, value]) => known(value))
-    .map(([key, value]) => `${key}: ${typeof value === "string" ? value : JSON.stringify(value)}`)
-    .join("\n");
+    .map(([key, value]) => `${key}: ${typeof value === "string" ? value : JSON.stringify(value)}`);
+  return [...settings, ...item.servers.map((server) => `server: ${server}`)].join("\n");
 }
