@@ -4,14 +4,16 @@
 
 Builds two projects of tiny videos with the real commands: a third of the benchmark and all of it.
 Every command and the Dagster UI run in processes of their own. Memory is the peak of the largest
-process. The last columns continue the line through the two sizes to ten times the benchmark. The
-evaluations are baselines, so the models need neither time nor memory. A project in FOLDER is used
-again; then nothing is built.
+process. The pages of the UI are opened in Chromium until they show their data and the network is
+idle for half a second. The CPU time of a page is that of the server. The last columns continue the
+line through the two sizes to ten times the benchmark. The evaluations are baselines, so the models
+need neither time nor memory. A project in FOLDER is used again; then nothing is built.
 """
 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -22,6 +24,7 @@ from pathlib import Path
 
 import httpx2
 import psutil
+from playwright.sync_api import sync_playwright
 
 from assets.instance import open_instance
 from assets.planning.freshness import plan_project
@@ -37,6 +40,7 @@ from perf.planning import (
     timed,
     write_project,
 )
+from tests.support.browser import CHROMIUM_FLAGS
 from tests.support.ports import free_port
 
 EVALUATIONS: Mapping[str, Mapping[str, str]] = {
@@ -72,6 +76,9 @@ QUERIES: Mapping[str, str] = {
     "UI: states of all assets": """{
         assetNodes { id staleStatus partitionStats { numMaterialized numFailed } } }""",
 }
+PAGE_ARRIVES_WITHIN_SECONDS = 120
+STEPS = 9
+"""The number of steps of the run that builds everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +200,48 @@ def ui(folder: Path) -> dict[str, Measured]:
                 cpu_seconds=(watched.cpu_seconds - cpu) / REQUESTS,
                 peak_mb=watched.peak_mb,
             )
+        found |= pages(address, _building_run(folder), watched)
+    return found
+
+
+def _building_run(folder: Path) -> str:
+    """The id of the first run, which built everything."""
+    os.environ["DAGSTER_HOME"] = str(folder / "home")
+    with open_instance() as instance:
+        return instance.get_runs()[-1].run_id
+
+
+def pages(address: str, run_id: str, watched: Watched) -> dict[str, Measured]:
+    """The opening of the pages of the UI, about the run that built everything."""
+    frames = f"{address}/assets/videomme/frames?view="
+    contents = {
+        "asset graph": (f"{address}/locations/videomme/asset-groups/videomme/lineage", "scores"),
+        "partitions of the frames": (f"{frames}partitions", SAMPLINGS[-1]),
+        "checks of the frames": (f"{frames}checks&checkDetail=complete", "Succeeded"),
+        "runs": (f"{address}/runs", run_id.partition("-")[0]),
+        "one run": (f"{address}/runs/{run_id}", "Success"),
+        "one run, all events": (f"{address}/runs/{run_id}", f"Succeeded ({STEPS})"),
+    }
+    found = {}
+    with sync_playwright() as playwright:
+        chromium = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
+        for name, (page_address, text) in contents.items():
+            page = browser.new_context().new_page()
+            page.set_default_timeout(1000 * PAGE_ARRIVES_WITHIN_SECONDS)
+            began, cpu = time.perf_counter(), watched.cpu_seconds
+            page.goto(page_address)
+            page.get_by_text(text).first.wait_for()
+            page.wait_for_load_state("networkidle")
+            wall = time.perf_counter() - began
+            watched.look()
+            found[f"UI page: {name}"] = Measured(
+                wall_seconds=wall,
+                cpu_seconds=watched.cpu_seconds - cpu,
+                peak_mb=watched.peak_mb,
+            )
+            page.context.close()
+        browser.close()
     return found
 
 
