@@ -595,6 +595,14 @@ def test_print_hides_the_controls(visit: Visit, page_file: Path) -> None:
     expect(page.get_by_role("table").first).to_be_visible()
 
 
+def test_the_printed_leaderboard_fits_on_a4(visit: Visit, page_file: Path) -> None:
+    page = visit.open(page_file)
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 1000})  # less 1 cm on each side
+    beyond = "frame => frame.scrollWidth - frame.clientWidth"
+    assert page.locator(".table-frame").first.evaluate(beyond) <= 0
+
+
 def test_untrusted_texts_are_shown_and_never_run(visit: Visit, hostile_file: Path) -> None:
     page = visit.open(hostile_file)
     for view in (*VIEWS, "question?id=003-3", "question?id=001-1&show=down", "history?flips=all"):
