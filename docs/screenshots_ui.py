@@ -197,7 +197,7 @@ def backfill_a_sampling(
     shot("backfill-dialog")
     dialog.get_by_role("button", name="Launch backfill").click()
     wait_for(page, f"{partitions}&partition={NEW_SAMPLING}%7C004", "Materialized (48)")
-    expect(page.get_by_text("contact_sheet")).to_be_visible(timeout=60_000)
+    wait_for(page, f"{partitions}&partition={NEW_SAMPLING}%7C004", "contact_sheet")
     shot("backfill-done")
 
 
