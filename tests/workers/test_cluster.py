@@ -55,6 +55,7 @@ def test_tasks_of_a_cluster_have_the_results_and_errors_of_local_ones(
 ) -> None:
     tasks = ["a", "crash", "raise", "eat", "b"]
     with workers_of(shared_cluster, tmp_path) as workers:
+        assert workers.nodes == 2
         results = {
             result.task: str(result.error or result.value)
             for result in run_tasks(misbehave, tasks, workers=workers, limits=MINUTE)

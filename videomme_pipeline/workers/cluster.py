@@ -107,14 +107,11 @@ class DaskWorkers:
         Raises:
             ClusterError: if the scheduler is away for too long.
         """
-        if self._client.status != "running" or time.monotonic() > self._count_again:
-            self._threads = self._count_threads()
-            self._count_again = time.monotonic() + _COUNT_SECONDS
-        return 2 * max(1, sum(self._threads.values()), self._most_threads)
+        return 2 * max(1, sum(self._current_threads().values()), self._most_threads)
 
     @property
     def nodes(self) -> int:
-        return len(self._threads)
+        return len(self._current_threads())
 
     @property
     def description(self) -> str:
@@ -138,6 +135,13 @@ class DaskWorkers:
 
     def problems(self) -> Mapping[str, str | None]:
         return dict(self._client.run(self._site.problem))
+
+    def _current_threads(self) -> Mapping[str, int]:
+        """The number of threads of each worker, at most `_COUNT_SECONDS` old."""
+        if self._client.status != "running" or time.monotonic() > self._count_again:
+            self._threads = self._count_threads()
+            self._count_again = time.monotonic() + _COUNT_SECONDS
+        return self._threads
 
     def _count_threads(self) -> Mapping[str, int]:
         """The number of threads of each worker. Waits for a scheduler that was restarted."""
