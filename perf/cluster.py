@@ -1,11 +1,12 @@
 """Cost of a Dask cluster: overhead per task, and frames from two workers against two children.
 
-    python -m perf.cluster [--quick] [--json]
+    python -m perf.cluster [--quick] [--json] [--clip NAME]
 
 The scheduler and two workers of one thread are processes of this machine. They and the local pool
 of two children take turns on the same tasks, after one turn that is not counted. The least time of
 all turns is reported, because other work on the machine only adds time. The first part runs tasks
-that do nothing. The second part extracts 64 frames from each of several copies of a clip.
+that do nothing. The second part extracts 64 frames from each of several copies of a clip. Its CPU
+time is that of all processes of the way, and depends less on other work than wall time does.
 """
 
 import argparse
@@ -13,11 +14,14 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from tests.support.child_tasks import double
-from tests.support.clips import QUICK, clip
+from tests.support.clips import CLIPS, QUICK, clip
 from tests.support.dask_cluster import dask_cluster
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
@@ -37,55 +41,82 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one turn instead of five")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    names = [each.name for each in CLIPS]
+    parser.add_argument("--clip", choices=names, default=QUICK[0].name, help="which clip to copy")
     arguments = parser.parse_args()
-    result = measure(turns=1 if arguments.quick else 5)
+    result = measure(arguments.clip, turns=1 if arguments.quick else 5)
     for name, value in result.items():
         print(f"{name:32} {value:.4g}")
     if arguments.json:
         print(json.dumps(result))
 
 
-def measure(turns: int) -> dict[str, float]:
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Workers, and the processes that use CPU time for them."""
+
+    workers: Workers
+    processes: Sequence[psutil.Process]
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds of the processes and of their children that have ended."""
+        return sum(sum(process.cpu_times()[:4]) for process in self.processes)
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """The least wall-clock seconds and CPU seconds of all turns."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+def measure(clip_name: str, turns: int) -> dict[str, float]:
     """Seconds of both ways, and what follows from them."""
     with tempfile.TemporaryDirectory() as name, dask_cluster(Path(name)) as cluster:
         shared = Path(name) / "shared"
         shared.mkdir()
         spec = ClusterSpec(address=cluster.address)
         with connect(spec, shared, no_message) as dask:
-            ways: dict[str, Workers] = {"local": LocalWorkers(2), "dask": dask}
-            tasks = least_seconds(ways, run_empty_tasks, turns)
-            jobs = copies(Path(name))
-            frames = least_seconds(ways, lambda workers: extract_all(jobs, workers), turns)
+            here = psutil.Process()
+            started = [psutil.Process(each.pid) for each in (cluster.scheduler, *cluster.workers)]
+            ways = {"local": Way(LocalWorkers(2), [here]), "dask": Way(dask, [here, *started])}
+            tasks = least(ways, run_empty_tasks, turns)
+            jobs = copies(Path(name), clip_name)
+            frames = least(ways, lambda workers: extract_all(jobs, workers), turns)
     return {
-        "local_task_ms": 1000 * tasks["local"] / TASKS,
-        "dask_task_ms": 1000 * tasks["dask"] / TASKS,
-        "overhead_per_task_ms": 1000 * (tasks["dask"] - tasks["local"]) / TASKS,
-        "local_frames_seconds": frames["local"],
-        "dask_frames_seconds": frames["dask"],
-        "efficiency": frames["local"] / frames["dask"],
+        "local_task_ms": 1000 * tasks["local"].seconds / TASKS,
+        "dask_task_ms": 1000 * tasks["dask"].seconds / TASKS,
+        "overhead_per_task_ms": 1000 * (tasks["dask"].seconds - tasks["local"].seconds) / TASKS,
+        "local_frames_seconds": frames["local"].seconds,
+        "dask_frames_seconds": frames["dask"].seconds,
+        "efficiency": frames["local"].seconds / frames["dask"].seconds,
+        "local_frames_cpu_seconds": frames["local"].cpu_seconds,
+        "dask_frames_cpu_seconds": frames["dask"].cpu_seconds,
+        "cpu_efficiency": frames["local"].cpu_seconds / frames["dask"].cpu_seconds,
     }
 
 
-def least_seconds(
-    ways: Mapping[str, Workers], work: Callable[[Workers], None], turns: int
-) -> dict[str, float]:
-    """The least wall-clock seconds of `work` in each way. The first turn is not counted."""
+def least(ways: Mapping[str, Way], work: Callable[[Workers], None], turns: int) -> dict[str, Least]:
+    """The least seconds of `work` in each way. The first turn is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
+    cpu_seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(turns + 1):
-        for name, workers in ways.items():
-            started = time.perf_counter()
-            work(workers)
+        for name, way in ways.items():
+            started, used = time.perf_counter(), way.cpu_seconds()
+            work(way.workers)
             seconds[name].append(time.perf_counter() - started)
-    return {name: min(values[1:]) for name, values in seconds.items()}
+            cpu_seconds[name].append(way.cpu_seconds() - used)
+    return {name: Least(min(seconds[name][1:]), min(cpu_seconds[name][1:])) for name in ways}
 
 
 def run_empty_tasks(workers: Workers) -> None:
     assert sum(1 for _ in run_tasks(double, range(TASKS), workers=workers, limits=LIMITS)) == TASKS
 
 
-def copies(folder: Path) -> list[FrameJob]:
+def copies(folder: Path, clip_name: str) -> list[FrameJob]:
     """Several videos of the same content, of which each counts as another one."""
-    original = clip(QUICK[0].name)
+    original = clip(clip_name)
     paths = [folder / f"{number}.mp4" for number in range(VIDEOS)]
     for path in paths:
         shutil.copy(original, path)
