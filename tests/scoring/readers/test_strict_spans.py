@@ -26,6 +26,17 @@ WORDS = "x " * 1_100
             "C. It is red.\n\nQuestion: What is blue?\nThe answer is D.", "C", "label", "C",
             id="another question",
         ),
+        pytest.param(
+            "<think>It is red. <answer>C. Berries</answer>", "C", "answer_tag", "C", id="cut off"
+        ),
+        pytest.param(r"\boxed{B} \boxed{._}", "B", "answer_tag", "B", id="empty box"),
+        pytest.param("<answer>A or B</answer>", None, "several_letters", "A", id="two in a tag"),
+        pytest.param(r"\boxed{A} \boxed{} \boxed{} \boxed{}", "A", "label", "A", id="early box"),
+        pytest.param("x " * 60_000 + "The answer is B.", "B", "declared", "B", id="very long"),
+        pytest.param(
+            "A. It is red ✗\nB. It is blue ✓\nC. It is green ✗\nD. It is black ✗",
+            "B", "chosen", "B", id="marked list",
+        ),
         pytest.param("The answer is A. Wait,B.", "B", "alone", "B", id="corrected at once"),
         pytest.param("The answer is A. Wait, no.", None, "withdrawn", "Wait", id="withdrawn"),
         pytest.param("The answer is A.\nWait", None, "withdrawn", "Wait", id="last word"),
