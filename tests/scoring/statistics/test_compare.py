@@ -11,6 +11,7 @@ from videomme_pipeline.benchmarks import videomme
 from videomme_pipeline.benchmarks.benchmark import Headline, Metric
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.breakdowns import breakdown
 from videomme_pipeline.scoring.statistics.compare import (
     ChangedSetting,
     changed_settings,
@@ -37,6 +38,19 @@ def test_swapping_the_sides_changes_only_the_sign() -> None:
     assert one.accuracy.difference.mean == pytest.approx(-other.accuracy.difference.mean)
     assert one.accuracy.p_value == pytest.approx(other.accuracy.p_value)
     assert (one.won, one.lost) == (other.lost, other.won)
+
+
+def test_the_intervals_of_few_videos_are_those_of_scores() -> None:
+    videos = sorted({row.video_id for row in A})[:3]
+    few = [replace(row, evaluation="few") for row in A if row.video_id in videos]
+    found = compare(few, few).accuracy_a
+    (shown,) = breakdown(few, [])
+    assert (found.mean, found.low, found.high) == (
+        shown.accuracy,
+        shown.accuracy_low,
+        shown.accuracy_high,
+    )
+    assert 0 < found.high < 1
 
 
 def test_the_51_marginals_of_v1_are_tested() -> None:

@@ -7,7 +7,7 @@ questions are listed separately.
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from videomme_pipeline.benchmarks.facets import Facets, Measure
@@ -17,6 +17,7 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion, i
 from videomme_pipeline.scoring.statistics.estimates import (
     Estimate,
     PairedDifference,
+    accuracy_interval,
     benjamini_hochberg,
     clustered_mean,
     flip_rate,
@@ -143,8 +144,8 @@ def compare(
     return Comparison(
         evaluation_a=rows_a[0].evaluation,
         evaluation_b=rows_b[0].evaluation,
-        accuracy_a=clustered_mean(right_a, videos),
-        accuracy_b=clustered_mean(right_b, videos),
+        accuracy_a=_accuracy(right_a, videos),
+        accuracy_b=_accuracy(right_b, videos),
         accuracy=paired_difference(right_b, right_a, videos),
         group_score=_difference(groups, are_groups=True) if groups else None,
         mean_over=_mean_over(answered, benchmark.headline.facet),
@@ -163,6 +164,13 @@ def compare(
         only_b=tuple(dict.fromkeys(key[0] for key in by_key_b if key not in by_key_a)),
         changed_settings=changed_settings(specification_a or {}, specification_b or {}),
     )
+
+
+def _accuracy(right: Sequence[float], videos: Sequence[str]) -> Estimate:
+    """The accuracy with the interval of `accuracy_interval`, as scores have it."""
+    estimate = clustered_mean(right, videos)
+    interval = accuracy_interval(estimate)
+    return replace(estimate, low=interval.low, high=interval.high)
 
 
 def require_one_track(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion]) -> None:
