@@ -13,7 +13,8 @@
     ├── DamagedFileError
     ├── DownloadError
     ├── ModelError
-    │   └── EndpointDownError
+    │   ├── EndpointDownError
+    │   └── SilentServerError *
     ├── NotReadyError
     ├── PromptError
     ├── ResponseFailure *

@@ -131,16 +131,17 @@ def test_new_subtitles_rebuild_their_track_and_no_frame(
     [
         ("few", {"reader": "official_v1"}, {"scores": 1}),
         ("few", {"prompt": "official_v1"}, {"prompts": 3, "responses": 3, "scores": 1}),
-        ("few", {"repeats": 2}, {"responses": 3, "scores": 1}),
+        pytest.param("few", {"repeats": 2}, {"responses": 3, "scores": 1}, marks=pytest.mark.slow),
         (
             "more",
             {"sampling": "uniform_n-8.jpeg-60"},
             {"frames": 3, "prompts": 3, "responses": 3, "scores": 1},
         ),
-        (
+        pytest.param(
             "few-subtitles",
             {"subtitles": "full"},
             {"subtitles": 3, "prompts": 3, "responses": 3, "scores": 1},
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "new",
@@ -283,6 +284,7 @@ def test_a_range_runs_through_dependent_assets_and_each_partition_has_its_own_ve
         assert states[f"videomme/{name} few|{video}"].freshness is Freshness.FRESH
 
 
+@pytest.mark.slow
 def test_prompts_never_use_lines_that_are_missing_or_aligned_with_other_settings(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance
 ) -> None:

@@ -483,6 +483,7 @@ def test_a_file_with_a_flipped_bit_is_rebuilt(tmp_path: Path) -> None:
     assert database.is_current(store)
 
 
+@pytest.mark.slow
 def test_one_unreadable_table_does_not_stop_the_others(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, WITHOUT)

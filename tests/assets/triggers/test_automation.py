@@ -42,6 +42,7 @@ def run_again(daemon: Daemon, instance: dg.DagsterInstance, video: str) -> None:
     ).success
 
 
+@pytest.mark.slow
 def test_new_bytes_request_downstream_partitions_and_a_rerun_requests_none(
     write_project: WriteProject, copy: Copy, instance: dg.DagsterInstance
 ) -> None:
