@@ -11,8 +11,9 @@ import pytest
 from upath import UPath
 
 from tests.support.paths import ROOT
-from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.store import (
+    RowFile,
     Store,
     publish,
     read_files,
@@ -40,6 +41,13 @@ def test_a_missing_or_damaged_file_has_no_fingerprint(tmp_path: Path) -> None:
     assert stored_fingerprint(path) is None
     path.write_bytes(b"PAR1 but not really")
     assert stored_fingerprint(path) is None
+
+
+def test_a_link_to_itself_is_a_damaged_file(tmp_path: Path) -> None:
+    path = UPath(tmp_path / "rows.parquet")
+    path.symlink_to(path.name)
+    with pytest.raises(DamagedFileError, match=r"rows\.parquet"):
+        RowFile(path, Row).read()
 
 
 def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(

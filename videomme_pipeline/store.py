@@ -607,14 +607,14 @@ class RowFolder(Generic[Row]):
 
 
 def file_state(path: UPath) -> FileState:
-    """The state of a file or an object.
+    """The state of a file or an object. That of a broken link is the state of the link.
 
     Raises:
         FileNotFoundError: if there is none.
         StorageError: if the object store cannot be reached.
     """
     if is_local(path):
-        return _state(path.stat())
+        return _state(path.stat(follow_symlinks=path.exists()))  # a link may lead to itself
     with listing(path):
         return object_state(path)
 

@@ -19,16 +19,23 @@ import pytest
 import yaml
 
 from assets.definitions import build_definitions
-from assets.instance import SETTINGS_FILE, open_instance, prepare_home
+from assets.instance import POSTGRES_VARIABLE, SETTINGS_FILE, open_instance, prepare_home
 from assets.processes import end_dead_runs
 from assets.run import refresh_project, run_nightly
 from assets.stages.base import SharedStage
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject
+from videomme_pipeline.project.postgres_turns import PostgresTurns
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.project.turns import LockFileTurns, Resource, endpoint, this_machine
+from videomme_pipeline.project.turns import (
+    LockFileTurns,
+    Resource,
+    Turns,
+    endpoint,
+    this_machine,
+)
 
 DATE = "2026-11-20"
 NOOP_MODULE = "dagster._core.storage.noop_compute_log_manager"
@@ -118,9 +125,12 @@ def eventually(condition: Callable[[], object]) -> None:
 
 def users(project: Project, resource: Gate | Resource) -> tuple[str, ...]:
     """The runs that have a turn at a server or a machine."""
+    turns: Turns = LockFileTurns(project.store.turns, run="a test", on_wait=print)
     if isinstance(resource, Gate):
         resource = endpoint(resource.base_url)
-    return LockFileTurns(project.store.turns, run="a test", on_wait=print).users(resource)
+        if url := os.environ.get(POSTGRES_VARIABLE):
+            turns = PostgresTurns(url, run="a test", on_wait=print)
+    return turns.users(resource)
 
 
 def only_run() -> dg.DagsterRun:
@@ -300,7 +310,7 @@ def test_steps_that_use_the_machine_take_turns(
 
 ASKS = """
 import sys
-from assets.instance import SETTINGS_FILE, open_instance, prepare_home
+from assets.instance import POSTGRES_VARIABLE, SETTINGS_FILE, open_instance, prepare_home
 from assets.run import refresh_project
 from videomme_pipeline.project.project import open_project
 
