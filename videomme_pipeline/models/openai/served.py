@@ -9,7 +9,7 @@ from videomme_pipeline.redaction import Redaction
 TIMEOUT_SECONDS = 5.0
 CONNECT_SECONDS = 1.5
 """A run looks at its endpoints before it asks them, and one that is down must not delay it."""
-SILENT_SECONDS = 3.0
+SILENT_SECONDS = 7.0
 """Time for the list of models, after which a server counts as silent."""
 MAX_BYTES = 2**20
 
