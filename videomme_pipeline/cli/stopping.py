@@ -62,7 +62,9 @@ def run_stoppable(command: Callable[[], None]) -> None:
     with ThreadPoolExecutor(max_workers=1, initializer=_block_interrupts) as threads:
         ended = threads.submit(_status, command)
         # The kernel may interrupt any thread, but the handler runs when the main thread wakes up.
-        while not wait([ended], timeout=_WAKE_UP_SECONDS).done:
+        has_ended = False
+        while not has_ended:
+            has_ended = bool(wait([ended], timeout=_WAKE_UP_SECONDS).done)
             if received:
                 _stop(received[0], terminal)
     _handle_signals(signal.SIG_DFL)
