@@ -24,7 +24,7 @@ def write_project(root: Path) -> None:
 def check_that_it_worked(ended: Finished) -> None:
     assert ended.status == 0, ended
     assert "1 report_page" in ended.err
-    assert "videomme\tfew-subtitles\t3\t" in ended.out
+    assert "videomme\tfew-subtitles\t3 of 2,700\t" in ended.out
 
 
 def test_text_is_utf8_in_every_locale(tmp_path: Path) -> None:
