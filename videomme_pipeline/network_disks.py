@@ -1,5 +1,6 @@
 """Network file systems: which paths are on one, and what may not be stored there."""
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -51,7 +52,7 @@ def network_kind(path: Path, mounts: Mapping[str, str] | None = None) -> str | N
     machine. `path` need not exist.
     """
     mounts = _mounts() if mounts is None else mounts
-    path = path.absolute().resolve()
+    path = Path(os.path.realpath(path))  # Path.resolve raises an error for a loop of links
     holder = next(str(folder) for folder in (path, *path.parents) if str(folder) in mounts)
     return mounts[holder] if mounts[holder] in KINDS else None
 
