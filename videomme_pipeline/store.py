@@ -679,7 +679,11 @@ def _file_names(folder: str) -> frozenset[str]:
     """The names of the files in a folder; none if there is no such folder."""
     try:
         with os.scandir(folder) as entries:
-            return frozenset(entry.name for entry in entries if entry.is_file())
+            return frozenset(
+                entry.name
+                for entry in entries
+                if entry.is_file(follow_symlinks=False) or os.path.isfile(entry.path)  # noqa: PTH113 - False for a loop of links
+            )
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
 
