@@ -614,7 +614,10 @@ def file_state(path: UPath) -> FileState:
         StorageError: if the object store cannot be reached.
     """
     if is_local(path):
-        return _state(path.stat(follow_symlinks=path.exists()))  # a link may lead to itself
+        try:
+            return _state(path.stat())
+        except OSError:  # a link may lead to nothing or to itself
+            return _state(path.lstat())
     with listing(path):
         return object_state(path)
 
