@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import dagster as dg
-from alembic.util import CommandError
 from filelock import FileLock
-from sqlalchemy.exc import DBAPIError
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError, StorageError
@@ -23,6 +22,13 @@ from videomme_pipeline.network_disks import refuse_network_disk
 from videomme_pipeline.sqlite_errors import SQLITE_ERRORS, is_damage
 from videomme_pipeline.store import publish, writing
 from videomme_pipeline.videos.integrity import Finding, Verdict
+
+if TYPE_CHECKING:
+    from alembic.util import CommandError
+    from sqlalchemy.exc import DBAPIError
+
+History: TypeAlias = dg.DagsterInstance | None
+"""The instance with the runs of this project, or None if there has not been a run."""
 
 DEFAULT_HOME = ".dagster"
 HOME_VARIABLE = "DAGSTER_HOME"
@@ -57,8 +63,25 @@ def prepare_home() -> Path:
 
 
 @contextmanager
-def open_instance(*, only_read: bool = False) -> Iterator[dg.DagsterInstance]:
-    """Open the instance for a block. With `only_read`, no home is created: a new one is in memory.
+def open_history() -> Iterator[History]:
+    """Open the instance for a block that only reads it. A home that does not exist stays so.
+
+    Raises:
+        ConfigurationError: as `open_instance`.
+        StorageError: as `open_instance`.
+    """
+    home = _home_folder()
+    if os.environ.get(POSTGRES_VARIABLE) or (home.is_dir() and any(home.iterdir())):
+        with open_instance() as instance:
+            yield instance
+    else:
+        _refuse_network_disk(home)
+        yield None
+
+
+@contextmanager
+def open_instance() -> Iterator[dg.DagsterInstance]:
+    """Open the instance for a block.
 
     Only one process at a time opens a home: two processes that create its databases at the same
     time would leave a schema version that Dagster always rejects. The UI and its daemon open a home
@@ -69,13 +92,13 @@ def open_instance(*, only_read: bool = False) -> Iterator[dg.DagsterInstance]:
         StorageError: if a database cannot be read or written, even in the block, or is on a network
             file system.
     """
+    # Importing both takes more than a second, which the plan of a new project needs for nothing.
+    from alembic.util import CommandError  # noqa: PLC0415
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
+
     home = _home_folder()
     if not os.environ.get(POSTGRES_VARIABLE):
-        refuse_network_disk(home, f"set {HOME_VARIABLE} or {POSTGRES_VARIABLE}")
-        if only_read and not (home.is_dir() and any(home.iterdir())):
-            with dg.DagsterInstance.ephemeral() as instance:
-                yield instance
-            return
+        _refuse_network_disk(home)
     try:
         with _opening(home):
             prepare_home()
@@ -88,7 +111,11 @@ def open_instance(*, only_read: bool = False) -> Iterator[dg.DagsterInstance]:
         raise StorageError(_what_failed(home, error)) from error
 
 
-def _what_failed(home: Path, error: DBAPIError | sqlite3.Error) -> str:
+def _refuse_network_disk(home: Path) -> None:
+    refuse_network_disk(home, f"set {HOME_VARIABLE} or {POSTGRES_VARIABLE}")
+
+
+def _what_failed(home: Path, error: "DBAPIError | sqlite3.Error") -> str:
     """The error message for a database that is damaged, or cannot be read or written."""
     cause = getattr(error, "orig", error)
     damaged = [str(file) for file in sorted(home.rglob("*.db")) if _is_damaged(file)]
@@ -141,7 +168,7 @@ def _opening(home: Path) -> Iterator[None]:
         lock.release()
 
 
-def _repair(home: Path, error: CommandError) -> str:
+def _repair(home: Path, error: "CommandError") -> str:
     """The error message for a home whose databases Dagster rejects, with the commands to run."""
     commands = [
         f"sqlite3 {shlex.quote(str(database))} "

@@ -16,6 +16,7 @@ from enum import Enum, auto
 
 import dagster as dg
 
+from assets.instance import History
 from assets.planning.freshness import Freshness, PartitionState
 from assets.stages.base import BUILD_SECONDS, FILE_BYTES, AnyStage, BenchmarkStage
 from assets.stages.responses import Responses
@@ -70,11 +71,9 @@ class RefreshEstimate:
     bytes: float | None
 
 
-def estimate(
-    states: Iterable[PartitionState], instance: dg.DagsterInstance
-) -> list[RefreshEstimate]:
+def estimate(states: Iterable[PartitionState], history: History) -> list[RefreshEstimate]:
     """One estimate per asset that has something to build, in the order of the plan."""
-    return [_estimate(stage, work, instance) for stage, work in _work_by_stage(states).items()]
+    return [_estimate(stage, work, history) for stage, work in _work_by_stage(states).items()]
 
 
 def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:
@@ -97,14 +96,14 @@ def pending_requests(states: Iterable[PartitionState]) -> list[PendingRequests]:
     return [part for part in by_benchmark.values() if part.videos or part.scores]
 
 
-def unit_costs(instance: dg.DagsterInstance, stage: AnyStage) -> dict[str | None, UnitCost]:
+def unit_costs(history: History, stage: AnyStage) -> dict[str | None, UnitCost]:
     """Mean cost of a partition of each variant, from the newest materializations."""
+    if history is None:
+        return {}
     measured: dict[str | None, list[tuple[float, float]]] = defaultdict(list)
     cursor: str | None = None
     while not measured:  # the newest may all be events of partitions that were only reported
-        found = instance.fetch_materializations(
-            stage.asset_key, limit=_NEWEST_EVENTS, cursor=cursor
-        )
+        found = history.fetch_materializations(stage.asset_key, limit=_NEWEST_EVENTS, cursor=cursor)
         for record in found.records:
             event = record.asset_materialization
             if event is None or BUILD_SECONDS not in event.metadata:
@@ -155,7 +154,7 @@ def _work(state: PartitionState, upstream: AbstractSet[Work]) -> Work:
 
 
 def _estimate(
-    stage: AnyStage, work_of: Mapping[PartitionState, Work], instance: dg.DagsterInstance
+    stage: AnyStage, work_of: Mapping[PartitionState, Work], history: History
 ) -> RefreshEstimate:
     asset = stage.asset_key.to_user_string()
     if any(state.is_whole_stage for state in work_of):
@@ -169,7 +168,7 @@ def _estimate(
         )
     to_build = [state for state, work in work_of.items() if work is not Work.REPORT]
     wanted = Counter(variant_of(state.partition) for state in to_build)
-    costs = unit_costs(instance, stage) if wanted else {}
+    costs = unit_costs(history, stage) if wanted else {}
     units = {variant: _unit(stage, variant, costs) for variant in wanted}
     known = {variant: unit for variant, unit in units.items() if unit is not None}
     is_known = len(known) == len(units)

@@ -13,6 +13,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets.instance import History
 from assets.planning.freshness import Freshness, PartitionState, parents, recorded_tags
 from assets.stages.base import (
     CODE_VERSION_TAG,
@@ -91,14 +92,14 @@ class _Root:
 class Explanation:
     """The reasons of all partitions of one plan, computed on demand."""
 
-    def __init__(self, states: Iterable[PartitionState], instance: dg.DagsterInstance) -> None:
+    def __init__(self, states: Iterable[PartitionState], history: History) -> None:
         self._states = {(state.stage.asset_key, state.partition): state for state in states}
         self._stages = {state.stage.asset_key: state.stage for state in self._states.values()}
         self._changing: dict[dg.AssetKey, set[Partition]] = defaultdict(set)
         for state in self._states.values():
             if state.will_change:
                 self._changing[state.stage.asset_key].add(state.partition)
-        self._instance = instance
+        self._history = history
         self._tags: dict[dg.AssetKey, dict[Partition, Mapping[str, str]]] = {}
         self._reasons: dict[PartitionState, tuple[Reason, ...]] = {}
         self._roots: dict[PartitionState, frozenset[_Root]] = {}
@@ -200,7 +201,7 @@ class Explanation:
         if stage.asset_key not in self._tags:
             states = (s for s in self._states.values() if s.stage is stage)
             not_fresh = {s.partition for s in states if s.freshness is not Freshness.FRESH}
-            self._tags[stage.asset_key] = dict(recorded_tags(self._instance, stage, not_fresh))
+            self._tags[stage.asset_key] = dict(recorded_tags(self._history, stage, not_fresh))
         return self._tags[stage.asset_key]
 
 

@@ -15,6 +15,7 @@ from itertools import pairwise, takewhile
 
 import dagster as dg
 
+from assets.instance import History
 from assets.stages.base import CODE_VERSION_TAG, DATA_VERSION_TAG, AnyStage, BenchmarkStage
 from assets.stages.chain import all_stages
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
@@ -69,12 +70,14 @@ class PartitionState:
         return f"{asset} {key}" if key else asset
 
 
-def recorded_versions(instance: dg.DagsterInstance, stage: AnyStage) -> dict[Partition, str]:
+def recorded_versions(history: History, stage: AnyStage) -> dict[Partition, str]:
     """The data version of the newest materialization of each partition of a stage."""
+    if history is None:
+        return {}
     if not stage.dimensions:
-        tags = _tags_of_whole_stage(instance, stage)
+        tags = _tags_of_whole_stage(history, stage)
         return {WHOLE: tags[DATA_VERSION_TAG]} if DATA_VERSION_TAG in tags else {}
-    tagged = instance.event_log_storage.get_latest_tags_by_partition(
+    tagged = history.event_log_storage.get_latest_tags_by_partition(
         stage.asset_key,
         event_type=dg.DagsterEventType.ASSET_MATERIALIZATION,
         tag_keys=[DATA_VERSION_TAG],
@@ -87,17 +90,19 @@ def recorded_versions(instance: dg.DagsterInstance, stage: AnyStage) -> dict[Par
 
 
 def recorded_tags(
-    instance: dg.DagsterInstance, stage: AnyStage, partitions: AbstractSet[Partition] | None = None
+    history: History, stage: AnyStage, partitions: AbstractSet[Partition] | None = None
 ) -> Iterator[tuple[Partition, Mapping[str, str]]]:
     """Yield the tags of the newest materialization of partitions, the oldest event first.
 
     None means all partitions. The events are read in batches, the first of which is one event.
     """
+    if history is None:
+        return
     if not stage.dimensions:
-        tags = _tags_of_whole_stage(instance, stage)
+        tags = _tags_of_whole_stage(history, stage)
         yield from [(WHOLE, tags)] if tags else []
         return
-    by_partition = instance.event_log_storage.get_latest_storage_id_by_partition(
+    by_partition = history.event_log_storage.get_latest_storage_id_by_partition(
         stage.asset_key, dg.DagsterEventType.ASSET_MATERIALIZATION
     )
     ids = sorted(
@@ -107,7 +112,7 @@ def recorded_tags(
     )
     starts = [0, *range(1, len(ids), _EVENTS_AT_A_TIME)]
     for batch in (ids[start:end] for start, end in pairwise([*starts, len(ids)])):
-        found = instance.fetch_materializations(
+        found = history.fetch_materializations(
             dg.AssetRecordsFilter(asset_key=stage.asset_key, storage_ids=batch),
             limit=len(batch),
             ascending=True,
@@ -167,7 +172,7 @@ def newest_event(instance: dg.DagsterInstance) -> int | None:
 
 def plan(
     stages: Sequence[AnyStage],
-    instance: dg.DagsterInstance,
+    history: History,
     evaluations: Sequence[str] | None = None,
 ) -> list[PartitionState]:
     """The state of every partition of `stages`, which must be ordered upstream first.
@@ -178,7 +183,7 @@ def plan(
     states: list[PartitionState] = []
     not_fresh: dict[AnyStage, set[Partition]] = {}
     with ThreadPoolExecutor() as pool:  # query later stages while an earlier one is planned
-        recorded = {stage: pool.submit(recorded_versions, instance, stage) for stage in stages}
+        recorded = {stage: pool.submit(recorded_versions, history, stage) for stage in stages}
         for stage in stages:
             keys = stage.parent_keys
             changing = {
@@ -192,7 +197,7 @@ def plan(
 
 def plan_project(
     project: Project,
-    instance: dg.DagsterInstance,
+    history: History,
     evaluations: Sequence[str] | None = None,
     *,
     assets: Iterable[dg.AssetKey] | None = None,
@@ -207,7 +212,7 @@ def plan_project(
     project.observe_servers(evaluations, is_stored=False)
     stages = all_stages(project)
     chosen = stages if assets is None else _with_upstream(stages, assets)
-    return plan(chosen, instance, evaluations)
+    return plan(chosen, history, evaluations)
 
 
 def _with_upstream(stages: Sequence[AnyStage], keys: Iterable[dg.AssetKey]) -> list[AnyStage]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from dagster import DagsterInstance
 
+    from assets.instance import History
     from videomme_pipeline.project.progress import Progress
     from videomme_pipeline.project.project import Project
     from videomme_pipeline.videos.integrity import Finding
@@ -74,13 +75,26 @@ def open_project(
 
 
 @contextmanager
+def open_for_plan(
+    evaluations: "Sequence[str] | None",
+) -> Iterator[tuple["Project", "History"]]:
+    """Open the project, with progress on standard error, and the history of its runs.
+
+    `evaluations` are those that the command names.
+    """
+    from assets.instance import open_history
+
+    with showing_progress() as show_progress, open_history() as history:
+        yield open_project(show_progress, evaluations), history
+
+
+@contextmanager
 def open_for_run(
-    evaluations: "Sequence[str] | None", *, only_plan: bool = False
+    evaluations: "Sequence[str] | None",
 ) -> Iterator[tuple["Project", "DagsterInstance"]]:
     """Open the project, with progress on standard error, and the Dagster instance.
 
-    `evaluations` are those that the command names. With `only_plan`, no Dagster home is created.
-    If the command is stopped, its run is canceled.
+    `evaluations` are those that the command names. If the command is stopped, its run is canceled.
     """
     from assets.instance import open_instance
     from assets.processes import cancel_own_runs
@@ -98,7 +112,7 @@ def open_for_run(
 
     with (
         showing_progress() as show_progress,
-        open_instance(only_read=only_plan) as instance,
+        open_instance() as instance,
         on_stop(cancel),
     ):
         yield open_project(show, evaluations), instance

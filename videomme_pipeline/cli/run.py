@@ -13,13 +13,19 @@ from videomme_pipeline.cli.arguments import (
     chosen_evaluations,
 )
 from videomme_pipeline.cli.citation import open_findings
-from videomme_pipeline.cli.context import err, note, open_for_run, out, print_json
+from videomme_pipeline.cli.context import (
+    err,
+    note,
+    open_for_plan,
+    open_for_run,
+    out,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dagster import DagsterInstance
-
+    from assets.instance import History
     from assets.planning.freshness import PartitionState
     from assets.run import Refreshed
     from videomme_pipeline.project.project import Project
@@ -66,20 +72,19 @@ def run(
     run builds only what is missing.
     """
     note(PLANNING)
-    from videomme_pipeline.store import verify as verify_tables
+    if dry_run:
+        with open_for_plan(evaluations) as (project, history):
+            names = chosen_evaluations(project.configuration, evaluations, benchmark)
+            if verify:
+                _verify(project)
+            _show_plan(project, history, names, as_json=as_json)
+        return
+    from assets.run import refresh_project
 
-    with open_for_run(evaluations, only_plan=dry_run) as (project, instance):
+    with open_for_run(evaluations) as (project, instance):
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
         if verify:
-            project.hashes.clear()
-            _, problems = verify_tables(project.store.tables())
-            for problem in problems:
-                note(problem)
-        if dry_run:
-            _show_plan(project, instance, names, as_json=as_json)
-            return
-        from assets.run import refresh_project
-
+            _verify(project)
         refreshed = refresh_project(project, instance, names, max_cost)
         scores = _scores(project, names)
         if as_json:
@@ -119,10 +124,10 @@ def status(
     from assets.planning.freshness import Freshness, counts, plan_project
     from videomme_pipeline.reports.terminal.runs import show_counts, show_reasons
 
-    with open_for_run(evaluations, only_plan=True) as (project, instance):
+    with open_for_plan(evaluations) as (project, history):
         names = chosen_evaluations(project.configuration, evaluations, benchmark)
-        states = plan_project(project, instance, names)
-        explanation = Explanation(states, instance)
+        states = plan_project(project, history, names)
+        explanation = Explanation(states, history)
         causes = explanation.causes() if explain is None else {}
         if explain is not None:
             shown = matching(states, explain)
@@ -191,8 +196,18 @@ def nightly(
         raise typer.Exit(1)
 
 
+def _verify(project: "Project") -> None:
+    """Forget the hashes of videos, and print the damaged tables. A plan then rebuilds both."""
+    from videomme_pipeline.store import verify
+
+    project.hashes.clear()
+    _, problems = verify(project.store.tables())
+    for problem in problems:
+        note(problem)
+
+
 def _show_plan(
-    project: "Project", instance: "DagsterInstance", evaluations: "Sequence[str]", *, as_json: bool
+    project: "Project", history: "History", evaluations: "Sequence[str]", *, as_json: bool
 ) -> None:
     """Print what a run would build and request."""
     from assets.planning.estimate import estimate, pending_requests
@@ -201,8 +216,8 @@ def _show_plan(
     from videomme_pipeline.reports.terminal.runs import show_costs, show_estimates
 
     with project.predicted():
-        states = plan_project(project, instance, evaluations)
-        estimates = [asdict(one) for one in estimate(states, instance)]
+        states = plan_project(project, history, evaluations)
+        estimates = [asdict(one) for one in estimate(states, history)]
         costs = estimate_costs(pending_requests(states))
     if as_json:
         print_json({"build": estimates, "requests": [asdict(cost) for cost in costs]})
