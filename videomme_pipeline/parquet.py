@@ -126,8 +126,8 @@ def read_metadata(path: UPath | Path) -> dict[str, str]:
     Errors are those of `read_table`.
     """
     with _explained(path):
-        footer = _verified(_tail(path), footer_only=True)
-        return {key.decode(): value.decode() for key, value in (footer.metadata or {}).items()}
+        found = _verified(_tail(path), footer_only=True).metadata.metadata or {}
+        return {key.decode(): value.decode() for key, value in found.items()}
 
 
 @_retrying_stale_handles
@@ -165,8 +165,8 @@ def verify(path: UPath | Path) -> None:
 
 
 def _decode(content: bytes, columns: Sequence[str] | None = None) -> pa.Table:
-    file = pq.ParquetFile(pa.BufferReader(content), metadata=_verified(content), pre_buffer=False)
-    return file.read(columns, use_threads=False)  # one thread is faster for small tables
+    # One thread is faster for small tables.
+    return _verified(content).read(columns, use_threads=False)
 
 
 class _Parts(NamedTuple):
@@ -177,8 +177,8 @@ class _Parts(NamedTuple):
     footer: memoryview
 
 
-def _verified(content: bytes, *, footer_only: bool = False) -> pq.FileMetaData:
-    """The footer of a file, from its bytes. With `footer_only`, the end of the file is enough.
+def _verified(content: bytes, *, footer_only: bool = False) -> pq.ParquetFile:
+    """A file, from its bytes. With `footer_only`, its end is enough, and only the footer is read.
 
     Raises:
         pa.ArrowInvalid: if the file is damaged.
@@ -188,10 +188,10 @@ def _verified(content: bytes, *, footer_only: bool = False) -> pq.FileMetaData:
         digest = bytes(seal[len(_MARK) : -_DIGEST_BYTES])
         if _seal(digest, footer) != seal or not (footer_only or _digest(data) == digest):
             raise pa.ArrowInvalid("its checksum does not match")
-    parsed = pq.read_metadata(pa.BufferReader(content))
-    if seal is None and b"seal" in (parsed.metadata or {}):
+    file = pq.ParquetFile(pa.BufferReader(content), pre_buffer=False)
+    if seal is None and b"seal" in (file.metadata.metadata or {}):
         raise pa.ArrowInvalid("its checksum is missing")
-    return parsed
+    return file
 
 
 def _split(content: memoryview) -> _Parts:

@@ -123,11 +123,11 @@ def eventually(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def users(project: Project, resource: Gate | Resource) -> tuple[str, ...]:
+def users(project: Project, resource: Gate | Resource, places: int = 1) -> tuple[str, ...]:
     """The runs that have a turn at a server or a machine."""
     turns: Turns = LockFileTurns(project.store.turns, run="a test", on_wait=print)
     if isinstance(resource, Gate):
-        resource = endpoint(resource.base_url)
+        resource = endpoint(resource.base_url, places)
         if url := os.environ.get(POSTGRES_VARIABLE):
             turns = PostgresTurns(url, run="a test", on_wait=print)
     return turns.users(resource)
@@ -201,13 +201,9 @@ def test_concurrent_runs_is_the_number_of_runs_that_may_use_an_endpoint(
     first = threads.submit(refresh, project, "a")
     eventually(lambda: server.in_flight)
     second = threads.submit(refresh, as_another_process(project), "b")
-    eventually(lambda: len(users(project, endpoint_with_two_places(server))) == 2)
+    eventually(lambda: len(users(project, server, places=2)) == 2)
     server.is_open = True
     assert first.result(TIMEOUT_SECONDS) == second.result(TIMEOUT_SECONDS) == []
-
-
-def endpoint_with_two_places(server: Gate) -> Resource:
-    return endpoint(server.base_url, places=2)
 
 
 @pytest.mark.parametrize(
