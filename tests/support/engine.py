@@ -3,7 +3,7 @@
     python tests/support/engine.py WEIGHTS --served-model-name NAME --host HOST --port PORT …
 
 Its weights are a folder. It ends at once if the folder has a file `broken`, and answers once it has
-started a second process, as engines do.
+started a second process, as engines do, and the folder has no file `slow`.
 """
 
 import argparse
@@ -24,6 +24,8 @@ def main() -> None:
     if (known.weights / "broken").exists():
         sys.exit("out of memory")
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    while (known.weights / "slow").exists():
+        time.sleep(0.05)
     with ModelServer(port=known.port, reports={"/version": {"version": "1.0"}}):
         time.sleep(600)
 
