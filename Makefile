@@ -28,7 +28,7 @@ test: .venv/installed-dev lint ## Lint, then run the everyday tests in two proce
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope
 
 test-slow: .venv/installed-dev ## Run the tests that are marked slow
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow -n 2 --dist loadscope --no-loadscope-reorder
 
 coverage: .venv/installed-dev ## Run the everyday tests and list the lines that they miss
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadscope --cov=videomme_pipeline --cov=assets \

@@ -156,6 +156,6 @@ def test_fifty_kills_give_the_tables_of_an_undisturbed_run(
             kills.kill(name, moment_of)
         for number in range(KILLS - len(TARGETS)):
             kills.kill(f"random {number}", a_moment_after(chance.random() * kills.seconds))
-    record_property("figures", kills.figures)
+    record_property("figures", str(kills.figures))
     assert kills.figures.extracted_again == 0
     assert kills.figures.most_repeated <= 2 * CONCURRENCY
