@@ -1,9 +1,7 @@
 """Materialization events of one step, stored in batches, one event per partition.
 
-Dagster commits every event separately, which takes 11 `fdatasync` calls on SQLite. Its undocumented
-method `store_event_batch` stores a batch in three statements on PostgreSQL, but one event at a time
-on SQLite, so `_store_in_sqlite` does the same there. If storing a batch fails, events are stored
-one by one.
+Dagster commits every event separately, which takes 11 `fdatasync` calls on SQLite. `_store_in_sql`
+stores a batch with three or four statements. If that fails, events are stored one by one.
 """
 
 import logging
@@ -14,7 +12,11 @@ from types import TracebackType
 import dagster as dg
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.events import DagsterEventType, StepMaterializationData
-from dagster._core.storage.event_log import SqlEventLogStorageTable, SqliteEventLogStorage
+from dagster._core.storage.event_log import (
+    SqlEventLogStorage,
+    SqlEventLogStorageTable,
+    SqliteEventLogStorage,
+)
 
 EVENTS_AT_A_TIME = 500
 SECONDS_AT_MOST = 2.0
@@ -73,8 +75,8 @@ def store_events(instance: dg.DagsterInstance, events: Sequence[dg.EventLogEntry
     """Store the materializations of one asset in one run: in one batch, or else one by one."""
     storage = instance.event_log_storage
     try:
-        if isinstance(storage, SqliteEventLogStorage):
-            _store_in_sqlite(storage, events)
+        if isinstance(storage, SqlEventLogStorage):
+            _store_in_sql(storage, events)
         else:
             storage.store_event_batch(events)
     except Exception:  # an internal interface may raise anything; single events still work
@@ -83,17 +85,20 @@ def store_events(instance: dg.DagsterInstance, events: Sequence[dg.EventLogEntry
             storage.store_event(event)
 
 
-def _store_in_sqlite(storage: SqliteEventLogStorage, events: Sequence[dg.EventLogEntry]) -> None:
+def _store_in_sql(storage: SqlEventLogStorage, events: Sequence[dg.EventLogEntry]) -> None:
     """Do for a batch what `store_event` does for one event, with one transaction per table.
 
-    The database of the run and the index of all runs both contain the events.
+    On SQLite, the database of the run and the index of all runs both contain the events. (Dagster's
+    `store_event_batch` does this on PostgreSQL only, and compiles a statement for every batch.)
     """
-    statement = storage.prepare_insert_event_batch(events)
-    with storage.run_connection(events[0].run_id) as connection:
-        connection.execute(statement)
+    rows = [storage._event_to_row(event) for event in events]
+    insert = SqlEventLogStorageTable.insert()
+    if isinstance(storage, SqliteEventLogStorage):
+        with storage.run_connection(events[0].run_id) as connection:
+            connection.execute(insert, rows)
+    in_order = insert.returning(SqlEventLogStorageTable.c.id, sort_by_parameter_order=True)
     with storage.index_connection() as connection:
-        inserted = connection.execute(statement.returning(SqlEventLogStorageTable.c.id))
-        event_ids = sorted(inserted.scalars())
+        event_ids = connection.execute(in_order, rows).scalars().all()
     storage.store_asset_event_tags(events, event_ids)
     storage.store_asset_event(events[-1], event_ids[-1])
 

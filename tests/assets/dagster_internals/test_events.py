@@ -119,7 +119,7 @@ def test_if_storing_a_batch_fails_events_are_stored_one_by_one(
     def reject(storage: EventLogStorage, events: object) -> None:
         raise TypeError("another signature")
 
-    monkeypatch.setattr(type(instance.event_log_storage), "prepare_insert_event_batch", reject)
+    monkeypatch.setattr("assets.dagster_internals.events._store_in_sql", reject)
 
     def together(context: dg.OpExecutionContext) -> None:
         with EventBatch(context) as events:

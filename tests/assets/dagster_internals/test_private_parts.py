@@ -9,6 +9,7 @@ import pytest
 import yaml
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.events import DagsterEventType, StepMaterializationData
+from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.base import EventLogStorage
 
 from assets.dagster_internals.runs import origin_of
@@ -38,6 +39,8 @@ def test_only_one_package_imports_private_parts() -> None:
 def test_storing_a_batch_takes_the_events() -> None:
     (_self, events) = signature(EventLogStorage.store_event_batch).parameters
     assert events == "events"
+    (_self, event) = signature(SqlEventLogStorage._event_to_row).parameters
+    assert event == "event"
 
 
 def test_a_materialization_event_is_built_from_these_fields() -> None:
