@@ -9,6 +9,7 @@ from upath import UPath
 
 from videomme_pipeline import parquet
 from videomme_pipeline.errors import StorageError
+from videomme_pipeline.object_stores import parse_time
 from videomme_pipeline.store import RowFolder, Store, publish
 from videomme_pipeline.videos.probe import Video
 
@@ -48,3 +49,11 @@ def test_listing_says_what_to_check() -> None:
         Store.at("unreachable://bucket/data").question_files()
     with pytest.raises(StorageError, match=found):
         RowFolder(PATH.parent, Video).read()
+
+
+@pytest.mark.parametrize(
+    "value", ["2026-11-23T02:47:47.000Z", "Wed, 21 Oct 2015 07:28:00 GMT", "1700000000", 1700000000]
+)
+def test_times_of_s3_are_those_of_its_package(value: object) -> None:
+    utils = pytest.importorskip("botocore.utils")
+    assert parse_time(value) == utils.parse_timestamp(value)

@@ -12,6 +12,7 @@ from upath import UPath
 
 WHAT_TO_CHECK = "check the address, the credentials, the network and the space of the object store"
 """What to do about an error of an object store."""
+_S3 = ("s3", "s3a")
 _VERSION_KEYS = ("ETag", "etag", "generation", "blob_id", "LastModified", "mtime", "created")
 """Facts that change with the content of an object, as the packages name them, the best first."""
 
@@ -86,8 +87,34 @@ def open_root(url: str | Path | UPath) -> UPath:
     path = UPath(url)
     if not is_local(path):
         path = UPath(path, use_listings_cache=False)
-    path.fs  # noqa: B018 - loads the package of the file system
+    files = path.fs  # loads the package of the file system
+    if path.protocol in _S3:
+        _read_times_quickly(files)
     return path
+
+
+def _read_times_quickly(s3: Any) -> None:
+    """Let `s3` read the times of a listing with the standard library, which takes half the time.
+
+    The AWS command line uses the same setting of botocore.
+    """
+    from aiobotocore.session import AioSession  # noqa: PLC0415
+
+    if s3.session is None:
+        s3.session = AioSession(**s3.kwargs)
+        parsers = s3.session.get_component("response_parser_factory")
+        parsers.set_parser_defaults(timestamp_parser=parse_time)
+
+
+def parse_time(value: Any) -> datetime:
+    """The time in a value of an answer. Listings have ISO 8601, headers other formats."""
+    from botocore.utils import parse_timestamp  # noqa: PLC0415
+
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        found: datetime = parse_timestamp(value)
+        return found
 
 
 def object_state(path: UPath) -> FileState:
