@@ -174,8 +174,8 @@ def write_project(root: Path, write_served: WriteServed, urls: Mapping[str, str]
     )
 
 
-STARTED_BY_OTHERS = ("tail -F", "watch_orphans.py", "uname -p")
-"""Dagster starts the first two to copy the log of a step, and Python's `platform` the third. They
+STARTED_BY_OTHERS = ("tail -F", "watch_orphans.py", "uname -p", "file -b")
+"""Dagster starts the first two to copy the log of a step, and Python's `platform` the others. They
 have the environment of the step, which asks models."""
 
 
