@@ -49,6 +49,8 @@ Value = TypeVar("Value")
 
 ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
+_NO_BENCHMARKS = ("failures", "frames", "packets", "servers", "sound")
+"""The folders in a data folder that do not belong to one benchmark."""
 _log = logging.getLogger(__name__)
 _SCRATCH_NAME = re.compile(r"\..+\.\d+")
 _MAX_SCRATCH_FOLDERS = 1_000
@@ -317,7 +319,8 @@ class Store:
                     self.path(*fixed, name) for name in _matching(list_objects(folder), pattern)
                 ]
             found = list_folders(folder)
-        names = [name for name in found if fnmatchcase(name, pattern[0])]
+        others = () if fixed else _NO_BENCHMARKS
+        names = [name for name in found if fnmatchcase(name, pattern[0]) and name not in others]
         return [file for name in names for file in self._files(*fixed, name, *pattern[1:])]
 
 

@@ -392,18 +392,23 @@ class SharedStage(Stage[Whole]):
     def partitions(self, evaluations: Sequence[str] | None = None) -> list[Whole]:  # noqa: ARG002
         return [WHOLE]
 
-    def target(self, partition: Whole) -> Target[Whole]:
-        """The target over all stored scores and nightly runs, even of deleted evaluations."""
-        root = self.store.path()
+    def target(self, partition: Whole) -> Target[Whole]:  # noqa: ARG002 - it has only one
+        return self.target_over(self.stored_results())
+
+    def stored_results(self) -> dict[UPath, str | None]:
+        """The fingerprints of all stored scores and nightly runs, even of deleted evaluations."""
         files = [*self.store.score_files(), *self.store.observation_files()]
+        return {file: stored_fingerprint(file) for file in files}
+
+    def target_over(self, results: Mapping[UPath, str | None]) -> Target[Whole]:
+        """The target over these results."""
+        root = self.store.path()
         version = fingerprint(
             self.name,
             self.code_version,
-            [(list(file.relative_to(root).parts), stored_fingerprint(file)) for file in files],
+            [(list(file.relative_to(root).parts), found) for file, found in results.items()],
         )
-        return Target(
-            partition=partition, fingerprint=version, data_version=version, path=self.path
-        )
+        return Target(partition=WHOLE, fingerprint=version, data_version=version, path=self.path)
 
     def stored(self, target: Target[Whole]) -> str | None:
         """The fingerprint of the file, or None. A file that was changed is set aside."""

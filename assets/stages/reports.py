@@ -1,6 +1,6 @@
 """`report_page`: the results as one HTML page that works offline."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,19 +28,16 @@ class ReportPage(SharedStage):
     def path(self) -> UPath:
         return UPath(self.store.report())
 
-    def target(self, partition: Whole) -> Target[Whole]:
+    def target_over(self, results: Mapping[UPath, str | None]) -> Target[Whole]:
         warehouse = Warehouse(self.project)
-        version = warehouse.target(partition).data_version
-        scores = super().target(partition)
-        findings = self.store.variant_files("findings")
+        target = super().target_over(results)
         own = fingerprint(
-            scores.fingerprint,
-            [stored_fingerprint(file) for file in findings],
-            [self._stored_texts(file) for file in self.store.score_files()],
+            target.fingerprint,
+            [stored_fingerprint(file) for file in self.store.variant_files("findings")],
+            [self._stored_texts(file) for file in results if file.parent.name == "scores"],
         )
-        return replace(
-            scores, fingerprint=own, data_version=own, inputs={warehouse.asset_key: version}
-        )
+        inputs = {warehouse.asset_key: warehouse.target_over(results).data_version}
+        return replace(target, fingerprint=own, data_version=own, inputs=inputs)
 
     def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
         (target,) = targets
