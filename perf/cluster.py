@@ -1,9 +1,9 @@
-"""Cost of a Dask cluster: overhead per task, and frames from two workers against two children.
+"""Cost of a Dask cluster: overhead per task, and frames from its workers against local children.
 
-    python -m perf.cluster [--quick] [--json] [--clip NAME]
+    python -m perf.cluster [--quick] [--json] [--workers 2] [--clip NAME]
 
-The scheduler and two workers of one thread are processes of this machine. They and the local pool
-of two children take turns on the same tasks, after one turn that is not counted. The least time of
+The scheduler and the workers of one thread are processes of this machine. They and a local pool of
+as many children take turns on the same tasks, after one turn that is not counted. The least time of
 all turns is reported, because other work on the machine only adds time. The first part runs tasks
 that do nothing. The second part extracts 64 frames from each of several copies of a clip. Its CPU
 time is that of all processes of the way, and depends less on other work than wall time does.
@@ -43,8 +43,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     names = [each.name for each in CLIPS]
     parser.add_argument("--clip", choices=names, default=QUICK[0].name, help="which clip to copy")
+    parser.add_argument("--workers", type=int, default=2, help="number of workers and of children")
     arguments = parser.parse_args()
-    result = measure(arguments.clip, turns=1 if arguments.quick else 5)
+    result = measure(arguments.clip, arguments.workers, turns=1 if arguments.quick else 5)
     for name, value in result.items():
         print(f"{name:32} {value:.4g}")
     if arguments.json:
@@ -71,16 +72,19 @@ class Least:
     cpu_seconds: float
 
 
-def measure(clip_name: str, turns: int) -> dict[str, float]:
+def measure(clip_name: str, workers: int, turns: int) -> dict[str, float]:
     """Seconds of both ways, and what follows from them."""
-    with tempfile.TemporaryDirectory() as name, dask_cluster(Path(name)) as cluster:
+    with tempfile.TemporaryDirectory() as name, dask_cluster(Path(name), workers) as cluster:
         shared = Path(name) / "shared"
         shared.mkdir()
         spec = ClusterSpec(address=cluster.address)
         with connect(spec, shared, no_message) as dask:
             here = psutil.Process()
             started = [psutil.Process(each.pid) for each in (cluster.scheduler, *cluster.workers)]
-            ways = {"local": Way(LocalWorkers(2), [here]), "dask": Way(dask, [here, *started])}
+            ways = {
+                "local": Way(LocalWorkers(workers), [here]),
+                "dask": Way(dask, [here, *started]),
+            }
             tasks = least(ways, run_empty_tasks, turns)
             jobs = copies(Path(name), clip_name)
             frames = least(ways, lambda workers: extract_all(jobs, workers), turns)
