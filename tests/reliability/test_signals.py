@@ -108,14 +108,18 @@ def test_our_code_is_in_no_traceback_of_a_command_that_is_stopped_early(
     tmp_path: Path, milliseconds: int
 ) -> None:
     """While Python starts, it ends silently or prints a traceback, and rarely even goes on."""
+    went_on = 0
     for _ in range(4):
         command = Command(tmp_path, "--help")
         time.sleep(milliseconds / 1000)
         command.send(SIGINT)
         ended = command.finish()
-        assert ended.status in (STATUS[SIGINT], -SIGINT, 1) or "KeyboardInterrupt" in ended.err
+        went_on += ended.status == 0
+        known = (STATUS[SIGINT], -SIGINT, 1, 0)
+        assert ended.status in known or "KeyboardInterrupt" in ended.err
         assert (ended.err == "Stopped.\n") == (ended.status == STATUS[SIGINT])
         assert "videomme_pipeline/" not in ended.err
+    assert went_on <= 1  # Python can lose the signal in its first milliseconds
 
 
 def test_a_command_that_is_not_stopped_keeps_its_exit_status() -> None:
