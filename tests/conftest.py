@@ -1,5 +1,6 @@
 """What all tests share: the hypothesis profile, the registry, and the odd videos of a session."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from hypothesis import settings
 from tests.support.builders import ODD_VIDEOS
 from tests.support.registered import registered
 from tests.support.shared_files import OddVideos, session_folder
+
+# What a script starts in the background ignores Ctrl-C, as would all commands that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A deadline per example fails on a busy machine and says nothing about behavior. Examples are the
 # same in every run, so that a failure comes from a change; `--hypothesis-profile search` draws
