@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from assets.dagster_internals.events import materializations_of
 from assets.definitions import build_definitions
 from assets.planning.freshness import Freshness, PartitionState, plan_project, wrongly_shown
 from assets.processes import end_dead_runs, run_here
@@ -55,20 +56,9 @@ def refresh_project(
     run_id = run_here(job, instance, run_config=run_config(evaluations, max_cost_dollars))
     return Refreshed(
         run_id=run_id,
-        built=built_by(instance, run_id),
+        built=materializations_of(instance, run_id),
         not_fresh=_not_fresh(plan_project(project, instance, evaluations)),
         stopped_by=project.spending.stopped_by,
-    )
-
-
-def built_by(instance: dg.DagsterInstance, run_id: str) -> Counter[str]:
-    """The number of partitions that a run materialized, by asset."""
-    records = instance.get_records_for_run(
-        run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION
-    ).records
-    events = (record.event_log_entry.dagster_event for record in records)
-    return Counter(
-        event.asset_key.to_user_string() for event in events if event and event.asset_key
     )
 
 

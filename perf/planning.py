@@ -29,10 +29,10 @@ import dagster as dg
 import psutil
 import yaml
 
+from assets.dagster_internals.events import materializations_of
 from assets.definitions import build_definitions
 from assets.instance import POSTGRES_VARIABLE, open_instance
 from assets.planning.freshness import Freshness, PartitionState, plan_project
-from assets.run import built_by
 from assets.triggers.jobs import REFRESH_JOB, run_config
 from tests.support.builders import write_video
 from tests.support.postgres_server import running_postgres
@@ -163,7 +163,7 @@ def run_everything(project: Project, instance: dg.DagsterInstance) -> int:
     """Run `refresh_stale` over all partitions, as the UI does. Return the number it reported."""
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     result = job.execute_in_process(instance=instance, run_config=run_config([]))
-    return built_by(instance, result.run_id).total()
+    return materializations_of(instance, result.run_id).total()
 
 
 def assert_fresh(project: Project, instance: dg.DagsterInstance) -> list[PartitionState]:

@@ -33,6 +33,14 @@ def test_a_sealed_file_is_ordinary_parquet(path: Path) -> None:
     assert rows == [(1, "a"), (2, "b"), (3, None)]
 
 
+def test_only_a_large_table_is_compressed() -> None:
+    """Decompression takes longer than reading the values of a small one."""
+    small, large = "0" * 1_000, "0" * 100_000
+    assert len(encode(pa.table({"text": [small]}))) > len(small)
+    assert len(encode(pa.table({"text": [large]}))) < len(small)
+    assert pq.read_table(pa.BufferReader(encode(pa.table({"text": [large]})))).num_rows == 1
+
+
 def test_every_flipped_bit_is_detected(path: Path) -> None:
     intact = path.read_bytes()
     chosen = random.Random(0).sample(range(8 * len(intact)), 1000)

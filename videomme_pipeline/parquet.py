@@ -39,6 +39,9 @@ _END_BYTES = 8
 _TAIL_BYTES = 1 << 16
 """Most footers with their seal are smaller than this, so that one read is enough."""
 _CHUNK_BYTES = 1 << 20
+_PLAIN_BYTES = 1 << 14
+"""A smaller table is stored without what helps only large ones: compression, dictionaries and
+statistics. They take longer to read than its values."""
 _STALE_PAUSES_SECONDS = (0.1, 0.4, 1.6)
 
 Read = ParamSpec("Read")
@@ -48,8 +51,15 @@ Value = TypeVar("Value")
 def encode(table: pa.Table) -> bytes:
     """`table` as a sealed Parquet file. The metadata of its schema is in the footer."""
     metadata = {**(table.schema.metadata or {}), **SEALED}
+    is_large = table.nbytes >= _PLAIN_BYTES
     sink = pa.BufferOutputStream()
-    pq.write_table(table.replace_schema_metadata(metadata), sink, compression="zstd")
+    pq.write_table(
+        table.replace_schema_metadata(metadata),
+        sink,
+        compression="zstd" if is_large else "none",
+        use_dictionary=is_large,
+        write_statistics=is_large,
+    )
     data, _, footer = _split(memoryview(sink.getvalue()))
     return b"".join((data, _seal(_digest(data), footer), footer))
 

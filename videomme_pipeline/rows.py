@@ -311,10 +311,17 @@ def _plain(value: Any) -> Any:
 
 def _restored(values: list[Any], hint: Any) -> list[Any]:
     """The values of an Arrow column, converted to the type of the field."""
+    convert = _converter(hint)
+    if convert is None:
+        return values
+    return [None if value is None else convert(value) for value in values]
+
+
+@cache
+def _converter(hint: Any) -> Callable[[Any], Any] | None:
+    """The function that converts one value to the type of the field. None: it has that type."""
     hint, _ = _without_none(hint)
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]
-        return [None if value is None else tuple(_restored(value, item)) for value in values]
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return [None if value is None else hint(value) for value in values]
-    return values
+        return lambda values: tuple(_restored(values, item))
+    return hint if isinstance(hint, type) and issubclass(hint, StrEnum) else None

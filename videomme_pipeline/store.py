@@ -644,7 +644,8 @@ def _state(status: os.stat_result) -> FileState:
 class Listing:
     """The files under a folder, each part of which is listed once, when it is first needed.
 
-    A part is a folder on a local disk, and all objects of a top folder in an object store.
+    A part is a folder on a local disk. In an object store it is all objects under one kind of file:
+    under "frames", or "videomme/responses".
     """
 
     def __init__(self, root: UPath) -> None:
@@ -674,11 +675,22 @@ class Listing:
         raise FileNotFoundError(f"{path}: no such object")
 
     def _object(self, path: UPath) -> FileState | None:
-        top, _, name = path.path[len(self._root.path.rstrip("/")) + 1 :].partition("/")
-        if top not in self._objects:
-            with listing(self._root / top):
-                self._objects[top] = list_objects(self._root / top)
-        return self._objects[top].get(name)
+        parts = path.path[len(self._root.path.rstrip("/")) + 1 :].split("/")
+        depth = 1 if parts[0] in _NO_BENCHMARKS else 2
+        kind, name = "/".join(parts[:depth]), "/".join(parts[depth:])
+        if kind not in self._objects:
+            folder = self._root / kind
+            with listing(folder):
+                self._objects[kind] = list_objects(folder) if name else _only(folder)
+        return self._objects[kind].get(name)
+
+
+def _only(path: UPath) -> dict[str, FileState]:
+    """The state of one object, in the form of a list of objects; empty if there is none."""
+    try:
+        return {"": object_state(path)}
+    except FileNotFoundError:
+        return {}
 
 
 def _file_names(folder: str) -> frozenset[str]:

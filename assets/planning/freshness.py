@@ -184,12 +184,15 @@ def plan(
     not_fresh: dict[AnyStage, set[Partition]] = {}
     with ThreadPoolExecutor() as pool:  # query later stages while an earlier one is planned
         recorded = {stage: pool.submit(recorded_versions, history, stage) for stage in stages}
+        failures = {stage: pool.submit(stage.failures.read) for stage in stages}
         for stage in stages:
             keys = stage.parent_keys
             changing = {
                 up: found for up, found in not_fresh.items() if found and up.asset_key in keys
             }
-            planned = _plan_stage(stage, recorded[stage].result(), evaluations, changing)
+            planned = _plan_stage(
+                stage, evaluations, recorded[stage].result(), failures[stage].result(), changing
+            )
             not_fresh[stage] = {s.partition for s in planned if s.will_change}
             states.extend(planned)
     return states
@@ -260,8 +263,9 @@ def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[P
 
 def _plan_stage(
     stage: AnyStage,
-    recorded: Mapping[Partition, str],
     evaluations: Sequence[str] | None,
+    recorded: Mapping[Partition, str],
+    failures: Mapping[Partition, str],
     changing: Mapping[AnyStage, set[Partition]],
 ) -> list[PartitionState]:
     try:
@@ -275,7 +279,6 @@ def _plan_stage(
             is_whole_stage=True,
         )
         return [state]
-    failures = stage.failures.read()
     states = []
     for partition in partitions:
         state = state_of(stage, partition, recorded.get(partition), changing)

@@ -118,15 +118,18 @@ def environment_of(root: Path) -> Mapping[str, str]:
 
 
 def members_of(group: int) -> tuple[str, ...]:
-    """The commands of all living processes of a process group."""
+    """The commands of all living processes of a process group.
+
+    A process without a command was killed, and has given back its memory.
+    """
     found = []
-    for process in psutil.process_iter(["status", "cmdline"]):
+    for process in psutil.process_iter(["cmdline"]):
         try:
             is_member = os.getpgid(process.pid) == group
         except ProcessLookupError:
             continue
-        if is_member and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(" ".join(process.info["cmdline"] or ["?"]))
+        if is_member and process.info["cmdline"]:
+            found.append(" ".join(process.info["cmdline"]))
     return tuple(found)
 
 

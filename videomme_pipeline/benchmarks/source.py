@@ -189,10 +189,10 @@ class PublishedSource(Source):
             return select(self._read_questions(path), self.spec)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
-        from videomme_pipeline.fetch.download import fetch_media  # noqa: PLC0415 - loads httpx
-
         if self.spec.source is not SourceKind.HUB:
             return {}
+        from videomme_pipeline.fetch.download import fetch_media  # noqa: PLC0415 - loads httpx
+
         problems = fetch_media(self.release, self.spec, videos, self.folder, on_progress)
         self.invalidate()
         return problems

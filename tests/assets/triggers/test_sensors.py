@@ -11,9 +11,10 @@ import dagster as dg
 import pytest
 import yaml
 
+from assets.dagster_internals.events import materializations_of
 from assets.definitions import build_definitions
 from assets.processes import PROCESS_TAG, RunProcess
-from assets.run import built_by, refresh_project
+from assets.run import refresh_project
 from assets.triggers.jobs import REFRESH_JOB
 from assets.triggers.sensors import dead_runs_sensor, run_failure_alerts, sensors
 from tests.support.projects import Copy, WriteProject
@@ -68,7 +69,7 @@ def test_a_changed_file_is_refreshed_once_it_is_completely_written(
     assert ticks.tick() == []
     job = build_definitions(project).resolve_job_def(REFRESH_JOB)
     result = job.execute_in_process(instance=instance, run_config=request.run_config)
-    keys = set(built_by(instance, result.run_id))
+    keys = set(materializations_of(instance, result.run_id))
     assert keys == {"videomme/videos"}, "a blind evaluation reads no subtitles"
 
 

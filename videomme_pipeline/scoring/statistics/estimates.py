@@ -211,9 +211,12 @@ def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple
     """
     if trials < 1:
         raise ValueError("no trials: the proportion is undefined")
-    test = scipy.stats.binomtest(successes, trials)
-    interval = test.proportion_ci(confidence, method="wilson")
-    return float(interval.low), float(interval.high)
+    z_squared = float(scipy.special.ndtri(0.5 + confidence / 2)) ** 2
+    center, total = successes + z_squared / 2, trials + z_squared
+    half = sqrt(z_squared * (successes * (trials - successes) / trials + z_squared / 4))
+    low = 0.0 if successes == 0 else (center - half) / total
+    high = 1.0 if successes == trials else (center + half) / total
+    return low, high
 
 
 def accuracy_interval(estimate: Estimate) -> ScoreInterval:
