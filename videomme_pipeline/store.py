@@ -12,13 +12,14 @@ import re
 import shutil
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -76,6 +77,10 @@ class Store:
     root: UPath
     local_disk: Path | None = None
     """The folder of SQLite files, if they are not in the data folder."""
+    _paths: dict[tuple[str, ...], UPath] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The paths so far, because joining is slow and a plan needs every path."""
 
     @classmethod
     def at(cls, root: str | Path | UPath, local_disk: Path | None = None) -> "Store":
@@ -93,8 +98,14 @@ class Store:
             )
         return cls(path, local_disk)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Leave out the paths when a worker process gets the store."""
+        return Store, (self.root, self.local_disk)
+
     def path(self, *parts: str) -> UPath:
-        return _joined(self.root, parts)
+        if parts not in self._paths:
+            self._paths[parts] = self.root.joinpath(*parts)
+        return self._paths[parts]
 
     def local(self, *parts: str) -> Path:
         """A folder or file that must be on a local disk (videos, SQLite, DuckDB)."""
@@ -113,7 +124,7 @@ class Store:
         return self.path(benchmark, "videos")
 
     def video(self, benchmark: str, video_id: str) -> UPath:
-        return self.videos(benchmark) / f"{video_id}.parquet"
+        return self.path(benchmark, "videos", f"{video_id}.parquet")
 
     def media(self, benchmark: str) -> Path:
         """The folder of video and subtitle files, as they were downloaded or drawn."""
@@ -345,12 +356,6 @@ def listing(folder: UPath) -> Iterator[None]:
             f"{folder}: cannot list ({error.strerror or error}); {WHAT_TO_CHECK}, then run again: "
             "everything that is already stored is kept"
         ) from error
-
-
-@lru_cache(maxsize=1 << 16)
-def _joined(root: UPath, parts: tuple[str, ...]) -> UPath:
-    """`root` with `parts`; cached, because joining is slow and a plan needs every path."""
-    return root.joinpath(*parts)
 
 
 def open_folder(root: str | Path | UPath, name: str) -> UPath:
@@ -644,14 +649,15 @@ def _state(status: os.stat_result) -> FileState:
 class Listing:
     """The files under a folder, each part of which is listed once, when it is first needed.
 
-    A part is a folder on a local disk. In an object store it is all objects under one kind of file:
-    under "frames", or "videomme/responses".
+    A part is a folder on a local disk. In an object store it is everything under a folder such as
+    "frames" or "videomme/responses".
     """
 
     def __init__(self, root: UPath) -> None:
         self._root, self._is_local = root, is_local(root)
         self._names: dict[str, frozenset[str]] = {}
         self._objects: dict[str, dict[str, FileState]] = {}
+        self._locks: defaultdict[str, Lock] = defaultdict(Lock)
 
     def has(self, path: UPath) -> bool:
         """Return True if there is a file at `path`."""
@@ -674,23 +680,29 @@ class Listing:
             return found
         raise FileNotFoundError(f"{path}: no such object")
 
+    def list_ahead(self, *part: str) -> None:
+        """List a part of an object store, such as ("videomme", "responses"), before it is needed.
+
+        Several threads may do so at the same time.
+        """
+        if not self._is_local:
+            self._objects_of("/".join(part))
+
     def _object(self, path: UPath) -> FileState | None:
-        parts = path.path[len(self._root.path.rstrip("/")) + 1 :].split("/")
-        depth = 1 if parts[0] in _NO_BENCHMARKS else 2
-        kind, name = "/".join(parts[:depth]), "/".join(parts[depth:])
-        if kind not in self._objects:
-            folder = self._root / kind
-            with listing(folder):
-                self._objects[kind] = list_objects(folder) if name else _only(folder)
-        return self._objects[kind].get(name)
+        names = path.path[len(self._root.path.rstrip("/")) + 1 :].split("/")
+        depth = 1 if names[0] in _NO_BENCHMARKS else 2
+        if len(names) > depth:
+            return self._objects_of("/".join(names[:depth])).get("/".join(names[depth:]))
+        with suppress(FileNotFoundError), listing(path):
+            return object_state(path)
+        return None
 
-
-def _only(path: UPath) -> dict[str, FileState]:
-    """The state of one object, in the form of a list of objects; empty if there is none."""
-    try:
-        return {"": object_state(path)}
-    except FileNotFoundError:
-        return {}
+    def _objects_of(self, part: str) -> dict[str, FileState]:
+        with self._locks[part]:
+            if part not in self._objects:
+                with listing(self._root / part):
+                    self._objects[part] = list_objects(self._root / part)
+            return self._objects[part]
 
 
 def _file_names(folder: str) -> frozenset[str]:

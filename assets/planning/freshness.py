@@ -183,6 +183,8 @@ def plan(
     states: list[PartitionState] = []
     not_fresh: dict[AnyStage, set[Partition]] = {}
     with ThreadPoolExecutor() as pool:  # query later stages while an earlier one is planned
+        for stage in stages:
+            pool.submit(stage.list_ahead)
         recorded = {stage: pool.submit(recorded_versions, history, stage) for stage in stages}
         failures = {stage: pool.submit(stage.failures.read) for stage in stages}
         for stage in stages:

@@ -215,6 +215,9 @@ class Stage(ABC, Generic[P]):
     def invalidate(self) -> None:
         """Drop cached data, because files may have changed."""
 
+    def list_ahead(self) -> None:
+        """List its files before `is_current` needs them, if that takes many requests."""
+
     def stored(self, target: Target[P]) -> str | None:
         """The fingerprint of the file of `target`, or None if there is none."""
         return stored_fingerprint(target.path)
@@ -298,6 +301,10 @@ class BenchmarkStage(Stage[P]):
 
     def is_current(self, target: Target[P]) -> bool:
         return self.benchmark.snapshot.has_file(target.path)
+
+    def list_ahead(self) -> None:
+        if Dimension.VIDEO in self.dimensions:
+            self.benchmark.snapshot.list_ahead(self.benchmark.name, self.name)
 
     def deps(self) -> list[dg.AssetDep]:
         return [

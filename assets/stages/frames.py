@@ -63,6 +63,9 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
             inputs=self.inputs(videos=content),
         )
 
+    def list_ahead(self) -> None:
+        self.benchmark.snapshot.list_ahead(self.name)
+
     def build(
         self, targets: Sequence[Target[VideoVariantPartition]]
     ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:

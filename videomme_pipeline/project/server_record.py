@@ -48,7 +48,8 @@ class ServerRecord:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._seen: dict[UPath, list[SeenServer]] = {}
+        self._seen: dict[str, list[SeenServer]] = {}
+        """By the fingerprint of the model."""
 
     def invalidate(self) -> None:
         """Drop what was read, because files may have changed."""
@@ -60,10 +61,10 @@ class ServerRecord:
         Raises:
             DamagedFileError: if their file is damaged. It cannot be rebuilt.
         """
-        path = self._path(spec)
-        if path not in self._seen:
-            self._seen[path] = _read(path)
-        return self._seen[path]
+        model = _fingerprint(spec)
+        if model not in self._seen:
+            self._seen[model] = _read(self._store.servers(model))
+        return self._seen[model]
 
     def with_server(self, spec: AnyModelSpec) -> AnyModelSpec:
         """`spec` with its current server in its identity, unless that is the first one."""
@@ -93,13 +94,16 @@ class ServerRecord:
         else:
             current = replace(known, identity=known.identity.completed_by(identity))
         others = [server for server in seen if server is not known]
-        path, now_seen = self._path(spec), [current, *others]
-        self._seen[path] = now_seen
+        model, now_seen = _fingerprint(spec), [current, *others]
+        self._seen[model] = now_seen
+        path = self._store.servers(model)
         if is_stored and now_seen != _read(path):
             _write(path, spec.name, now_seen)
 
-    def _path(self, spec: ModelSpec) -> UPath:
-        return self._store.servers(spec.with_server(None).fingerprint)
+
+def _fingerprint(spec: ModelSpec) -> str:
+    """The fingerprint of a model with its first server."""
+    return spec.with_server(None).fingerprint
 
 
 def _read(path: UPath) -> list[SeenServer]:

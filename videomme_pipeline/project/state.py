@@ -58,8 +58,9 @@ class BenchmarkState:
         self._question_file = RowFile(store.questions(name), Question)
         self._video_files = RowFolder(store.videos(name), Video)
         self._memos: dict[str | None, dict[Hashable, str]] = {}
-        self._snapshot: Snapshot | None = None
         self._snapshot_class = Snapshot
+        self.snapshot = Snapshot(self)
+        """The stored data. Each part is read at its first access after the last `invalidate`."""
 
     @cached_property
     def evaluations(self) -> dict[str, Evaluation]:
@@ -76,13 +77,6 @@ class BenchmarkState:
         offered = self._configuration.samplings.get(self.name, ())
         return any(each.name == sampling for each in offered)
 
-    @property
-    def snapshot(self) -> "Snapshot":
-        """The stored data, read at the first access after the last `invalidate`."""
-        if self._snapshot is None:
-            self._snapshot = self._snapshot_class(self)
-        return self._snapshot
-
     @contextmanager
     def predicted(self) -> Iterator[None]:
         """Let `snapshot` be a `PredictedSnapshot` within the block."""
@@ -95,8 +89,8 @@ class BenchmarkState:
             self.invalidate()
 
     def invalidate(self) -> None:
-        """Drop the snapshot, because files may have changed."""
-        self._snapshot = None
+        """Replace the snapshot, because files may have changed."""
+        self.snapshot = self._snapshot_class(self)
         self.server_record.invalidate()
 
     def open_source(self) -> Source:
@@ -196,6 +190,10 @@ class Snapshot:
     def has_file(self, path: UPath) -> bool:
         """Return True if there was a file at `path` when its folder was first listed."""
         return self._listing.has(path)
+
+    def list_ahead(self, *part: str) -> None:
+        """List a part of an object store before `has_file` needs it, in a thread of its own."""
+        self._listing.list_ahead(*part)
 
     @cached_property
     def versions(self) -> Versions:
