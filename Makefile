@@ -6,6 +6,9 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-header --quiet
 
+# Tests start hundreds of processes: with stored bytecode, each module is compiled only once.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help demo demo-offline cluster-demo test test-slow coverage mutation lint format ui bench lock release audit clean
 
 help: ## List all commands

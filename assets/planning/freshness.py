@@ -183,17 +183,21 @@ def plan(
     states: list[PartitionState] = []
     not_fresh: dict[AnyStage, set[Partition]] = {}
     with ThreadPoolExecutor() as pool:  # query later stages while an earlier one is planned
-        for stage in stages:
-            pool.submit(stage.list_ahead)
-        recorded = {stage: pool.submit(recorded_versions, history, stage) for stage in stages}
-        failures = {stage: pool.submit(stage.failures.read) for stage in stages}
-        for stage in stages:
+        queries = {
+            stage: (
+                pool.submit(recorded_versions, history, stage),
+                pool.submit(stage.failures.read),
+                pool.submit(stage.list_ahead),
+            )
+            for stage in stages
+        }
+        for stage, (recorded, failures, _) in queries.items():
             keys = stage.parent_keys
             changing = {
                 up: found for up, found in not_fresh.items() if found and up.asset_key in keys
             }
             planned = _plan_stage(
-                stage, evaluations, recorded[stage].result(), failures[stage].result(), changing
+                stage, evaluations, recorded.result(), failures.result(), changing
             )
             not_fresh[stage] = {s.partition for s in planned if s.will_change}
             states.extend(planned)

@@ -53,6 +53,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
         self, partitions: Sequence[VideoVariantPartition]
     ) -> Iterator[Failed[VideoVariantPartition]]:
         self.project.observe_servers({partition.variant for partition in partitions})
+        self.benchmark.invalidate()
         yield from ()
 
     def is_comparable(self, variant: str | None, other: str | None) -> bool:

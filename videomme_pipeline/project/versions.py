@@ -55,10 +55,10 @@ def code_version(stage: str) -> str:
 class Versions:
     """The data versions of one benchmark, for the questions and video rows of one snapshot.
 
-    `subtitle_hash` returns the hash of a video's subtitle file, and `with_server` a model with its
-    current server. Every method raises `NotReadyError`
-    if a video that it needs has no row; `reasons` has the messages by video. `memo` caches versions
-    that were computed from the same questions, by everything else that they depend on.
+    `subtitle_hash` returns the hash of a video's subtitle file, and `with_server` a model with the
+    server that it has when it is first needed. Every method raises `NotReadyError` if a video that
+    it needs has no row; `reasons` has the messages by video. `memo` caches versions that were
+    computed from the same questions, by everything else that they depend on.
     """
 
     def __init__(  # noqa: PLR0913 - everything that versions depend on
@@ -75,6 +75,8 @@ class Versions:
         self._videos = videos
         self._subtitle_hash = subtitle_hash
         self._with_server = with_server
+        self._models: dict[str, str] = {}
+        """The fingerprint of the model with its server, by evaluation."""
         self._reasons = reasons
         self._memo = memo
 
@@ -147,7 +149,9 @@ class Versions:
 
     def responses(self, video_id: str, evaluation: Evaluation) -> str:
         """Version of the responses about a video: model, server, decoding, prompts and frames."""
-        model = self._with_server(evaluation.model).fingerprint
+        if evaluation.name not in self._models:
+            self._models[evaluation.name] = self._with_server(evaluation.model).fingerprint
+        model = self._models[evaluation.name]
         return self._once(
             ("responses", model, *self._inputs(video_id, evaluation)),
             lambda: fingerprint(
