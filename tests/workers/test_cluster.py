@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,14 @@ import yaml
 from distributed import Security
 
 from tests.support.builders import write_video
-from tests.support.child_tasks import double, log_and_wait, misbehave, wait_for_pids, write_pid
+from tests.support.child_tasks import (
+    HeldValue,
+    double,
+    log_and_wait,
+    misbehave,
+    wait_for_pids,
+    write_pid,
+)
 from tests.support.dask_cluster import DaskCluster, dask_cluster, write_keys
 from tests.support.paths import ROOT
 from videomme_pipeline.errors import ClusterError
@@ -121,8 +129,8 @@ def test_tasks_of_a_killed_worker_run_on_another_one(tmp_path: Path) -> None:
         cluster.workers[0].send_signal(signal.SIGKILL)
         values = [result.result() for result in results]
     assert len(values) == 7
-    # Only the tasks that the dead worker had begun ran twice.
-    assert 8 <= len((tmp_path / "log").read_text().split()) <= 9
+    # The task that the dead worker had begun ran twice, and one whose value was on its way.
+    assert 8 <= len((tmp_path / "log").read_text().split()) <= 10
 
 
 def test_tasks_are_submitted_again_after_a_restart_of_the_scheduler(tmp_path: Path) -> None:
@@ -134,6 +142,21 @@ def test_tasks_are_submitted_again_after_a_restart_of_the_scheduler(tmp_path: Pa
         values = [result.result() for result in results]
         restart.join()
     assert len(values) == 7
+
+
+def test_a_value_that_is_lost_on_its_way_is_computed_again(tmp_path: Path) -> None:
+    def restart() -> None:
+        while not (tmp_path / "held").exists():
+            time.sleep(0.05)
+        _restart(cluster)
+        (tmp_path / "go").touch()
+
+    with dask_cluster(tmp_path) as cluster, workers_of(cluster, tmp_path) as workers:
+        restarting = threading.Thread(target=restart)
+        restarting.start()
+        (result,) = run_tasks(HeldValue, [tmp_path], workers=workers, limits=MINUTE)
+        restarting.join()
+    assert result.result().folder == tmp_path
 
 
 def test_videos_are_extracted_on_a_cluster_as_on_one_machine(

@@ -3,19 +3,21 @@
 This module and `ssh` are the only ones that import Dask, if there is a `cluster.yaml`.
 """
 
+import asyncio
 import math
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import patch
 from uuid import uuid4
+from weakref import WeakSet
 
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
@@ -124,12 +126,12 @@ class DaskWorkers:
 
     @contextmanager
     def executor(self, run: str) -> Iterator[Executor]:
-        dask = self._client.get_executor(pure=False)
+        executor = _DaskExecutor(self._client, self._site)
         try:
-            yield _CheckedExecutor(dask, self._site)
+            yield executor
         finally:
             with suppress(OSError):
-                dask.shutdown(wait=False)
+                executor.cancel()
                 if self._client.status == "running":
                     self._client.run(end_children, run, on_error="ignore")
 
@@ -157,17 +159,39 @@ class DaskWorkers:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckedExecutor(Executor):
-    """Submits tasks to Dask. Each worker compares itself with the site before it runs one."""
+class _DaskExecutor(Executor):
+    """Submits tasks to Dask. Each worker compares itself with the site before it runs one.
 
-    dask: Executor
-    site: Site
+    (The future of Dask's own executor never ends if the scheduler ends between the end of the task
+    and the transfer of its value.)
+    """
+
+    def __init__(self, client: "Client", site: Site) -> None:
+        self._client, self._site = client, site
+        self._tasks = WeakSet[Any]()
 
     def submit(
         self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any
     ) -> "Future[Any]":
-        return self.dask.submit(_run_checked, self.site, function, *arguments, **keywords)
+        task = self._client.submit(
+            _run_checked, self._site, function, *arguments, pure=False, **keywords
+        )
+        self._tasks.add(task)
+        return asyncio.run_coroutine_threadsafe(_outcome(task), self._client.loop.asyncio_loop)
+
+    def cancel(self) -> None:
+        """Cancel all tasks."""
+        self._client.cancel(list(self._tasks))
+
+
+async def _outcome(task: Any) -> Outcome:
+    """The value of a Dask future. Cancelled if the cluster lost the task or its value."""
+    try:
+        return cast("Outcome", await task)
+    except (OSError, CancelledError) as error:
+        if task.status == "error":  # raised by the task itself
+            raise
+        raise asyncio.CancelledError from error
 
 
 def _run_checked(site: Site, run_limited: Callable[..., Outcome], *arguments: Any) -> Outcome:
