@@ -71,7 +71,7 @@ def demonstrate(folder: Path, stack: ExitStack, *, is_quick: bool) -> int:
         (objects := folder / "s3").mkdir(exist_ok=True)
         server = stack.enter_context(s3_server.s3_server(objects))
         environment |= s3_server.s3_environment(server.endpoint)
-        environment["VIDEOMME_DATA"] = f"s3://{s3_server.BUCKET}/data"
+        environment["VIDEOMME_DATA"] = f"s3://{s3_server.BUCKET}/{folder.name}"
         environment[DISK_VARIABLE] = str(folder / "disk")
         environment[FOLDER_VARIABLE] = str(folder / "copies")
         print("S3: SeaweedFS started for all tables")

@@ -41,7 +41,8 @@ def proxy(server: S3Server) -> Iterator[FaultyProxy]:
 
 
 @pytest.fixture(autouse=True)
-def _reachable(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def _reachable(proxy: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     proxy.fail(Fault.REJECT, 0)
     proxy.delay_seconds = 0
     for name, value in s3_environment(proxy.endpoint).items():

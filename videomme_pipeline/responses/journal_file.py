@@ -19,7 +19,7 @@ from videomme_pipeline.errors import StorageError
 from videomme_pipeline.network_disks import ON_LOCAL_DISK, refuse_network_disk
 from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.sqlite_errors import SQLITE_ERRORS, is_damage
+from videomme_pipeline.sqlite_files import SQLITE_ERRORS, is_damage, use_write_ahead_log
 from videomme_pipeline.store import writing
 
 BUSY_TIMEOUT_SECONDS = 60.0
@@ -83,7 +83,7 @@ def open_file(path: Path, synchronous: str) -> sqlite3.Connection:
             path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            connection.execute("pragma journal_mode = wal")
+            use_write_ahead_log(connection, BUSY_TIMEOUT_SECONDS)
             connection.execute(f"pragma synchronous = {synchronous}")
             _create_tables(connection)
             status = path.stat()

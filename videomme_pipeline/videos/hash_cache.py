@@ -13,11 +13,13 @@ from videomme_pipeline.errors import StorageError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.network_disks import ON_LOCAL_DISK, refuse_network_disk
 from videomme_pipeline.object_stores import FileState
-from videomme_pipeline.sqlite_errors import SQLITE_ERRORS, is_damage
+from videomme_pipeline.sqlite_files import SQLITE_ERRORS, is_damage, use_write_ahead_log
 from videomme_pipeline.store import set_aside, writing
 
 Status = os.stat_result | FileState
 _Key = tuple[str, int, int, int | str]
+
+_BUSY_TIMEOUT_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +99,10 @@ class HashCache:
             with writing(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(
-                self._path, timeout=30, isolation_level=None, check_same_thread=False
+                self._path,
+                timeout=_BUSY_TIMEOUT_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
             )
             try:
                 _prepare(connection)
@@ -126,7 +131,7 @@ class HashCache:
 
 def _prepare(connection: sqlite3.Connection) -> None:
     """Create the table, and add the column that earlier versions did not have."""
-    connection.execute("pragma journal_mode = wal")
+    use_write_ahead_log(connection, _BUSY_TIMEOUT_SECONDS)
     connection.execute("pragma synchronous = off")  # a damaged cache is only built again
     if "checksum" in _columns(connection):
         return
