@@ -28,8 +28,6 @@ from tests.support.dask_cluster import dask_cluster
 from tests.support.paths import ROOT
 from tests.support.postgres_server import find_postgres, running_postgres
 from tests.support.slurm import CAN_RUN, slurm
-from videomme_pipeline.local_copies import FOLDER_VARIABLE
-from videomme_pipeline.project.project import DISK_VARIABLE
 from videomme_pipeline.workers.spec import CLUSTER_FILE
 
 COMMANDS = (
@@ -71,9 +69,8 @@ def demonstrate(folder: Path, stack: ExitStack, *, is_quick: bool) -> int:
         (objects := folder / "s3").mkdir(exist_ok=True)
         server = stack.enter_context(s3_server.s3_server(objects))
         environment |= s3_server.s3_environment(server.endpoint)
-        environment["VIDEOMME_DATA"] = f"s3://{s3_server.BUCKET}/{folder.name}"
-        environment[DISK_VARIABLE] = str(folder / "disk")
-        environment[FOLDER_VARIABLE] = str(folder / "copies")
+        environment["VIDEOMME_DATA"] = f"s3://{s3_server.BUCKET}/data"
+        environment["HOME"] = str(folder)  # for the files that must be on a local disk
         print("S3: SeaweedFS started for all tables")
     for command in COMMANDS:
         print(f"\n$ videomme {' '.join(command)}", flush=True)

@@ -1,10 +1,12 @@
 """Objects in object stores: listings, versions, writes, and the errors of their packages."""
 
+import atexit
 import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from upath import UPath
 WHAT_TO_CHECK = "check the address, the credentials, the network and the space of the object store"
 """What to do about an error of an object store."""
 _S3 = ("s3", "s3a")
+_STOP_SECONDS = 5.0
 _VERSION_KEYS = ("ETag", "etag", "generation", "blob_id", "LastModified", "mtime", "created")
 """Facts that change with the content of an object, as the packages name them, the best first."""
 
@@ -86,11 +89,30 @@ def open_root(url: str | Path | UPath) -> UPath:
     """
     path = UPath(url)
     if not is_local(path):
+        _stop_thread_at_exit()
         path = UPath(path, use_listings_cache=False)
     files = path.fs  # loads the package of the file system
     if path.protocol in _S3:
         _read_times_quickly(files)
     return path
+
+
+@cache
+def _stop_thread_at_exit() -> None:
+    """Stop the thread of fsspec when the process ends.
+
+    It keeps references to what its callers used. If they are alive when the interpreter ends,
+    DuckDB prints its types as leaked.
+    """
+    atexit.register(_stop_thread)
+
+
+def _stop_thread() -> None:
+    from fsspec.asyn import iothread, loop  # noqa: PLC0415 - slow to import
+
+    if loop[0] is not None:
+        loop[0].call_soon_threadsafe(loop[0].stop)
+        iothread[0].join(_STOP_SECONDS)
 
 
 def _read_times_quickly(s3: Any) -> None:

@@ -120,6 +120,7 @@ def assert_same(team: Team, machine: Machine) -> None:
     """Run to the end, and compare the tables with those on disk. Then everything is fresh."""
     finished = machine.run()
     assert finished.status == 0, finished.err
+    assert "leaked" not in finished.err
     assert verify(machine.store.tables())[1] == []
     assert tables_of(machine.store) == team.on_disk
     assert "Everything is fresh" in machine.run().err
