@@ -129,6 +129,13 @@ def test_an_object_store_has_the_same_rows() -> None:
     assert read_rows(path, Row) == [Row(name="x")]
 
 
+def test_an_object_store_without_objects_has_no_files() -> None:
+    store = Store.at("memory://videomme-without-objects")
+    assert store.tables() == []
+    assert store.question_files() == []
+    assert store.benchmarks() == []
+
+
 @pytest.mark.parametrize("url", ["gs://bucket/data", "unheard://bucket/data"])
 def test_a_storage_that_cannot_be_used_is_named(url: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{url}: .*install the fsspec"):

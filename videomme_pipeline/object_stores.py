@@ -186,14 +186,16 @@ def get_file(path: UPath, file: Path) -> None:
 
 
 def list_folders(folder: UPath) -> list[str]:
-    """The names of the folders in `folder`, in alphabetical order.
+    """The names of the folders in `folder`, in alphabetical order; they may be none.
 
     Raises:
-        FileNotFoundError: if `folder` does not exist.
         OSError: if the store cannot be reached.
     """
-    with reaching(folder):
-        found = folder.fs.ls(folder.path, detail=True)
+    try:
+        with reaching(folder):
+            found = folder.fs.ls(folder.path, detail=True)
+    except FileNotFoundError:
+        return []
     names = (info["name"].rstrip("/") for info in found if info["type"] == "directory")
     return sorted(name.rpartition("/")[2] for name in names)
 

@@ -203,9 +203,13 @@ def hole(path: Path, at: float, length: int = 2000) -> Path:
     return path
 
 
+_SAME_BYTES = "cpu-independent=1"
+"""Without it, x264 encodes the same pictures differently each time, and damage hits other parts."""
+
+
 def _default_options(codec: str) -> dict[str, str]:
     return {
-        "libx264": {"preset": "veryfast", "crf": "20"},
+        "libx264": {"preset": "veryfast", "crf": "20", "x264-params": _SAME_BYTES},
         "libx265": {"preset": "ultrafast", "crf": "20", "x265-params": "log-level=none:pools=1"},
         "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8", "crf": "20", "b": "0"},
         "libsvtav1": {"preset": "12", "crf": "20", "svtav1-params": "lp=1"},
@@ -226,7 +230,7 @@ def _add_audio(output: Any, frames: int, fps: Fraction) -> Any:
 
 
 def _x264(parameters: str) -> dict[str, str]:
-    return {"preset": "medium", "x264-params": parameters}
+    return {"preset": "medium", "x264-params": f"{parameters}:{_SAME_BYTES}"}
 
 
 ODD_VIDEOS: dict[str, Callable[[Path], Path]] = {

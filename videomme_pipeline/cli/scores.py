@@ -41,12 +41,13 @@ def _not_found(name: str, evaluations: Sequence[str]) -> str:
     """The error message for a name that is neither a file nor an evaluation with scores."""
     from videomme_pipeline.configuration import nearest
 
-    folder = Path(name).parent
-    files = [str(path) for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
-    close = [*evaluations, *files]
+    path = Path(name)
+    may_be_file = path.suffix and path.parent.is_dir()
+    files = [str(file) for file in path.parent.iterdir() if file.is_file()] if may_be_file else []
+    known = [*evaluations, *files]
     return (
         f"no file and no scored evaluation `{name}`: "
-        f"{nearest(name, close) if close else 'there is none here'} "
+        f"{nearest(name, known) if known else 'no evaluation has scores yet'} "
         "(`videomme run EVALUATION` builds the scores of an evaluation)"
     )
 
