@@ -53,7 +53,8 @@ def test_slurm_jobs_run_tasks_without_keys_and_canceled_jobs_are_replaced(tmp_pa
         next(results)
         subprocess.run(["scancel", jobs()[0]], check=True)
         assert len([result.result() for result in results]) == 9
-        assert 10 <= len((tmp_path / "log").read_text().split()) <= 11
+        # The canceled job may have had one task in progress, and one whose value was not yet sent.
+        assert 10 <= len((tmp_path / "log").read_text().split()) <= 12
     assert jobs() == []
 
 
