@@ -1,5 +1,7 @@
 """Turns: at most `places` runs use a resource, and a killed run releases its turn."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -9,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from sqlalchemy import NullPool, create_engine, text
 
 from tests.support.paths import ROOT
 from tests.support.projects import needs_postgres
@@ -53,6 +56,13 @@ def eventually(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < end, "timed out"
         time.sleep(0.01)
+
+
+def backend_of(run: str, url: str) -> int:
+    """The process of the database server that holds the turn of a run."""
+    find = text("select pid from pg_stat_activity where application_name = :run")
+    with create_engine(url, poolclass=NullPool).connect() as connection:
+        return int(connection.execute(find, {"run": run}).scalar_one())
 
 
 @pytest.mark.parametrize("places", [1, 2])
@@ -126,6 +136,17 @@ def test_a_failed_block_releases_its_turn(place: Path | str) -> None:
     turns = turns_of(place, "run 3f2a")
     with pytest.raises(RuntimeError, match="on purpose"), turns.take(this_machine()):
         raise RuntimeError("on purpose")
+    assert turns.users(this_machine()) == ()
+
+
+@pytest.mark.slow
+@needs_postgres
+def test_a_turn_has_ended_after_its_block_even_if_the_server_is_slow(postgres_url: str) -> None:
+    turns = turns_of(postgres_url, "run 3f2a")
+    with turns.take(this_machine()):
+        session = backend_of("run 3f2a", postgres_url)
+        os.kill(session, signal.SIGSTOP)
+        threading.Timer(0.5, os.kill, [session, signal.SIGCONT]).start()
     assert turns.users(this_machine()) == ()
 
 

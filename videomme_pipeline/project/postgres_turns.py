@@ -13,13 +13,16 @@ from videomme_pipeline.project.turns import Resource, Turns
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """A session of the database, whose end releases its lock."""
+    """A session of the database with one lock, which the end of the session also releases."""
 
     connection: Connection
 
     def release(self) -> None:
-        with suppress(DBAPIError):  # the server was restarted, which released the lock
-            self.connection.close()
+        if self.connection.closed:
+            return
+        # If the connection were only closed, the server would release the lock some time later.
+        with suppress(DBAPIError), self.connection:  # the server was restarted: there is no lock
+            self.connection.execute(_UNLOCK)
 
 
 class PostgresTurns(Turns):
@@ -63,6 +66,7 @@ _OPTIONS = (
 )
 """The server detects within a minute that the machine of a session is gone."""
 _LOCK = text("select pg_try_advisory_lock(:first, :second)")
+_UNLOCK = text("select pg_advisory_unlock_all()")
 _USER = text(
     "select application_name from pg_locks join pg_stat_activity using (pid) "
     "where locktype = 'advisory' and granted and objsubid = 2 "
