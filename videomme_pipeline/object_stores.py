@@ -151,9 +151,9 @@ def object_state(path: UPath) -> FileState:
 
 
 def list_objects(folder: UPath) -> dict[str, FileState]:
-    """All objects under `folder` by their name in it, in alphabetical order; they may be none.
+    """All objects under `folder` by their name in it, in alphabetical order.
 
-    One request lists about 1,000 objects.
+    The result is empty if there are none. One request lists about 1,000 objects.
 
     Raises:
         OSError: if the store cannot be reached.
@@ -186,7 +186,9 @@ def get_file(path: UPath, file: Path) -> None:
 
 
 def list_folders(folder: UPath) -> list[str]:
-    """The names of the folders in `folder`, in alphabetical order; they may be none.
+    """The names of the folders in `folder`, in alphabetical order.
+
+    The list is empty if there are none.
 
     Raises:
         OSError: if the store cannot be reached.

@@ -59,7 +59,7 @@ def eventually(condition: Callable[[], object]) -> None:
 
 
 def backend_of(run: str, url: str) -> int:
-    """The process of the database server that holds the turn of a run."""
+    """The id of the database server's process for the session of a run."""
     find = text("select pid from pg_stat_activity where application_name = :run")
     with create_engine(url, poolclass=NullPool).connect() as connection:
         return int(connection.execute(find, {"run": run}).scalar_one())

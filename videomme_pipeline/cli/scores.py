@@ -42,12 +42,11 @@ def _not_found(name: str, evaluations: Sequence[str]) -> str:
     from videomme_pipeline.configuration import nearest
 
     path = Path(name)
-    may_be_file = path.suffix and path.parent.is_dir()
-    files = [str(file) for file in path.parent.iterdir() if file.is_file()] if may_be_file else []
-    known = [*evaluations, *files]
+    nearby = path.parent.iterdir() if path.suffix and path.parent.is_dir() else ()
+    known = [*evaluations, *(str(file) for file in nearby if file.is_file())]
     return (
         f"no file and no scored evaluation `{name}`: "
-        f"{nearest(name, known) if known else 'no evaluation has scores yet'} "
+        f"{nearest(name, known) if known else 'nothing has been scored yet'} "
         "(`videomme run EVALUATION` builds the scores of an evaluation)"
     )
 

@@ -13,15 +13,16 @@ from videomme_pipeline.project.turns import Resource, Turns
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """A session of the database with one lock, which the end of the session also releases."""
+    """A session of the database that has one lock. The end of the session releases it too."""
 
     connection: Connection
 
     def release(self) -> None:
         if self.connection.closed:
             return
-        # If the connection were only closed, the server would release the lock some time later.
-        with suppress(DBAPIError), self.connection:  # the server was restarted: there is no lock
+        # After a close alone, the server releases the lock only when it notices the close.
+        # An error means that the server was restarted, which released the lock.
+        with suppress(DBAPIError), self.connection:
             self.connection.execute(_UNLOCK)
 
 

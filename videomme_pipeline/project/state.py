@@ -162,7 +162,7 @@ class Snapshot:
         return example_ids(chain.from_iterable(self.questions.values()))
 
     def questions_of(self, evaluation: Evaluation) -> Questions:
-        """The stored questions that an evaluation selects, by video id. They may be none.
+        """The stored questions that an evaluation selects, by video id. Empty if there are none.
 
         Raises:
             NotReadyError: if the questions have not been built yet, or their file is damaged.

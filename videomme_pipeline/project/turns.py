@@ -58,7 +58,8 @@ def cost_limit(name: str) -> Resource:
 class Lock(Protocol):
     """A place that a run uses."""
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Release the place. A second call does nothing."""
 
 
 class Turns(ABC):
