@@ -43,7 +43,8 @@ def _not_found(name: str, evaluations: Sequence[str]) -> str:
 
     path = Path(name)
     nearby = path.parent.iterdir() if path.suffix and path.parent.is_dir() else ()
-    known = [*evaluations, *(str(file) for file in nearby if file.is_file())]
+    files = [str(file) for file in nearby if file.suffix == path.suffix and file.is_file()]
+    known = [*evaluations, *files]
     return (
         f"no file and no scored evaluation `{name}`: "
         f"{nearest(name, known) if known else 'nothing has been scored yet'} "
