@@ -6,6 +6,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, timedelta, timezone
@@ -188,6 +190,17 @@ def test_only_its_lease_ends_a_claim_of_an_unknown_owner(tmp_path: Path, owner: 
         assert journal.claim(["a"], NOW + timedelta(seconds=60), 60) == {"a"}
 
 
+@pytest.fixture
+def _tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process is in the time zone of Tokyo."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_tokyo")
 def test_times_are_stored_as_iso_text_with_their_zone(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     zone = timezone(timedelta(hours=2))
@@ -266,21 +279,25 @@ class Unknown:
     [Unknown(), ["a list"], 2**63, "lone surrogate \ud800"],
     ids=lambda v: str(type(v)),
 )
+@pytest.mark.parametrize("count", [1, 20])
 def test_a_value_that_cannot_be_stored_fails_only_its_own_record(
-    tmp_path: Path, usage_json: object
+    tmp_path: Path, usage_json: object, count: int
 ) -> None:
+    names = [str(number) for number in range(count)]
     with Journal(tmp_path / "journal") as journal:
         blocker = sqlite3.connect(tmp_path / "journal", isolation_level=None)
-        blocker.execute("begin immediate")  # so that all records are in one commit
+        blocker.execute("begin immediate")
+        first = journal.record(attempt("first"), answer("first"))
+        time.sleep(0.1)  # its commit waits for the blocker, and all others share the next one
         odd = journal.record(attempt("odd", usage_json=usage_json), answer("odd"))
-        others = [journal.record(attempt(str(n)), answer(str(n))) for n in range(20)]
+        others = [journal.record(attempt(name), answer(name)) for name in names]
         blocker.execute("commit")
         blocker.close()
         with pytest.raises(UnstorableError, match="cannot store a value"):
             odd.result(timeout=10)
-        for other in others:
-            committed(other)
-        assert len(journal.settled(["odd", *map(str, range(20))])) == 20
+        for record in (first, *others):
+            committed(record)
+        assert journal.settled(["odd", *names]) == set(names)
 
 
 def test_records_are_stored_again_after_a_disk_was_full(tmp_path: Path) -> None:

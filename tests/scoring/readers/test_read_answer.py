@@ -102,6 +102,23 @@ def test_official_v1_has_the_quirks_of_its_script(response: str, read: str) -> N
     assert letter(ReaderName.OFFICIAL_V1, response) == read
 
 
+@pytest.mark.parametrize(
+    ("response", "read"),
+    [
+        ("A man is riding", "A"),
+        ("Consider A, then D", "D"),
+        ("I choose (B) or Dog", "D"),
+        ("(A) or B) first", "A"),
+        ("NBA. Both", "A"),
+        ("Apples are red", "A"),
+        ("answer = d", ""),
+    ],
+)
+def test_lmms_eval_has_the_quirks_of_its_reader(response: str, read: str) -> None:
+    """The letters are those that lmms-eval 0.7.3 reads."""
+    assert letter(ReaderName.LMMS_EVAL, response) == read
+
+
 @pytest.mark.parametrize(("column", "letters"), [("intended_4", FOUR), ("intended_8", EIGHT)])
 def test_strict_reads_the_intended_letters(column: str, letters: tuple[Letter, ...]) -> None:
     read = [(row[column], letter(ReaderName.STRICT, row["response"], letters)) for row in ROWS]
