@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import which
 
 import pytest
 from sqlalchemy import NullPool, create_engine, text
@@ -32,6 +33,24 @@ turns = kind(place, run="run 3f2a", on_wait=print)
 with turns.take(this_machine()):
     print("working", flush=True)
     time.sleep(3600)
+"""
+
+CUTS_THE_LINK = """
+import subprocess, time
+from tests.support.postgres_server import running_postgres
+from videomme_pipeline.project.postgres_turns import PostgresTurns
+from videomme_pipeline.project.turns import this_machine
+
+def set_link(state):
+    subprocess.run(["ip", "link", "set", "lo", state], check=True)
+
+set_link("up")
+with running_postgres() as url:
+    with PostgresTurns(url, run="run 3f2a", on_wait=print).take(this_machine()):
+        set_link("down")
+        began = time.monotonic()
+    print(time.monotonic() - began)
+    set_link("up")
 """
 
 
@@ -148,6 +167,24 @@ def test_a_turn_has_ended_after_its_block_even_if_the_server_is_slow(postgres_ur
         os.kill(session, signal.SIGSTOP)
         threading.Timer(0.5, os.kill, [session, signal.SIGCONT]).start()
     assert turns.users(this_machine()) == ()
+
+
+@pytest.mark.slow
+@needs_postgres
+def test_a_block_ends_if_the_server_cannot_be_reached_any_more() -> None:
+    own_network = ["unshare", "--net"]
+    probe = [*own_network, "ip", "link", "set", "lo", "up"]
+    if not which("unshare") or subprocess.run(probe, check=False, capture_output=True).returncode:
+        pytest.skip("this needs unshare, ip and the right to create a network namespace")
+    ended = subprocess.run(
+        [*own_network, sys.executable, "-c", CUTS_THE_LINK],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=300,
+    )
+    assert 50 < float(ended.stdout) < 120
 
 
 def test_endpoints_differ_by_host_port_and_path() -> None:

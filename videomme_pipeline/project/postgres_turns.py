@@ -21,7 +21,8 @@ class _Session:
         if self.connection.closed:
             return
         # After a close alone, the server releases the lock only when it notices the close.
-        # An error means that the server was restarted, which released the lock.
+        # An error means that the server was restarted, which released the lock, or cannot be
+        # reached, so that it will notice that the session is gone.
         with suppress(DBAPIError), self.connection:
             self.connection.execute(_UNLOCK)
 
@@ -41,7 +42,7 @@ class PostgresTurns(Turns):
             url,
             poolclass=NullPool,
             isolation_level="AUTOCOMMIT",
-            connect_args={"application_name": run, "options": _OPTIONS},
+            connect_args={"application_name": run, "options": _OPTIONS, **_CLIENT_OPTIONS},
         )
 
     def users(self, resource: Resource) -> tuple[str, ...]:
@@ -66,6 +67,8 @@ _OPTIONS = (
     "-c idle_session_timeout=0"
 )
 """The server detects within a minute that the machine of a session is gone."""
+_CLIENT_OPTIONS = {"keepalives_idle": 30, "keepalives_interval": 10, "tcp_user_timeout": 60_000}
+"""This process detects within a minute that the server cannot be reached any more."""
 _LOCK = text("select pg_try_advisory_lock(:first, :second)")
 _UNLOCK = text("select pg_advisory_unlock_all()")
 _USER = text(
