@@ -272,6 +272,16 @@ def test_an_address_without_a_model_stops_the_evaluation_after_a_few_attempts(
     assert len(str(raised.value).splitlines()) == 1
 
 
+def test_one_bad_reply_of_a_slow_model_does_not_stop_the_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_answer, "FIRST_ANSWER_SECONDS", 0.2)
+    faults = first_time(Fault.TRUNCATED_JSON)
+    with ModelServer(faults=faults, delay_seconds=0.3) as server:
+        responses = ask(tmp_path / "journal", videos(2), model_at(server))
+    assert all(item.raw_output for item in responses)
+
+
 def test_an_endpoint_that_has_answered_may_be_down_for_a_while(tmp_path: Path) -> None:
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=1, max_attempts=2))
 

@@ -33,7 +33,7 @@ from videomme_pipeline.models.video_llm import (
     VideoLLM,
 )
 from videomme_pipeline.responses.admission import Admission, Priority
-from videomme_pipeline.responses.first_answer import FIRST_ANSWER_SECONDS, FirstAnswer
+from videomme_pipeline.responses.first_answer import FirstAnswer
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.lanes import Lanes, Route
 from videomme_pipeline.responses.requests import (
@@ -394,7 +394,7 @@ class _Collection:
                 self._give_up(pending, result)
                 break
             if self._first_answer.is_hopeless(pending, delay):
-                found = f"no request was answered within {FIRST_ANSWER_SECONDS:g} s"
+                found = f"no request was answered in {self._first_answer.tried_seconds:.0f} s"
                 self._stop(EndpointDownError(self._model.name, found, str(result)))
                 break
             self._show(self._progress)

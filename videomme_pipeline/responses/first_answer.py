@@ -10,7 +10,8 @@ from collections.abc import Callable
 from videomme_pipeline.models.video_llm import Reply, ResponseFailure
 
 FIRST_ANSWER_SECONDS = 8.0
-"""How long a question is repeated while nothing shows that a model answers at the address."""
+"""How long a question is repeated while nothing shows that a model answers at the address. It is
+repeated at least once, because one bad reply of a slow model can take longer than this."""
 
 
 class FirstAnswer:
@@ -25,6 +26,7 @@ class FirstAnswer:
         self._was_reached = False
         self._only: object | None = None
         self._since = 0.0
+        self._failures = 0
         self._last_seconds = 0.0
         self._is_open = asyncio.Event()
         self._is_open.set()
@@ -46,17 +48,22 @@ class FirstAnswer:
         elif not self._was_reached and (self._only is None or self._only is question):
             self._last_seconds = self._clock() - sent
             if self._only is None:
-                self._only, self._since = question, sent
+                self._only, self._since, self._failures = question, sent, 0
                 self._is_open.clear()
+            self._failures += 1
+
+    @property
+    def tried_seconds(self) -> float:
+        """Seconds since the first request that failed was sent."""
+        return self._clock() - self._since
 
     def is_hopeless(self, question: object, delay_seconds: float) -> bool:
         """True if `question` need not be asked again after `delay_seconds`: no model is there.
 
         The next attempt is expected to take as long as the last one.
         """
-        tried_seconds = self._clock() - self._since
-        next_seconds = tried_seconds + delay_seconds + self._last_seconds
-        return question is self._only and next_seconds > FIRST_ANSWER_SECONDS
+        next_seconds = self.tried_seconds + delay_seconds + self._last_seconds
+        return question is self._only and self._failures > 1 and next_seconds > FIRST_ANSWER_SECONDS
 
     def leave(self, question: object) -> None:
         """End the wait for `question`, which is not asked again."""

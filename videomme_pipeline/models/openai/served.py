@@ -9,8 +9,8 @@ from videomme_pipeline.redaction import Redaction
 TIMEOUT_SECONDS = 5.0
 CONNECT_SECONDS = 1.5
 """A run looks at its endpoints before it asks them, and one that is down must not delay it."""
-SILENT_SECONDS = 7.0
-"""Time for the list of models, after which a server counts as silent."""
+SILENT_SECONDS = 3.5
+"""Time for the list of models, after which a server counts as silent. A run looks twice."""
 MAX_BYTES = 2**20
 
 
