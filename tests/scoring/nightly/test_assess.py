@@ -55,6 +55,9 @@ def wrong(row: ScoredQuestion, letter: Letter = Letter.B) -> ScoredQuestion:
 
 
 V1 = [row for row in v1_evaluation(1, videos=90) if row.outcome is not Outcome.FAILED]
+V1_FAILED = [
+    replace(row, outcome=Outcome.FAILED, is_correct=False, extracted_answer=None) for row in V1
+]
 V2 = [
     replace(row, outcome=Outcome.INCORRECT, extracted_answer=Letter.B)
     if row.outcome is Outcome.FAILED
@@ -130,11 +133,8 @@ def test_limits_apply_to_rates_and_ratios() -> None:
 
 
 def test_a_run_without_answers_fails_only_the_failed_check() -> None:
-    down = [
-        replace(row, outcome=Outcome.FAILED, is_correct=False, extracted_answer=None) for row in V1
-    ]
     report = assess(
-        [Observation(name="baseline", rows=V1), Observation(name="current", rows=down)],
+        [Observation(name="baseline", rows=V1), Observation(name="current", rows=V1_FAILED)],
         AlarmSpec(),
     )
     assert report.against_baseline is None
@@ -236,6 +236,13 @@ def test_every_value_of_every_facet_is_tested() -> None:
     columns = ("domain", "sub_category", "task_type", "duration")
     assert len(tests) == len({(column, row.facets[column]) for row in V1 for column in columns})
     assert not any(test.significant for test in tests)
+
+
+@pytest.mark.parametrize("runs", [(V1, V1_FAILED), (V1_FAILED, V1)])
+def test_no_facet_is_tested_without_a_complete_video(
+    runs: tuple[list[ScoredQuestion], list[ScoredQuestion]],
+) -> None:
+    assert marginal_tests(history_of(runs), [0], 1, 0.05) == ()
 
 
 def test_an_assessment_needs_a_baseline() -> None:
