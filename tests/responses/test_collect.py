@@ -1,6 +1,7 @@
 """`collect` against a real HTTP server with faults, and against models in this process."""
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -27,6 +28,7 @@ from videomme_pipeline.errors import (
     VideoMissingError,
 )
 from videomme_pipeline.frames.cache import FrameSet
+from videomme_pipeline.models.openai import served
 from videomme_pipeline.models.openai.client import OpenAICompatibleModel
 from videomme_pipeline.models.openai.endpoints import Profile
 from videomme_pipeline.models.openai.spec import EndpointSpec
@@ -270,6 +272,24 @@ def test_an_address_without_a_model_stops_the_evaluation_after_a_few_attempts(
     assert responses == []
     assert 2 <= len(attempts) <= 24
     assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_server_that_sends_nothing_stops_the_evaluation_after_two_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "SILENT_SECONDS", served.SILENT_SECONDS / 10)
+    monkeypatch.setattr(
+        first_answer, "FIRST_ANSWER_SECONDS", first_answer.FIRST_ANSWER_SECONDS / 10
+    )
+    plan = RequestPlan(evaluation="test", limits=FAST)
+    with socket.create_server(("127.0.0.1", 0)) as silent, Journal(tmp_path / "journal") as journal:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        model = OpenAICompatibleModel(EndpointSpec(name="served", base_url=url))
+        with pytest.raises(EndpointDownError, match="accepts connections but does not answer"):
+            list(collect_now(videos(50), model, journal, plan))
+        attempts = journal.attempts(_fingerprints(model, plan, 50))
+    asked = Counter(attempt.question_id for attempt in attempts)
+    assert max(asked.values()) == 2
 
 
 def test_one_bad_reply_of_a_slow_model_does_not_stop_the_evaluation(
