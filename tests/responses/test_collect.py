@@ -274,7 +274,7 @@ def test_an_address_without_a_model_stops_the_evaluation_after_a_few_attempts(
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_a_server_that_sends_nothing_stops_the_evaluation_after_two_looks(
+def test_a_server_that_sends_nothing_stops_the_evaluation_at_the_second_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "SILENT_SECONDS", served.SILENT_SECONDS / 10)

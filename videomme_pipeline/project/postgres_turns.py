@@ -21,8 +21,8 @@ class _Session:
         if self.connection.closed:
             return
         # After a close alone, the server releases the lock only when it notices the close.
-        # An error means that the server was restarted, which released the lock, or cannot be
-        # reached, so that it will notice that the session is gone.
+        # An error means that the server was restarted, which released the lock, or that the network
+        # is cut. The server then ends the session itself.
         with suppress(DBAPIError), self.connection:
             self.connection.execute(_UNLOCK)
 

@@ -10,7 +10,7 @@ TIMEOUT_SECONDS = 5.0
 CONNECT_SECONDS = 1.5
 """A run looks at its endpoints before it asks them, and one that is down must not delay it."""
 SILENT_SECONDS = 3.5
-"""Time for the list of models, after which a server counts as silent. A run looks twice."""
+"""Time for the list of models, after which a server counts as silent. A run asks twice."""
 MAX_BYTES = 2**20
 
 
