@@ -15,7 +15,7 @@ from uuid import uuid4
 import dagster as dg
 
 from assets.dagster_internals.runs import execute, origin_of
-from videomme_pipeline.processes import ProcessIdentity
+from videomme_pipeline.processes.identity import ProcessIdentity
 
 PROCESS_TAG = ".dagster/videomme_process"
 """The run tag of the process. The UI hides tags that begin with `.dagster/`."""

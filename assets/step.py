@@ -66,7 +66,7 @@ def _shared_turns(run: str, on_wait: Callable[[str], None]) -> Turns | None:
     url = os.environ.get(POSTGRES_VARIABLE)
     if not url:
         return None
-    from videomme_pipeline.project.postgres_turns import PostgresTurns  # noqa: PLC0415 - slow
+    from videomme_pipeline.cluster.postgres_turns import PostgresTurns  # noqa: PLC0415 - slow
 
     return PostgresTurns(url, run=run, on_wait=on_wait)
 

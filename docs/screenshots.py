@@ -16,7 +16,7 @@ from typing import Literal
 from playwright.sync_api import Browser, sync_playwright
 
 from videomme_pipeline.reports.page import write_folder
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 
 PUBLIC_BENCHMARKS = ("smoke", "smoke_v2")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]

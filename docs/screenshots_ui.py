@@ -37,7 +37,7 @@ from tests.support.ports import free_port
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.reports.page import write_folder
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 
 EVALUATION = "served-16"
 LONGEST = {"benchmark": "smoke", "model": "longest-option", "sampling": "uniform_n-16"}

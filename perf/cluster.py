@@ -23,13 +23,13 @@ import psutil
 from tests.support.child_tasks import double
 from tests.support.clips import CLIPS, QUICK, clip
 from tests.support.dask_cluster import dask_cluster
+from videomme_pipeline.cluster.configuration import ClusterSpec
+from videomme_pipeline.cluster.dask import connect
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.processes.tasks import Limits, LocalWorkers, Workers, run_tasks
 from videomme_pipeline.project.progress import no_message
-from videomme_pipeline.store import Store
-from videomme_pipeline.workers.cluster import connect
-from videomme_pipeline.workers.spec import ClusterSpec
-from videomme_pipeline.workers.tasks import Limits, LocalWorkers, Workers, run_tasks
+from videomme_pipeline.storage.layout import Store
 
 TASKS = 500
 VIDEOS = 8

@@ -40,10 +40,10 @@ from videomme_pipeline.frames.picture import PictureSpec
 from videomme_pipeline.frames.plan import plan
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.store import Store
+from videomme_pipeline.processes.tasks import LocalWorkers
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.packets import demux_packets, index_packets
 from videomme_pipeline.videos.probe import content_hash
-from videomme_pipeline.workers.tasks import LocalWorkers
 
 SAMPLINGS = (
     "uniform_n-16",

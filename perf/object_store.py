@@ -35,12 +35,13 @@ from perf.planning import (
     timed,
 )
 from tests.support.s3_server import s3_environment, s3_server
-from videomme_pipeline import parquet
-from videomme_pipeline.object_stores import open_root
 from videomme_pipeline.project.progress import no_progress
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.project.transfer import copy_tables
-from videomme_pipeline.store import REQUESTS, Store
+from videomme_pipeline.storage import parquet
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.objects import open_root
+from videomme_pipeline.storage.tables import REQUESTS
 
 SIZES = {"large": (100, 2_000_000), "small": (1_000, 5_000)}
 """Number and bytes of the files that are copied."""

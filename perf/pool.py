@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.support.made_up_requests import videos
 from tests.support.model_server import ModelServer
 from videomme_pipeline.models.catalog import build_model
-from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits, Schedule
 from videomme_pipeline.responses.collect import AskingProgress, collect_now
 from videomme_pipeline.responses.journal import Journal

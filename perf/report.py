@@ -31,7 +31,7 @@ from tests.support.made_up_results import (
 )
 from videomme_pipeline.reports.charts import breakdown_chart
 from videomme_pipeline.reports.page import write_page
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.warehouse.database import connect
 
 VISITS = 5

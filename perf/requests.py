@@ -35,10 +35,10 @@ from PIL import Image
 from perf.endpoint import endpoint
 from tests.support.builders import draw_frame
 from tests.support.made_up_requests import frame_set, prompt, question
-from videomme_pipeline.models.openai.body import CHUNK_BYTES, request_body
-from videomme_pipeline.models.openai.client import OpenAICompatibleModel
-from videomme_pipeline.models.openai.spec import EndpointSpec
-from videomme_pipeline.models.openai.transport import Answer
+from videomme_pipeline.models.endpoint.body import CHUNK_BYTES, request_body
+from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.transport import Answer
 from videomme_pipeline.models.video_llm import Decoding, Request
 
 FRAMES = 64

@@ -30,8 +30,8 @@ import orjson
 from perf.endpoint import endpoint
 from perf.requests import HttpxModel, create_body, write_bytes
 from tests.support.made_up_requests import frame_set, videos
-from videomme_pipeline.models.openai.client import OpenAICompatibleModel
-from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import Decoding, Request
 from videomme_pipeline.responses.collect import collect_now

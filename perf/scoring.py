@@ -37,7 +37,7 @@ from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.warehouse import database
 
 VIDEOS = 900

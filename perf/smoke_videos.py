@@ -13,8 +13,8 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.smoke.drawing import write_video
-from videomme_pipeline.benchmarks.smoke.scripts import Script, scripts
+from videomme_pipeline.demo.smoke.drawing import write_video
+from videomme_pipeline.demo.smoke.scripts import Script, scripts
 
 
 def measure(script: Script, folder: Path) -> tuple[float, int]:

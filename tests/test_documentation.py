@@ -23,15 +23,15 @@ from typer.core import TyperGroup
 
 from tests.support.cli import use, videomme
 from tests.support.paths import ROOT
-from videomme_pipeline.benchmarks.smoke.media import make_video
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.cli.run import PLANNING
+from videomme_pipeline.cluster.configuration import ClusterSpec
+from videomme_pipeline.demo.smoke.media import make_video
 from videomme_pipeline.evaluation import EvaluationFile, read_configuration
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.project.frame_budget import StorageSpec, read_storage
 from videomme_pipeline.project.nightly import read_nightly
 from videomme_pipeline.project.runs import RunsSpec, read_runs
-from videomme_pipeline.workers.spec import ClusterSpec
 
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

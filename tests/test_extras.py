@@ -12,13 +12,11 @@ from videomme_pipeline.extras import EXTRAS
 
 USES = {
     "alerts": (
-        "from videomme_pipeline.alerts import Alert, send\n"
+        "from videomme_pipeline.project.alerts import Alert, send\n"
         "send(Alert(title='title', body='body'), ['json://127.0.0.1'])"
     ),
     "charts": "import videomme_pipeline.reports.charts",
-    "demo": (
-        "from videomme_pipeline.models.embedded.pictures import PictureReader\nPictureReader()"
-    ),
+    "demo": ("from videomme_pipeline.demo.embedded.pictures import PictureReader\nPictureReader()"),
 }
 
 

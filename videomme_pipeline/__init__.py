@@ -2,7 +2,8 @@
 
 One question travels through the packages in this order, and imports point the same way:
 
-    workers      heavy work on videos, in child processes here or on the workers of a cluster
+    processes    child processes with limits, programs that end with this one, process identity
+    storage      the data folder (`Store`), its files and objects, and the format of tables
     fetch        archives and annotations from the Hugging Face Hub, by pinned revision
     benchmarks   declarations (`Benchmark`, `Facet`, `register`); a `Question` and its `Letter`
     videos       content hash, metadata and packet index of a video: `index_packets`
@@ -19,7 +20,13 @@ One question travels through the packages in this order, and imports point the s
     project      a configuration and a data folder: `open_project`
     cli          the `videomme` command
 
-`Store` has every path of the data folder. Every error derives from `VideoMMEError`. Importing this
+Three companions add what not every user needs:
+
+    serving      inference engines that a run starts, watches and stops
+    cluster      Dask, SSH and Slurm workers, and locks that several machines share
+    demo         drawn videos with questions, and a small model that reads them
+
+Every error derives from `VideoMMEError`. Importing this
 package is cheap: a public name is imported from its module when it is first used.
 """
 
@@ -44,7 +51,7 @@ if TYPE_CHECKING:
     from videomme_pipeline.scoring.score import score_question
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.scoring.statistics.compare import compare
-    from videomme_pipeline.store import Store
+    from videomme_pipeline.storage.layout import Store
     from videomme_pipeline.subtitles.align import align, parse_alignment
     from videomme_pipeline.subtitles.cues import read_subtitles
     from videomme_pipeline.videos.packets import index_packets
@@ -102,7 +109,7 @@ _MODULES = {
     "Request": "models.video_llm",
     "Response": "responses.response",
     "ScoredQuestion": "scoring.scored_question",
-    "Store": "store",
+    "Store": "storage.layout",
     "VideoLLM": "models.video_llm",
     "VideoMMEError": "errors",
     "align": "subtitles.align",

@@ -46,7 +46,7 @@ from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import ScoredQuestion, track
-from videomme_pipeline.store import publish
+from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.subtitles.align import Alignment, parse_alignment
 
 NONE = "none"

@@ -32,7 +32,7 @@ from assets.stages.videos import Videos
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, VideoMMEError
-from videomme_pipeline.models.servers.identity import read_identity, shown_differences
+from videomme_pipeline.models.identity import read_identity, shown_differences
 from videomme_pipeline.project.partitions import (
     WHOLE,
     Partition,
@@ -41,7 +41,7 @@ from videomme_pipeline.project.partitions import (
 )
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.statistics.compare import changed_settings
-from videomme_pipeline.store import read_rows, stored_settings
+from videomme_pipeline.storage.tables import read_rows, stored_settings
 
 _SHOWN_CHARACTERS = 60
 _SHOWN_BEFORE = 20

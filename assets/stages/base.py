@@ -19,6 +19,7 @@ from upath import UPath
 from assets.partitions import Partitions, parse_key, partition_key
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.processes.tasks import Workers
 from videomme_pipeline.project.failures import FailureLog
 from videomme_pipeline.project.partitions import (
     DIMENSIONS,
@@ -35,8 +36,9 @@ from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import INCOMPLETE, code_version
 from videomme_pipeline.scoring.citation import CitationFinding
-from videomme_pipeline.store import Store, publish, set_aside, stored_fingerprint
-from videomme_pipeline.workers.tasks import Workers
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.publish import publish
+from videomme_pipeline.storage.tables import set_aside, stored_fingerprint
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from videomme_pipeline.children import ChildFailedError
 from videomme_pipeline.extras import is_installed
+from videomme_pipeline.processes.children import ChildFailedError
 from videomme_pipeline.reports.rendering import render_svg
 from videomme_pipeline.rows import arrow_schema, describe_columns
 

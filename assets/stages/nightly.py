@@ -16,9 +16,9 @@ from assets.servers import SERVERS
 from assets.stages.base import OWNERS, group_name
 from assets.stages.metadata import column_schema
 from assets.step import within_step
-from videomme_pipeline.alerts import Alert, alert_urls, nightly_alert, send
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.alerts import Alert, alert_urls, nightly_alert, send
 from videomme_pipeline.project.nightly import NightlySpec, TrackedEvaluation
 from videomme_pipeline.scoring.nightly.assess import (
     Assessment,

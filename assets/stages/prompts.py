@@ -9,7 +9,7 @@ from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.prompts import render_prompts
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.estimate import CHARACTERS_PER_TOKEN
-from videomme_pipeline.store import read_rows, write_rows
+from videomme_pipeline.storage.tables import read_rows, write_rows
 
 SHOWN_CHARACTERS = 2_000
 

@@ -14,7 +14,7 @@ from videomme_pipeline.errors import DamagedFileError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import Whole
 from videomme_pipeline.reports.page_version import PAGE_VERSION
-from videomme_pipeline.store import stored_fingerprint
+from videomme_pipeline.storage.tables import stored_fingerprint
 
 
 class ReportPage(SharedStage):

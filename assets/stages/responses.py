@@ -10,7 +10,7 @@ from assets.servers import SERVERS
 from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation import Evaluation
-from videomme_pipeline.models.servers.identity import described
+from videomme_pipeline.models.identity import described
 from videomme_pipeline.project.asking import ask, open_journal, requests_of
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.versions import INCOMPLETE
@@ -19,7 +19,7 @@ from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.responses.summary import ResponseSummary, summarize
 from videomme_pipeline.rows import to_values
-from videomme_pipeline.store import read_rows, write_rows
+from videomme_pipeline.storage.tables import read_rows, write_rows
 
 
 class Responses(BenchmarkStage[VideoVariantPartition]):

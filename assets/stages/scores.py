@@ -22,7 +22,7 @@ from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
-from videomme_pipeline.store import read_rows, stored_fingerprint, write_rows
+from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, write_rows
 
 READER_VERSION_TAG = "videomme/reader_version"
 

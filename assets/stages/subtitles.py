@@ -13,7 +13,7 @@ from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.evaluation import Evaluation
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.stored import sampled_frames
-from videomme_pipeline.store import stored_footer, write_rows
+from videomme_pipeline.storage.tables import stored_footer, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, align
 from videomme_pipeline.subtitles.cues import CueFile, read_subtitles, within
 from videomme_pipeline.subtitles.srt_parsers import SrtParser

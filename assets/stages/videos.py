@@ -20,7 +20,7 @@ from videomme_pipeline.errors import (
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import VideoPartition
 from videomme_pipeline.project.progress import Progress
-from videomme_pipeline.store import read_rows, write_rows
+from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.videos.probe import (
     ProbeJob,
     ProbeResult,

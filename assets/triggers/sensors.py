@@ -16,12 +16,12 @@ import dagster as dg
 from assets.processes import end_dead_runs
 from assets.stages.nightly import ui_address
 from assets.triggers.jobs import REFRESH_JOB, run_config
-from videomme_pipeline.alerts import Alert, AlertType, alert_urls, run_failure_alert, send
 from videomme_pipeline.benchmarks.locate import index_media, state_of
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.pricing import OPENAI_URL
 from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.project.alerts import Alert, AlertType, alert_urls, run_failure_alert, send
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
 

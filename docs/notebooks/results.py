@@ -13,7 +13,7 @@ def _():
     import marimo as mo
 
     from videomme_pipeline.reports.charts import breakdown_chart
-    from videomme_pipeline.store import Store
+    from videomme_pipeline.storage.layout import Store
     from videomme_pipeline.warehouse.database import connect
 
     return Store, breakdown_chart, connect, mo

@@ -36,7 +36,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.store import read_rows, write_rows
+from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 
 RESULTS = {"warehouse": 1, "report_page": 1}

@@ -18,7 +18,7 @@ from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.project.partitions import video_of
 from videomme_pipeline.scoring.citation import CitationCheck
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import read_rows
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect, findings_of, query
 
 SHORT, MEDIUM = "002", "302"

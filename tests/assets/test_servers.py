@@ -18,7 +18,7 @@ from tests.support.projects import SERVED, WriteProject, WriteServed
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.store import read_rows
+from videomme_pipeline.storage.tables import read_rows
 
 VERSION = "/version"
 

@@ -26,7 +26,7 @@ from assets.stages.base import SharedStage
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject
-from videomme_pipeline.project.postgres_turns import PostgresTurns
+from videomme_pipeline.cluster.postgres_turns import PostgresTurns
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.turns import (

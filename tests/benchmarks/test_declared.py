@@ -22,7 +22,7 @@ from videomme_pipeline.evaluation import read_configuration, write_declaration
 from videomme_pipeline.fetch.release import Clip, Footage
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.state import BenchmarkState
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.integrity import Verdict, check_data
 

@@ -12,7 +12,7 @@ from videomme_pipeline.benchmarks.locate import (
 )
 from videomme_pipeline.errors import VideoMissingError
 from videomme_pipeline.fetch.release import VideoReference
-from videomme_pipeline.object_stores import open_root
+from videomme_pipeline.storage.objects import open_root
 
 V1 = VideoReference("001", "-abcDEF_123")
 V2 = VideoReference("001", None)

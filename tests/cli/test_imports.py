@@ -14,7 +14,8 @@ from tests.support.paths import GOLDEN
 from tests.support.scored_rows import questions_of, v1_evaluation
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import Store, write_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import write_rows
 
 RUN = """
 import sys

@@ -12,8 +12,8 @@ from tests.support.model_server import Fault, ModelServer, always
 from tests.support.video_requests import frames_of, rejection
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.catalog import build_model
-from videomme_pipeline.models.openai.endpoints import FramesAs, Profile
-from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.endpoints import FramesAs, Profile
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.probe import probe_once
 from videomme_pipeline.videos.integrity import Verdict
 

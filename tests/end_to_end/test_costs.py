@@ -18,7 +18,7 @@ from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.project.costs import estimate_costs
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import AttemptRow, Response
-from videomme_pipeline.store import read_files, read_rows
+from videomme_pipeline.storage.tables import read_files, read_rows
 
 PRICES = {"input": 1000.0, "output": 0.0}
 """Dollars per million tokens: four frames at 85 tokens and some text are about 0.40."""

@@ -17,7 +17,8 @@ from assets.run import refresh_project
 from tests.support.projects import WriteProject
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse import database
 
 URL = "memory://chain/data"

@@ -12,10 +12,11 @@ from assets.run import refresh_project
 from tests.support.model_server import Fault, ModelServer, letter_of
 from tests.support.projects import SERVED, WriteServed
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract_here
+from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.store import Store, read_rows
-from videomme_pipeline.workers.tasks import LocalWorkers, Workers
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows
 
 FAULTS = (Fault.RATE_LIMITED, Fault.SERVER_ERROR, Fault.MALFORMED_JSON)
 LIMITS = {"max_attempts": 3, "deadline_seconds": 20}

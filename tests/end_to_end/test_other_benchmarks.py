@@ -23,7 +23,7 @@ from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import mean_over
 from videomme_pipeline.scoring.statistics.compare import compare
-from videomme_pipeline.store import read_rows
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 from videomme_pipeline.warehouse import database
 

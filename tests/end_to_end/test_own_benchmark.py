@@ -32,7 +32,7 @@ from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, mean_over
 from videomme_pipeline.scoring.statistics.compare import compare
-from videomme_pipeline.store import read_rows
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse import database
 
 # The declaration. A new benchmark needs nothing else.

@@ -16,7 +16,8 @@ from tests.support.videomme_parrot import KEY_VARIABLE
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows
 
 ENTRY_POINTS = """\
 [videomme_pipeline.models]

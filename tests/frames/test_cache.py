@@ -27,7 +27,8 @@ from videomme_pipeline.frames.cache import (
 from videomme_pipeline.frames.picture import Encoding, PictureSpec
 from videomme_pipeline.frames.sampling import Choice, Limit, UniformN
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.store import Store, stored_fingerprint
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import stored_fingerprint
 
 SAMPLING = UniformN(frames=3)
 

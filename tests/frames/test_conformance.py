@@ -25,7 +25,7 @@ from videomme_pipeline.frames.extract import FrameJob, extract_here
 from videomme_pipeline.frames.picture import Patches
 from videomme_pipeline.frames.sampling import Placement, place
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 
 pytestmark = pytest.mark.slow
 

@@ -23,10 +23,10 @@ from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract, ext
 from videomme_pipeline.frames.sampling import Limit, Sampling
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.frames.show import show_frames
-from videomme_pipeline.store import Store
+from videomme_pipeline.processes.tasks import Limits, LocalWorkers, run_tasks
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.packets import index_packets
 from videomme_pipeline.videos.probe import content_hash
-from videomme_pipeline.workers.tasks import Limits, LocalWorkers, run_tasks
 
 NAMES = ("uniform_n-8.native", "fps_based-1-max-5.native.png", "keyframe-all.native")
 SAMPLINGS = tuple(map(parse_sampling, NAMES))

@@ -13,7 +13,7 @@ from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract_here
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import index_packets
 from videomme_pipeline.videos.probe import ProbeJob, content_hash, probe_video

@@ -15,8 +15,8 @@ from videomme_pipeline.models.baselines import (
     RandomBaseline,
 )
 from videomme_pipeline.models.catalog import Catalog, build_model
-from videomme_pipeline.models.openai.client import OpenAICompatibleModel
-from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits, Schedule
 
 

@@ -1,7 +1,7 @@
 """The context check never rejects a prompt that fits."""
 
 from videomme_pipeline.models.context import context_excess
-from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 
 
 def spec(**values: object) -> EndpointSpec:

@@ -23,16 +23,16 @@ import pytest
 from tests.support.builders import draw_frame
 from tests.support.made_up_requests import request
 from tests.support.paths import ROOT
+from videomme_pipeline.demo.embedded.model import WEIGHTS
+from videomme_pipeline.demo.package_files import fetch
 from videomme_pipeline.errors import DownloadError
-from videomme_pipeline.fetch.package_files import fetch
-from videomme_pipeline.models.embedded.model import WEIGHTS
-from videomme_pipeline.models.openai.client import OpenAICompatibleModel
-from videomme_pipeline.models.openai.endpoints import Profile
-from videomme_pipeline.models.openai.spec import EndpointSpec
-from videomme_pipeline.models.servers.replicas import Replicas
-from videomme_pipeline.models.servers.reported import reported_identity
-from videomme_pipeline.models.servers.spec import ServeSpec
+from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.models.endpoint.reported import reported_identity
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import Reply, Request, ResponseFailure
+from videomme_pipeline.serving.configuration import ServeSpec
+from videomme_pipeline.serving.replicas import Replicas
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from videomme_pipeline.project.failures import FailureLog
 from videomme_pipeline.project.partitions import VideoVariantPartition
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 
 
 def test_the_reason_of_a_partition_is_read_from_its_own_file_only(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from tests.support.journal_rows import answer
 from videomme_pipeline.errors import DamagedFileError
-from videomme_pipeline.models.openai.spec import EndpointSpec
-from videomme_pipeline.models.servers.identity import ServerIdentity
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.identity import ServerIdentity
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.responses.response import Served
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 SPEC = EndpointSpec.model_validate(

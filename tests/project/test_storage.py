@@ -17,7 +17,7 @@ from tests.support.projects import ALL, EVALUATIONS, VIDEOS, Copy, WriteProject
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.storage import DataFolder, Shelf, remove
-from videomme_pipeline.store import publish
+from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.videos.sound import SOUND_VERSION
 
 FEW = {name: EVALUATIONS[name] for name in ("few", "few-subtitles", "blind")}

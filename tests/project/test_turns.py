@@ -16,8 +16,8 @@ from sqlalchemy import NullPool, create_engine, text
 
 from tests.support.paths import ROOT
 from tests.support.projects import needs_postgres
+from videomme_pipeline.cluster.postgres_turns import PostgresTurns
 from videomme_pipeline.project import turns
-from videomme_pipeline.project.postgres_turns import PostgresTurns
 from videomme_pipeline.project.turns import LockFileTurns, Resource, Turns, endpoint, this_machine
 
 TIMEOUT_SECONDS = 60.0
@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 60.0
 TAKES_FOREVER = """
 import sys, time
 from pathlib import Path
-from videomme_pipeline.project.postgres_turns import PostgresTurns
+from videomme_pipeline.cluster.postgres_turns import PostgresTurns
 from videomme_pipeline.project.turns import LockFileTurns, this_machine
 place = sys.argv[1]
 kind, place = (PostgresTurns, place) if "://" in place else (LockFileTurns, Path(place))
@@ -38,7 +38,7 @@ with turns.take(this_machine()):
 CUTS_THE_LINK = """
 import subprocess, time
 from tests.support.postgres_server import running_postgres
-from videomme_pipeline.project.postgres_turns import PostgresTurns
+from videomme_pipeline.cluster.postgres_turns import PostgresTurns
 from videomme_pipeline.project.turns import this_machine
 
 def set_link(state):

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from tests.support.made_up_requests import question
+from videomme_pipeline.demo.embedded import spec
 from videomme_pipeline.evaluation import Evaluation, read_configuration
-from videomme_pipeline.models.embedded import spec
 from videomme_pipeline.project.versions import Versions
 
 Write = Callable[[str], Evaluation]

@@ -22,15 +22,15 @@ from tests.support.model_server import ModelServer
 from tests.support.postgres_server import postgres_server
 from tests.support.projects import needs_postgres
 from tests.support.slurm import CAN_RUN, slurm
+from videomme_pipeline.cluster.configuration import ClusterSpec
+from videomme_pipeline.cluster.dask import connect
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.processes.tasks import Limits, Workers, run_tasks
 from videomme_pipeline.project.progress import no_message
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.probe import content_hash
-from videomme_pipeline.workers.cluster import connect
-from videomme_pipeline.workers.spec import ClusterSpec
-from videomme_pipeline.workers.tasks import Limits, Workers, run_tasks
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,8 @@ from tests.support.cli import use, videomme
 from tests.support.projects import ALL, EVALUATIONS, WriteProject
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows
 
 Damage = Callable[[Path], None]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from videomme_pipeline.store import Store, read_files
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_files
 from videomme_pipeline.subtitles.align import AlignedLine
 
 LEFT_OUT = ("pysrt", "decord")

@@ -22,8 +22,8 @@ from tests.support.model_server import (
 )
 from tests.support.odd_replies import FAILURES, REJECTIONS, UNUSUAL_ANSWERS, OddReply
 from videomme_pipeline.errors import ModelError, VideoMMEError
-from videomme_pipeline.models.openai.client import OpenAICompatibleModel
-from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import ResponseFailure
 from videomme_pipeline.responses.collect import collect_now
 from videomme_pipeline.responses.journal import Journal

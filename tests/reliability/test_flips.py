@@ -29,7 +29,8 @@ from videomme_pipeline.responses.journal_file import verify
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.scoring.citation import EvaluatedVideo
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import Store, read_rows, stored_fingerprint, stored_footer
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, stored_footer
 from videomme_pipeline.subtitles.align import AlignedLine
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import PacketIndex

@@ -15,10 +15,12 @@ from tests.support.commands import Command, Finished, run
 from tests.support.faulty_proxy import Fault, FaultyProxy, faulty_proxy
 from tests.support.projects import EVALUATIONS, Copy, write_project_in
 from tests.support.s3_server import CAN_RUN, WHY_NOT, S3Server, s3_environment, s3_server
-from videomme_pipeline import parquet
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.object_stores import list_objects, open_root, put_file
-from videomme_pipeline.store import Store, publish, publish_new, verify
+from videomme_pipeline.storage import parquet
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.objects import list_objects, open_root, put_file
+from videomme_pipeline.storage.publish import publish, publish_new
+from videomme_pipeline.storage.tables import verify
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not CAN_RUN, reason=WHY_NOT)]
 

@@ -24,10 +24,10 @@ from tests.support.model_server import ModelServer, always
 from tests.support.odd_replies import Completion, OddReply, http
 from tests.support.paths import ROOT
 from tests.support.projects import WriteServed
-from videomme_pipeline.models.openai.client import OpenAICompatibleModel
-from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.redaction import Redaction
+from videomme_pipeline.processes.redaction import Redaction
 from videomme_pipeline.responses.collect import collect_now
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan

@@ -24,7 +24,8 @@ from tests.support.made_up_results import (
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.reports.page import write_folder, write_page
 from videomme_pipeline.scoring.nightly.findings import StoredFinding
-from videomme_pipeline.store import Store, write_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import write_rows
 
 NIGHTLY_DATES = ("2026-11-18", "2026-11-19", "2026-11-20")
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.support.paths import ROOT
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 
 NOTEBOOK = ROOT / "docs" / "notebooks" / "results.py"
 

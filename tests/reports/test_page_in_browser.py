@@ -25,7 +25,8 @@ from videomme_pipeline.reports.page import write_page
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare
-from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect
 
 VIEWS = ("leaderboard", "breakdowns", "questions", "compare", "history", "question?id=001-1")

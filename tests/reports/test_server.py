@@ -27,7 +27,8 @@ from tests.support.paths import ROOT
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.reports.page import served_page
 from videomme_pipeline.reports.server import PageServer
-from videomme_pipeline.store import Store, write_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.videos.probe import Video
 
 VIDEO = bytes(range(256)) * 1_000

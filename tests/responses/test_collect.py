@@ -28,10 +28,10 @@ from videomme_pipeline.errors import (
     VideoMissingError,
 )
 from videomme_pipeline.frames.cache import FrameSet
-from videomme_pipeline.models.openai import served
-from videomme_pipeline.models.openai.client import OpenAICompatibleModel
-from videomme_pipeline.models.openai.endpoints import Profile
-from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.endpoint import served
+from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.pricing import Prices
 from videomme_pipeline.models.spec import Limits, Schedule
 from videomme_pipeline.models.video_llm import (

@@ -11,7 +11,7 @@ import pytest
 from tests.support.made_up_requests import letters, videos
 from tests.support.model_server import ModelServer
 from videomme_pipeline.models.catalog import build_model
-from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 from videomme_pipeline.responses.admission import FIRST_CONCURRENCY, Priority

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from videomme_pipeline.demo.embedded.language import ScoringTask
 from videomme_pipeline.errors import MissingExtraError
-from videomme_pipeline.models.embedded.language import ScoringTask
 
 
 def double(number: int) -> int:

@@ -12,8 +12,8 @@ from distributed import Client, Security
 
 from tests.support.paths import ROOT
 from tests.support.ports import free_port, wait_until_open
-from videomme_pipeline.workers.spec import ClusterSpec, TlsSpec
-from videomme_pipeline.workers.timers import TIMER_VARIABLES
+from videomme_pipeline.cluster.configuration import ClusterSpec, TlsSpec
+from videomme_pipeline.cluster.timers import TIMER_VARIABLES
 
 _OPTIONS = ("--host", "127.0.0.1", "--no-dashboard")
 

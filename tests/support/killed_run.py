@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from tests.support.made_up_requests import videos
-from videomme_pipeline.models.openai.client import OpenAICompatibleModel
-from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.responses.collect import collect_now
 from videomme_pipeline.responses.journal import Journal

@@ -26,7 +26,8 @@ from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import Store, write_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, parse_alignment
 from videomme_pipeline.videos.probe import Video
 

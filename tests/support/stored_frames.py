@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from videomme_pipeline.frames.cache import Frame, FrameSet, FrameWriter, read_frames
 from videomme_pipeline.frames.sampling import Choice, Sampling
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 
 
 def write_frames(

@@ -52,7 +52,7 @@ ALLOWED = re.compile(
 """Uses of these words that are plain English."""
 
 DATASET_FILES = (
-    "videomme_pipeline/benchmarks/smoke/",
+    "videomme_pipeline/demo/smoke/",
     "tests/benchmarks/test_smoke.py",
     "tests/models/embedded/test_model.py",
 )

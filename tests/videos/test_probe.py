@@ -17,7 +17,9 @@ from tests.support.builders import (
     write_video,
 )
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
-from videomme_pipeline.store import Store, read_rows, write_rows
+from videomme_pipeline.processes.tasks import Limits
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.videos import probe
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import PacketIndex
@@ -29,7 +31,6 @@ from videomme_pipeline.videos.probe import (
     probe_videos,
     video_hash,
 )
-from videomme_pipeline.workers.tasks import Limits
 
 
 def job(path: Path, **more: Any) -> ProbeJob:

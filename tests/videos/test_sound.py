@@ -10,7 +10,7 @@ from upath import UPath
 
 from tests.support.builders import write_audio_only, write_video
 from videomme_pipeline.errors import VideoUnreadableError
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.sound import BYTES_PER_SECOND, decode_sound, sound_of
 
 

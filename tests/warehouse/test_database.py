@@ -31,7 +31,8 @@ from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_bre
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.scoring.statistics.estimates import accuracy_interval, clustered_mean
 from videomme_pipeline.scoring.statistics.groups import GroupRule, score_groups
-from videomme_pipeline.store import Store, write_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.warehouse import database
 
 WITHOUT = v1_evaluation(1, videos=60, evaluation="without")

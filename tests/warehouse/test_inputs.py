@@ -10,7 +10,8 @@ from blake3 import blake3
 from tests.support.made_up_results import made_up_video
 from tests.support.scored_rows import questions_of, v1_evaluation
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.store import Store, write_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.videos.probe import Video
 from videomme_pipeline.warehouse import database, segments
 

@@ -17,14 +17,15 @@ from upath import UPath
 
 from videomme_pipeline.errors import VideoMissingError
 from videomme_pipeline.fetch.release import VideoReference
-from videomme_pipeline.object_stores import (
+from videomme_pipeline.storage.listing import file_state
+from videomme_pipeline.storage.objects import (
     FileState,
     RemoteFile,
     is_local,
     list_objects,
+    listing,
     object_state,
 )
-from videomme_pipeline.store import file_state, listing
 
 VIDEO_FOLDERS = ("data", "videos", "video", ".")
 SUBTITLE_FOLDERS = ("subtitle", "subtitles", "subtitle/subtitle", ".")

@@ -24,8 +24,8 @@ from videomme_pipeline.benchmarks.table import JSON_SUFFIXES
 from videomme_pipeline.errors import AnnotationError, ConfigurationError
 from videomme_pipeline.fetch.release import Release, VideoReference, hub_folder
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.local_copies import on_local_disk
-from videomme_pipeline.store import open_folder
+from videomme_pipeline.storage.copies import on_local_disk
+from videomme_pipeline.storage.layout import open_folder
 
 OnProgress = Callable[[int, int], None]
 """Called with the number of finished items and the total."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from videomme_pipeline.cli.context import err
 
 if TYPE_CHECKING:
-    from videomme_pipeline.store import Store
+    from videomme_pipeline.storage.layout import Store
 
 
 def open_findings(store: "Store", evaluations: Sequence[str]) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.scoring.readers.judge import AskJudge
     from videomme_pipeline.scoring.readers.read_answer import ReaderName
-    from videomme_pipeline.store import Store
+    from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
 
@@ -411,7 +411,7 @@ def export(
     from videomme_pipeline.benchmarks.question import Question
     from videomme_pipeline.formats.registry import FORMATS, PUBLICATIONS, write_results
     from videomme_pipeline.formats.results_format import Scored
-    from videomme_pipeline.store import read_rows, stored_settings
+    from videomme_pipeline.storage.tables import read_rows, stored_settings
 
     results = [name for name, known in FORMATS.items() if known.write is not None]
     name = known_name([*results, *PUBLICATIONS], form, "format")

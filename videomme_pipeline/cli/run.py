@@ -198,7 +198,7 @@ def nightly(
 
 def _verify(project: "Project") -> None:
     """Forget the hashes of videos, and print the damaged tables. A plan then rebuilds both."""
-    from videomme_pipeline.store import verify
+    from videomme_pipeline.storage.tables import verify
 
     project.hashes.clear()
     _, problems = verify(project.store.tables())

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from videomme_pipeline.formats.score_file import ScoreOptions
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
-    from videomme_pipeline.store import Store
+    from videomme_pipeline.storage.layout import Store
 
 
 def rows_and_settings(
@@ -28,7 +28,7 @@ def rows_and_settings(
         from videomme_pipeline.formats.score_file import score_file
 
         return score_file(Path(name), options).rows, {"reader": options.reader.value}
-    from videomme_pipeline.store import stored_settings
+    from videomme_pipeline.storage.tables import stored_settings
 
     evaluations = [path.stem for path in store.score_files()] if store else []
     if store is None or name not in evaluations:
@@ -55,7 +55,7 @@ def _not_found(name: str, evaluations: Sequence[str]) -> str:
 def stored_scores(store: "Store", evaluation: str) -> "tuple[str, Sequence[ScoredQuestion]]":
     """Benchmark and scored questions of `evaluation`."""
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
-    from videomme_pipeline.store import read_rows
+    from videomme_pipeline.storage.tables import read_rows
 
     path = scores_file(store, evaluation)
     return path.parent.parent.name, read_rows(path, ScoredQuestion)

@@ -60,7 +60,7 @@ def schema() -> None:
     from upath import UPath
 
     from videomme_pipeline.project.schemas import schemas
-    from videomme_pipeline.store import publish
+    from videomme_pipeline.storage.publish import publish
 
     configuration = open_project().configuration
     folder = configuration.folder / SCHEMA_FOLDER

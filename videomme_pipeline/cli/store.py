@@ -7,7 +7,7 @@ import typer
 from videomme_pipeline.cli.context import err, note, open_project
 
 if TYPE_CHECKING:
-    from videomme_pipeline.store import Store
+    from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer(
     no_args_is_help=True, help="Copy finished tables to and from another store, and verify them."
@@ -29,7 +29,7 @@ def store_push(
 ) -> None:
     """Copy all finished tables from the data folder. Run it again to resume."""
     from videomme_pipeline.project.transfer import check_license
-    from videomme_pipeline.store import Store
+    from videomme_pipeline.storage.layout import Store
 
     store = open_project().store
     check_license(store, is_private=private)
@@ -39,7 +39,7 @@ def store_push(
 @commands.command("pull", epilog="Example: videomme store pull ~/backup")
 def store_pull(url: Url, overwrite: Overwrite = False) -> None:
     """Copy all finished tables into the data folder. Run it again to resume."""
-    from videomme_pipeline.store import Store
+    from videomme_pipeline.storage.layout import Store
 
     _copy(Store.at(url), open_project().store, overwrite=overwrite)
 
@@ -47,7 +47,8 @@ def store_pull(url: Url, overwrite: Overwrite = False) -> None:
 @commands.command("verify", epilog="Example: videomme store verify ~/backup")
 def store_verify(url: Url) -> None:
     """Verify all bytes of the tables of a store. Damaged tables are set aside."""
-    from videomme_pipeline.store import Store, verify
+    from videomme_pipeline.storage.layout import Store
+    from videomme_pipeline.storage.tables import verify
 
     intact, problems = verify(Store.at(url).tables())
     for problem in problems:

@@ -20,7 +20,7 @@ from videomme_pipeline.fetch.archives import Member, is_compressed_tar, read_dir
 from videomme_pipeline.fetch.hub import HubFile, HubRepository, explained
 from videomme_pipeline.fetch.joined_file import BinaryFile, JoinedFile
 from videomme_pipeline.fetch.release import FetchSpec, Release, hub_folder, hub_revision
-from videomme_pipeline.store import read_rows, set_aside, write_rows
+from videomme_pipeline.storage.tables import read_rows, set_aside, write_rows
 
 _DIRECTORIES_AT_ONCE = 8
 _log = logging.getLogger(__name__)

@@ -22,21 +22,17 @@ from blake3 import blake3
 from numpy.typing import NDArray
 from upath import UPath
 
-from videomme_pipeline import parquet
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, StorageError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.fingerprint import FINGERPRINT_BYTES, fingerprint
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling
-from videomme_pipeline.object_stores import is_local, put_file
 from videomme_pipeline.rows import arrow_schema, to_table
-from videomme_pipeline.store import (
-    Store,
-    put_in_place,
-    scratch_folder,
-    setting_aside,
-    writing,
-)
+from videomme_pipeline.storage import parquet
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.objects import is_local, put_file
+from videomme_pipeline.storage.publish import put_in_place, scratch_folder, writing
+from videomme_pipeline.storage.tables import setting_aside
 
 if TYPE_CHECKING:
     from PIL.Image import Image

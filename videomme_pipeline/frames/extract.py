@@ -18,7 +18,6 @@ from importlib.abc import MetaPathFinder
 from itertools import chain
 from pathlib import Path
 
-from videomme_pipeline import parquet
 from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
@@ -28,12 +27,15 @@ from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprin
 from videomme_pipeline.frames.encoding import EncodedPicture, encode
 from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Backend, Choice, Limit, OnDamage, Sampling
-from videomme_pipeline.object_stores import RemoteFile
-from videomme_pipeline.store import Store, scratch_folder, setting_aside
+from videomme_pipeline.processes.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
+from videomme_pipeline.storage import parquet
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.objects import RemoteFile
+from videomme_pipeline.storage.publish import scratch_folder
+from videomme_pipeline.storage.tables import setting_aside
 from videomme_pipeline.videos.container import VIDEO_LIMITS
 from videomme_pipeline.videos.files import local_video
 from videomme_pipeline.videos.packets import PacketIndex, clip_of, index_packets
-from videomme_pipeline.workers.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
 
 MIN_PACKETS_TO_SPLIT = 3_000
 """A video that needs fewer packets than this (a few seconds of work) is not split."""

@@ -7,7 +7,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import FrameSet, frames_fingerprint, read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling import Sampling
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.probe import video_hash
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
+from videomme_pipeline.demo.embedded.spec import EmbeddedSpec, missing_packages
 from videomme_pipeline.errors import ConfigurationError, ModelError
 from videomme_pipeline.models.baselines import (
     ConstantBaseline,
@@ -23,12 +24,11 @@ from videomme_pipeline.models.baselines import (
     RandomBaseline,
     RandomSpec,
 )
-from videomme_pipeline.models.embedded.spec import EmbeddedSpec, missing_packages
-from videomme_pipeline.models.openai.spec import EndpointSpec, ServiceTier
+from videomme_pipeline.models.endpoint.spec import EndpointSpec, ServiceTier
 from videomme_pipeline.models.pool import ModelPool
 from videomme_pipeline.models.spec import ModelSpec, Provider
 from videomme_pipeline.models.video_llm import VideoLLM
-from videomme_pipeline.processes import register_key_variables
+from videomme_pipeline.processes.identity import register_key_variables
 
 ENTRY_POINT_GROUP = "videomme_pipeline.models"
 
@@ -36,10 +36,10 @@ ENTRY_POINT_GROUP = "videomme_pipeline.models"
 def _build_endpoint_model(spec: EndpointSpec, environment: Mapping[str, str]) -> VideoLLM:
     key = spec.api_key(environment)
     if spec.service_tier is ServiceTier.BATCH:
-        from videomme_pipeline.models.openai.batch import OpenAIBatchModel  # noqa: PLC0415
+        from videomme_pipeline.models.endpoint.batch import OpenAIBatchModel  # noqa: PLC0415
 
         return OpenAIBatchModel(spec, api_key=key)
-    from videomme_pipeline.models.openai.client import OpenAICompatibleModel  # noqa: PLC0415
+    from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel  # noqa: PLC0415
 
     return OpenAICompatibleModel(spec, api_key=key)
 
@@ -50,7 +50,7 @@ def _build_embedded_model(spec: EmbeddedSpec, _environment: Mapping[str, str]) -
             f"model {spec.name}: not installed: {', '.join(missing)}; "
             "run `pip install 'videomme-pipeline[demo]'`"
         )
-    from videomme_pipeline.models.embedded.model import EmbeddedModel  # noqa: PLC0415
+    from videomme_pipeline.demo.embedded.model import EmbeddedModel  # noqa: PLC0415
 
     return EmbeddedModel(time_limit_seconds=spec.limits.request_timeout_seconds)
 

@@ -19,8 +19,8 @@ from videomme_pipeline.models.pricing import Tariff
 from videomme_pipeline.models.video_llm import VideoLLM
 
 if TYPE_CHECKING:
-    from videomme_pipeline.models.servers.identity import ServerIdentity
-    from videomme_pipeline.models.servers.spec import ServeSpec
+    from videomme_pipeline.models.identity import ServerIdentity
+    from videomme_pipeline.serving.configuration import ServeSpec
 
 
 class Schedule(StrEnum):

@@ -11,12 +11,12 @@ from importlib.metadata import PackageNotFoundError, version
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.probe import probe_once
-from videomme_pipeline.models.servers.spec import ServeSpec
-from videomme_pipeline.models.servers.weights import find_weights
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.progress import no_progress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.servers import ModelServers
+from videomme_pipeline.serving.configuration import ServeSpec
+from videomme_pipeline.serving.weights import find_weights
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysubs2", "openai")

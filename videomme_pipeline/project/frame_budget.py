@@ -12,7 +12,8 @@ from rich.filesize import decimal
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.evaluation import Configuration
 from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.store import Listing, Store
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.listing import Listing
 
 STORAGE_FILE = "storage.yaml"
 

@@ -32,7 +32,7 @@ from videomme_pipeline.scoring.nightly.policy import AlarmSpec
 from videomme_pipeline.scoring.readers.judge import without_judge
 from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.store import read_rows, stored_fingerprint, write_rows
+from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, write_rows
 
 NIGHTLY_FILE = "nightly.yaml"
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from videomme_pipeline.cluster.configuration import ClusterSpec, read_cluster
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation import Configuration, read_configuration
-from videomme_pipeline.object_stores import is_local
+from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.progress import Progress, no_message, no_progress
 from videomme_pipeline.project.runs import RunsSpec, read_runs
@@ -18,10 +19,10 @@ from videomme_pipeline.project.servers import ModelServers
 from videomme_pipeline.project.spending import Spending
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.turns import LockFileTurns, Turns
-from videomme_pipeline.store import Store, scratch_folder
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.objects import is_local
+from videomme_pipeline.storage.publish import scratch_folder
 from videomme_pipeline.videos.hash_cache import HashCache
-from videomme_pipeline.workers.spec import ClusterSpec, read_cluster
-from videomme_pipeline.workers.tasks import LocalWorkers, Workers
 
 CONFIGURATION_VARIABLE = "VIDEOMME_CONFIGURATION"
 DATA_VARIABLE = "VIDEOMME_DATA"
@@ -116,7 +117,7 @@ class Project:
         if self.cluster is None:
             yield LocalWorkers()
             return
-        from videomme_pipeline.workers.cluster import connect  # noqa: PLC0415 - an extra
+        from videomme_pipeline.cluster.dask import connect  # noqa: PLC0415 - an extra
 
         with (
             scratch_folder(self.store.local("cluster")) as folder,

@@ -13,6 +13,7 @@ from pydantic_core import core_schema
 
 from videomme_pipeline.benchmarks.declared.declaration import Declaration
 from videomme_pipeline.benchmarks.spec import BenchmarkSpec
+from videomme_pipeline.cluster.configuration import ClusterSpec
 from videomme_pipeline.evaluation import NONE, Configuration, EvaluationFile
 from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
 from videomme_pipeline.models.catalog import entry_specs
@@ -20,7 +21,6 @@ from videomme_pipeline.project.frame_budget import StorageSpec
 from videomme_pipeline.project.nightly import NightlySpec
 from videomme_pipeline.project.runs import RunsSpec
 from videomme_pipeline.prompts.render import TemplateName
-from videomme_pipeline.workers.spec import ClusterSpec
 
 
 class _Evaluation(EvaluationFile):

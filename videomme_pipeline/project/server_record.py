@@ -14,10 +14,11 @@ from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.fingerprint import canonical_json, fingerprint
-from videomme_pipeline.models.servers.identity import ServerIdentity
+from videomme_pipeline.models.identity import ServerIdentity
 from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.store import Store, publish
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.publish import publish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

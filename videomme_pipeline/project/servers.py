@@ -11,19 +11,19 @@ from typing import Self
 
 from videomme_pipeline.errors import DamagedFileError, ModelError
 from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pool import ModelPool, members_of
-from videomme_pipeline.models.servers.checked import CheckedModel
-from videomme_pipeline.models.servers.engines import engine_version
-from videomme_pipeline.models.servers.identity import ServerIdentity, shown_differences
-from videomme_pipeline.models.servers.replicas import Replicas
-from videomme_pipeline.models.servers.weights import find_weights, weights_identity
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import VideoLLM
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.turns import Turns, servers_here
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.store import Store
+from videomme_pipeline.serving.checked import CheckedModel
+from videomme_pipeline.serving.engines import engine_version
+from videomme_pipeline.serving.replicas import Replicas
+from videomme_pipeline.serving.weights import find_weights, weights_identity
+from videomme_pipeline.storage.layout import Store
 
 _SHOWN_CHARACTERS = 100
 

@@ -25,14 +25,9 @@ from videomme_pipeline.project.failures import FailureLog
 from videomme_pipeline.project.partitions import video_of
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.versions import Versions
-from videomme_pipeline.store import (
-    Listing,
-    RowFile,
-    RowFolder,
-    Store,
-    StoredRow,
-    stored_fingerprint,
-)
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.listing import Listing
+from videomme_pipeline.storage.tables import RowFile, RowFolder, StoredRow, stored_fingerprint
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.probe import Video, content_hash
 

@@ -17,14 +17,15 @@ from videomme_pipeline.frames.cache import (
     read_frames,
     read_shown,
 )
-from videomme_pipeline.object_stores import RemoteFile
 from videomme_pipeline.project.failures import FailureLog
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.versions import INCOMPLETE
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.store import Store, read_rows, stored_fingerprint
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.objects import RemoteFile
+from videomme_pipeline.storage.tables import read_rows, stored_fingerprint
 from videomme_pipeline.subtitles.align import AlignedLine, SampledFrames
 from videomme_pipeline.videos.probe import video_hash
 

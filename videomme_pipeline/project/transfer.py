@@ -7,7 +7,6 @@ from functools import partial
 
 from upath import UPath
 
-from videomme_pipeline import parquet
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import (
     ConfigurationError,
@@ -15,7 +14,11 @@ from videomme_pipeline.errors import (
     StorageError,
 )
 from videomme_pipeline.project.progress import Progress
-from videomme_pipeline.store import REQUESTS, Listing, Store, publish, publish_new
+from videomme_pipeline.storage import parquet
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.listing import Listing
+from videomme_pipeline.storage.publish import publish, publish_new
+from videomme_pipeline.storage.tables import REQUESTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from videomme_pipeline.children import Child, ChildFailedError
 from videomme_pipeline.errors import PromptError
+from videomme_pipeline.processes.children import Child, ChildFailedError
 
 MAX_TEMPLATE_CHARACTERS = 100_000
 MAX_PROMPT_CHARACTERS = 4_000_000

@@ -20,7 +20,8 @@ from videomme_pipeline.scoring.nightly.policy import NightlyCheck
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
-from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows
 
 
 def history(

@@ -13,7 +13,8 @@ from urllib.parse import quote
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import frames_fingerprint, read_frames
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.videos.probe import Video
 
 SHEET_COLUMNS = 8

@@ -17,7 +17,6 @@ from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
-from videomme_pipeline.parquet import encode
 from videomme_pipeline.reports.across import across_rows
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, render, render_within
@@ -44,7 +43,9 @@ from videomme_pipeline.reports.stored import (
     questions_of,
 )
 from videomme_pipeline.reports.texts import Texts
-from videomme_pipeline.store import Store, publish
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.parquet import encode
+from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.warehouse.database import connect
 
 

@@ -6,8 +6,8 @@ for example under `ulimit -v`.
 
 from functools import cache
 
-from videomme_pipeline.children import Child
 from videomme_pipeline.extras import needs_extra
+from videomme_pipeline.processes.children import Child
 
 _TIME_LIMIT_SECONDS = 120.0
 

@@ -18,7 +18,7 @@ from typing import IO, ClassVar
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError
 from videomme_pipeline.reports.media import FramesKey, contact_sheet
 from videomme_pipeline.reports.page import ServedPage
-from videomme_pipeline.store import Store
+from videomme_pipeline.storage.layout import Store
 
 HOST = "127.0.0.1"
 _KEPT_SHEETS = 64

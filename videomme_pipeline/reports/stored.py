@@ -13,7 +13,8 @@ from videomme_pipeline.scoring.scored_question import (
     is_with_audio,
     is_with_subtitles,
 )
-from videomme_pipeline.store import Store, read_rows, stored_settings
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows, stored_settings
 from videomme_pipeline.subtitles.align import Alignment
 
 _SAMPLING: TypeAdapter[Sampling] = TypeAdapter(Sampling)

@@ -11,7 +11,7 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.frames.cache import read_shown
-from videomme_pipeline.models.servers.identity import described
+from videomme_pipeline.models.identity import described
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.document import shorten, utf16_span
 from videomme_pipeline.reports.json_values import rounded
@@ -19,7 +19,8 @@ from videomme_pipeline.reports.media import Media
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.rows import to_values
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.store import Store, read_files, read_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_files, read_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 
 

@@ -23,7 +23,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from videomme_pipeline.errors import StorageError, UnstorableError
-from videomme_pipeline.processes import ProcessIdentity
+from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.responses.journal_file import (
     ATTEMPT_COLUMNS,
     RESPONSE_COLUMNS,

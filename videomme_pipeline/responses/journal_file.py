@@ -16,11 +16,11 @@ from pathlib import Path
 from blake3 import blake3
 
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.network_disks import ON_LOCAL_DISK, refuse_network_disk
 from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.sqlite_files import SQLITE_ERRORS, is_damage, use_write_ahead_log
-from videomme_pipeline.store import writing
+from videomme_pipeline.storage.network_disks import ON_LOCAL_DISK, refuse_network_disk
+from videomme_pipeline.storage.publish import writing
+from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, use_write_ahead_log
 
 BUSY_TIMEOUT_SECONDS = 60.0
 

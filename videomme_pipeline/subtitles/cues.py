@@ -16,7 +16,7 @@ from upath import UPath
 
 from videomme_pipeline.benchmarks.locate import MediaFile
 from videomme_pipeline.errors import SubtitleError
-from videomme_pipeline.local_copies import on_local_disk
+from videomme_pipeline.storage.copies import on_local_disk
 from videomme_pipeline.subtitles.srt_parsers import SrtParser, parse_cue
 
 MAX_FILE_BYTES = 8 * 1024**2

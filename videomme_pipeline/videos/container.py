@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
 from videomme_pipeline.errors import VideoUnreadableError
+from videomme_pipeline.processes.tasks import Limits
 from videomme_pipeline.videos.files import stat_file, unreadable
 from videomme_pipeline.videos.mp4 import (
     has_encrypted_video,
@@ -20,7 +21,6 @@ from videomme_pipeline.videos.mp4 import (
     top_boxes,
     track_end_seconds,
 )
-from videomme_pipeline.workers.tasks import Limits
 
 if TYPE_CHECKING:
     from av.container import InputContainer

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
 from videomme_pipeline.errors import VideoUnreadableError
-from videomme_pipeline.local_copies import on_local_disk
-from videomme_pipeline.object_stores import RemoteFile
+from videomme_pipeline.storage.copies import on_local_disk
+from videomme_pipeline.storage.objects import RemoteFile
 
 
 def stat_file(path: Path) -> os.stat_result:

@@ -11,10 +11,11 @@ from typing import Any
 from videomme_pipeline.benchmarks.locate import MediaFile
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.network_disks import ON_LOCAL_DISK, refuse_network_disk
-from videomme_pipeline.object_stores import FileState
-from videomme_pipeline.sqlite_files import SQLITE_ERRORS, is_damage, use_write_ahead_log
-from videomme_pipeline.store import set_aside, writing
+from videomme_pipeline.storage.network_disks import ON_LOCAL_DISK, refuse_network_disk
+from videomme_pipeline.storage.objects import FileState
+from videomme_pipeline.storage.publish import writing
+from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, use_write_ahead_log
+from videomme_pipeline.storage.tables import set_aside
 
 Status = os.stat_result | FileState
 _Key = tuple[str, int, int, int | str]

@@ -17,11 +17,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from upath import UPath
 
-from videomme_pipeline import parquet
 from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
 from videomme_pipeline.errors import DamagedFileError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
-from videomme_pipeline.store import publish, setting_aside
+from videomme_pipeline.storage import parquet
+from videomme_pipeline.storage.publish import publish
+from videomme_pipeline.storage.tables import setting_aside
 from videomme_pipeline.videos.container import (
     claimed_seconds,
     complete_packets,

@@ -15,13 +15,13 @@ from videomme_pipeline.benchmarks.locate import FrameFolder, MediaFile, VideoFil
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.fingerprint import canonical_json
-from videomme_pipeline.local_copies import on_local_disk
-from videomme_pipeline.object_stores import RemoteFile
+from videomme_pipeline.processes.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
+from videomme_pipeline.storage.copies import on_local_disk
+from videomme_pipeline.storage.objects import RemoteFile
 from videomme_pipeline.videos.container import VIDEO_LIMITS, open_video
 from videomme_pipeline.videos.files import local_video, stat_file, unreadable
 from videomme_pipeline.videos.hash_cache import HashCache, Status
 from videomme_pipeline.videos.packets import PacketIndex, clip_of, index_packets
-from videomme_pipeline.workers.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
 
 __all__ = ["PacketIndex", "Video", "content_hash", "probe_video"]
 

@@ -11,9 +11,11 @@ from itertools import chain
 from logging import getLogger
 from pathlib import Path
 
-from videomme_pipeline.children import Child, ChildFailedError
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
-from videomme_pipeline.store import Store, read_rows, write_rows, writing
+from videomme_pipeline.processes.children import Child, ChildFailedError
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.publish import writing
+from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.videos.container import VIDEO_LIMITS
 
 SOUND_VERSION = 1

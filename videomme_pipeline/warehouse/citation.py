@@ -22,7 +22,8 @@ from videomme_pipeline.scoring.citation import (
     question_fingerprints,
 )
 from videomme_pipeline.scoring.sameness import sameness_findings
-from videomme_pipeline.store import Store, stored_settings
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import stored_settings
 from videomme_pipeline.videos.probe import Video
 
 Row = TypeVar("Row")

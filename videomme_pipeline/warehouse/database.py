@@ -27,7 +27,6 @@ from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.question import GroupType, Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
-from videomme_pipeline.object_stores import is_local
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema, to_table
 from videomme_pipeline.scoring.citation import CitationFinding, EvaluatedVideo
@@ -41,15 +40,11 @@ from videomme_pipeline.scoring.statistics.groups import (
     group_score,
     linear_score,
 )
-from videomme_pipeline.store import (
-    Listing,
-    Store,
-    publish,
-    read_table,
-    replacing,
-    set_aside,
-    verify,
-)
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.listing import Listing
+from videomme_pipeline.storage.objects import is_local
+from videomme_pipeline.storage.publish import publish, replacing
+from videomme_pipeline.storage.tables import read_table, set_aside, verify
 from videomme_pipeline.videos.probe import Video
 from videomme_pipeline.warehouse.citation import citation_findings
 from videomme_pipeline.warehouse.segments import add_segments

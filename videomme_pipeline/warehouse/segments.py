@@ -10,8 +10,8 @@ from blake3 import blake3
 from upath import UPath
 
 from videomme_pipeline.errors import SubtitleError
-from videomme_pipeline.object_stores import reaching
 from videomme_pipeline.rows import to_table
+from videomme_pipeline.storage.objects import reaching
 from videomme_pipeline.subtitles.cues import read_subtitles
 
 _log = logging.getLogger(__name__)

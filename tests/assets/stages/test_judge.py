@@ -15,7 +15,7 @@ from tests.support.projects import WriteProject
 from videomme_pipeline.project.costs import estimate_costs
 from videomme_pipeline.reports.terminal.runs import cost_rows
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.store import read_rows
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect, query
 
 JUDGE_PROMPT = "Someone was asked"

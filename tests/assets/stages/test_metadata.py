@@ -17,7 +17,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
-from videomme_pipeline.store import read_rows, stored_footer
+from videomme_pipeline.storage.tables import read_rows, stored_footer
 
 LARGEST_METADATA_BYTES = 100_000
 

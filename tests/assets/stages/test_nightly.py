@@ -20,14 +20,14 @@ from assets.triggers.schedules import NIGHTLY_JOB
 from tests.support.builders import write_video
 from tests.support.model_server import Fault, ModelServer, always, no_faults
 from tests.support.projects import Copy, WriteProject
-from videomme_pipeline.alerts import URLS_VARIABLE
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.project.alerts import URLS_VARIABLE
 from videomme_pipeline.project.nightly import read_nightly, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome
-from videomme_pipeline.store import read_rows
+from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect, query
 
 TRACKED_VIDEOS = tuple(f"{number:03d}" for number in range(2, 8))

@@ -14,7 +14,7 @@ from tests.support.stored_frames import write_frames
 from videomme_pipeline.errors import VideoError
 from videomme_pipeline.frames.cache import Frame, read_frames
 from videomme_pipeline.frames.sampling import Choice
-from videomme_pipeline.models.openai.endpoints import FramesAs
+from videomme_pipeline.models.endpoint.endpoints import FramesAs
 from videomme_pipeline.project.asking import requests_of
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.project import Project

@@ -17,7 +17,8 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.reports.terminal.comparison import marginal_rows, show_comparison
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import Comparison, compare
-from videomme_pipeline.store import Store, read_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows
 
 
 def compared(store: Store, questions: list[Question]) -> Comparison:

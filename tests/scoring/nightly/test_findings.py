@@ -8,7 +8,8 @@ from videomme_pipeline.scoring.nightly.assess import assess
 from videomme_pipeline.scoring.nightly.findings import read_findings, write_findings
 from videomme_pipeline.scoring.nightly.observation import Observation
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, AlarmSpec
-from videomme_pipeline.store import Store, write_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import write_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

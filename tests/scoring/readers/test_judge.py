@@ -14,7 +14,7 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file
 from videomme_pipeline.models.catalog import Catalog
-from videomme_pipeline.models.openai.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.pricing import Prices
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import Decoding

@@ -10,7 +10,7 @@ from tests.support.cli import videomme
 from tests.support.registered import registered
 from tests.support.scored_rows import scored, v1_evaluation
 from videomme_pipeline.benchmarks.benchmark import Size
-from videomme_pipeline.benchmarks.smoke.declaration import SMOKE
+from videomme_pipeline.demo.smoke.declaration import SMOKE
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import minimal_detectable_effect

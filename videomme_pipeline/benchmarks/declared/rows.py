@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from videomme_pipeline.errors import AnnotationError, DamagedFileError, StorageError
-from videomme_pipeline.parquet import read_table
+from videomme_pipeline.storage.parquet import read_table
 
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 """The endings of annotation files."""

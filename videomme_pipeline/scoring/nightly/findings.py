@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from videomme_pipeline.scoring.nightly.assess import Assessment
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION
-from videomme_pipeline.store import Store, read_rows, write_rows
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.tables import read_rows, write_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

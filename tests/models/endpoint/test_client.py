@@ -1,0 +1,119 @@
+"""One request to a real local endpoint, and its errors."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.support.made_up_requests import request
+from tests.support.model_server import Fault, ModelServer, always
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.endpoint import served
+from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
+
+SPEC = EndpointSpec(name="served")
+
+
+def spec(**values: object) -> EndpointSpec:
+    return EndpointSpec.model_validate({"name": "served", **values})
+
+
+async def test_a_server_that_never_answers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "SILENT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        model = OpenAICompatibleModel(spec(base_url=f"http://127.0.0.1:{server.getsockname()[1]}"))
+        for _ in range(2):
+            with pytest.raises(ResponseFailure, match="does not answer") as raised:
+                await model.respond(request())
+            assert raised.value.kind.is_from_no_model
+        await model.close()
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Fault.UNAUTHORIZED, "SERVED_KEY"),
+        (Fault.UNKNOWN_MODEL, "base_url"),
+        (Fault.NO_CREDIT, "credit"),
+    ],
+)
+async def test_errors_that_end_the_evaluation_say_what_to_do(fault: Fault, words: str) -> None:
+    with ModelServer(faults=always(fault)) as server:
+        model = OpenAICompatibleModel(spec(base_url=server.base_url, api_key_env="SERVED_KEY"))
+        with pytest.raises(ModelError, match=words):
+            await model.respond(request())
+        await model.close()
+    assert server.request_count == 1
+
+
+async def test_a_rejected_request_is_not_retried_and_its_error_has_the_reason() -> None:
+    with ModelServer(faults=always(Fault.BAD_REQUEST)) as server:
+        model = OpenAICompatibleModel(spec(base_url=server.base_url))
+        with pytest.raises(ResponseFailure, match="unknown parameter") as raised:
+            await model.respond(request())
+        await model.close()
+    assert raised.value.kind is FailureKind.REJECTED
+    assert not raised.value.kind.is_transient
+
+
+async def test_frames_that_the_endpoint_dropped_are_detected() -> None:
+    with ModelServer(image_limit=32, tokens_per_image=258) as server:
+        model = OpenAICompatibleModel(spec(base_url=server.base_url, tokens_per_frame=258))
+        complete = await model.respond(request(frames=32))
+        dropped = await model.respond(request(frames=64))
+        await model.close()
+    assert complete.warning is None
+    assert dropped.warning is not None
+    assert "64 frames" in dropped.warning
+
+
+async def test_a_model_without_a_rule_must_report_a_token_per_frame() -> None:
+    with ModelServer(image_limit=0) as server:
+        model = OpenAICompatibleModel(spec(base_url=server.base_url))
+        reply = await model.respond(request(frames=64))
+        await model.close()
+    assert reply.warning is not None
+
+
+async def test_a_prompt_that_cannot_fit_is_not_sent() -> None:
+    with ModelServer(max_model_len=1000) as server:
+        model = OpenAICompatibleModel(
+            spec(profile="vllm", base_url=server.base_url, tokens_per_frame=100)
+        )
+        await model.respond(request(frames=9))
+        with pytest.raises(ResponseFailure, match="at most 9 frames of this size fit") as raised:
+            await model.respond(request(frames=64))
+        await model.close()
+    assert raised.value.kind is FailureKind.TOO_LARGE
+    assert server.request_count == 1
+
+
+async def test_the_headers_contain_the_key_and_the_length() -> None:
+    with ModelServer() as server:
+        model = OpenAICompatibleModel(spec(base_url=server.base_url), api_key="secret")
+        await model.respond(request())
+        await model.close()
+    headers = server.requests[0].headers
+    assert headers["authorization"] == "Bearer secret"
+    assert int(headers["content-length"]) == server.requests[0].body_bytes
+    assert "transfer-encoding" not in headers
+
+
+async def test_frames_on_a_shared_disk_are_sent_as_paths(tmp_path: Path) -> None:
+    example = request(frames=2)
+    with ModelServer() as server:
+        model = OpenAICompatibleModel(
+            spec(
+                profile="vllm",
+                frames_as="files",
+                shared_folder=tmp_path,
+                base_url=server.base_url,
+            )
+        )
+        await model.respond(example)
+        await model.close()
+    parts = server.requests[0].body["messages"][0]["content"][:-1]
+    paths = [Path(part["image_url"]["url"].removeprefix("file://")) for part in parts]
+    assert [path.read_bytes() for path in paths] == [f.picture for f in example.frames.frames]

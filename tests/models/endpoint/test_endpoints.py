@@ -1,0 +1,65 @@
+"""Facts about endpoints: the tokens of a frame, and the parameters of videos."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videomme_pipeline.models.endpoint.endpoints import (
+    PROFILES,
+    FramesAs,
+    Profile,
+    frame_tokens,
+    video_sampling,
+)
+
+
+def test_every_family_has_a_profile() -> None:
+    assert set(PROFILES) == set(Profile)
+    assert all(profile.frames_as for profile in PROFILES.values())
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "detail", "tokens"),
+    [
+        ("gpt-4o", (1024, 1024), "high", 765),
+        ("gpt-4o", (2048, 4096), "high", 1105),
+        ("gpt-4o", (4096, 8192), "low", 85),
+        ("gpt-4.1-mini", (1024, 1024), None, 1659),
+        ("gpt-5", (512, 512), None, 210),
+    ],
+)
+def test_openai_frames_cost_the_documented_tokens(
+    model: str, size: tuple[int, int], detail: str | None, tokens: int
+) -> None:
+    assert frame_tokens(Profile.OPENAI, model, size, image_detail=detail) == tokens
+
+
+def test_gemini_and_qwen_frames_cost_the_documented_tokens() -> None:
+    assert frame_tokens(Profile.GEMINI, "gemini-2.5-flash", (384, 216)) == 258
+    assert frame_tokens(Profile.GEMINI, "gemini-2.5-flash", (960, 540)) == 258 * 6
+    assert frame_tokens(Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280)) == 160
+    video = frame_tokens(
+        Profile.VLLM, "Qwen/Qwen2.5-VL-7B-Instruct", (448, 280), frames_as=FramesAs.VIDEO
+    )
+    assert video == 80
+
+
+def test_an_unknown_family_has_no_rule() -> None:
+    assert frame_tokens(Profile.VLLM, "someone/new-vlm", (640, 360)) is None
+    assert frame_tokens(Profile.OPENAI, "gpt-5.6", (640, 360)) is None
+
+
+@given(
+    st.lists(st.integers(0, 100_000), min_size=1, max_size=80, unique=True),
+    st.sampled_from([23.976, 25.0, 29.97, 60.0]),
+)
+def test_frames_sent_as_video_have_their_real_times(numbers: list[int], fps: float) -> None:
+    indices = sorted(numbers)
+    start = indices[0] / fps
+    options = video_sampling([index / fps for index in indices], indices)["media_io_kwargs"]
+    video = options["video"]
+    times = [index / video["fps"] for index in video["frames_indices"]]
+    expected = [index / fps for index in indices] if len(indices) > 1 else times
+    assert times == pytest.approx(expected, rel=1e-4, abs=1e-3)
+    assert video["total_num_frames"] > max(video["frames_indices"])
+    assert start >= 0

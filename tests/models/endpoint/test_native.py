@@ -1,0 +1,143 @@
+"""Requests with the video itself, for servers that accept only the documented forms."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.builders import write_video
+from tests.support.made_up_requests import request
+from tests.support.model_server import ModelServer
+from tests.support.video_requests import rejection, video_of
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.models.endpoint.body import request_body
+from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
+from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.models.endpoint.native import video_form
+from videomme_pipeline.models.endpoint.reply import frames_warning
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
+
+SENT = [
+    ("vllm", "qwen3_vl-2-max-128.patches-32-video-min-4096-max-25165824"),
+    ("vllm", "qwen2_vl-1"),
+    ("vllm", "fps_based-1-max-64"),
+    ("vllm", "uniform_n-32-endpoints"),
+    ("sglang", "qwen_vl-2-max-64"),
+    ("sglang", "fps_based-0.5"),
+    ("qwen", "qwen_vl-2.patches-32-max-401408-total-19267584"),
+    ("gemini", "fps_based-1"),
+    ("transformers", "uniform_n-16"),
+    ("transformers", "qwen3_vl-2"),
+]
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_video(tmp_path_factory.mktemp("videos") / "a video.mp4", frames=20)
+
+
+def spec(profile: str, **values: object) -> EndpointSpec:
+    entry = {"name": "served", "profile": profile, "frames_as": "native", **values}
+    return EndpointSpec.model_validate(entry)
+
+
+def with_video(video: Path, sampling: str, **values: Any) -> Request:
+    example = request(**values)
+    return replace(example, frames=replace(example.frames, source=video, sampling=sampling))
+
+
+async def ask(entry: EndpointSpec, example: Request) -> Reply:
+    model = OpenAICompatibleModel(entry)
+    try:
+        return await model.respond(example)
+    finally:
+        await model.close()
+
+
+@pytest.mark.parametrize(("profile", "sampling"), SENT)
+def test_bodies_have_the_documented_form_and_the_video(
+    video: Path, profile: str, sampling: str
+) -> None:
+    body = json.loads(b"".join(request_body(spec(profile), with_video(video, sampling)).chunks()))
+    assert rejection(profile, body) is None
+    assert video_of(body) == video.read_bytes()
+    others = {"vllm", "sglang", "qwen", "gemini", "transformers"} - {profile}
+    assert all(rejection(other, body) for other in others)
+
+
+async def test_a_video_on_a_shared_disk_is_sent_as_a_path(video: Path, tmp_path: Path) -> None:
+    with ModelServer(check=partial(rejection, "vllm")) as server:
+        for folder in (video.parent, tmp_path / "shared"):
+            entry = spec("vllm", base_url=server.base_url, shared_folder=folder)
+            await ask(entry, with_video(video, "qwen2_vl-2"))
+        own, copied = (received.body for received in server.requests)
+        assert video_of(own) == video_of(copied) == video.read_bytes()
+    (link,) = (tmp_path / "shared").iterdir()
+    assert link.stem == request().frames.video_hash
+
+
+def test_the_parameters_are_those_of_the_sampling() -> None:
+    form = video_form(Profile.VLLM, parse_sampling(SENT[0][1]))
+    limits = {"min_frames": 4, "max_frames": 128}
+    assert form.in_body == {
+        "media_io_kwargs": {"video": {"num_frames": -1, "fps": 2.0, **limits}},
+        "mm_processor_kwargs": {"size": {"shortest_edge": 4096, "longest_edge": 25165824}},
+    }
+    assert video_form(Profile.QWEN, parse_sampling(SENT[6][1])).in_part == {
+        "fps": 2.0,
+        "max_pixels": 401408,
+        "total_pixels": 19267584,
+    }
+
+
+@pytest.mark.parametrize(
+    ("profile", "sampling"),
+    [
+        ("vllm", "keyframe-32"),
+        ("vllm", "uniform_n-32"),
+        ("vllm", "qwen2_vl-2.patches-28-total-19267584"),
+        ("sglang", "qwen_vl-2.patches-28-max-401408"),
+        ("qwen", "qwen_vl-2-max-64"),
+        ("gemini", "fps_based-2"),
+        ("transformers", "llava_video-1-max-64"),
+    ],
+)
+def test_a_sampling_that_the_endpoint_cannot_be_told_is_an_error(
+    profile: str, sampling: str
+) -> None:
+    with pytest.raises(ModelError, match="has no parameters for these frames"):
+        video_form(Profile(profile), parse_sampling(sampling))
+
+
+async def test_frames_without_their_video_are_an_error() -> None:
+    with pytest.raises(ModelError, match="without their video"):
+        await ask(spec("vllm"), request())
+
+
+async def test_a_video_that_is_too_large_is_never_sent(video: Path) -> None:
+    with ModelServer() as server:
+        entry = spec("vllm", base_url=server.base_url, max_body_bytes=1000)
+        with pytest.raises(ResponseFailure, match="shared_folder") as raised:
+            await ask(entry, with_video(video, "qwen2_vl-2"))
+    assert raised.value.kind is FailureKind.TOO_LARGE
+    assert server.request_count == 0
+
+
+@pytest.mark.parametrize(
+    ("reported", "is_suspicious"), [(500, True), (1000, False), (1400, False), (5000, True)]
+)
+def test_a_server_that_shows_other_frames_is_reported_with_both_numbers(
+    video: Path, reported: int, is_suspicious: bool
+) -> None:
+    example = with_video(video, "qwen2_vl-2", frames=10)
+    reply = Reply(text="A", usage=Usage(prompt_tokens=reported))
+    warning = frames_warning(spec("vllm", tokens_per_frame=100), example, reply)
+    assert (warning is not None) == is_suspicious
+    if warning is not None:
+        assert "need 1,000 tokens" in warning
+        assert f"reports {reported:,} prompt tokens" in warning

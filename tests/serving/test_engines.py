@@ -1,0 +1,102 @@
+"""The command lines of engines, and the versions of installed ones."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.serving.configuration import ServeSpec
+from videomme_pipeline.serving.engines import ENGINES, Engine, EngineName, engine_version, options
+
+
+@pytest.mark.parametrize(
+    ("engine", "expected"),
+    [
+        (
+            "vllm",
+            "vllm serve org/m --served-model-name mine --revision v1 --tensor-parallel-size 2 "
+            "--host 127.0.0.1 --port 8000 --max-model-len 4096",
+        ),
+        (
+            "sglang",
+            "python -m sglang.launch_server --model-path org/m --served-model-name mine "
+            "--revision v1 --tp-size 2 --host 127.0.0.1 --port 8000 --max-model-len 4096",
+        ),
+        (
+            "lmdeploy",
+            "lmdeploy serve api_server org/m --model-name mine --revision v1 --tp 2 "
+            "--server-name 127.0.0.1 --server-port 8000 --max-model-len 4096",
+        ),
+        (
+            "llama_cpp",
+            "llama-server --model org/m --alias mine --host 127.0.0.1 --port 8000 "
+            "--max-model-len 4096",
+        ),
+        (
+            "transformers",
+            "transformers serve org/m --host 127.0.0.1 --port 8000 --max-model-len 4096",
+        ),
+    ],
+)
+def test_the_command_of_each_engine(engine: str, expected: str) -> None:
+    serve = ServeSpec(
+        engine=EngineName(engine),
+        weights="org/m",
+        revision="v1",
+        gpus_per_replica=2,
+        args={"max-model-len": 4096},
+    )
+    assert " ".join(serve.command_line("org/m", "mine", 8000)) == expected
+
+
+def test_every_engine_is_declared() -> None:
+    assert set(ENGINES) == set(EngineName)
+
+
+def test_the_values_of_options_can_be_lists_and_mappings() -> None:
+    args = {"a": True, "b": False, "c": None, "d": [1, 2], "e": {"image": 3}, "f": 0.5}
+    assert list(options(args)) == ["--a", "--d", "1", "2", "--e", '{"image": 3}', "--f", "0.5"]
+
+
+def test_the_version_is_that_of_the_package_of_the_program() -> None:
+    pytest_engine = Engine(profile=Profile.GENERIC, command=("pytest",), package="pytest")
+    script = str(Path(sys.executable).parent / "pytest")
+    assert engine_version(pytest_engine, [script]) == pytest.__version__
+    assert engine_version(pytest_engine, [sys.executable, "-m", "pytest"]) == pytest.__version__
+    assert engine_version(pytest_engine, ["no-such-program"]) is None
+    binary = Engine(profile=Profile.GENERIC, command=(sys.executable,), package=None)
+    assert engine_version(binary, binary.command) == f"Python {sys.version.split()[0]}"
+    assert engine_version(binary, ["/bin/false"]) is None
+
+
+def test_an_entry_has_the_profile_of_its_engine() -> None:
+    for engine in {one.value for one in EngineName} & {one.value for one in Profile}:
+        serve = {"engine": engine, "weights": "org/m"}
+        entry = EndpointSpec.model_validate({"name": "mine", "serve": serve})
+        assert entry.profile.value == engine
+    serve = {"engine": "vllm", "weights": "org/m"}
+    entry = EndpointSpec.model_validate({"name": "mine", "serve": serve})
+    assert entry.profile is Profile.VLLM
+    assert entry.key_variables == ()
+    other = EndpointSpec.model_validate({"name": "mine", "serve": serve, "profile": "generic"})
+    assert other.profile is Profile.GENERIC
+    with pytest.raises(ValueError, match="remove one"):
+        EndpointSpec.model_validate({"name": "mine", "serve": serve, "base_url": "http://a/v1"})
+
+
+def test_everything_about_a_server_that_can_change_an_answer_is_in_the_identity() -> None:
+    def fingerprint(**changes: object) -> str:
+        serve = {"engine": "vllm", "weights": "org/m", **changes}
+        return EndpointSpec.model_validate({"name": "mine", "serve": serve}).fingerprint
+
+    assert fingerprint(replicas=2, command=["/opt/vllm", "serve"], start_seconds=5) == fingerprint()
+    changes: list[dict[str, object]] = [
+        {"engine": "sglang"},
+        {"weights": "org/n"},
+        {"revision": "v1"},
+        {"gpus_per_replica": 2},
+        {"args": {"dtype": "float16"}},
+    ]
+    assert len({fingerprint(), *(fingerprint(**change) for change in changes)}) == 6

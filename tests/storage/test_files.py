@@ -1,0 +1,217 @@
+"""The store: every file is written whole or not at all, with its fingerprint."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from upath import UPath
+
+from tests.support.paths import ROOT
+from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.publish import publish, replacing
+from videomme_pipeline.storage.tables import (
+    RowFile,
+    read_files,
+    read_rows,
+    stored_fingerprint,
+    write_rows,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    name: str
+
+
+def test_rows_are_stored_with_their_fingerprint(tmp_path: Path) -> None:
+    path = Store.at(tmp_path).scores("smoke", "mine")
+    write_rows(path, [Row(name="x")], Row, fingerprint="abc")
+    assert read_rows(path, Row) == [Row(name="x")]
+    assert stored_fingerprint(path) == "abc"
+
+
+def test_a_missing_or_damaged_file_has_no_fingerprint(tmp_path: Path) -> None:
+    path = UPath(tmp_path / "x.parquet")
+    assert stored_fingerprint(path) is None
+    path.write_bytes(b"PAR1 but not really")
+    assert stored_fingerprint(path) is None
+
+
+def test_a_link_to_itself_is_a_damaged_file(tmp_path: Path) -> None:
+    path = UPath(tmp_path / "rows.parquet")
+    path.symlink_to(path.name)
+    with pytest.raises(DamagedFileError, match=r"rows\.parquet"):
+        RowFile(path, Row).read()
+
+
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = UPath(tmp_path / "x.bin")
+    publish(path, b"old")
+
+    def full_disk(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(StorageError, match=r"No space left on device.*free some space"):
+        publish(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [item.name for item in tmp_path.iterdir()] == ["x.bin"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "seen"),
+    [(OSError(28, "No space left on device"), StorageError), (ValueError("damaged"), ValueError)],
+)
+def test_a_file_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, raised: Exception, seen: type[Exception]
+) -> None:
+    path = tmp_path / "clip.mp4"
+    with replacing(path) as temporary:
+        temporary.write_bytes(b"old")
+
+    def fail_in_the_middle() -> None:
+        with replacing(path) as temporary:
+            temporary.write_bytes(b"ne")
+            raise raised
+
+    with pytest.raises(seen):
+        fail_in_the_middle()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("named_by_link", [False, True])
+def test_a_pipe_is_written_into_and_not_replaced(tmp_path: Path, named_by_link: bool) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    target = tmp_path / "link" if named_by_link else pipe
+    if named_by_link:
+        target.symlink_to(pipe)
+    with ThreadPoolExecutor() as threads:
+        received = threads.submit(pipe.read_bytes)
+        publish(UPath(target), b"bytes")
+        assert pipe.is_fifo()
+        assert received.result(60) == b"bytes"
+    assert target.is_symlink() == named_by_link
+    assert set(tmp_path.iterdir()) == {pipe, target}
+
+
+def test_standard_output_of_a_process_is_written_into() -> None:
+    read_end, write_end = os.pipe()
+    with open(read_end, "rb") as received:  # noqa: PTH123 - there is no path
+        publish(UPath(f"/dev/fd/{write_end}"), b"bytes")
+        os.close(write_end)
+        assert received.read() == b"bytes"
+
+
+def test_a_symbolic_link_is_kept_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    link, file = tmp_path / "link", tmp_path / "folder" / "file"
+    link.symlink_to("folder/file")
+    for data in (b"first", b"second"):
+        publish(UPath(link), data)
+        assert link.is_symlink()
+        assert file.read_bytes() == data
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_an_object_store_has_the_same_rows() -> None:
+    path = Store.at("memory://videomme-test").questions("smoke")
+    write_rows(path, [Row(name="x")], Row, fingerprint="abc")
+    assert read_rows(path, Row) == [Row(name="x")]
+
+
+def test_an_object_store_without_objects_has_no_files() -> None:
+    store = Store.at("memory://videomme-without-objects")
+    assert store.tables() == []
+    assert store.question_files() == []
+    assert store.benchmarks() == []
+
+
+@pytest.mark.parametrize("url", ["gs://bucket/data", "unheard://bucket/data"])
+def test_a_storage_that_cannot_be_used_is_named(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{url}: .*install the fsspec"):
+        Store.at(url)
+
+
+def test_a_data_folder_that_duckdb_cannot_use_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"\?` in its path; choose another data folder"):
+        Store.at(tmp_path / "a?b")
+
+
+def test_a_password_in_the_url_of_the_data_folder_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ConfigurationError, match="AWS_SECRET_ACCESS_KEY") as raised:
+        Store.at("s3://someone:a-secret@bucket/data")
+    assert "a-secret" not in str(raised.value)
+
+
+def test_files_that_need_a_local_disk_are_local_with_an_object_store_too() -> None:
+    store = Store.at("memory://videomme-test")
+    assert store.journal.is_absolute()
+    assert store.journal.name == "journal.sqlite"
+
+
+def test_files_are_listed_and_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    for name in ("b", "a"):
+        write_rows(store.scores("smoke", name), [Row(name=name)], Row, fingerprint=name)
+    assert [path.stem for path in store.score_files()] == ["a", "b"]
+    assert read_files(store.score_files("smoke"), Row) == [Row(name="a"), Row(name="b")]
+    assert read_files(store.score_files("another"), Row) == []
+    assert Store.at(tmp_path / "missing").score_files() == []
+
+
+def test_published_files_have_the_permissions_that_the_umask_allows(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        publish(UPath(tmp_path / "private"), b"bytes")
+        os.umask(0o022)
+        publish(UPath(tmp_path / "readable"), b"bytes")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"private": 0o600, "readable": 0o644}
+
+
+KILLED_WHILE_IT_WRITES = """
+import os, signal, sys
+from pathlib import Path
+from videomme_pipeline.storage.files import replacing
+
+with replacing(Path(sys.argv[1])) as new:
+    new.write_bytes(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    path, other = tmp_path / "x.parquet", tmp_path / "y.parquet"
+    for killed in (path, other):
+        command = [sys.executable, "-c", KILLED_WHILE_IT_WRITES, str(killed)]
+        subprocess.run(command, cwd=ROOT, env=os.environ, check=False)
+    assert len(list(tmp_path.iterdir())) == 2
+    publish(UPath(path), b"whole")  # the next write of the same file
+    assert len(list(tmp_path.iterdir())) == 2
+    with replacing(tmp_path / "z.parquet") as new:
+        new.write_bytes(b"whole")
+        Store.at(tmp_path).remove_left_over()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["x.parquet", "z.parquet"]
+    assert path.read_bytes() == b"whole"
+
+
+def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    with replacing(path) as first:
+        first.write_bytes(b"first")
+        with replacing(path) as second:
+            second.write_bytes(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]

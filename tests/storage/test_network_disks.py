@@ -1,0 +1,111 @@
+"""SQLite files on network file systems are refused, and machines keep their scratch files apart."""
+
+import errno
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from upath import UPath
+
+from assets.instance import open_instance
+from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.project.project import open_project
+from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.storage import network_disks, parquet, publish
+from videomme_pipeline.storage.layout import Store
+from videomme_pipeline.storage.network_disks import network_kind
+from videomme_pipeline.storage.publish import replacing
+from videomme_pipeline.videos.hash_cache import HashCache
+
+MOUNTS = {"/": "ext4", "/home": "nfs4", "/home/local": "xfs", "/scratch": "lustre"}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/data/journal.sqlite", None),
+        ("/home/a/data/journal.sqlite", "nfs4"),
+        ("/home/local/journal.sqlite", None),
+        ("/homes/journal.sqlite", None),
+        ("/scratch", "lustre"),
+    ],
+)
+def test_the_file_system_of_a_path_is_that_of_its_nearest_mount(
+    path: str, kind: str | None
+) -> None:
+    assert network_kind(Path(path), MOUNTS) == kind
+
+
+def test_the_temporary_folder_of_this_machine_is_on_a_local_disk(tmp_path: Path) -> None:
+    assert network_kind(tmp_path / "new" / "file") is None
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that this machine takes for a mounted NFS export."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    monkeypatch.setattr(network_disks, "_mounts", lambda: {"/": "ext4", str(folder): "nfs4"})
+    return folder
+
+
+def test_sqlite_files_are_refused(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = r"on a network file system \(nfs4\) .*; set VIDEOMME_LOCAL_DISK to a folder on a local"
+    with pytest.raises(StorageError, match=found):
+        Journal(shared / "journal.sqlite")
+    with pytest.raises(StorageError, match=found):
+        HashCache(shared / "hashes.sqlite").clear()
+    monkeypatch.setenv("DAGSTER_HOME", str(shared / "home"))
+    with pytest.raises(StorageError, match="set DAGSTER_HOME or VIDEOMME_POSTGRES_URL"):
+        open_instance().__enter__()
+    assert list(shared.iterdir()) == []
+
+
+def test_sqlite_files_can_be_on_another_disk_than_the_data(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "benchmarks.yaml").write_text("smoke:\n")
+    monkeypatch.setenv("VIDEOMME_LOCAL_DISK", str(tmp_path / "disk"))
+    project = open_project(tmp_path, str(shared))
+    assert project.store.journal == tmp_path / "disk" / "journal.sqlite"
+    project.hashes.clear()
+    assert project.store.hashes.exists()
+    (shared / "journal.sqlite").touch()
+    with pytest.raises(ConfigurationError, match=r"contains paid answers.*stop all runs and move"):
+        open_project(tmp_path, str(shared))
+
+
+def test_a_machine_leaves_the_scratch_files_of_others_on_a_shared_disk(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with replacing(shared / "a") as ours, monkeypatch.context() as elsewhere:
+        elsewhere.setattr(publish, "_own_numbers", lambda _: range(5))
+        with replacing(shared / "a") as theirs:
+            assert theirs.parent != ours.parent
+            theirs.write_bytes(b"1")
+            ours.write_bytes(b"2")
+        Store.at(shared).remove_left_over()
+    assert (shared / "a").read_bytes() == b"2"
+    left = shared / ".a.7"  # of a killed process on another machine
+    left.mkdir()
+    Store.at(shared).remove_left_over()
+    assert left.exists()
+
+
+def test_a_stale_handle_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = UPath(tmp_path / "a.parquet")
+    path.write_bytes(parquet.encode(pa.table({"a": [1]})))
+    read, failures = type(path).read_bytes, [2]
+
+    def sometimes_stale(self: UPath) -> bytes:
+        if failures[0]:
+            failures[0] -= 1
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return bytes(read(self))
+
+    monkeypatch.setattr(type(path), "read_bytes", sometimes_stale)
+    monkeypatch.setattr(parquet, "_STALE_PAUSES_SECONDS", (0, 0))
+    assert parquet.read_table(path)["a"].to_pylist() == [1]
+    failures[0] = 3
+    with pytest.raises(StorageError, match="Stale file handle"):
+        parquet.read_table(path)

@@ -1,0 +1,120 @@
+"""Sealed Parquet files: any reader can read them, and every changed bit is detected."""
+
+import random
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from videomme_pipeline.errors import DamagedFileError, StorageError
+from videomme_pipeline.storage.parquet import (
+    SEALED,
+    encode,
+    read_metadata,
+    read_table,
+    seal,
+    verify,
+)
+
+TABLE = pa.table({"id": [1, 2, 3], "text": ["a", "b", None]}).replace_schema_metadata(
+    {"fingerprint": "abc"}
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "x.parquet"
+    path.write_bytes(encode(TABLE))
+    return path
+
+
+def test_a_sealed_file_is_ordinary_parquet(path: Path) -> None:
+    assert read_table(path).equals(TABLE)
+    assert read_table(path, ["text"]).column_names == ["text"]
+    assert read_metadata(path)["fingerprint"] == "abc"
+    assert pq.read_table(path).equals(TABLE)
+    with duckdb.connect() as connection:
+        rows = connection.execute("select * from read_parquet(?)", [str(path)]).fetchall()
+    assert rows == [(1, "a"), (2, "b"), (3, None)]
+
+
+def test_only_a_large_table_is_compressed() -> None:
+    """Decompression takes longer than reading the values of a small one."""
+    small, large = "0" * 1_000, "0" * 100_000
+    assert len(encode(pa.table({"text": [small]}))) > len(small)
+    assert len(encode(pa.table({"text": [large]}))) < len(small)
+    assert pq.read_table(pa.BufferReader(encode(pa.table({"text": [large]})))).num_rows == 1
+
+
+def test_every_flipped_bit_is_detected(path: Path) -> None:
+    intact = path.read_bytes()
+    chosen = random.Random(0).sample(range(8 * len(intact)), 1000)
+    for bit in chosen:
+        data = bytearray(intact)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        with pytest.raises(DamagedFileError, match=r"x\.parquet: the file is damaged"):
+            verify(path)
+
+
+def test_a_footer_is_verified_without_the_data(path: Path) -> None:
+    intact = path.read_bytes()
+    path.write_bytes(intact[:10] + b"\0" + intact[11:])
+    assert read_metadata(path)["fingerprint"] == "abc"
+    path.write_bytes(intact.replace(b"abc", b"abd"))
+    with pytest.raises(DamagedFileError, match="checksum"):
+        read_metadata(path)
+
+
+def test_a_seal_that_was_overwritten_is_noticed(path: Path) -> None:
+    intact = path.read_bytes()
+    start = intact.index(b"VMMESEAL")
+    path.write_bytes(intact[:start] + bytes(72) + intact[start + 72 :])
+    with pytest.raises(DamagedFileError, match="checksum is missing"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, -1])
+def test_a_truncated_file_is_damaged(path: Path, keep: int) -> None:
+    path.write_bytes(path.read_bytes()[:keep])
+    for read in (read_table, read_metadata, verify):
+        with pytest.raises(DamagedFileError, match="not that of a Parquet file"):
+            read(path)
+
+
+def test_a_file_that_was_written_piece_by_piece_is_sealed_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    with pq.ParquetWriter(path, TABLE.schema, store_schema=False) as writer:
+        writer.write_table(TABLE)
+        writer.write_table(TABLE)
+        writer.add_key_value_metadata(SEALED)
+    seal(path)
+    verify(path)
+    assert read_table(path).num_rows == 6
+
+
+def test_a_footer_larger_than_one_read_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    path.write_bytes(encode(TABLE.replace_schema_metadata({"long": "x" * 200_000})))
+    assert read_metadata(path)["long"] == "x" * 200_000
+
+
+def test_a_file_without_a_seal_is_read_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(TABLE, path)
+    verify(path)
+    assert read_table(path).equals(TABLE)
+    assert read_metadata(path)["fingerprint"] == "abc"
+
+
+def test_a_file_that_cannot_be_read_is_not_damaged(path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_table(path.with_name("y.parquet"))
+    with pytest.raises(StorageError, match=r"cannot read \(Not a directory\)"):
+        read_table(path / "y.parquet")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(DamagedFileError, match="Is a directory"):
+        read_table(path)

@@ -1,0 +1,1 @@
+"""Cluster: Dask, SSH and Slurm workers, and turns of several machines in PostgreSQL."""

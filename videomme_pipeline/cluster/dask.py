@@ -1,0 +1,305 @@
+"""Workers of a Dask cluster: one whose scheduler runs already, or one of Slurm jobs or SSH hosts.
+
+This module and `ssh` are the only ones that import Dask, if there is a `cluster.yaml`.
+"""
+
+import asyncio
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError, Executor, Future
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import patch
+from uuid import uuid4
+from weakref import WeakSet
+
+from videomme_pipeline.cluster.configuration import CLUSTER_FILE, ClusterSpec, SlurmSpec
+from videomme_pipeline.cluster.keys import temporary_security
+from videomme_pipeline.cluster.ssh import ssh_cluster
+from videomme_pipeline.cluster.timers import EXPORTS, TIMERS
+from videomme_pipeline.errors import ClusterError
+from videomme_pipeline.extras import needs_extra
+from videomme_pipeline.processes.identity import child_environment
+from videomme_pipeline.processes.tasks import Outcome, end_children
+
+if TYPE_CHECKING:
+    from distributed import Client, Security
+
+CONNECT_SECONDS = 30.0
+RECONNECT_SECONDS = 300.0
+"""The longest time to wait for a scheduler that was restarted."""
+_MARKER = "marker"
+_POLL_SECONDS = 0.2
+_COUNT_SECONDS = 1.0
+"""How often workers are counted. Each count is a request to the scheduler."""
+_SAME_VERSIONS = ("videomme-pipeline", "av", "simplejpeg")
+"""Packages that determine frames and packet indexes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What a worker must have in common with the process that submits tasks.
+
+    `folder` is shared: it contains a file with the text `mark`.
+    """
+
+    versions: Mapping[str, str]
+    folder: Path
+    mark: str
+
+    @classmethod
+    def here(cls, folder: Path) -> "Site":
+        """The versions of this process, and a new mark in `folder`."""
+        mark = uuid4().hex
+        (folder / _MARKER).write_text(mark, encoding="ascii")
+        return cls(versions=versions(), folder=folder, mark=mark)
+
+    def problem(self) -> str | None:
+        """Why this process cannot run the tasks of the site, or None. Called on a worker."""
+        host = platform.node()
+        different = [
+            f"{name} {found}, not {self.versions[name]}"
+            for name, found in versions().items()
+            if found != self.versions[name]
+        ]
+        if different:
+            return (
+                f"worker on {host}: {', '.join(different)}; install the versions of the machine "
+                "that starts the run"
+            )
+        with suppress(OSError):
+            if (self.folder / _MARKER).read_text(encoding="ascii") == self.mark:
+                return None
+        return (
+            f"worker on {host}: {self.folder.parent} is not the folder of the machine that starts "
+            "the run; put the data folder on a file system that all workers share"
+        )
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """The versions of this process that determine frames and packet indexes."""
+    found = {"python": ".".join(platform.python_version_tuple()[:2])}
+    for package in _SAME_VERSIONS:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "missing"
+    return found
+
+
+class DaskWorkers:
+    """The workers of a Dask client. `most_threads` is how many the cluster may grow to."""
+
+    def __init__(self, client: "Client", site: Site, most_threads: int = 1) -> None:
+        self._client, self._site, self._most_threads = client, site, most_threads
+        self._threads: Mapping[str, int] = {}
+        self._count_again = -math.inf
+
+    @property
+    def room(self) -> int:
+        """Twice the number of threads, so that each has its next task at once.
+
+        Raises:
+            ClusterError: if the scheduler is away for too long.
+        """
+        return 2 * max(1, sum(self._current_threads().values()), self._most_threads)
+
+    @property
+    def nodes(self) -> int:
+        return len(self._current_threads())
+
+    @property
+    def description(self) -> str:
+        return f"{self.nodes} {'worker' if self.nodes == 1 else 'workers'}"
+
+    @property
+    def dashboard(self) -> str | None:
+        link = self._client.dashboard_link
+        return str(link) if link else None
+
+    @contextmanager
+    def executor(self, run: str) -> Iterator[Executor]:
+        executor = _DaskExecutor(self._client, self._site)
+        try:
+            yield executor
+        finally:
+            with suppress(OSError):
+                executor.cancel()
+                if self._client.status == "running":
+                    self._client.run(end_children, run, on_error="ignore")
+
+    def problems(self) -> Mapping[str, str | None]:
+        return dict(self._client.run(self._site.problem))
+
+    def _current_threads(self) -> Mapping[str, int]:
+        """The number of threads of each worker, at most `_COUNT_SECONDS` old."""
+        if self._client.status != "running" or time.monotonic() > self._count_again:
+            self._threads = self._count_threads()
+            self._count_again = time.monotonic() + _COUNT_SECONDS
+        return self._threads
+
+    def _count_threads(self) -> Mapping[str, int]:
+        """The number of threads of each worker. Waits for a scheduler that was restarted."""
+        end = time.monotonic() + RECONNECT_SECONDS
+        while self._client.status != "closed" and time.monotonic() < end:
+            with suppress(OSError):
+                if self._client.status == "running":
+                    return dict(self._client.nthreads())
+            time.sleep(_POLL_SECONDS)
+        raise ClusterError(
+            f"cluster: no connection to its scheduler for {RECONNECT_SECONDS:g} s; start it, then "
+            "run again: everything that is already stored is kept"
+        )
+
+
+class _DaskExecutor(Executor):
+    """Submits tasks to Dask. Each worker compares itself with the site before it runs one.
+
+    (The future of Dask's own executor never ends if the scheduler ends between the end of the task
+    and the transfer of its value.)
+    """
+
+    def __init__(self, client: "Client", site: Site) -> None:
+        self._client, self._site = client, site
+        self._tasks = WeakSet[Any]()
+
+    def submit(
+        self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any
+    ) -> "Future[Any]":
+        task = self._client.submit(
+            _run_checked, self._site, function, *arguments, pure=False, **keywords
+        )
+        self._tasks.add(task)
+        return asyncio.run_coroutine_threadsafe(_outcome(task), self._client.loop.asyncio_loop)
+
+    def cancel(self) -> None:
+        """Cancel all tasks."""
+        self._client.cancel(list(self._tasks))
+
+
+async def _outcome(task: Any) -> Outcome:
+    """The value of a Dask future. Cancelled if the cluster lost the task or its value."""
+    try:
+        return cast("Outcome", await task)
+    except (OSError, CancelledError) as error:
+        if task.status == "error":  # raised by the task itself
+            raise
+        raise asyncio.CancelledError from error
+
+
+def _run_checked(site: Site, run_limited: Callable[..., Outcome], *arguments: Any) -> Outcome:
+    if problem := site.problem():
+        return None, ClusterError(problem)
+    return run_limited(*arguments)
+
+
+@contextmanager
+def connect(
+    spec: ClusterSpec, folder: Path, on_message: Callable[[str], None]
+) -> Iterator[DaskWorkers]:
+    """Connect to a cluster, or start one that ends after the block.
+
+    `folder` is an empty folder that all workers share. `on_message` is told what is waited for.
+
+    Raises:
+        ClusterError: if the scheduler cannot be reached.
+        MissingExtraError: if Dask is not installed.
+    """
+    with needs_extra("cluster", CLUSTER_FILE):
+        import dask  # noqa: PLC0415
+        from distributed import Client  # noqa: PLC0415
+    site = Site.here(folder)
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(TIMERS))  # for a scheduler started here
+        if spec.slurm:
+            cluster = stack.enter_context(_slurm_cluster(spec.slurm, folder))
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+            workers = DaskWorkers(client, site, spec.slurm.bounds.maximum * spec.slurm.cores)
+        elif spec.ssh:
+            cluster = stack.enter_context(ssh_cluster(spec.ssh, folder, on_message))
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+            workers = DaskWorkers(client, site)
+        else:
+            client = stack.enter_context(_client(spec))
+            workers = DaskWorkers(client, site)
+        if not client.nthreads():
+            on_message(f"{client.scheduler.address} has no worker yet; waiting for the first one")
+        yield workers
+
+
+def _client(spec: ClusterSpec) -> "Client":
+    """A client of the scheduler at the address of `spec`."""
+    from distributed import Client  # noqa: PLC0415
+
+    security = _security(spec)
+    try:
+        return Client(
+            spec.address, security=security, timeout=CONNECT_SECONDS, set_as_default=False
+        )
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(
+            f"cluster: no Dask scheduler answers at {spec.address} ({error}); start it, or change "
+            f"`address` or `tls` in {CLUSTER_FILE}"
+        ) from error
+
+
+def _security(spec: ClusterSpec) -> "Security":
+    """The keys of the client: those of `tls`, or else those of Dask's own configuration."""
+    from distributed import Security  # noqa: PLC0415
+
+    security = Security()
+    if spec.tls:
+        security = Security(
+            tls_ca_file=str(spec.tls.ca_file.expanduser()),
+            tls_client_cert=str(spec.tls.certificate.expanduser()),
+            tls_client_key=str(spec.tls.key.expanduser()),
+            require_encryption=True,
+        )
+    try:
+        has_keys = security.get_connection_args("client")["ssl_context"] is not None
+    except OSError as error:
+        raise ClusterError(
+            f"cluster: the keys for {spec.address} cannot be used ({error}); `tls` in "
+            f"{CLUSTER_FILE} names three files in PEM format"
+        ) from error
+    if str(spec.address).startswith("tls:") and not has_keys:
+        raise ClusterError(f"cluster: {spec.address} needs keys; set `tls` in {CLUSTER_FILE}")
+    return security
+
+
+@contextmanager
+def _slurm_cluster(spec: SlurmSpec, folder: Path) -> Iterator[Any]:
+    """A cluster of Slurm jobs, with its scheduler in this process.
+
+    Scheduler and workers use TLS with keys of their own, in files that jobs read. Jobs get
+    only the environment variables that a child process may see.
+    """
+    with needs_extra("cluster", CLUSTER_FILE), patch("signal.signal"):
+        # The import sets a handler of Ctrl-C, which ends the process, and fails in a thread.
+        from dask_jobqueue import SLURMCluster  # noqa: PLC0415
+    names = [name for name in sorted(child_environment()) if name.isidentifier()]
+    with SLURMCluster(
+        queue=spec.queue,
+        account=spec.account,
+        cores=spec.cores,
+        processes=1,
+        memory=spec.memory,
+        walltime=spec.walltime,
+        interface=spec.interface,
+        security=temporary_security(folder),
+        log_directory=str(folder),
+        job_extra_directives=[f"--export={','.join(names)}", *spec.directives],
+        job_script_prologue=[*EXPORTS, *spec.prologue],
+        scheduler_options={"dashboard_address": "127.0.0.1:0"},
+        worker_extra_args=["--dashboard-address", "127.0.0.1:0"],
+    ) as cluster:
+        # Dask replaces jobs that end only in an adaptive cluster.
+        cluster.adapt(minimum_jobs=spec.bounds.minimum, maximum_jobs=spec.bounds.maximum)
+        yield cluster

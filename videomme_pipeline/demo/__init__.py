@@ -1,0 +1,1 @@
+"""Demo: the smoke benchmarks and the embedded model, with the package files that both need."""

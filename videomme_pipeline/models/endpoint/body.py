@@ -1,0 +1,310 @@
+"""The JSON body of a chat completion: parameters, frames, question.
+
+A request of 64 frames has megabytes of JSON, and only its last few hundred bytes differ between
+the questions of one video. So the body is built as chunks of bytes, and the questions of a video
+share its encoded frames.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import orjson
+import pybase64
+from upath import UPath
+
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.frames.cache import FrameSet
+from videomme_pipeline.models.endpoint.endpoints import (
+    MEBIBYTE,
+    EndpointProfile,
+    FramesAs,
+    constrained_to,
+    video_sampling,
+)
+from videomme_pipeline.models.endpoint.native import form_of, media_type, video_file
+from videomme_pipeline.models.endpoint.spec import EndpointSpec, ServiceTier
+from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
+from videomme_pipeline.storage.publish import publish
+
+CHUNK_BYTES = 512 * 1024
+"""Bytes per write to the socket. Smaller chunks need more calls, larger ones more memory."""
+
+ENCODED_BYTES_KEPT = 64 * MEBIBYTE
+"""Limit of the encoded frames that are kept in memory for further questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture, a video or its sound, which is sent as base64."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        return 4 * ((len(self.data) + 2) // 3)
+
+
+class FramePart:
+    """The frames of a video as JSON, which the bodies of all questions about it contain."""
+
+    def __init__(
+        self, frames: FrameSet, after_frame: Sequence[str], pieces: Iterable[bytes | Picture]
+    ) -> None:
+        self.frames = frames
+        self.after_frame = after_frame
+        self._pieces = tuple(pieces)
+        sizes = (piece.size if isinstance(piece, Picture) else len(piece) for piece in self._pieces)
+        self.size = sum(sizes)
+
+    @cached_property
+    def chunks(self) -> tuple[bytes, ...]:
+        """The encoded bytes in chunks of about `CHUNK_BYTES`, encoded on first use."""
+        chunks: list[bytes] = []
+        pending: list[bytes] = []
+        pending_bytes = 0
+        for piece in self._pieces:
+            data = pybase64.b64encode(piece.data) if isinstance(piece, Picture) else piece
+            pending.append(data)
+            pending_bytes += len(data)
+            if pending_bytes >= CHUNK_BYTES:
+                chunks.append(b"".join(pending))
+                pending, pending_bytes = [], 0
+        return (*chunks, b"".join(pending))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """A request body, which can be sent several times."""
+
+    head: bytes
+    frames: FramePart
+    tail: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.head) + self.frames.size + len(self.tail)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body in order."""
+        yield self.head
+        yield from self.frames.chunks
+        yield self.tail
+
+    async def stream(self, uploads: asyncio.Semaphore) -> AsyncIterator[bytes]:
+        """The chunks of the body. They use one slot of `uploads` until the last is sent."""
+        async with uploads:
+            for chunk in self.chunks():
+                yield chunk
+
+
+class RecentFrames:
+    """The encoded frames of the latest videos, up to `ENCODED_BYTES_KEPT`.
+
+    The questions of one video are sent at about the same time, so its frames are encoded once.
+    """
+
+    def __init__(self, spec: EndpointSpec) -> None:
+        self._spec = spec
+        self._parts: dict[int, FramePart] = {}
+
+    def part_of(self, request: Request) -> FramePart:
+        """The frames of `request`, shared with an earlier request that has the same frames."""
+        key = id(request.frames)
+        part = self._parts.pop(key, None)
+        after_frame = request.prompt.after_frame
+        if part is None or part.frames is not request.frames or part.after_frame != after_frame:
+            part = frame_part(self._spec, request)
+        self._parts[key] = part
+        while len(self._parts) > 1 and self.bytes > ENCODED_BYTES_KEPT:
+            del self._parts[next(iter(self._parts))]
+        return part
+
+    @property
+    def bytes(self) -> int:
+        """Size of all encoded frames in memory."""
+        return sum(part.size for part in self._parts.values())
+
+
+def request_body(
+    spec: EndpointSpec, request: Request, frames: FramePart | None = None
+) -> RequestBody:
+    """The JSON body of one question: parameters, system message, frames, question.
+
+    The messages about one video are equal byte for byte up to the question, so that an
+    endpoint's prefix cache can be used. `frames` is the part of an earlier question of the same
+    video, if there was one.
+
+    Raises:
+        ResponseFailure: if the body exceeds a limit of the endpoint.
+        ModelError: if the prompt has text after frames that are sent as one video, if the endpoint
+            cannot constrain answers, or if it cannot be told the sampling of a video.
+    """
+    profile = spec.endpoint_profile
+    head = orjson.dumps(_parameters(spec, profile, request))[:-1] + b',"messages":['
+    if request.prompt.system is not None:
+        head += orjson.dumps({"role": "system", "content": request.prompt.system}) + b","
+    body = RequestBody(
+        head + b'{"role":"user","content":[',
+        frames or frame_part(spec, request),
+        _text_part(request.prompt.text) + b"]}]}",
+    )
+    _check_limits(spec, profile, request, body)
+    return body
+
+
+def frame_part(spec: EndpointSpec, request: Request) -> FramePart:
+    """The frames of `request`, each followed by the text that the prompt puts after it.
+
+    The sound of the video follows the last frame, if the model hears it.
+    """
+    after_frame = request.prompt.after_frame
+    pieces = chain(_frame_pieces(spec, request), _sound_pieces(spec, request))
+    return FramePart(request.frames, after_frame, pieces)
+
+
+def share_frames(frames: FrameSet, folder: UPath) -> None:
+    """Write those pictures of `frames` that are missing in `folder`, which the endpoint reads."""
+    for number, frame in enumerate(frames.frames):
+        path = _shared_path(frames, folder, number)
+        if not path.exists():
+            publish(path, frame.picture)
+
+
+def _shared_path(frames: FrameSet, folder: UPath, number: int) -> UPath:
+    suffix = frames.media_type.removeprefix("image/").replace("jpeg", "jpg")
+    return folder / f"{frames.video_hash}-{frames.fingerprint}" / f"{number:05d}.{suffix}"
+
+
+def _parameters(spec: EndpointSpec, profile: EndpointProfile, request: Request) -> dict[str, Any]:
+    decoding = request.decoding
+    seed = None if decoding.seed is None else decoding.seed + request.sample
+    optional = {
+        "temperature": decoding.temperature,
+        "top_p": decoding.top_p,
+        profile.token_limit_parameter: decoding.max_tokens,
+        "seed": seed,
+        "reasoning_effort": decoding.reasoning_effort,
+        "service_tier": "flex" if spec.service_tier is ServiceTier.FLEX else None,
+    }
+    fields: dict[str, Any] = {"model": spec.served_name}
+    fields |= {name: value for name, value in optional.items() if value is not None}
+    if profile.takes_prompt_cache_key and request.frames.frames:
+        fields["prompt_cache_key"] = (
+            f"{request.frames.video_hash[:24]}-{request.frames.fingerprint}"
+        )
+    if spec.cache_breakpoint:
+        fields["prompt_cache_options"] = {"mode": "explicit"}
+    if decoding.constrain_answer:
+        if profile.answer_constraint is None:
+            raise ModelError(
+                f"model {spec.name}: profile {spec.profile.value} cannot constrain answers; set "
+                "`profile` to the endpoint's family or `constrain_answer: false`"
+            )
+        letters = [letter.value for letter in request.question.letters]
+        fields |= constrained_to(profile.answer_constraint, letters)
+    frames = request.frames.frames
+    if spec.sends_frames_as is FramesAs.VIDEO and frames:
+        fields |= video_sampling(
+            [frame.pts_seconds for frame in frames], [frame.index for frame in frames]
+        )
+    elif spec.sends_frames_as is FramesAs.NATIVE and frames:
+        fields |= form_of(spec, request).in_body
+    return fields | spec.extra_body
+
+
+def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Picture]:
+    frames, after_frame = request.frames.frames, request.prompt.after_frame
+    if not frames:
+        return
+    if spec.sends_frames_as in (FramesAs.VIDEO, FramesAs.NATIVE):
+        if any(after_frame):
+            raise ModelError(
+                f"model {spec.name}: prompt {request.prompt.template} has text after each frame, "
+                "which is impossible with frames sent as one video; set `frames_as: images`"
+            )
+        if spec.sends_frames_as is FramesAs.VIDEO:
+            yield from _video_pieces(request.frames, spec.cache_breakpoint)
+        else:
+            yield from _native_pieces(spec, request)
+        return
+    detail = f',"detail":"{spec.image_detail.value}"' if spec.image_detail else ""
+    prefix = b'{"type":"image_url","image_url":{"url":"'
+    suffix = f'"{detail}}}'.encode()
+    data_url = f"data:{request.frames.media_type};base64,".encode()
+    for number, frame in enumerate(frames):
+        if spec.sends_frames_as is FramesAs.FILES and spec.shared_folder is not None:
+            path = _shared_path(request.frames, UPath(spec.shared_folder), number)
+            yield prefix + orjson.dumps(f"file://{path}")[1:-1]
+        else:
+            yield prefix + data_url
+            yield Picture(frame.picture)
+        is_last = number == len(frames) - 1
+        yield suffix + _breakpoint(is_last and spec.cache_breakpoint) + b"},"
+        if after_frame and after_frame[number]:
+            yield _text_part(after_frame[number]) + b","
+
+
+def _video_pieces(frames: FrameSet, has_breakpoint: bool) -> Iterator[bytes | Picture]:
+    yield b'{"type":"video_url","video_url":{"url":"data:video/jpeg;base64,'
+    for number, frame in enumerate(frames.frames):
+        if number:
+            yield b","
+        yield Picture(frame.picture)
+    yield b'"}' + _breakpoint(has_breakpoint) + b"},"
+
+
+def _native_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Picture]:
+    """The part with the video itself: a path in the shared folder, or a data URL."""
+    form, file = form_of(spec, request), video_file(spec, request)
+    yield b'{"type":"%b","%b":{"url":"' % (form.type.encode(), form.type.encode())
+    if spec.shared_folder is not None:
+        yield orjson.dumps(file.as_uri())[1:-1]
+    else:
+        yield f"data:{media_type(file)};base64,".encode()
+        yield Picture(file.read_bytes())
+    yield b'"' + _further(form.in_url) + b"}" + _further(form.in_part) + b"},"
+
+
+def _sound_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Picture]:
+    if spec.audio and request.frames.sound is not None:
+        yield b'{"type":"input_audio","input_audio":{"data":"'
+        yield Picture(request.frames.sound)
+        yield b'","format":"wav"}},'
+
+
+def _further(fields: Mapping[str, Any]) -> bytes:
+    """`fields` as they continue a JSON object."""
+    return b"," + orjson.dumps(fields)[1:-1] if fields else b""
+
+
+def _breakpoint(is_wanted: bool) -> bytes:
+    return b',"prompt_cache_breakpoint":{"mode":"explicit"}' if is_wanted else b""
+
+
+def _text_part(text: str) -> bytes:
+    return orjson.dumps({"type": "text", "text": text})
+
+
+def _check_limits(
+    spec: EndpointSpec, profile: EndpointProfile, request: Request, body: RequestBody
+) -> None:
+    max_images = spec.max_images or profile.max_images
+    sent = len(request.frames.frames)
+    if max_images is not None and sent > max_images and not spec.reads_video:
+        raise ResponseFailure(
+            FailureKind.TOO_LARGE,
+            f"question {request.question.question_id} has {sent} frames and {spec.name} accepts "
+            f"{max_images} per request; choose a sampling with fewer frames",
+        )
+    max_bytes = spec.max_body_bytes or profile.max_body_bytes
+    if max_bytes is not None and body.size > max_bytes:
+        raise ResponseFailure(
+            FailureKind.TOO_LARGE,
+            f"question {request.question.question_id} has a body of {body.size:,} bytes and "
+            f"{spec.name} accepts {max_bytes:,}; choose fewer or smaller frames, or a lower JPEG "
+            "quality",
+        )

@@ -1,0 +1,205 @@
+"""Requests with the video itself, from which the endpoint takes the frames.
+
+The sampling of the evaluation plans the frames. Here it is translated to the parameters of each
+family of endpoints, and a sampling that an endpoint cannot be told is an error. The endpoint places
+the frames by its own rule.
+
+Sources: the request schemas of vLLM, SGLang and `transformers serve`. Other clients of Qwen's API
+send `fps` beside `video_url`; that limits of pixels belong there too is not confirmed. Gemini's
+OpenAI-compatible API has no documented form; it accepts a video as a data URL in the place of an
+image.
+"""
+
+import mimetypes
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.frames.sampling import FpsBased, Placement, QwenRate, Sampling, UniformN
+from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.models.endpoint.endpoints import MEBIBYTE, Profile
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
+from videomme_pipeline.storage.publish import put_in_place, scratch_folder, writing
+
+MAX_INLINE_BYTES = 64 * MEBIBYTE
+"""Limit of a body with a video in a data URL, if neither the entry nor the profile has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoForm:
+    """The JSON of a video: the type of its part, and fields in and beside the URL and in the body.
+
+    The type is also the name of the object that contains the URL.
+    """
+
+    type: str = "video_url"
+    in_url: Mapping[str, Any] = field(default_factory=dict)
+    in_part: Mapping[str, Any] = field(default_factory=dict)
+    in_body: Mapping[str, Any] = field(default_factory=dict)
+
+
+def video_form(profile: Profile, sampling: Sampling) -> VideoForm:
+    """The form of a request with a video, of which the endpoint shows the frames of `sampling`.
+
+    Raises:
+        ModelError: if the endpoint has no parameters for the sampling.
+    """
+    form = _FORMS[profile](sampling)
+    if form is None:
+        raise ModelError(
+            f"sampling {sampling.name}: profile {profile.value} has no parameters for these frames "
+            f"of a video; use {_EXAMPLES[profile]}, or send frames (without `frames_as: native`)"
+        )
+    return form
+
+
+def form_of(spec: EndpointSpec, request: Request) -> VideoForm:
+    """The form of the video of `request`.
+
+    Raises:
+        ModelError: if the request has no video, or the endpoint no parameters for its sampling.
+    """
+    _source(spec, request)
+    return video_form(spec.profile, parse_sampling(request.frames.sampling))
+
+
+def video_file(spec: EndpointSpec, request: Request) -> Path:
+    """The file of the video of `request`: for a shared folder, the file in it that is read.
+
+    Raises:
+        ModelError: if the request has no video.
+        ResponseFailure: if the video is too large for a data URL.
+    """
+    source = _source(spec, request)
+    if spec.shared_folder is not None:
+        return _shared(source, spec.shared_folder, request.frames.video_hash)
+    limit = spec.max_body_bytes or spec.endpoint_profile.max_body_bytes or MAX_INLINE_BYTES
+    needed = source.stat().st_size * 4 // 3
+    if needed > limit:
+        raise ResponseFailure(
+            FailureKind.TOO_LARGE,
+            f"video {request.question.video_id} needs {needed:,} bytes in a request, and "
+            f"{spec.name} accepts {limit:,}; set `shared_folder` (or `max_body_bytes`) if the "
+            "endpoint can read it, or send frames",
+        )
+    return source
+
+
+def share_video(spec: EndpointSpec, request: Request) -> None:
+    """Put the video of `request` into the shared folder, if the folder does not contain it."""
+    target, source = video_file(spec, request), _source(spec, request)
+    if target.exists():
+        return
+    with writing(target), scratch_folder(target) as scratch:
+        copy = scratch / target.name
+        try:
+            os.link(source, copy)
+        except OSError:  # on another disk
+            shutil.copyfile(source, copy)
+        put_in_place(copy, target)
+
+
+def media_type(path: Path) -> str:
+    """The media type of a video file."""
+    return mimetypes.guess_type(path.name)[0] or "video/mp4"
+
+
+def _source(spec: EndpointSpec, request: Request) -> Path:
+    if request.frames.source is None:
+        raise ModelError(
+            f"model {spec.name}: the request has frames without their video, which "
+            "`frames_as: native` needs; use an entry without it"
+        )
+    return request.frames.source
+
+
+def _shared(source: Path, folder: Path, video_hash: str) -> Path:
+    """The path of a video in the shared folder: its own if it is there, else one by its content."""
+    source, folder = source.resolve(), folder.resolve()
+    if source.is_relative_to(folder):
+        return source
+    return folder / f"{video_hash}{source.suffix}"
+
+
+def _for_vllm(sampling: Sampling) -> VideoForm | None:
+    match sampling:
+        case QwenRate():
+            limits = {"min_frames": sampling.min_frames, "max_frames": sampling.max_frames}
+            video: dict[str, Any] = {"num_frames": -1, "fps": sampling.fps, **limits}
+        case FpsBased(min_frames=None):
+            video = {"num_frames": sampling.max_frames or -1, "fps": sampling.fps}
+        case UniformN(placement=Placement.ENDPOINTS):
+            video = {"num_frames": sampling.frames, "fps": -1}
+        case _:
+            return None
+    body: dict[str, Any] = {"media_io_kwargs": {"video": video}}
+    match _pixel_limits(sampling):
+        case {"min_pixels": least, "max_pixels": most, **others} if not others:
+            size = {"shortest_edge": least, "longest_edge": most}
+            return VideoForm(in_body=body | {"mm_processor_kwargs": {"size": size}})
+        case limits if limits:
+            return None
+    return VideoForm(in_body=body)
+
+
+def _for_sglang(sampling: Sampling) -> VideoForm | None:
+    match sampling:
+        case QwenRate(min_frames=4) | FpsBased(min_frames=None) if not _pixel_limits(sampling):
+            most = {} if sampling.max_frames is None else {"max_frames": sampling.max_frames}
+            return VideoForm(in_url={"fps": sampling.fps, **most})
+    return None
+
+
+def _for_qwen(sampling: Sampling) -> VideoForm | None:
+    match sampling:
+        case QwenRate(min_frames=4, max_frames=768) | FpsBased(min_frames=None, max_frames=None):
+            return VideoForm(in_part={"fps": sampling.fps, **_pixel_limits(sampling)})
+    return None
+
+
+def _for_gemini(sampling: Sampling) -> VideoForm | None:
+    match sampling:
+        case FpsBased(fps=1, min_frames=None, max_frames=None) if not _pixel_limits(sampling):
+            return VideoForm(type="image_url")
+    return None
+
+
+def _for_transformers(sampling: Sampling) -> VideoForm | None:
+    if _pixel_limits(sampling):
+        return None
+    match sampling:
+        case QwenRate(min_frames=4, max_frames=768) | FpsBased(min_frames=None, max_frames=None):
+            wanted: dict[str, Any] = {"num_frames": None, "fps": sampling.fps}
+        case UniformN():
+            wanted = {"num_frames": sampling.frames}
+        case _:
+            return None
+    return VideoForm(in_body={"chat_template_kwargs": wanted})
+
+
+def _pixel_limits(sampling: Sampling) -> dict[str, int]:
+    """The limits of the size of a picture that the sampling sets itself."""
+    patches = sampling.picture.patches
+    names = {"min_pixels", "max_pixels", "total_pixels"}
+    return {} if patches is None else patches.model_dump(include=names, exclude_none=True)
+
+
+_FORMS: Mapping[Profile, Callable[[Sampling], VideoForm | None]] = {
+    Profile.VLLM: _for_vllm,
+    Profile.SGLANG: _for_sglang,
+    Profile.QWEN: _for_qwen,
+    Profile.GEMINI: _for_gemini,
+    Profile.TRANSFORMERS: _for_transformers,
+}
+_EXAMPLES: Mapping[Profile, str] = {
+    Profile.VLLM: "qwen3_vl-2, qwen2_vl-2, fps_based-1 or uniform_n-32-endpoints",
+    Profile.SGLANG: "qwen_vl-2-max-768 or fps_based-1-max-64",
+    Profile.QWEN: "qwen_vl-2 or fps_based-1",
+    Profile.GEMINI: "fps_based-1",
+    Profile.TRANSFORMERS: "uniform_n-32 or fps_based-1",
+}

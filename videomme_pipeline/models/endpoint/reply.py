@@ -1,0 +1,291 @@
+"""Reading an endpoint's answer: the text, the reasoning, the usage, or a failed attempt.
+
+The classes below are the fields of a body that are used, with their types. Other fields are
+ignored.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+from pydantic import Field, ValidationError
+
+from videomme_pipeline.models.endpoint.endpoints import AnswerConstraint
+from videomme_pipeline.models.endpoint.failures import (
+    MAX_MESSAGE_CHARACTERS,
+    error_in,
+    is_markup,
+    permanent_failure,
+)
+from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone, Text, Tokens
+from videomme_pipeline.models.endpoint.spec import EndpointSpec
+from videomme_pipeline.models.endpoint.transport import Answer
+from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE, TokenUsage
+from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
+
+_TIME_TOKENS = 16
+"""More than the tokens with which any model writes the time of a frame."""
+_TOKEN_BYTES = 640
+"""Fewer bytes of sound than any model reads as one token: a fiftieth of a second."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class _Part(Fields):
+    text: Text | None = None
+
+
+class _Message(Fields):
+    content: Text | list[_Part] | None = None
+    refusal: OrNone[Text] = None
+    reasoning: OrNone[Text] = None
+    reasoning_content: OrNone[Text] = None
+
+    @property
+    def text(self) -> str:
+        """The text, which some endpoints send in parts."""
+        if isinstance(self.content, list):
+            return "".join(part.text or "" for part in self.content)
+        return self.content or ""
+
+
+class _Choice(Fields):
+    message: _Message
+    finish_reason: OrNone[Text] = None
+
+
+class _TokenDetails(Fields):
+    cached_tokens: Tokens = None
+    cache_write_tokens: Tokens = None
+    reasoning_tokens: Tokens = None
+
+
+class _Usage(Fields):
+    prompt_tokens: Tokens = None
+    completion_tokens: Tokens = None
+    prompt_tokens_details: OrNone[_TokenDetails] = None
+    completion_tokens_details: OrNone[_TokenDetails] = None
+
+
+class _Timings(Fields):
+    cache_n: Tokens = None
+    """The cached tokens that llama.cpp reports."""
+
+
+class _Completion(Fields):
+    choices: list[_Choice] = Field(min_length=1)
+    model: OrNone[Text] = None
+    system_fingerprint: OrNone[Text] = None
+    service_tier: OrNone[Text] = None
+    usage: OrNone[_Usage] = None
+    timings: OrNone[_Timings] = None
+
+
+class _ConstrainedAnswer(Fields):
+    answer: Text
+
+
+def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
+    """The answer in the body of a chat completion.
+
+    Raises:
+        ResponseFailure: if the body is not a completion, or the completion has no answer.
+        ModelError: if the body says that no question can be answered.
+    """
+    body = _parsed(content)
+    try:
+        completion = _Completion.model_validate(body)
+    except ValidationError as error:
+        reported, _ = error_in(Answer(200, {}, content))
+        if (permanent := permanent_failure(reported, 200, spec)) is not None:
+            raise permanent from error
+        raise _malformed(content, f"not a chat completion: {_first_of(error)}") from error
+    choice = completion.choices[0]
+    message = choice.message
+    profile = spec.endpoint_profile
+    text, thought = split_reasoning(message.text, choice.finish_reason)
+    constraint = profile.answer_constraint
+    if request.decoding.constrain_answer and constraint is AnswerConstraint.JSON_SCHEMA:
+        text = _constrained_letter(text)
+    fields = (getattr(message, field) for field in profile.reasoning_fields)
+    reply = Reply(
+        text=text,
+        reasoning=next(filter(None, fields), thought),
+        finish_reason=choice.finish_reason,
+        reported_model=completion.model,
+        system_fingerprint=completion.system_fingerprint,
+        body=content.decode("utf-8", "replace"),
+    )
+    if completion.usage is not None:
+        usage = _usage_of(completion.usage, completion.timings)
+        reply = replace(
+            reply,
+            usage=usage,
+            usage_json=orjson.dumps(body["usage"]).decode(),
+            cost_dollars=_cost_of(usage, completion, spec),
+        )
+    failure = _no_answer(reply, message.refusal)
+    if failure is not None:
+        raise failure
+    return reply
+
+
+def split_reasoning(text: str, finish_reason: str | None) -> tuple[str, str | None]:
+    """The answer and the reasoning of a model that writes `<think>…</think>` into its text.
+
+    Some chat templates contain `<think>`, so that the model writes only `</think>`. Reasoning
+    that was cut off by the token limit is not followed by an answer.
+    """
+    thought, closed, answer = text.rpartition("</think>")
+    if closed:
+        return answer.strip(), thought.replace("<think>", "").strip()
+    if text.lstrip().startswith("<think>") and finish_reason == "length":
+        return "", text.replace("<think>", "").strip()
+    return text, None
+
+
+def frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
+    """A warning if the prompt tokens do not fit the frames that the model should see, or None.
+
+    Also for a video without sound, if the model should hear it.
+    """
+    compare = _other_frames_warning if spec.reads_video else _dropped_frames_warning
+    warnings = (compare(spec, request, reply), _silence_warning(spec, request))
+    return "; ".join(filter(None, warnings)) or None
+
+
+def _silence_warning(spec: EndpointSpec, request: Request) -> str | None:
+    """A warning if the model should hear a video that has no sound, or None."""
+    frames = request.frames
+    if not spec.audio or not frames.frames or frames.sound is not None:
+        return None
+    video_id = request.question.video_id
+    return f"model {spec.name}: video {video_id} has no sound, so the model got only its frames"
+
+
+def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
+    """A warning if the endpoint took other frames from a video than planned, or None.
+
+    Its prompt also has the text and, for some models, the time of each frame.
+    """
+    frames, reported = request.frames.frames, reply.usage.prompt_tokens
+    per_frame = spec.frame_tokens((frames[0].width, frames[0].height)) if frames else None
+    if reported is None or per_frame is None:
+        return None
+    expected = len(frames) * per_frame
+    text = len(request.prompt.system or "") + len(request.prompt.text)
+    others = text + len(frames) * _TIME_TOKENS + len(request.frames.sound or b"") // _TOKEN_BYTES
+    if expected * LEAST_TOKEN_SHARE <= reported <= expected / LEAST_TOKEN_SHARE + others:
+        return None
+    return (
+        f"model {spec.name}: {len(frames)} frames of {frames[0].width} × {frames[0].height} pixels "
+        f"were planned, which need {expected:,} tokens, but the endpoint reports {reported:,} "
+        "prompt tokens for the video and the text. It shows the model other frames or sizes. "
+        "Compare the sampling with the endpoint's rule, or set `tokens_per_frame`."
+    )
+
+
+def _dropped_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
+    """A warning if the endpoint reports fewer prompt tokens than the frames should need, or None.
+
+    The expected number follows from the model's published rule. A model without a rule should
+    use at least one token per frame.
+    """
+    frames = request.frames.frames
+    reported = reply.usage.prompt_tokens
+    if reported is None or not frames:
+        return None
+    per_frame = spec.frame_tokens((frames[0].width, frames[0].height))
+    expected = len(frames) * (per_frame or 1)
+    if reported >= expected * (LEAST_TOKEN_SHARE if per_frame else 1.0):
+        return None
+    rule = f"at {per_frame} tokens each" if per_frame else "at one token each, the minimum"
+    return (
+        f"model {spec.name}: {len(frames)} frames were sent, which need {expected:,} tokens "
+        f"{rule}, but the endpoint reports only {reported:,} prompt tokens. It dropped or "
+        "shrank frames. Check its limits on images per prompt (vLLM: "
+        "--limit-mm-per-prompt, and `profile: vllm` for video), or set `tokens_per_frame`."
+    )
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return orjson.loads(content.removeprefix(_BYTE_ORDER_MARK))
+    except orjson.JSONDecodeError as error:
+        raise _malformed(content, f"not JSON: {error}") from error
+
+
+def _malformed(content: bytes, problem: str) -> ResponseFailure:
+    if is_markup(content):
+        found = "an HTML page, not JSON: `base_url` is probably not the address of an API"
+        return ResponseFailure(FailureKind.MALFORMED, found, status=200)
+    found = f"{problem}; the body starts with {content[:200]!r}"
+    return ResponseFailure(FailureKind.MALFORMED, found, status=200)
+
+
+def _first_of(error: ValidationError) -> str:
+    """The first problem, such as "choices.0.message: Field required"."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'body'}: {first['msg']}"
+
+
+def _constrained_letter(text: str) -> str:
+    """The letter in `{"answer": "B"}`, or `text` itself if it has another form."""
+    try:
+        return _ConstrainedAnswer.model_validate_json(text).answer
+    except ValidationError:
+        return text
+
+
+def _usage_of(usage: _Usage, timings: _Timings | None) -> Usage:
+    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    cached = None if prompt is None else prompt.cached_tokens
+    if cached is None and timings is not None:
+        cached = timings.cache_n
+    return Usage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=cached,
+        reasoning_tokens=None if completion is None else completion.reasoning_tokens,
+    )
+
+
+def _cost_of(usage: Usage, completion: _Completion, spec: EndpointSpec) -> float | None:
+    """The price of a completion in US dollars, or None if it is unknown or free."""
+    if usage.prompt_tokens is None or usage.completion_tokens is None or not spec.costs_money:
+        return None
+    details = None if completion.usage is None else completion.usage.prompt_tokens_details
+    # Some endpoints report more cached tokens than tokens.
+    cached = min(usage.cached_tokens or 0, usage.prompt_tokens)
+    written = 0 if details is None else details.cache_write_tokens or 0
+    tariff = spec.tariff
+    if completion.service_tier == "default":
+        tariff = replace(tariff, service_tier=None)
+    return tariff.dollars(
+        TokenUsage(
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cached_tokens=cached,
+            cache_write_tokens=min(written, usage.prompt_tokens - cached),
+        )
+    )
+
+
+def _no_answer(reply: Reply, refusal: str | None) -> ResponseFailure | None:
+    """The reason why a completion is not an answer, or None if it is one."""
+    if refusal:
+        return ResponseFailure(
+            FailureKind.REFUSED, refusal[:MAX_MESSAGE_CHARACTERS], status=200, reply=reply
+        )
+    if reply.finish_reason == "content_filter":
+        message = "the endpoint withheld the answer"
+        return ResponseFailure(FailureKind.CONTENT_FILTER, message, status=200, reply=reply)
+    if reply.has_text:
+        return None
+    if reply.finish_reason == "length":
+        message = (
+            "the token limit was reached before an answer was written "
+            f"({reply.usage.completion_tokens} tokens); raise `max_tokens`"
+        )
+        return ResponseFailure(FailureKind.TRUNCATED, message, status=200, reply=reply)
+    message = f"the completion has no text (finish_reason {reply.finish_reason})"
+    return ResponseFailure(FailureKind.EMPTY, message, status=200, reply=reply)

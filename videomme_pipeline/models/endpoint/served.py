@@ -1,0 +1,104 @@
+"""The models that an endpoint lists, with their context if it reports one."""
+
+from pydantic import BaseModel, ValidationError
+
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.endpoint.json_fields import OrNone, Text
+from videomme_pipeline.processes.redaction import Redaction
+
+TIMEOUT_SECONDS = 5.0
+CONNECT_SECONDS = 1.5
+"""A run looks at its endpoints before it asks them, and one that is down must not delay it."""
+SILENT_SECONDS = 3.5
+"""Time for the list of models, after which a server counts as silent. A run asks twice."""
+MAX_BYTES = 2**20
+
+
+class SilentServerError(ModelError):
+    """A server that accepted a connection did not answer in time."""
+
+
+class _Meta(BaseModel):
+    n_ctx: OrNone[int] = None
+    """The context that llama.cpp reports."""
+
+
+class ServedModel(BaseModel):
+    """One model in the list of an endpoint."""
+
+    id: str
+    root: OrNone[Text] = None
+    """The path or name of the weights that vLLM reports."""
+    max_model_len: OrNone[int] = None
+    """The context that vLLM and SGLang report."""
+    meta: OrNone[_Meta] = None
+
+    @property
+    def context_tokens(self) -> int | None:
+        """The longest prompt and answer in tokens, or None if the endpoint does not report it."""
+        return self.max_model_len or (None if self.meta is None else self.meta.n_ctx)
+
+
+class _List(BaseModel):
+    data: list[ServedModel]
+
+
+def list_models(base_url: str, api_key: str | None) -> list[ServedModel]:
+    """The models in the answer to `GET {base_url}/models`, sorted by name.
+
+    Raises:
+        ModelError: if the endpoint does not send a list of at most `MAX_BYTES`.
+    """
+    try:
+        models = _List.model_validate_json(get(f"{base_url.rstrip('/')}/models", api_key)).data
+    except (ModelError, ValidationError) as error:
+        found = Redaction(api_key).redact(str(error).partition("\n")[0])
+        raise ModelError(
+            f"{base_url} does not list its models ({found}); is the server up, and does base_url "
+            "end in /v1?"
+        ) from None  # the error may contain the key
+    return sorted(models, key=lambda model: model.id)
+
+
+def is_silent(base_url: str, api_key: str | None) -> bool:
+    """True if a server accepts a connection and then sends nothing."""
+    try:
+        get(f"{base_url.rstrip('/')}/models", api_key, SILENT_SECONDS)
+    except SilentServerError:
+        return True
+    except ModelError:
+        return False
+    return False
+
+
+def get(url: str, api_key: str | None, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
+    """The content of `url`, without the key, and cut after `MAX_BYTES`.
+
+    Raises:
+        SilentServerError: if the server accepts a connection and sends nothing.
+        ModelError: if it cannot be read. The message contains only the error.
+    """
+    import httpx2  # noqa: PLC0415 - takes 0.3 s, and only few commands need it
+
+    redaction = Redaction(api_key)
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    try:
+        with httpx2.stream(
+            "GET",
+            url,
+            headers=headers,
+            timeout=httpx2.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds)),
+            follow_redirects=True,
+        ) as response:
+            response.raise_for_status()
+            content = b""
+            for chunk in response.iter_bytes():
+                content += chunk
+                if len(content) > MAX_BYTES:
+                    break  # JSON that was cut is not JSON
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        found = redaction.redact(f"{type(error).__name__}: {error}".partition("\n")[0])
+        is_silent = isinstance(error, httpx2.ReadTimeout)
+        # The error may contain the key.
+        raise (SilentServerError if is_silent else ModelError)(found) from None
+    return redaction.redact_bytes(content)

@@ -1,0 +1,367 @@
+"""Settings of a model of an OpenAI-compatible endpoint in `models.yaml`."""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
+
+from videomme_pipeline.configuration import secret_error
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.endpoint.endpoints import (
+    PROFILES,
+    EndpointProfile,
+    FramesAs,
+    Profile,
+    frame_tokens,
+)
+from videomme_pipeline.models.endpoint.reported import reported_identity, reports_identity
+from videomme_pipeline.models.endpoint.served import ServedModel, list_models
+from videomme_pipeline.models.identity import ServerIdentity, shown_differences
+from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
+from videomme_pipeline.models.spec import ModelSpec, Schedule
+from videomme_pipeline.serving.configuration import ServeSpec
+from videomme_pipeline.serving.engines import ENGINES, EngineName
+
+
+class ImageDetail(StrEnum):
+    """Resolution at which OpenAI models see a picture; other endpoints ignore it."""
+
+    AUTO = "auto"
+    LOW = "low"
+    HIGH = "high"
+    ORIGINAL = "original"
+
+
+class ServiceTier(StrEnum):
+    """OpenAI's cheaper service tiers: `flex` answers more slowly, `batch` within a day."""
+
+    FLEX = "flex"
+    BATCH = "batch"
+
+
+def _urls_without_secrets(urls: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    for url in (urls,) if isinstance(urls, str) else urls:
+        _url_without_secrets(url)
+    if not isinstance(urls, str) and not 0 < len(urls) == len(set(urls)):
+        raise secret_error("it is a list without a URL, or with the same URL twice")
+    return urls
+
+
+def _url_without_secrets(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise secret_error("it is not a URL; put http:// or https:// before the host")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise secret_error(
+            "it contains a user name, a query or a fragment; write only scheme, host, port and "
+            "path, and put a key into the environment variable that `api_key_env` names"
+        )
+
+
+def _variable_name(name: str) -> str:
+    if not name.isidentifier():
+        raise secret_error(
+            "it is not the name of an environment variable; put the key into a variable, such as "
+            "MY_KEY, and write the name of the variable here"
+        )
+    return name
+
+
+class EndpointSpec(ModelSpec):
+    """A model of an endpoint that speaks OpenAI's chat completions."""
+
+    added: ClassVar[frozenset[str]] = frozenset({"audio"})
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    kind: Literal["openai_compatible"] = "openai_compatible"
+    model: str | None = None
+    """The endpoint's name for the model. Default: `name`."""
+    base_url: Annotated[str | tuple[str, ...], AfterValidator(_urls_without_secrets)] | None = None
+    """URL of the endpoint, including `/v1`, or a list of URLs that serve the same model. Default:
+    OpenAI's."""
+    serve: ServeSpec | None = None
+    """Servers that are started for a run and stopped at its end, instead of `base_url`."""
+    profile: Profile = Profile.GENERIC
+    api_key_env: Annotated[str, AfterValidator(_variable_name)] | None = None
+    """Environment variable that contains the key. Keys are never written in a file."""
+    revision: str | None = None
+    """Your own label for weights or quantization. Another revision counts as another model."""
+    frames_as: FramesAs | None = None
+    """How frames are sent. Default: the first way that the profile lists."""
+    audio: bool = False
+    """Send the sound of the video after its frames. Results with audio are a separate track."""
+    image_detail: ImageDetail | None = None
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of the request body, sent unchanged."""
+    shared_folder: Path | None = None
+    """With `frames_as: files` or `native`: a folder that the endpoint can read too."""
+    schedule: Schedule | None = None
+    """Order of the questions of one video. Default: the profile's."""
+    service_tier: ServiceTier | None = None
+    cache_breakpoint: bool = False
+    """Mark the end of the frames as the end of the cacheable prefix (GPT-5.6 and later)."""
+    max_images: int | None = Field(default=None, ge=1)
+    max_body_bytes: int | None = Field(default=None, ge=1)
+    max_model_len: int | None = Field(default=None, ge=1)
+    """Context of the model in tokens. Default: what vLLM, SGLang and llama.cpp report."""
+    tokens_per_frame: int | None = Field(default=None, ge=1)
+    """Prompt tokens of one frame, for models without a published rule. Detects dropped frames."""
+    prices: Prices | None = None
+    """Override the list prices."""
+    is_paid: bool | None = None
+    """True if lost answers cost money (every answer is then flushed to disk). Default: True with
+    `prices`, else the profile's."""
+    _server: str | None = PrivateAttr(default=None)
+    _weights: str | None = PrivateAttr(default=None)
+    """The name in requests to a started server that has no other name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_the_profile_of_its_engine(cls, values: Any) -> Any:
+        serve = values.get("serve") if isinstance(values, Mapping) else None
+        engine = serve.get("engine") if isinstance(serve, Mapping) else None
+        if isinstance(engine, str) and engine in set(EngineName):
+            return {"profile": ENGINES[EngineName(engine)].profile.value, **values}
+        return values
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if self.serve is not None and self.base_url is not None:
+            raise ValueError("`serve` starts servers and `base_url` names running ones; remove one")
+        if self.frames_as is not None and self.frames_as not in self.endpoint_profile.frames_as:
+            known = ", ".join(way.value for way in self.endpoint_profile.frames_as)
+            raise ValueError(
+                f"profile {self.profile.value} does not take frames as {self.frames_as.value}; "
+                f"it takes: {known}"
+            )
+        if self.audio and not self.endpoint_profile.takes_audio:
+            takers = ", ".join(name.value for name, known in PROFILES.items() if known.takes_audio)
+            raise ValueError(
+                f"profile {self.profile.value} does not take audio; these do: {takers}"
+            )
+        if self.frames_as is FramesAs.FILES and self.shared_folder is None:
+            raise ValueError("`frames_as: files` needs a `shared_folder`")
+        return self
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """The values that can change an answer.
+
+        `name` is one of them: two entries for one model at two endpoints are two models.
+        """
+        added = {"audio": True} if self.audio else {}
+        return added | {
+            "name": self.name,
+            "kind": self.kind,
+            "model": self.model or self.name,
+            "revision": self.revision,
+            "profile": self.profile.value,
+            "frames_as": self.sends_frames_as.value,
+            "image_detail": self.image_detail,
+            "extra_body": self.extra_body,
+            **({} if self.serve is None else {"serve": self.serve.identity}),
+            **({} if self._server is None else {"server": self._server}),
+        }
+
+    @property
+    def endpoint(self) -> str:
+        return ", ".join(self._urls)
+
+    @property
+    def members(self) -> "tuple[EndpointSpec, ...]":
+        if self.base_url is None or isinstance(self.base_url, str):
+            return (self,)
+        return tuple(self.model_copy(update={"base_url": url}) for url in self.base_url)
+
+    @property
+    def managed(self) -> ServeSpec | None:
+        return self.serve
+
+    def served_at(self, urls: Sequence[str], weights: str) -> Self:
+        served = self.model_copy(update={"base_url": tuple(urls)})
+        if self.serve is not None and self.serve.adapter.name_option is None:
+            served._weights = weights
+        return served
+
+    @property
+    def server(self) -> str | None:
+        return self._server
+
+    def with_server(self, server: str | None) -> Self:
+        changed = self.model_copy()
+        changed._server = server
+        return changed
+
+    @property
+    def reports_server(self) -> bool:
+        return self.serve is not None or reports_identity(self.profile)
+
+    def reported_server(self, environment: Mapping[str, str] = os.environ) -> ServerIdentity | None:
+        """What the servers of all endpoints that answer report.
+
+        Raises:
+            ModelError: if two of them report different values.
+        """
+        if self.base_url is None or not reports_identity(self.profile):
+            return None
+        key = self.api_key(environment)
+        with ThreadPoolExecutor(len(self._urls)) as threads:
+            found = threads.map(
+                lambda url: reported_identity(url, self.profile, self.served_name, key), self._urls
+            )
+            reported = {url: one for url, one in zip(self._urls, found, strict=True) if one}
+        merged = ServerIdentity()
+        for url, identity in reported.items():
+            if different := merged.differences(identity):
+                raise ModelError(
+                    f"model {self.name}: its endpoints are not equal: {url} reports "
+                    f"{shown_differences(different)}; serve the same model at all of them"
+                )
+            merged = merged.completed_by(identity)
+        return merged if reported else None
+
+    @property
+    def _urls(self) -> tuple[str, ...]:
+        if self.base_url is None:
+            return (OPENAI_URL,) if self.serve is None else (f"serve://{self.name}",)
+        return (self.base_url,) if isinstance(self.base_url, str) else self.base_url
+
+    @property
+    def url(self) -> str:
+        """The URL of the endpoint, or of the first one."""
+        return self._urls[0]
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        if self.api_key_env is not None:
+            return (self.api_key_env,)
+        return ("OPENAI_API_KEY",) if self.base_url is None and self.serve is None else ()
+
+    @property
+    def served_name(self) -> str:
+        return self._weights or self.model or self.name
+
+    @property
+    def endpoint_profile(self) -> EndpointProfile:
+        """The profile of the endpoint's family."""
+        return PROFILES[self.profile]
+
+    @property
+    def sends_frames_as(self) -> FramesAs:
+        """`frames_as`, or the profile's default."""
+        return self.frames_as or self.endpoint_profile.frames_as[0]
+
+    @property
+    def sees_frame_times(self) -> bool:
+        return self.sends_frames_as in (FramesAs.VIDEO, FramesAs.NATIVE)
+
+    @property
+    def reads_video(self) -> bool:
+        return self.sends_frames_as is FramesAs.NATIVE
+
+    @property
+    def hears_audio(self) -> bool:
+        return self.audio
+
+    @property
+    def request_schedule(self) -> Schedule:
+        if self.service_tier is ServiceTier.BATCH:
+            return Schedule.TOGETHER
+        return self.schedule or self.endpoint_profile.schedule
+
+    @property
+    def answers_at_once(self) -> bool:
+        return self.service_tier is not ServiceTier.BATCH
+
+    @property
+    def costs_money(self) -> bool:
+        if self.is_paid is not None:
+            return self.is_paid
+        return self.prices is not None or self.endpoint_profile.is_paid
+
+    @property
+    def tariff(self) -> Tariff:
+        return Tariff(
+            model=self.served_name,
+            base_url=self.url,
+            prices=self.prices,
+            service_tier=None if self.service_tier is None else self.service_tier.value,
+        )
+
+    def frame_tokens(self, size: tuple[int, int]) -> int | None:
+        """`tokens_per_frame`, else the published rule of the model's family, else None."""
+        if self.tokens_per_frame is not None:
+            return self.tokens_per_frame
+        return frame_tokens(
+            self.profile,
+            self.served_name,
+            size,
+            image_detail=self.image_detail,
+            frames_as=self.sends_frames_as,
+        )
+
+    def served_models(self, environment: Mapping[str, str] = os.environ) -> list[str] | None:
+        if self.base_url is None and self.serve is not None:
+            return None
+        return sorted({served.id for served in self._listed(environment)})
+
+    def context_tokens(self, environment: Mapping[str, str] = os.environ) -> int | None:
+        if self.max_model_len is not None or not self.endpoint_profile.reports_context:
+            return self.max_model_len
+        try:
+            listed = self._listed(environment)
+        except ModelError:
+            return None
+        # An engine with one model accepts any name for it.
+        is_alone = len({served.id for served in listed}) == 1
+        contexts = [s.context_tokens for s in listed if is_alone or s.id == self.served_name]
+        return min((context for context in contexts if context is not None), default=None)
+
+    def _listed(self, environment: Mapping[str, str]) -> list[ServedModel]:
+        """The models of all endpoints that answer.
+
+        Raises:
+            ModelError: if none does.
+        """
+        key = self.api_key(environment)
+        listed: list[ServedModel] = []
+        errors: list[ModelError] = []
+        for url in self._urls:
+            try:
+                listed += list_models(url, key)
+            except ModelError as error:
+                errors.append(error)
+        if len(errors) == len(self._urls):
+            raise ModelError(f"model {self.name}: {errors[0]}") from errors[0]
+        return listed
+
+    def api_key(self, environment: Mapping[str, str]) -> str | None:
+        """The endpoint's key, or None if the entry names no variable.
+
+        Raises:
+            ModelError: if the variable is not set or cannot be a key.
+        """
+        if not self.key_variables:
+            return None
+        (variable,) = self.key_variables
+        key = environment.get(variable, "").strip()
+        if not key:
+            raise ModelError(
+                f"model {self.name}: the environment variable {variable} is not set; "
+                f"set it to the endpoint's key (`export {variable}=…`) and run again"
+            )
+        if not (key.isascii() and key.isprintable()):
+            raise ModelError(
+                f"model {self.name}: the environment variable {variable} contains a line break "
+                "or another character that no key has; set it to the endpoint's key and run again"
+            )
+        return key

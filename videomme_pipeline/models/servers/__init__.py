@@ -1,1 +1,0 @@
-"""Servers that this project starts, and what any server reports about itself."""

@@ -1,0 +1,230 @@
+"""Child processes, each of which may crash, hang or run out of memory without affecting others.
+
+A child reads one task at a time from its standard input and writes the result to its standard
+output. A child that dies or takes too long is replaced. Only its own task fails, and the error
+of that task has the reason. Children end when their parent ends, for any reason. This module
+does not depend on the kind of the tasks. `workers.tasks` runs many tasks at the same time.
+
+`multiprocessing` is not used for the processes: its pools lose every task when one child dies,
+and its children import the parent's main module first, which in a Dagster run is all of Dagster.
+"""
+
+import contextlib
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.processes.identity import child_environment
+from videomme_pipeline.processes.lifeline import end_with_parent
+
+Task = TypeVar("Task")
+Value = TypeVar("Value")
+
+_LENGTH_BYTES = 8
+
+
+class ChildFailedError(VideoMMEError):
+    """A task crashed its child process, hung, ran out of memory or raised an unexpected error."""
+
+
+@dataclass(slots=True, eq=False)
+class Child:
+    """A child process that runs one task at a time.
+
+    The process is started for the first task, and again for the next task after it has ended.
+    """
+
+    memory_limit_bytes: int | None = None
+    _deadline: float = field(default=0.0, init=False)
+    _limit_seconds: float = field(default=0.0, init=False)
+    _process: "_Process | None" = field(default=None, init=False)
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    @property
+    def output(self) -> int:
+        """The file descriptor that becomes readable when the current task has ended."""
+        assert self._process is not None
+        return self._process.results.fileno()
+
+    def run(
+        self, function: Callable[[Task], Value], task: Task, *, time_limit_seconds: float
+    ) -> Value:
+        """The value of `function(task)`, computed in the child process.
+
+        Threads that share the child wait for each other. Their time limits begin after that.
+
+        Raises:
+            ChildFailedError: if the task ended its process, or raised an unexpected error.
+            VideoMMEError: if the task raised it.
+        """
+        with self._turn:
+            self.start(function, task, time_limit_seconds)
+            try:
+                value: Value = self.finish()
+            except (KeyboardInterrupt, SystemExit):
+                self.end()  # its result must not be taken for that of the next task
+                raise
+            return value
+
+    def start(self, function: Callable[[Any], Any], task: Any, limit_seconds: float) -> None:
+        """Send a task to the process. `finish` returns its value."""
+        if self._process is not None and self._process.has_ended:
+            self.end()
+        if self._process is None:
+            self._process = _Process(self.memory_limit_bytes)
+        self._limit_seconds, self._deadline = limit_seconds, time.monotonic() + limit_seconds
+        self._process.send((function, task))
+
+    def finish(self) -> Any:
+        """Wait for the current task, and return its value or raise its error as `run` does."""
+        assert self._process is not None
+        if not wait([self.output], max(0.0, self._deadline - time.monotonic())):
+            self.end()
+            raise ChildFailedError(
+                f"not finished after {self._limit_seconds:g} s, so it was stopped; "
+                "raise the time limit if the machine is slow"
+            )
+        try:
+            is_value, value = _receive(self._process.results)
+        except (EOFError, pickle.UnpicklingError):
+            cause = self._process.cause_of_death()
+            self.end()
+            raise ChildFailedError(cause) from None
+        if is_value:
+            return value
+        raise value if isinstance(value, VideoMMEError) else ChildFailedError(value)
+
+    def kill(self) -> None:
+        """Kill the process, from any thread. A task that is running fails."""
+        if (process := self._process) is not None:
+            process.kill()
+
+    def end(self) -> None:
+        """End the process and release its resources."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+
+class _Process:
+    """The operating system's side of a child: a process, its streams and its log.
+
+    A lifeline ends the child when this process ends.
+    """
+
+    def __init__(self, memory_limit_bytes: int | None) -> None:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+        lifeline, self._lifeline = os.pipe()
+        command = [sys.executable, "-c", f"from {__name__} import main; main()", str(lifeline)]
+        limit = [] if memory_limit_bytes is None else [str(memory_limit_bytes)]
+        self._process = subprocess.Popen(
+            [*command, *limit],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            pass_fds=[lifeline],
+            env={**child_environment(), "PYTHONPATH": os.pathsep.join(_import_path())},
+        )
+        os.close(lifeline)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._tasks, self.results = self._process.stdin, self._process.stdout
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def send(self, message: Any) -> None:
+        with contextlib.suppress(BrokenPipeError):  # the child died; reading its result shows it
+            _send(self._tasks, message)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._lifeline)
+        for stream in (self._tasks, self.results, self._log):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def cause_of_death(self) -> str:
+        """How the process ended, with the last line of its log. Waits until it has ended."""
+        code = self._process.wait()
+        self._log.seek(0)
+        last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
+        output = f"; its last output was {last[0]!r}" if last else ""
+        if code == -signal.SIGKILL:
+            return f"its process was killed, most likely because memory ran out{output}"
+        if code < 0:
+            return f"its process crashed ({signal.Signals(-code).name}){output}"
+        return f"its process ended with exit code {code}{output}"
+
+
+def main() -> None:
+    """Run the child: read tasks from standard input, and write results to standard output."""
+    end_with_parent(int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent reacts to an interrupt
+    _prefer_this_process_as_oom_victim()
+    if len(sys.argv) > 2:
+        limit = int(sys.argv[2])
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    tasks, results = os.dup(0), os.dup(1)
+    os.dup2(2, 1)  # output that decoders print must not mix with the results
+    with os.fdopen(tasks, "rb") as source, os.fdopen(results, "wb") as sink:
+        while True:
+            try:
+                function, task = _receive(source)
+            except EOFError:
+                return
+            _send(sink, _do(function, task))
+
+
+def _do(function: Callable[[Any], Any], task: Any) -> tuple[bool, Any]:
+    try:
+        return True, function(task)
+    except VideoMMEError as error:
+        return False, error
+    except MemoryError:
+        return False, "it ran out of memory"
+    except Exception as error:  # noqa: BLE001 - any error concerns only this task
+        return False, f"{type(error).__name__}: {error}"
+
+
+def _send(sink: IO[bytes], message: Any) -> None:
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    sink.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+    sink.flush()
+
+
+def _receive(source: IO[bytes]) -> Any:
+    head = source.read(_LENGTH_BYTES)
+    if len(head) < _LENGTH_BYTES:
+        raise EOFError
+    data = source.read(int.from_bytes(head, "big"))
+    return pickle.loads(data)
+
+
+def _import_path() -> list[str]:
+    """The import path of the parent, with this library first."""
+    library = str(Path(__file__).resolve().parents[1])
+    return [library, *(path for path in sys.path if path)]
+
+
+def _prefer_this_process_as_oom_victim() -> None:
+    """Ask Linux to kill this process rather than its parent when memory runs out."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

@@ -1,0 +1,205 @@
+"""Tasks of heavy work, submitted to a `concurrent.futures.Executor`.
+
+Every task runs in a child process with a time limit and a memory limit (`children`), here and on
+the workers of a cluster. So a decoder that crashes ends its own task and nothing else. Tasks return
+rows and names of stored files, never frames. This module does not depend on the kind of the tasks,
+or on the kind of the cluster.
+"""
+
+import os
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar, cast
+from uuid import uuid4
+
+from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.processes.children import Child, ChildFailedError
+
+Task = TypeVar("Task")
+Value = TypeVar("Value")
+
+MAX_LOSSES = 3
+"""How often a task is submitted again after its cluster lost it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one task."""
+
+    seconds: float
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult(Generic[Task, Value]):
+    """The value of one task, or the error that ended it."""
+
+    task: Task
+    value: Value | None = None
+    error: VideoMMEError | None = None
+
+    def result(self) -> Value:
+        """The value. Raises the error if the task failed."""
+        if self.error is not None:
+            raise self.error
+        return cast("Value", self.value)
+
+
+class Workers(Protocol):
+    """Processes that run tasks."""
+
+    @property
+    def room(self) -> int:
+        """The number of tasks to submit at the same time, at least 1."""
+
+    @property
+    def nodes(self) -> int:
+        """The number of machines, or workers of a cluster, that now work on tasks."""
+
+    @property
+    def description(self) -> str:
+        """The workers in words, for progress, or "" for those of this machine."""
+
+    @property
+    def dashboard(self) -> str | None:
+        """The URL of a page that shows the workers, or None."""
+
+    def problems(self) -> Mapping[str, str | None]:
+        """What keeps each worker of a cluster from running tasks, or None, by its address."""
+
+    def executor(self, run: str) -> AbstractContextManager[Executor]:
+        """An executor of `run_limited` for one run. Tasks that still run are ended after the block.
+
+        It cancels the future of a task that it has lost.
+        """
+
+
+@dataclass(frozen=True)
+class LocalWorkers:
+    """Child processes of this process, by default one per core."""
+
+    count: int = field(default_factory=lambda: os.cpu_count() or 1)
+    nodes = 1
+    description = ""
+    dashboard = None
+
+    @property
+    def room(self) -> int:
+        return self.count
+
+    def problems(self) -> Mapping[str, str | None]:
+        return {}
+
+    @contextmanager
+    def executor(self, run: str) -> Iterator[Executor]:
+        with ThreadPoolExecutor(self.count, thread_name_prefix="worker") as threads:
+            try:
+                yield threads
+            finally:
+                threads.shutdown(wait=False, cancel_futures=True)
+                end_children(run)
+
+
+def run_tasks(
+    function: Callable[[Task], Value],
+    tasks: Sequence[Task],
+    *,
+    workers: Workers,
+    limits: Limits,
+) -> Generator[TaskResult[Task, Value]]:
+    """Apply `function` to each task on `workers`, and yield each result when it is ready.
+
+    Tasks start in the given order. `function` must be importable by name. An exception in it
+    ends only its task. Closing the iterator, or an exception in the caller, ends all tasks.
+    """
+    run = uuid4().hex
+    waiting, running = deque(enumerate(tasks)), dict[Future[Any], tuple[int, Task]]()
+    losses: Counter[int] = Counter()
+    if not tasks:
+        return
+    with workers.executor(run) as executor:
+        while waiting or running:
+            for _ in range(min(len(waiting), workers.room - len(running))):
+                number, task = waiting.popleft()
+                future = executor.submit(run_limited, run, function, task, limits)
+                running[future] = number, task
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                number, task = running.pop(future)
+                losses[number] += future.cancelled()
+                if future.cancelled() and losses[number] <= MAX_LOSSES:
+                    waiting.appendleft((number, task))
+                else:
+                    yield _result(task, future)
+
+
+def _result(task: Task, future: Future[Any]) -> TaskResult[Task, Any]:
+    if future.cancelled():
+        problem = f"its cluster lost it {MAX_LOSSES + 1} times; check the scheduler, then run again"
+        return TaskResult(task=task, error=ChildFailedError(problem))
+    if error := future.exception():
+        problem = f"it could not be run ({type(error).__name__}: {error})"
+        return TaskResult(task=task, error=ChildFailedError(problem))
+    value, error = future.result()
+    return TaskResult(task=task, value=value, error=error)
+
+
+# What an executor runs, here or on another machine.
+
+Outcome = tuple[Any, VideoMMEError | None]
+"""The value of a task, and the error that ended it."""
+
+
+@dataclass(slots=True, eq=False)
+class _OwnChild:
+    """The child of one thread, for the tasks of one run. The thread holds `lock` during a task."""
+
+    run: str
+    child: Child
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_thread = threading.local()
+_children: dict[str, list[_OwnChild]] = defaultdict(list)
+_ended_runs: deque[str] = deque(maxlen=1_000)
+"""Tasks of these runs may still arrive. A worker of a cluster can serve many thousands of runs."""
+
+
+def run_limited(run: str, function: Callable[[Task], Value], task: Task, limits: Limits) -> Outcome:
+    """Run a task of `run` in the child process of this thread."""
+    if run in _ended_runs:
+        return None, ChildFailedError("its run has ended")
+    own = _own_child(run, limits)
+    with own.lock:
+        try:
+            own.child.start(function, task, limits.seconds)
+            if run in _ended_runs:  # `end_children` was called before the process existed
+                own.child.kill()
+            return own.child.finish(), None
+        except VideoMMEError as error:
+            return None, error
+
+
+def end_children(run: str) -> None:
+    """End the child processes of `run` in this process. Their tasks fail."""
+    _ended_runs.append(run)
+    children = _children.pop(run, [])
+    for own in children:
+        own.child.kill()
+    for own in children:
+        with own.lock:
+            own.child.end()
+
+
+def _own_child(run: str, limits: Limits) -> _OwnChild:
+    own: _OwnChild | None = getattr(_thread, "own", None)
+    if own is None or own.run != run or own.child.memory_limit_bytes != limits.memory_bytes:
+        if own is not None:
+            own.child.end()
+        own = _thread.own = _OwnChild(run, Child(limits.memory_bytes))
+        _children[run].append(own)
+    return own

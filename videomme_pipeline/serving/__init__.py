@@ -1,0 +1,1 @@
+"""Serving: engines that a run starts, watches and stops."""

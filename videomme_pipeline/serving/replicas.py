@@ -1,0 +1,269 @@
+"""The running servers of one model: equal replicas, each on its own GPUs and port.
+
+A replica that dies is started again on its port, so that the pool of endpoints uses it again. The
+servers are process groups that end with this process.
+"""
+
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from logging import getLogger
+from pathlib import Path
+from typing import Self
+
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.endpoint.served import get
+from videomme_pipeline.processes.identity import child_environment
+from videomme_pipeline.processes.lifeline import ProcessGroup
+from videomme_pipeline.serving.configuration import ServeSpec
+from videomme_pipeline.serving.engines import LOOPBACK
+
+MAX_RESTARTS = 5
+"""Restarts of one replica. A server that dies more often is broken."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
+"""Time before a restart. It doubles with each restart."""
+STOP_SECONDS = 10.0
+_POLL_SECONDS = 0.5
+_HEALTH_SECONDS = 2.0
+_GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
+_LOG_TAIL_BYTES = 4096
+
+_log = getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How one replica is started."""
+
+    title: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    port: int
+    health: str
+    log: Path
+
+
+class Replica:
+    """One server: its process group, its log, and its restarts."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.restarts = 0
+        self._restart_at: float | None = None
+        launch.log.unlink(missing_ok=True)
+        self._group = self._start()
+
+    @property
+    def url(self) -> str:
+        """The base URL of the endpoint."""
+        return f"http://{LOOPBACK}:{self.launch.port}/v1"
+
+    @property
+    def pid(self) -> int:
+        """The id of the server's process."""
+        return self._group.pid
+
+    @property
+    def has_ended(self) -> bool:
+        return self._group.exit_status is not None
+
+    @property
+    def is_given_up(self) -> bool:
+        """True if it has died too often."""
+        return self.has_ended and self.restarts >= MAX_RESTARTS
+
+    @property
+    def is_healthy(self) -> bool:
+        """True if it has loaded its weights and answers."""
+        if self.has_ended:
+            return False
+        with suppress(ModelError):
+            address = f"http://{LOOPBACK}:{self.launch.port}{self.launch.health}"
+            get(address, None, _HEALTH_SECONDS)
+            return True
+        return False
+
+    @property
+    def last_output(self) -> str:
+        """The last line of its log that is not empty, or ""."""
+        with suppress(OSError), self.launch.log.open("rb") as log:
+            log.seek(max(log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES, 0))
+            # A progress bar writes all its states in one line.
+            text = log.read().decode(errors="replace").replace("\r", "\n")
+            return next((line.strip() for line in reversed(text.split("\n")) if line.strip()), "")
+        return ""
+
+    @property
+    def cause_of_death(self) -> str:
+        """How it ended."""
+        return (
+            f"{self.launch.title} ended with status {self._group.exit_status}; its last output "
+            f"was {self.last_output!r} (log: {self.launch.log})"
+        )
+
+    def keep_running(self) -> None:
+        """Start it again if it has died, after a pause. Call this often."""
+        if not self.has_ended or self.is_given_up:
+            return
+        now = time.monotonic()
+        if self._restart_at is None:
+            pause = min(FIRST_PAUSE_SECONDS * 2**self.restarts, LONGEST_PAUSE_SECONDS)
+            self._restart_at = now + pause
+            _log.warning("%s; starting it again in %g s", self.cause_of_death, pause)
+        elif now >= self._restart_at:
+            self._restart_at = None
+            self.restarts += 1
+            self.stop()
+            self._group = self._start()
+
+    def stop(self) -> None:
+        """End it and all processes that it started."""
+        self._group.stop(STOP_SECONDS)
+
+    def _start(self) -> ProcessGroup:
+        self.launch.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.launch.log.open("ab") as log:
+            return ProcessGroup(self.launch.command, self.launch.environment, log)
+
+
+class Replicas:
+    """All servers of one model. They run until `close`."""
+
+    def __init__(self, replicas: Sequence[Replica]) -> None:
+        self._replicas = tuple(replicas)
+        self._is_closing = threading.Event()
+        self._keeper = threading.Thread(target=self._keep_running, name="servers", daemon=True)
+
+    @classmethod
+    def start(cls, serve: ServeSpec, *, name: str, weights: str, logs: Path) -> Self:
+        """Start servers of `weights` under a name. They still have to load the weights.
+
+        Raises:
+            ModelError: if the engine is not installed, or there are too few GPUs.
+        """
+        program = serve.program[0]
+        if shutil.which(program) is None:
+            raise ModelError(
+                f"model {name}: the program {program} is not installed; install {serve.engine}, or "
+                "set `serve: command` to its path"
+            )
+        gpus = _gpus_of_replicas(serve, name)
+        ports = _free_ports(serve.replicas)
+        return cls(
+            [
+                Replica(
+                    Launch(
+                        title=f"server {number} of model {name}",
+                        command=serve.command_line(weights, name, port),
+                        environment={**child_environment(), _GPUS_VARIABLE: visible},
+                        port=port,
+                        health=serve.adapter.health,
+                        log=logs / f"{_file_stem(name)}.{number}.log",
+                    )
+                )
+                for number, (port, visible) in enumerate(zip(ports, gpus, strict=True), start=1)
+            ]
+        )
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The base URLs of all replicas."""
+        return tuple(replica.url for replica in self._replicas)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes of all replicas."""
+        return tuple(replica.pid for replica in self._replicas)
+
+    @property
+    def failure(self) -> str | None:
+        """Why no replica will ever answer again, or None."""
+        if all(replica.is_given_up for replica in self._replicas):
+            return self._replicas[-1].cause_of_death
+        return None
+
+    def wait_until_healthy(
+        self, limit_seconds: float, on_progress: Callable[[int, str], None]
+    ) -> None:
+        """Wait until all replicas answer, and restart them from then on if they die.
+
+        `on_progress` gets the number of healthy replicas and the last output of another one.
+
+        Raises:
+            ModelError: if one of them ends, or does not answer within `limit_seconds`. All are
+                stopped then.
+        """
+        deadline = time.monotonic() + limit_seconds
+        with ExitStack() as on_error:
+            on_error.callback(self.close)
+            while loading := [item for item in self._replicas if not item.is_healthy]:
+                if problem := _problem(loading, limit_seconds, time.monotonic() > deadline):
+                    raise ModelError(problem)
+                on_progress(len(self._replicas) - len(loading), loading[0].last_output)
+                time.sleep(_POLL_SECONDS)
+            on_error.pop_all()
+        self._keeper.start()
+
+    def close(self) -> None:
+        """Stop all servers."""
+        self._is_closing.set()
+        if self._keeper.is_alive():
+            self._keeper.join()
+        stopping = [threading.Thread(target=replica.stop) for replica in self._replicas]
+        for thread in stopping:
+            thread.start()
+        for thread in stopping:
+            thread.join()
+
+    def _keep_running(self) -> None:
+        while not self._is_closing.wait(_POLL_SECONDS):
+            for replica in self._replicas:
+                replica.keep_running()
+
+
+def _problem(loading: Sequence[Replica], limit_seconds: float, is_late: bool) -> str | None:
+    """Why these replicas will not become healthy, or None if they may."""
+    ended = next((replica for replica in loading if replica.has_ended), None)
+    if ended is not None:
+        return f"{ended.cause_of_death}; correct `serve` in models.yaml"
+    if is_late:
+        launch = loading[0].launch
+        return (
+            f"{launch.title} does not answer after {limit_seconds:g} s (log: {launch.log}); raise "
+            "`serve: start_seconds`"
+        )
+    return None
+
+
+def _gpus_of_replicas(serve: ServeSpec, name: str) -> list[str]:
+    """The value of `CUDA_VISIBLE_DEVICES` for each replica."""
+    each = serve.gpus_per_replica
+    needed = each * serve.replicas
+    visible = os.environ.get(_GPUS_VARIABLE)
+    gpus = [str(number) for number in range(needed)]
+    if visible is not None:
+        gpus = [gpu for gpu in visible.split(",") if gpu]
+    if len(gpus) < needed:
+        raise ModelError(
+            f"model {name}: {serve.replicas} replicas need {needed} GPUs, but "
+            f"{_GPUS_VARIABLE}={visible} has {len(gpus)}; reduce `replicas` or `gpus_per_replica`"
+        )
+    return [",".join(gpus[i * each : (i + 1) * each]) for i in range(serve.replicas)]
+
+
+def _free_ports(count: int) -> list[int]:
+    """Different ports of the loopback that no process uses now."""
+    sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _file_stem(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)

@@ -1,0 +1,172 @@
+"""The weights that a managed server loads: which files they are, and what identifies them."""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from blake3 import blake3
+
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.identity import ServerIdentity
+from videomme_pipeline.serving.configuration import ServeSpec
+
+SETTLED_SECONDS = 60.0
+"""A checkpoint whose files changed more recently may not be complete."""
+
+_WEIGHTS = (".safetensors", ".bin", ".gguf", ".pth", ".pt")
+_PROCESSOR_FILES = (
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
+)
+_SAMPLES, _SAMPLE_BYTES = 16, 1 << 16
+_HASH_BYTES = 12
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_GLOB = re.compile(r"[*?\[]")
+
+
+def find_weights(serve: ServeSpec, now: float | None = None) -> str:
+    """The absolute path of the weights, or the name of their repository.
+
+    Of the checkpoints that match a glob, the newest one is chosen in which all files are present
+    and none changed in the last minute.
+
+    Raises:
+        ModelError: if there are no weights.
+    """
+    path = Path(serve.weights).expanduser()
+    if _GLOB.search(serve.weights):
+        return str(_newest(path, time.time() if now is None else now))
+    if path.exists():
+        return str(path.resolve())
+    if _HUB_NAME.fullmatch(serve.weights):
+        return serve.weights
+    raise ModelError(f"weights {serve.weights}: no such file or folder; correct `serve: weights`")
+
+
+def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
+    """What the files of the weights contain. Files of the hub are read if they are cached."""
+    folder: Path | None = Path(weights)
+    commit = None
+    if _HUB_NAME.fullmatch(weights) and not Path(weights).exists():
+        folder = _cached_folder(weights, revision)
+        commit = None if folder is None else folder.name
+    if folder is None or not folder.exists():
+        return ServerIdentity(model=weights, revision=revision)
+    if folder.is_file():
+        return ServerIdentity(model=weights, weights_hash=_sampled_hash([folder]))
+    config = _json(folder / "config.json")
+    text_config = config.get("text_config")
+    nested = text_config if isinstance(text_config, dict) else {}
+    quantization = config.get("quantization_config")
+    return ServerIdentity(
+        model=weights,
+        revision=commit,
+        config_hash=_hash_of_files([folder / "config.json"]),
+        weights_hash=None if commit else _sampled_hash(_weight_files(folder)),
+        chat_template_hash=_template_hash(folder),
+        processor_hash=_hash_of_files([folder / name for name in _PROCESSOR_FILES]),
+        dtype=_text(
+            config.get("dtype") or config.get("torch_dtype") or nested.get("dtype") or None
+        ),
+        quantization=_text(quantization.get("quant_method"))
+        if isinstance(quantization, dict)
+        else None,
+    )
+
+
+def text_hash(text: str) -> str:
+    """Hash of a text, such as a chat template."""
+    return blake3(text.encode()).hexdigest(length=_HASH_BYTES)
+
+
+def _newest(pattern: Path, now: float) -> Path:
+    anchor = Path(pattern.anchor or ".")
+    found = list(anchor.glob(str(pattern.relative_to(pattern.anchor))))
+    changed = {path: _changed_at(path) for path in found if _is_complete(path)}
+    settled = [path for path, at in changed.items() if now - at > SETTLED_SECONDS]
+    if not settled:
+        raise ModelError(
+            f"weights {pattern}: {len(found)} matches, {len(changed)} of them with all files, and "
+            f"none of these is unchanged for {SETTLED_SECONDS:.0f} s; check the pattern, or wait "
+            "until a checkpoint is written"
+        )
+    return max(settled, key=lambda path: (changed[path], path)).resolve()
+
+
+def _is_complete(path: Path) -> bool:
+    """True for a file of weights, and for a folder with a config and every shard of its index."""
+    if path.is_file():
+        return path.suffix in _WEIGHTS
+    if not (path / "config.json").exists():
+        return False
+    shards = {
+        str(shard)
+        for index in path.glob("*.index.json")
+        for shard in _json(index).get("weight_map", {}).values()
+    }
+    return bool(_weight_files(path)) and all((path / shard).exists() for shard in shards)
+
+
+def _changed_at(path: Path) -> float:
+    files = [path] if path.is_file() else [file for file in path.iterdir() if file.is_file()]
+    return max(file.stat().st_mtime for file in files)
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
+
+
+def _cached_folder(repository: str, revision: str | None) -> Path | None:
+    """The folder of a repository in the cache of huggingface_hub, or None if it is not there."""
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - slow to import
+
+    found = try_to_load_from_cache(repository, "config.json", revision=revision)
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def _template_hash(folder: Path) -> str | None:
+    for name in ("chat_template.jinja", "chat_template.json"):
+        if (folder / name).exists():
+            return _hash_of_files([folder / name])
+    template = _json(folder / "tokenizer_config.json").get("chat_template")
+    return None if template is None else text_hash(json.dumps(template))
+
+
+def _hash_of_files(paths: Iterable[Path]) -> str | None:
+    """Hash of the names and contents of the files that exist, or None if there are none."""
+    existing = [path for path in paths if path.exists()]
+    if not existing:
+        return None
+    digest = blake3()
+    for path in existing:
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest(length=_HASH_BYTES)
+
+
+def _sampled_hash(paths: Sequence[Path]) -> str | None:
+    """Hash of the names, sizes and evenly spaced parts of files. Weights have many gigabytes."""
+    digest = blake3()
+    for path in paths:
+        size = path.stat().st_size
+        digest.update(f"{path.name} {size} ".encode())
+        with path.open("rb") as file:
+            for number in range(_SAMPLES):
+                file.seek(max(size - _SAMPLE_BYTES, 0) * number // (_SAMPLES - 1))
+                digest.update(file.read(_SAMPLE_BYTES))
+    return digest.hexdigest(length=_HASH_BYTES) if paths else None
+
+
+def _json(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,185 @@
+"""Local copies of objects: for content that is read again, and for decoders that need a path.
+
+The name of a copy contains the size and version of its object, so a changed object gets another
+copy. A copy appears whole or not at all. The copies of all processes of a machine have a common
+size limit, and those that were not used for the longest time are removed first. A lock protects a
+copy that is in use, or not complete yet. It ends with the process, so the next process can remove
+what a killed one left.
+"""
+
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from upath import UPath
+
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.storage.objects import FileState, RemoteFile, get_file, object_state
+
+FOLDER_VARIABLE = "VIDEOMME_CACHE"
+LIMIT_VARIABLE = "VIDEOMME_CACHE_GIGABYTES"
+_DEFAULT_GIGABYTES = 20.0
+_SHARE = 16
+"""A process lists the folder again when it has added this fraction of the limit."""
+
+
+class LocalCopies:
+    """Copies of objects in `folder`, of about `limit_bytes` together.
+
+    The copies that are in use are kept even if they are larger than the limit.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int) -> None:
+        self._folder, self._limit_bytes = folder, limit_bytes
+        self._room_bytes = 0
+        """The bytes that this process may add before it lists the folder again."""
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def hold(
+        self, path: UPath, state: FileState | None = None, *, or_newer: bool = True
+    ) -> Iterator[Path]:
+        """Yield a copy of an object, which is kept during the block. It is fetched if necessary.
+
+        Without `state`, that of the object is requested. If there is no copy of `state`, and the
+        object has another one now, that is fetched.
+
+        Raises:
+            FileNotFoundError: if there is no such object.
+            OSError: if the store cannot be reached, the disk is full, or the object has another
+                state and `or_newer` is not set.
+        """
+        wanted = state = state or object_state(path)
+        while (lock := _lock_shared(copy := self._place(path, state), state.bytes)) is None:
+            state = self._fetch(path, state)
+            if state != wanted and not or_newer:
+                raise OSError(errno.ESTALE, "it changed after it was listed", str(path))
+        try:
+            os.utime(copy)
+            yield copy
+        finally:
+            os.close(lock)
+
+    def remove(self, path: UPath) -> bool:
+        """Remove the copies of an object. Return False if there were none."""
+        copies = list(self._folder.glob(f"{_prefix(path)}*"))
+        for copy in copies:
+            copy.unlink(missing_ok=True)
+        return bool(copies)
+
+    def _place(self, path: UPath, state: FileState) -> Path:
+        return self._folder / f"{_prefix(path)}{fingerprint(state)}-{path.name}"
+
+    def _fetch(self, path: UPath, state: FileState) -> FileState:
+        """Fetch an object, and return its state. If that is not `state`, there is no copy of it."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._make_room(state.bytes)
+        with NamedTemporaryFile(dir=self._folder, prefix=".", delete=False) as locked:
+            new = Path(locked.name)
+            fcntl.flock(locked, fcntl.LOCK_EX)
+            try:
+                get_file(path, new)
+                found = object_state(path)
+                if found == state and new.stat().st_size == state.bytes:
+                    new.replace(self._place(path, state))
+                return found
+            finally:
+                new.unlink(missing_ok=True)
+
+    def _make_room(self, wanted_bytes: int) -> None:
+        """Remove copies until there is room for `wanted_bytes` more."""
+        with self._lock:
+            if wanted_bytes > self._room_bytes:
+                share = self._limit_bytes // _SHARE
+                self._room_bytes = self._free(wanted_bytes + share)
+            self._room_bytes -= wanted_bytes
+
+    def _free(self, wanted_bytes: int) -> int:
+        """Remove unused copies, the oldest use first, and return the room, up to `wanted_bytes`."""
+        with os.scandir(self._folder) as entries:
+            copies = sorted((e.stat().st_mtime_ns, e.stat().st_size, e.path) for e in entries)
+        room = self._limit_bytes - sum(size for _, size, _ in copies)
+        for _, size, copy in copies:
+            if room >= wanted_bytes:
+                break
+            if _remove_unused(Path(copy)):
+                room += size
+        return min(room, wanted_bytes)
+
+
+def local_copies() -> LocalCopies:
+    """The local copies of this machine, in VIDEOMME_CACHE (by default `~/.cache/videomme/copies`).
+
+    Raises:
+        ConfigurationError: if VIDEOMME_CACHE_GIGABYTES is not a number of at least 0.
+    """
+    folder = os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "videomme" / "copies"
+    limit = os.environ.get(LIMIT_VARIABLE) or str(_DEFAULT_GIGABYTES)
+    return _local_copies(Path(folder).expanduser().absolute(), limit)
+
+
+@cache
+def _local_copies(folder: Path, limit: str) -> LocalCopies:
+    try:
+        limit_bytes = int(float(limit) * 1e9)
+    except (ValueError, OverflowError):
+        limit_bytes = -1
+    if limit_bytes < 0:
+        raise ConfigurationError(
+            f"{LIMIT_VARIABLE} is {limit!r}, which is not a size; set it to a number of gigabytes "
+            f"(default: {_DEFAULT_GIGABYTES:g})"
+        )
+    return LocalCopies(folder, limit_bytes)
+
+
+@contextmanager
+def on_local_disk(file: Path | RemoteFile) -> Iterator[Path]:
+    """Yield a local file as it is, or a copy of a remote one, which is kept during the block.
+
+    Raises:
+        OSError: if the copy cannot be fetched, or the object changed after it was listed.
+    """
+    if not isinstance(file, RemoteFile):
+        yield file
+        return
+    with local_copies().hold(file.path, file.state, or_newer=False) as copy:
+        yield copy
+
+
+def _prefix(path: UPath) -> str:
+    return f"{fingerprint(str(path))}-"
+
+
+def _lock_shared(copy: Path, size: int) -> int | None:
+    """An open descriptor of `copy` with a shared lock, or None if there is no whole copy."""
+    try:
+        lock = os.open(copy, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    try:
+        status = copy.stat()
+    except FileNotFoundError:  # removed before it was locked
+        status = None
+    if status and os.path.samestat(os.fstat(lock), status) and status.st_size == size:
+        return lock
+    os.close(lock)
+    return None
+
+
+def _remove_unused(copy: Path) -> bool:
+    """Remove a copy. Return False if a process uses it, or another one has removed it."""
+    try:
+        with copy.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            copy.unlink()
+    except (FileNotFoundError, BlockingIOError):
+        return False
+    return True

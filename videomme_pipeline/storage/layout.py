@@ -1,0 +1,329 @@
+"""The data folder: every path and every set of files in it.
+
+Paths depend on names and content hashes only, so any process finds the files of another one. This
+module does not decide which files are stale.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from upath import UPath
+
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.processes.identity import has_password
+from videomme_pipeline.storage.listing import NO_BENCHMARKS
+from videomme_pipeline.storage.objects import (
+    is_local,
+    list_folders,
+    list_objects,
+    listing,
+    open_root,
+)
+from videomme_pipeline.storage.publish import remove_left_over
+from videomme_pipeline.storage.tables import SET_ASIDE
+
+ANY = "*"
+"""Matches every benchmark or variant in the methods that list files."""
+_UNFINISHED = re.compile(r"\..+\.(?!fingerprint$|checksum$)[^.]+")
+"""Names of the unfinished files of earlier versions, such as `.a.parquet.x8fk`."""
+UNFINISHED_SECONDS = 86_400
+"""An unfinished file that is older than this was left by a killed run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The data folder; `root` is a local path or any fsspec URL (`s3://…`)."""
+
+    root: UPath
+    local_disk: Path | None = None
+    """The folder of SQLite files, if they are not in the data folder."""
+    _paths: dict[tuple[str, ...], UPath] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The paths so far, because joining is slow and a plan needs every path."""
+
+    @classmethod
+    def at(cls, root: str | Path | UPath, local_disk: Path | None = None) -> "Store":
+        """The data folder at a path or URL, with SQLite files in `local_disk`.
+
+        Raises:
+            ConfigurationError: if the URL contains a password or needs a package that is not
+                installed, or its scheme is unknown, or DuckDB cannot use the path.
+        """
+        path = open_folder(root, "data folder")
+        if is_local(path) and "?" in str(path.absolute()):
+            raise ConfigurationError(
+                f"data folder {root}: DuckDB cannot use a folder with `?` in its path; choose "
+                "another data folder"
+            )
+        return cls(path, local_disk)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Leave out the paths when a worker process gets the store."""
+        return Store, (self.root, self.local_disk)
+
+    def path(self, *parts: str) -> UPath:
+        if parts not in self._paths:
+            self._paths[parts] = self.root.joinpath(*parts)
+        return self._paths[parts]
+
+    def local(self, *parts: str) -> Path:
+        """A folder or file that must be on a local disk (videos, SQLite, DuckDB)."""
+        path = self.path(*parts)
+        if not is_local(path):
+            path = UPath(_local_companion(str(self.root))).joinpath(*parts)
+        return Path(path.path)
+
+    # Paths. `fingerprint` parts are those of the stage's settings.
+
+    def questions(self, benchmark: str) -> UPath:
+        return self.path(benchmark, "questions.parquet")
+
+    def videos(self, benchmark: str) -> UPath:
+        """The folder of all video rows, one file per video."""
+        return self.path(benchmark, "videos")
+
+    def video(self, benchmark: str, video_id: str) -> UPath:
+        return self.path(benchmark, "videos", f"{video_id}.parquet")
+
+    def media(self, benchmark: str) -> Path:
+        """The folder of video and subtitle files, as they were downloaded or drawn."""
+        return self.local(benchmark, "media")
+
+    def packets(self, video_hash: str) -> UPath:
+        return self.path("packets", f"{video_hash}.parquet")
+
+    def frames(self, video_hash: str, settings_fingerprint: str) -> UPath:
+        """One file per video content and frame settings, shared by all benchmarks."""
+        return self.path("frames", video_hash, f"{settings_fingerprint}.parquet")
+
+    def sound(self, video_hash: str, version: int) -> UPath:
+        """One file per video content, shared by all benchmarks."""
+        return self.path("sound", video_hash, f"{version}.parquet")
+
+    def subtitles(self, benchmark: str, track: str, video_id: str) -> UPath:
+        return self.path(benchmark, "subtitles", track, f"{video_id}.parquet")
+
+    def prompts(self, benchmark: str, evaluation: str, video_id: str) -> UPath:
+        return self.path(benchmark, "prompts", evaluation, f"{video_id}.parquet")
+
+    def responses(self, benchmark: str, evaluation: str, video_id: str) -> UPath:
+        return self.path(benchmark, "responses", evaluation, f"{video_id}.parquet")
+
+    def attempts(self, benchmark: str, evaluation: str, video_id: str) -> UPath:
+        return self.path(benchmark, "attempts", evaluation, f"{video_id}.parquet")
+
+    def scores(self, benchmark: str, evaluation: str) -> UPath:
+        return self.path(benchmark, "scores", f"{evaluation}.parquet")
+
+    def evaluated_videos(self, benchmark: str, evaluation: str) -> UPath:
+        """What the scores of an evaluation were computed from, one row per video."""
+        return self.path(benchmark, "evaluated_videos", f"{evaluation}.parquet")
+
+    def observation(self, benchmark: str, evaluation: str, date: str) -> UPath:
+        """The scored questions of one nightly run; `date` is ISO (`2026-11-20`)."""
+        return self.path(benchmark, "observations", evaluation, f"{date}.parquet")
+
+    def baseline_repeat(self, benchmark: str, evaluation: str, name: str) -> UPath:
+        """The scored questions of one repeat of the baseline of nightly runs."""
+        return self.path(benchmark, "baselines", evaluation, f"{name}.parquet")
+
+    def findings(self, benchmark: str, evaluation: str, date: str) -> UPath:
+        """The findings of one nightly run."""
+        return self.path(benchmark, "findings", evaluation, f"{date}.parquet")
+
+    def failure(self, asset: str, name: str) -> UPath:
+        """One failed partition of an asset ("smoke/frames")."""
+        return self.path("failures", *asset.split("/"), f"{name}.json")
+
+    def sqlite(self, name: str) -> Path:
+        """An SQLite file, which must be on a local disk."""
+        return self.local_disk / name if self.local_disk else self.local(name)
+
+    @property
+    def journal(self) -> Path:
+        return self.sqlite("journal.sqlite")
+
+    @property
+    def turns(self) -> Path:
+        """The folder of the lock files with which runs take turns."""
+        return self.local("turns")
+
+    def servers(self, model_fingerprint: str) -> UPath:
+        """The servers that a model had."""
+        return self.path("servers", f"{model_fingerprint}.json")
+
+    @property
+    def server_logs(self) -> Path:
+        """The folder of the logs of servers that runs have started."""
+        return self.local("servers", "logs")
+
+    @property
+    def hashes(self) -> Path:
+        """The cache of content hashes."""
+        return self.sqlite("hashes.sqlite")
+
+    @property
+    def warehouse(self) -> Path:
+        return self.local("videomme.duckdb")
+
+    def report(self, name: str = "index.html") -> Path:
+        """A report page, or a folder of pages."""
+        return self.local("reports", name)
+
+    # Files that exist, sorted by path.
+
+    def benchmarks(self) -> list[str]:
+        """The benchmarks with stored questions."""
+        return [file.parent.name for file in self.question_files()]
+
+    def question_files(self) -> list[UPath]:
+        return self._files(ANY, "questions.parquet")
+
+    def video_files(self, benchmark: str = ANY) -> list[UPath]:
+        return self._files(benchmark, "videos", "*.parquet")
+
+    def packet_files(self) -> list[UPath]:
+        return self._files("packets", "*.parquet")
+
+    def sound_files(self) -> list[UPath]:
+        return self._files("sound", "*", "*.parquet")
+
+    def frame_files(self) -> list[UPath]:
+        return self._files("frames", "*", "*.parquet")
+
+    def set_aside_files(self) -> list[UPath]:
+        """Damaged files that were set aside, except results, which cannot be built again."""
+        kept = {"media", "observations", "findings", "baselines"}
+        return [
+            file
+            for depth in range(4)
+            for file in self._files(*[ANY] * depth, f"*{SET_ASIDE}")
+            if not kept.intersection(file.relative_to(self.root).parts)
+        ]
+
+    def unfinished_files(self) -> list[Path]:
+        """Files that earlier versions began to write, and did not touch for a day.
+
+        Files that this version begins to write are in scratch folders (`remove_left_over`).
+        """
+        root = self.local()
+        return sorted(
+            path
+            for folder, _, files in os.walk(root)
+            if "media" not in Path(folder).relative_to(root).parts
+            for path in (Path(folder, name) for name in files if _UNFINISHED.fullmatch(name))
+            if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS
+        )
+
+    def variant_files(self, kind: str, benchmark: str = ANY, variant: str = ANY) -> list[UPath]:
+        """Files of a kind with one folder per track or evaluation.
+
+        The kinds are subtitles, prompts, responses, attempts, observations, baselines and
+        findings.
+        """
+        return self._files(benchmark, kind, variant, "*.parquet")
+
+    def score_files(self, benchmark: str = ANY) -> list[UPath]:
+        return self._files(benchmark, "scores", "*.parquet")
+
+    def evaluated_video_files(self, benchmark: str = ANY) -> list[UPath]:
+        return self._files(benchmark, "evaluated_videos", "*.parquet")
+
+    def observation_files(self, benchmark: str = ANY, evaluation: str = ANY) -> list[UPath]:
+        return self.variant_files("observations", benchmark, evaluation)
+
+    def tables(self) -> list[UPath]:
+        """Every Parquet file except those in media folders."""
+        kinds = (
+            "subtitles",
+            "prompts",
+            "responses",
+            "attempts",
+            "observations",
+            "findings",
+            "baselines",
+        )
+        return [
+            *self.question_files(),
+            *self.video_files(),
+            *self.packet_files(),
+            *self.frame_files(),
+            *(file for kind in kinds for file in self.variant_files(kind)),
+            *self.score_files(),
+            *self.evaluated_video_files(),
+        ]
+
+    def remove_left_over(self) -> None:
+        """Remove the scratch folders of processes of this machine that were killed."""
+        remove_left_over(self.local())
+
+    def failure_files(self, asset: str) -> list[UPath]:
+        return self._files("failures", *asset.split("/"), "*.json")
+
+    def _files(self, *pattern: str) -> list[UPath]:
+        """The files that match `pattern`, sorted; none if the fixed part of it is not a folder."""
+        fixed = next((place for place, part in enumerate(pattern) if "*" in part), len(pattern))
+        folder = self.path(*pattern[:fixed])
+        if not is_local(folder):
+            return self._objects(folder, pattern[:fixed], pattern[fixed:])
+        if not folder.is_dir():
+            return []
+        return sorted(folder.glob("/".join(pattern[fixed:])), key=str)
+
+    def _objects(self, folder: UPath, fixed: Sequence[str], pattern: Sequence[str]) -> list[UPath]:
+        """The objects under `folder` that match `pattern`, sorted. It sends few requests.
+
+        `fixed` are the parts of the path of `folder`.
+        """
+        with listing(folder):
+            if not pattern:
+                return [folder] if folder.exists() else []
+            if all("*" in part for part in pattern):
+                return [
+                    self.path(*fixed, name) for name in _matching(list_objects(folder), pattern)
+                ]
+            found = list_folders(folder)
+        others = () if fixed else NO_BENCHMARKS
+        names = [name for name in found if fnmatchcase(name, pattern[0]) and name not in others]
+        return [file for name in names for file in self._files(*fixed, name, *pattern[1:])]
+
+
+def _matching(names: Iterable[str], pattern: Sequence[str]) -> Iterator[str]:
+    """Yield the paths with as many parts as `pattern`, of which each matches."""
+    for name in names:
+        parts = name.split("/")
+        if len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern)):
+            yield name
+
+
+def open_folder(root: str | Path | UPath, name: str) -> UPath:
+    """The path of a folder or URL that the user chose. Errors contain its `name`.
+
+    Raises:
+        ConfigurationError: if the URL contains a password, needs a package that is not installed,
+            or its scheme is unknown.
+    """
+    if has_password(str(root)):
+        raise ConfigurationError(
+            f"{name}: the URL contains a password, which would be stored with the results; use the "
+            "variables of the storage for it, such as AWS_SECRET_ACCESS_KEY"
+        )
+    try:
+        return open_root(root)
+    except (ImportError, ValueError) as error:
+        raise ConfigurationError(
+            f"{name} {root}: {error}; install the fsspec package of this storage, or choose "
+            "another folder"
+        ) from error
+
+
+def _local_companion(root: str) -> str:
+    """The local folder for the files of a remote store that need a local disk."""
+    slug = "".join(c if c.isalnum() else "-" for c in root).strip("-")
+    return str(Path.home() / ".cache" / "videomme" / slug)

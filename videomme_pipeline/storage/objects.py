@@ -1,0 +1,261 @@
+"""Objects in object stores: listings, versions, writes, and the errors of their packages."""
+
+import atexit
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from upath import UPath
+
+from videomme_pipeline.errors import StorageError
+
+WHAT_TO_CHECK = "check the address, the credentials, the network and the space of the object store"
+"""What to do about an error of an object store."""
+_S3 = ("s3", "s3a")
+_STOP_SECONDS = 5.0
+_VERSION_KEYS = ("ETag", "etag", "generation", "blob_id", "LastModified", "mtime", "created")
+"""Facts that change with the content of an object, as the packages name them, the best first."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileState:
+    """Size and version of a file or an object. They change with its content."""
+
+    bytes: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RemoteFile:
+    """An object that is read in the state in which it was listed."""
+
+    path: UPath
+    state: FileState
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        return str(self.path.name)
+
+    @property
+    def stem(self) -> str:
+        return str(self.path.stem)
+
+    @property
+    def suffix(self) -> str:
+        return str(self.path.suffix)
+
+
+def is_local(path: UPath | Path) -> bool:
+    """Return True if `path` is on a file system, where a rename publishes a file."""
+    return not isinstance(path, UPath) or path.protocol in ("", "file", "local")
+
+
+@contextmanager
+def reaching(path: UPath | Path) -> Iterator[None]:
+    """Turn every error of an object store in the block into an OSError with number and text.
+
+    The package of each store has its own classes of errors, of which many are no OSError.
+
+    Raises:
+        FileNotFoundError: if there is no such object.
+        OSError: for all other errors.
+    """
+    try:
+        yield
+    except Exception as error:
+        if is_local(path):
+            raise
+        if isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(errno.ENOENT, "no such object", str(path)) from error
+        found = getattr(error, "strerror", None) or str(error)
+        text = " ".join(found.split()) or type(error).__name__
+        raise OSError(getattr(error, "errno", None) or errno.EIO, text) from error
+
+
+@contextmanager
+def listing(folder: UPath) -> Iterator[None]:
+    """Turn an error of an object store in the block into a `StorageError` that names `folder`."""
+    try:
+        with reaching(folder):
+            yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{folder}: cannot list ({error.strerror or error}); {WHAT_TO_CHECK}, then run again: "
+            "everything that is already stored is kept"
+        ) from error
+
+
+def open_root(url: str | Path | UPath) -> UPath:
+    """The path of a folder. Listings of an object store are not cached.
+
+    Other processes write objects, too, and a cached listing would not contain them.
+
+    Raises:
+        ImportError: if the package of the storage is not installed.
+        ValueError: if the scheme is unknown.
+    """
+    path = UPath(url)
+    if not is_local(path):
+        _stop_thread_at_exit()
+        path = UPath(path, use_listings_cache=False)
+    files = path.fs  # loads the package of the file system
+    if path.protocol in _S3:
+        _read_times_quickly(files)
+    return path
+
+
+@cache
+def _stop_thread_at_exit() -> None:
+    """Stop the thread of fsspec when the process ends.
+
+    It keeps references to what its callers used. If they are alive when the interpreter ends,
+    DuckDB prints its types as leaked.
+    """
+    atexit.register(_stop_thread)
+
+
+def _stop_thread() -> None:
+    from fsspec.asyn import iothread, loop  # noqa: PLC0415 - slow to import
+
+    if loop[0] is not None:
+        loop[0].call_soon_threadsafe(loop[0].stop)
+        iothread[0].join(_STOP_SECONDS)
+
+
+def _read_times_quickly(s3: Any) -> None:
+    """Let `s3` read the times of a listing with the standard library, which takes half the time.
+
+    The AWS command line uses the same setting of botocore.
+    """
+    from aiobotocore.session import AioSession  # noqa: PLC0415
+
+    if s3.session is None:
+        s3.session = AioSession(**s3.kwargs)
+        parsers = s3.session.get_component("response_parser_factory")
+        parsers.set_parser_defaults(timestamp_parser=parse_time)
+
+
+def parse_time(value: Any) -> datetime:
+    """The time in a value of an answer. Listings have ISO 8601, headers other formats."""
+    from botocore.utils import parse_timestamp  # noqa: PLC0415
+
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        found: datetime = parse_timestamp(value)
+        return found
+
+
+def object_state(path: UPath) -> FileState:
+    """The state of an object. Sends one request.
+
+    Raises:
+        FileNotFoundError: if there is no such object.
+        OSError: if the store cannot be reached.
+    """
+    with reaching(path):
+        return _state(path.fs.info(path.path))
+
+
+def list_objects(folder: UPath) -> dict[str, FileState]:
+    """All objects under `folder` by their name in it, in alphabetical order.
+
+    The result is empty if there are none. One request lists about 1,000 objects.
+
+    Raises:
+        OSError: if the store cannot be reached.
+    """
+    start = len(folder.path.rstrip("/")) + 1
+    try:
+        with reaching(folder):
+            found = folder.fs.find(folder.path, detail=True)
+    except FileNotFoundError:
+        return {}
+    return {path[start:]: _state(info) for path, info in sorted(found.items())}
+
+
+def get(path: UPath, last_bytes: int | None = None) -> bytes:
+    """The content of an object, or the end of it, of one version.
+
+    Raises:
+        FileNotFoundError: if there is no such object.
+        OSError: if the store cannot be reached.
+    """
+    with reaching(path):
+        data: bytes = path.fs.cat_file(path.path, start=None if last_bytes is None else -last_bytes)
+        return data
+
+
+def get_file(path: UPath, file: Path) -> None:
+    """Write the content of an object to `file`. Errors are those of `get`."""
+    with reaching(path):
+        path.fs.get_file(path.path, str(file))
+
+
+def list_folders(folder: UPath) -> list[str]:
+    """The names of the folders in `folder`, in alphabetical order.
+
+    The list is empty if there are none.
+
+    Raises:
+        OSError: if the store cannot be reached.
+    """
+    try:
+        with reaching(folder):
+            found = folder.fs.ls(folder.path, detail=True)
+    except FileNotFoundError:
+        return []
+    names = (info["name"].rstrip("/") for info in found if info["type"] == "directory")
+    return sorted(name.rpartition("/")[2] for name in names)
+
+
+def put(path: UPath, data: bytes) -> None:
+    """Write an object with one request, or with one multipart upload if it is large.
+
+    Raises:
+        OSError: if the store cannot be reached, or rejects the object.
+    """
+    with reaching(path):
+        path.fs.pipe_file(path.path, data)
+
+
+def put_new(path: UPath, data: bytes) -> bool:
+    """Write an object as `put` does. Return False if there is one, which is kept.
+
+    The store decides that (`If-None-Match`), so of several writers at most one succeeds.
+    """
+    try:
+        with reaching(path):
+            path.fs.pipe_file(path.path, data, mode="create")
+    except OSError:
+        if path.exists():
+            return False
+        raise
+    return True
+
+
+def put_file(path: UPath, file: Path) -> None:
+    """Write an object with the content of `file`, as `put` does.
+
+    Raises:
+        OSError: if `file` cannot be read, or the store cannot be reached, or rejects the object.
+    """
+    with reaching(path):
+        path.fs.put_file(str(file), path.path)
+
+
+def _state(info: Mapping[str, Any]) -> FileState:
+    version = next((info[key] for key in _VERSION_KEYS if info.get(key)), "")
+    if isinstance(version, datetime):  # listings of some packages contain seconds instead
+        version = version.timestamp()
+    return FileState(int(info["size"] or 0), str(version))

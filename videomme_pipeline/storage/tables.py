@@ -1,0 +1,242 @@
+"""Tables of rows: how they are written, read, verified and set aside when they are damaged."""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+from upath import UPath
+
+from videomme_pipeline.errors import DamagedFileError, StorageError
+from videomme_pipeline.rows import from_table, to_table
+from videomme_pipeline.storage import parquet
+from videomme_pipeline.storage.listing import file_state, states_of_files
+from videomme_pipeline.storage.objects import (
+    FileState,
+    is_local,
+    list_objects,
+    listing,
+)
+from videomme_pipeline.storage.publish import publish
+
+Row = TypeVar("Row")
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+_log = logging.getLogger(__name__)
+REQUESTS = 8
+"""Requests to an object store that are sent at the same time."""
+SET_ASIDE = ".corrupt"
+"""Suffix of a damaged file that was set aside."""
+_RENAMED_SETTINGS = {"samples": "repeats"}
+"""Settings that were renamed after files with the old name had been written."""
+
+
+def write_rows(
+    path: UPath,
+    rows: Iterable[Row],
+    row_class: type[Row],
+    *,
+    fingerprint: str,
+    footer: Mapping[str, object] | None = None,
+) -> pa.Table:
+    """Publish `rows` as Parquet.
+
+    The file's metadata has the fingerprint and a `footer` of JSON values, such as the settings
+    that the rows were built with.
+    """
+    metadata = {"fingerprint": fingerprint, "recipe": json.dumps(footer or {}, sort_keys=True)}
+    table = to_table(rows, row_class, metadata)
+    publish(path, parquet.encode(table))
+    return table
+
+
+def read_rows(path: UPath, row_class: type[Row]) -> list[Row]:
+    """The rows that `write_rows` stored.
+
+    Raises:
+        FileNotFoundError: if there is no file at `path`.
+        DamagedFileError: if the file is damaged. It is set aside, so that the next run rebuilds it.
+    """
+    with setting_aside(path):
+        return from_table(parquet.read_table(path), row_class)
+
+
+def read_files(paths: Iterable[UPath], row_class: type[Row]) -> list[Row]:
+    """The rows of all `paths`, in their order."""
+    return [row for path in paths for row in read_rows(path, row_class)]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow(Generic[Row]):
+    """The only row of a file, and the fingerprint in its footer."""
+
+    row: Row
+    fingerprint: str
+
+
+class RowFile(Generic[Row]):
+    """A file of rows. Reading it again parses it again only if it changed."""
+
+    def __init__(self, path: UPath, row_class: type[Row]) -> None:
+        self._path, self._row_class = path, row_class
+        self._known: tuple[FileState, tuple[Row, ...]] | None = None
+
+    def read(self) -> tuple[Row, ...]:
+        """The rows. Errors are those of `read_rows`."""
+        state = file_state(self._path)
+        if self._known is None or self._known[0] != state:
+            self._known = state, tuple(read_rows(self._path, self._row_class))
+        return self._known[1]
+
+
+class RowFolder(Generic[Row]):
+    """A folder of files with one row each. Reading it again reads only the files that changed.
+
+    Objects are read by several threads, from local copies if there are any.
+    """
+
+    def __init__(self, folder: UPath, row_class: type[Row]) -> None:
+        self._folder, self._row_class = folder, row_class
+        self._known: dict[str, tuple[FileState, StoredRow[Row]]] = {}
+
+    def read(self) -> dict[str, StoredRow[Row]]:
+        """The rows by file name without suffix, sorted; empty if there is no folder."""
+        states = self._states()
+        known = {n: found for n, found in self._known.items() if states.get(n) == found[0]}
+        changed = [name for name in states if name not in known]
+        rows = _read_each(
+            lambda name: self._read(name, states[name]), changed, are_local=is_local(self._folder)
+        )
+        read = {n: (states[n], row) for n, row in zip(changed, rows, strict=True) if row}
+        self._known = known | read
+        return {name: self._known[name][1] for name in states if name in self._known}
+
+    def _states(self) -> dict[str, FileState]:
+        """The states of the files by name without suffix, sorted; empty if there is no folder."""
+        if is_local(self._folder):
+            found = states_of_files(self._folder.path)
+        else:
+            with listing(self._folder):
+                found = list_objects(self._folder)
+        return {
+            name.removesuffix(".parquet"): found[name] for name in sorted(found) if _is_table(name)
+        }
+
+    def _read(self, name: str, state: FileState) -> StoredRow[Row] | None:
+        """The row of one file, or None if the file is damaged. It is then set aside."""
+        path = self._folder / f"{name}.parquet"
+        try:
+            with setting_aside(path):
+                table = parquet.read_copied_table(path, state)
+                (row,) = from_table(table, self._row_class)
+                metadata = table.schema.metadata or {}
+                return StoredRow(row, metadata.get(b"fingerprint", b"").decode())
+        except DamagedFileError as error:
+            _log.warning("%s", error)
+            return None
+
+
+def _is_table(name: str) -> bool:
+    return name.endswith(".parquet") and not name.startswith(".")
+
+
+def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
+    """The stored table, or some of its columns.
+
+    Raises:
+        FileNotFoundError: if there is no file at `path`.
+        DamagedFileError: if the file is damaged. It is set aside, so that the next run rebuilds it.
+    """
+    with setting_aside(path):
+        return parquet.read_table(path, columns)
+
+
+def verify(paths: Iterable[UPath]) -> tuple[list[UPath], list[str]]:
+    """Verify all bytes of stored tables.
+
+    Returns:
+        The intact files, and a sentence for each other file. Damaged files are set aside.
+    """
+    files = list(paths)
+    problems = _read_each(_problem_of, files, are_local=all(map(is_local, files)))
+    intact = [path for path, problem in zip(files, problems, strict=True) if not problem]
+    return intact, [problem for problem in problems if problem]
+
+
+def _problem_of(path: UPath) -> str | None:
+    """What is wrong with a stored table. It is set aside if it is damaged."""
+    try:
+        with setting_aside(path):
+            parquet.verify(path)
+    except (DamagedFileError, FileNotFoundError, StorageError) as error:
+        return str(error)
+    return None
+
+
+def _read_each(
+    read: Callable[[Item], Value], items: Sequence[Item], *, are_local: bool
+) -> list[Value]:
+    """The results of `read`, in the order of `items`. Several objects are read at the same time."""
+    if are_local:
+        return list(map(read, items))
+    with ThreadPoolExecutor(REQUESTS) as threads:
+        return list(threads.map(read, items))
+
+
+@contextmanager
+def setting_aside(path: UPath) -> Iterator[None]:
+    """Set the file at `path` aside if the block cannot understand its content.
+
+    Raises:
+        DamagedFileError: in this case. The message says that the next run rebuilds the file.
+    """
+    try:
+        yield
+    except DamagedFileError as error:
+        raise DamagedFileError(f"{error}{set_aside(path)}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        found = f"{path}: the file is damaged ({error!r})"
+        raise DamagedFileError(f"{found}{set_aside(path)}") from error
+
+
+def set_aside(path: Path | UPath) -> str:
+    """Rename a damaged file to `….corrupt`, and return what to do, for the end of a message."""
+    aside = path.with_name(f"{path.name}{SET_ASIDE}")
+    try:
+        path.rename(aside)
+    except OSError:
+        return "; remove it, then run again to rebuild it"
+    return f" and was renamed to {aside.name}; run again to rebuild it"
+
+
+def stored_fingerprint(path: UPath) -> str | None:
+    """The fingerprint of the file at `path`, or None if it is missing or damaged."""
+    return _metadata(path).get("fingerprint") or None
+
+
+def stored_footer(path: UPath) -> dict[str, Any]:
+    """The footer of the file at `path`; empty if it has none, is missing or damaged."""
+    value = _metadata(path).get("recipe")
+    return dict(json.loads(value)) if value else {}
+
+
+def stored_settings(path: UPath) -> dict[str, Any]:
+    """The settings in the footer of the file at `path`, under their current names."""
+    return {_RENAMED_SETTINGS.get(key, key): value for key, value in stored_footer(path).items()}
+
+
+def _metadata(path: UPath) -> dict[str, str]:
+    """The metadata of the file at `path`; empty if it is missing or damaged (then set aside)."""
+    try:
+        with setting_aside(path):
+            return parquet.read_metadata(path)
+    except (FileNotFoundError, StorageError):
+        return {}
+    except DamagedFileError as error:
+        _log.warning("%s", error)
+        return {}

@@ -1,1 +1,0 @@
-"""Where heavy work runs: child processes on this machine, or the workers of a Dask cluster."""
