@@ -183,7 +183,7 @@ def test_published_files_have_the_permissions_that_the_umask_allows(tmp_path: Pa
 KILLED_WHILE_IT_WRITES = """
 import os, signal, sys
 from pathlib import Path
-from videomme_pipeline.storage.files import replacing
+from videomme_pipeline.storage.publish import replacing
 
 with replacing(Path(sys.argv[1])) as new:
     new.write_bytes(b"half")
