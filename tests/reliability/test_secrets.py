@@ -27,7 +27,7 @@ from tests.support.projects import WriteServed
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.processes.redaction import Redaction
+from videomme_pipeline.processes.secrets import Redaction
 from videomme_pipeline.responses.collect import collect_now
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan

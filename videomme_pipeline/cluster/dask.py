@@ -25,7 +25,7 @@ from videomme_pipeline.cluster.ssh import ssh_cluster
 from videomme_pipeline.cluster.timers import EXPORTS, TIMERS
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
-from videomme_pipeline.processes.identity import child_environment
+from videomme_pipeline.processes.secrets import child_environment
 from videomme_pipeline.processes.tasks import Outcome, end_children
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ import httpx2
 from filelock import FileLock
 
 from videomme_pipeline.errors import ArchiveError, DownloadError
-from videomme_pipeline.processes.identity import child_environment
+from videomme_pipeline.processes.secrets import child_environment
 from videomme_pipeline.storage.publish import replacing, writing
 
 Progress = Callable[[int, int | None], None]

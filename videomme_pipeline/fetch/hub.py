@@ -32,7 +32,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, but
 )
 
 from videomme_pipeline.errors import DownloadError, StorageError, VideoMMEError
-from videomme_pipeline.processes.redaction import Redaction
+from videomme_pipeline.processes.secrets import Redaction
 
 _PARTIAL_CONTENT = 206
 _BLOCK_BYTES = 64 << 10

@@ -28,7 +28,7 @@ from videomme_pipeline.models.endpoint.spec import EndpointSpec, ServiceTier
 from videomme_pipeline.models.pool import ModelPool
 from videomme_pipeline.models.spec import ModelSpec, Provider
 from videomme_pipeline.models.video_llm import VideoLLM
-from videomme_pipeline.processes.identity import register_key_variables
+from videomme_pipeline.processes.secrets import register_key_variables
 
 ENTRY_POINT_GROUP = "videomme_pipeline.models"
 

@@ -3,7 +3,7 @@
 A child reads one task at a time from its standard input and writes the result to its standard
 output. A child that dies or takes too long is replaced. Only its own task fails, and the error
 of that task has the reason. Children end when their parent ends, for any reason. This module
-does not depend on the kind of the tasks. `workers.tasks` runs many tasks at the same time.
+does not depend on the kind of the tasks. `processes.tasks` runs many tasks at the same time.
 
 `multiprocessing` is not used for the processes: its pools lose every task when one child dies,
 and its children import the parent's main module first, which in a Dagster run is all of Dagster.
@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.processes.identity import child_environment
 from videomme_pipeline.processes.lifeline import end_with_parent
+from videomme_pipeline.processes.secrets import child_environment
 
 Task = TypeVar("Task")
 Value = TypeVar("Value")
@@ -220,7 +220,7 @@ def _receive(source: IO[bytes]) -> Any:
 
 def _import_path() -> list[str]:
     """The import path of the parent, with this library first."""
-    library = str(Path(__file__).resolve().parents[1])
+    library = str(Path(__file__).resolve().parents[2])
     return [library, *(path for path in sys.path if path)]
 
 

@@ -1,14 +1,11 @@
-"""Identify a process, detect that it has ended, and keep keys out of children.
+"""Identify a process, and detect that it has ended.
 
 A process id alone is ambiguous: several machines or containers may share a file or a database,
 and the operating system reuses ids.
 """
 
 import json
-import os
 import platform
-import re
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -19,11 +16,6 @@ import psutil
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
 _MACHINE = Path("/etc/machine-id")
-
-_SECRET_NAME = re.compile(r"SECRET|PASSWORD|PASSWD|CREDENTIAL|(KEY|TOKEN|URL)S?$")
-_STORAGE_NAME = re.compile(r"(AWS|AZURE_STORAGE|GOOGLE_APPLICATION|FSSPEC)_")
-_URL_WITH_PASSWORD = re.compile(r"://[^/\s]*:[^/\s]*@")
-_key_variables: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +39,7 @@ class ProcessIdentity:
         process = psutil.Process()
         started = _started(process)
         assert started is not None
-        return cls(**_place(), pid=process.pid, started=started, **more)
+        return cls(**_scope(), pid=process.pid, started=started, **more)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -61,7 +53,7 @@ class ProcessIdentity:
     @property
     def is_dead(self) -> bool:
         """True if the process has certainly ended: it does not exist, or its host has restarted."""
-        here = _place()
+        here = _scope()
         if self.boot != here["boot"]:
             return self.host == here["host"]
         if self.namespace != here["namespace"]:
@@ -74,39 +66,8 @@ class ProcessIdentity:
             return False
 
 
-def register_key_variables(names: Iterable[str]) -> None:
-    """Remove these environment variables from every later `child_environment`."""
-    _key_variables.update(name.upper() for name in names)
-
-
-def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables of `environment` that a child process may see: all but those with secrets.
-
-    A variable has a secret if it was registered, if its name contains SECRET, PASSWORD, PASSWD or
-    CREDENTIAL or ends in KEY, TOKEN or URL, or if its value is a URL with a password. Credentials
-    of object stores are kept, because children store frames.
-
-    Every child gets this environment, except the processes of Dagster, since they ask models.
-    """
-    return {
-        name: value for name, value in environment.items() if not _has_secret(name.upper(), value)
-    }
-
-
-def _has_secret(name: str, value: str) -> bool:
-    if _STORAGE_NAME.match(name):
-        return False
-    is_secret = name in _key_variables or _SECRET_NAME.search(name)
-    return bool(is_secret or has_password(value))
-
-
-def has_password(text: str) -> bool:
-    """Whether a text contains a URL with a password."""
-    return bool(_URL_WITH_PASSWORD.search(text))
-
-
 @cache
-def _place() -> dict[str, str]:
+def _scope() -> dict[str, str]:
     """The host, boot and namespace of this process."""
     name = platform.node()
     if not _BOOT.exists():

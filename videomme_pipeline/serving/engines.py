@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from videomme_pipeline.models.endpoint.endpoints import Profile
-from videomme_pipeline.processes.identity import child_environment
+from videomme_pipeline.processes.secrets import child_environment
 
 LOOPBACK = "127.0.0.1"
 _VERSION_SECONDS = 20.0

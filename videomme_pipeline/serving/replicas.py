@@ -18,8 +18,8 @@ from typing import Self
 
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.served import get
-from videomme_pipeline.processes.identity import child_environment
 from videomme_pipeline.processes.lifeline import ProcessGroup
+from videomme_pipeline.processes.secrets import child_environment
 from videomme_pipeline.serving.configuration import ServeSpec
 from videomme_pipeline.serving.engines import LOOPBACK
 

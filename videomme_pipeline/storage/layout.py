@@ -15,7 +15,7 @@ from pathlib import Path
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.processes.identity import has_password
+from videomme_pipeline.processes.secrets import has_password
 from videomme_pipeline.storage.listing import NO_BENCHMARKS
 from videomme_pipeline.storage.objects import (
     is_local,

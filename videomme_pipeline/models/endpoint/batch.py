@@ -33,7 +33,7 @@ from videomme_pipeline.models.endpoint.reply import read_reply
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import Answer, connect
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
-from videomme_pipeline.processes.redaction import Redaction
+from videomme_pipeline.processes.secrets import Redaction
 
 MAX_FILE_BYTES = 190_000_000
 """Just below the 200 MB that OpenAI accepts in one file."""

@@ -4,7 +4,7 @@ from pydantic import BaseModel, ValidationError
 
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.json_fields import OrNone, Text
-from videomme_pipeline.processes.redaction import Redaction
+from videomme_pipeline.processes.secrets import Redaction
 
 TIMEOUT_SECONDS = 5.0
 CONNECT_SECONDS = 1.5

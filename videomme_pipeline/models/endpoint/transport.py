@@ -27,7 +27,7 @@ import openai
 from videomme_pipeline.models.endpoint.endpoints import MEBIBYTE
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
-from videomme_pipeline.processes.redaction import Redaction
+from videomme_pipeline.processes.secrets import Redaction
 
 CONNECT_SECONDS = 30.0
 FIRST_CONNECT_SECONDS = 3.5

@@ -1,15 +1,61 @@
-"""Removal of a key from text that a server sent, since some servers repeat it in errors."""
+"""Secrets: keys stay out of child processes, and are removed from what servers send.
+
+Some servers repeat a key in their errors.
+"""
 
 import base64
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+
+_SECRET_NAME = re.compile(r"SECRET|PASSWORD|PASSWD|CREDENTIAL|(KEY|TOKEN|URL)S?$")
+_STORAGE_NAME = re.compile(r"(AWS|AZURE_STORAGE|GOOGLE_APPLICATION|FSSPEC)_")
+_URL_WITH_PASSWORD = re.compile(r"://[^/\s]*:[^/\s]*@")
+_key_variables: set[str] = set()
 
 REMOVED = b"[key removed]"
 MIN_KEY_CHARACTERS = 8
 """A shorter key may be an ordinary word, such as `none`, and is not removed."""
 
 _ESCAPE = re.compile(rb'%[0-9A-Fa-f]{2}|\\[/"\\]|\\u00')
+
+
+# Variables of child processes.
+
+
+def register_key_variables(names: Iterable[str]) -> None:
+    """Remove these environment variables from every later `child_environment`."""
+    _key_variables.update(name.upper() for name in names)
+
+
+def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables of `environment` that a child process may see: all but those with secrets.
+
+    A variable has a secret if it was registered, if its name contains SECRET, PASSWORD, PASSWD or
+    CREDENTIAL or ends in KEY, TOKEN or URL, or if its value is a URL with a password. Credentials
+    of object stores are kept, because children store frames.
+
+    Every child gets this environment, except the processes of Dagster, since they ask models.
+    """
+    return {
+        name: value for name, value in environment.items() if not _has_secret(name.upper(), value)
+    }
+
+
+def _has_secret(name: str, value: str) -> bool:
+    if _STORAGE_NAME.match(name):
+        return False
+    is_secret = name in _key_variables or _SECRET_NAME.search(name)
+    return bool(is_secret or has_password(value))
+
+
+def has_password(text: str) -> bool:
+    """True if a text contains a URL with a password."""
+    return bool(_URL_WITH_PASSWORD.search(text))
+
+
+# Text that a server sent.
 
 
 class Redaction:

@@ -1,4 +1,4 @@
-"""Removal of a key from text, in all its usual spellings."""
+"""Keys stay out of child processes, and out of text in all their usual spellings."""
 
 import base64
 import json
@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videomme_pipeline.processes.redaction import Redaction
+from videomme_pipeline.processes.secrets import (
+    Redaction,
+    child_environment,
+    register_key_variables,
+)
 
 REMOVED = "[key removed]"
 KEYS = ("sk-proj-abcDEF123_456-7890", "a/b+c=d e&f%gh", 'quote"and\\backslash')
@@ -46,3 +50,39 @@ def test_text_does_not_change_without_a_real_key(key: str | None) -> None:
 def test_text_without_the_key_does_not_change(text: str, content: bytes) -> None:
     assert Redaction(KEYS[0]).redact_bytes(content) == content
     assert Redaction(KEYS[0]).redact(text) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OPENAI_API_KEY", "sk-1"),
+        ("HF_TOKEN", "hf_1"),
+        ("my_key", "1"),
+        ("SMTP_PASSWORD", "1"),
+        ("CLIENT_SECRET_OF_MINE", "1"),
+        ("VIDEOMME_ALERT_URLS", "slack://a/b/c"),
+        ("VIDEOMME_POSTGRES_URL", "postgresql://me:pass@db/dagster"),
+        ("HTTPS_PROXY", "http://me:pass@proxy:8080"),
+        ("REGISTERED", "1"),
+        ("registered_in_lower_case", "1"),
+    ],
+)
+def test_a_variable_with_a_secret_is_removed(name: str, value: str) -> None:
+    register_key_variables(["REGISTERED", "registered_in_lower_case"])
+    assert child_environment({name: value}) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PATH", "/usr/bin:/bin"),
+        ("HTTPS_PROXY", "http://proxy:8080"),
+        ("VIDEOMME_DATA", "s3://bucket/folder"),
+        ("TOKENIZERS_PARALLELISM", "false"),
+        ("KEYBOARD", "us"),
+        ("AWS_SECRET_ACCESS_KEY", "needed to store frames"),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/home/me/key.json"),
+    ],
+)
+def test_every_other_variable_is_kept(name: str, value: str) -> None:
+    assert child_environment({name: value}) == {name: value}
