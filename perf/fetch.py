@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 from tests.support.hub_server import HubServer, running_hub
 from tests.support.published_data import REVISION, zip_bytes
-from videomme_pipeline.benchmarks.spec import BenchmarkSpec
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.benchmarks.videomme import RELEASE
 from videomme_pipeline.fetch import download
 from videomme_pipeline.fetch.release import VideoReference
@@ -70,7 +70,7 @@ def publish(hub: HubServer, archives: int) -> list[VideoReference]:
 
 def fetch(hub: HubServer, videos: list[VideoReference], count: int, share: float) -> dict[str, Any]:
     wanted = random.Random(count).sample(videos, count)
-    spec = BenchmarkSpec(accept_license=True, revision=REVISION)
+    spec = BenchmarkSettings(accept_license=True, revision=REVISION)
     hub.requests.clear()
     with (
         tempfile.TemporaryDirectory() as folder,

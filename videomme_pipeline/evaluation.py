@@ -15,8 +15,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from upath import UPath
 
-from videomme_pipeline.benchmarks.declared.inspection import inspect_folder
 from videomme_pipeline.benchmarks.facets import Facets
+from videomme_pipeline.benchmarks.inspection import inspect_folder
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import (
     find_benchmark,
@@ -24,7 +24,7 @@ from videomme_pipeline.benchmarks.registry import (
     register_declared,
 )
 from videomme_pipeline.benchmarks.selection import Selection
-from videomme_pipeline.benchmarks.spec import BenchmarkSpec
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.configuration import (
     MAX_NAME_CHARACTERS,
     is_name,
@@ -175,7 +175,7 @@ class Configuration:
     """
 
     folder: Path
-    benchmarks: Mapping[str, BenchmarkSpec]
+    benchmarks: Mapping[str, BenchmarkSettings]
     catalog: Catalog
     samplings: Mapping[str, Sequence[Sampling]]
     evaluations: Mapping[str, Evaluation]
@@ -217,7 +217,7 @@ def read_configuration(folder: Path) -> Configuration:
             become `problems`.
     """
     own = _register_own(folder / OWN_BENCHMARKS)
-    benchmarks = {name: BenchmarkSpec() for name in own}
+    benchmarks = {name: BenchmarkSettings() for name in own}
     benchmarks |= _read_benchmarks(folder / "benchmarks.yaml")
     models = folder / "models.yaml"
     catalog = Catalog.read(models) if models.exists() else Catalog()
@@ -239,7 +239,7 @@ def read_configuration(folder: Path) -> Configuration:
 
 
 def read_evaluation(
-    path: Path, benchmarks: Mapping[str, BenchmarkSpec], catalog: Catalog
+    path: Path, benchmarks: Mapping[str, BenchmarkSettings], catalog: Catalog
 ) -> Evaluation:
     """The evaluation in one YAML file.
 
@@ -321,7 +321,7 @@ def _reserved_columns() -> set[str]:
     return own | numbers | Facets.derivations.keys()
 
 
-def _read_benchmarks(path: Path) -> dict[str, BenchmarkSpec]:
+def _read_benchmarks(path: Path) -> dict[str, BenchmarkSettings]:
     benchmarks = {}
     for name, value in read_yaml(path).items():
         try:
@@ -329,7 +329,7 @@ def _read_benchmarks(path: Path) -> dict[str, BenchmarkSpec]:
         except ConfigurationError as error:
             raise ConfigurationError(f"{path}: {error}") from error
         settings = {} if value is None else value
-        benchmarks[name] = parse_spec(settings, BenchmarkSpec, f"{path}, `{name}`")
+        benchmarks[name] = parse_spec(settings, BenchmarkSettings, f"{path}, `{name}`")
     return benchmarks
 
 

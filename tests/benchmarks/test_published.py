@@ -8,11 +8,11 @@ import pytest
 from tests.support.hub_server import HubServer, running_hub
 from tests.support.other_benchmarks import COUNTS, OtherBenchmarks, declared, settings
 from tests.support.registered import registered
-from videomme_pipeline.benchmarks.declared.source import DeclaredSource
+from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.benchmarks.locate import FrameFolder
 from videomme_pipeline.benchmarks.question import Letter, videos_of
 from videomme_pipeline.benchmarks.registry import find_benchmark, published_benchmarks
-from videomme_pipeline.benchmarks.spec import BenchmarkSpec
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.errors import ConfigurationError, DownloadError, LicenseNotAcceptedError
 from videomme_pipeline.subtitles.cues import read_subtitles
 
@@ -30,7 +30,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherBenchmarks
 
 def opened(others: OtherBenchmarks, name: str, folder: Path) -> DeclaredSource:
     others.publish(name)
-    spec = BenchmarkSpec.model_validate(settings(name, others.folder))
+    spec = BenchmarkSettings.model_validate(settings(name, others.folder))
     source = find_benchmark(name).open_source(spec, folder)
     assert isinstance(source, DeclaredSource)
     return source
@@ -72,7 +72,7 @@ def test_a_published_benchmark_is_read_and_fetched(
 def test_nothing_is_requested_before_the_license_is_accepted(name: str) -> None:
     assert declared(name).license is not None
     with registered(), pytest.raises(LicenseNotAcceptedError):
-        find_benchmark(name).open_source(BenchmarkSpec(), Path("unused"))
+        find_benchmark(name).open_source(BenchmarkSettings(), Path("unused"))
 
 
 def test_subtitles_of_longvideobench_have_an_offset(
@@ -130,7 +130,9 @@ def test_a_benchmark_without_a_pinned_commit_asks_for_one(
     others: OtherBenchmarks, tmp_path: Path
 ) -> None:
     others.publish("mlvu_test")
-    source = find_benchmark("mlvu_test").open_source(BenchmarkSpec(accept_license=True), tmp_path)
+    source = find_benchmark("mlvu_test").open_source(
+        BenchmarkSettings(accept_license=True), tmp_path
+    )
     with pytest.raises(ConfigurationError, match="set `revision` in"):
         source.questions()
 

@@ -12,8 +12,8 @@ from tests.support.published_data import parquet_bytes, table, v1_rows, v2_rows
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark, License
 from videomme_pipeline.benchmarks.question import Question, videos_of
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings, select
 from videomme_pipeline.benchmarks.source import OnProgress, PublishedSource, Source
-from videomme_pipeline.benchmarks.spec import BenchmarkSpec, select
 from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import (
     AnnotationError,
@@ -25,15 +25,15 @@ from videomme_pipeline.fetch.release import VideoReference
 V1, V2 = videomme.RELEASE, videomme_v2.RELEASE
 
 
-def opened(benchmark: Benchmark, spec: BenchmarkSpec, folder: Path = Path()) -> PublishedSource:
+def opened(benchmark: Benchmark, spec: BenchmarkSettings, folder: Path = Path()) -> PublishedSource:
     source = benchmark.open_source(spec, folder)
     assert isinstance(source, PublishedSource)
     return source
 
 
-def own_copy(folder: Path, **changes: Any) -> BenchmarkSpec:
+def own_copy(folder: Path, **changes: Any) -> BenchmarkSettings:
     values = {"accept_license": True, "source": "folder", "folder": folder} | changes
-    return BenchmarkSpec.model_validate(values)
+    return BenchmarkSettings.model_validate(values)
 
 
 def write(path: Path, data: bytes = b"x") -> Path:
@@ -74,20 +74,20 @@ def test_no_source_is_opened_before_the_license_is_accepted(
 
 def test_the_terms_are_those_of_the_benchmark() -> None:
     with pytest.raises(LicenseNotAcceptedError, match="v2: Video-MME-v2 is for academic research"):
-        videomme_v2.BENCHMARK.open_source(BenchmarkSpec(), Path())
+        videomme_v2.BENCHMARK.open_source(BenchmarkSettings(), Path())
     with pytest.raises(LicenseNotAcceptedError, match=r"house: House is for .*house.invalid/terms"):
-        OWN.open_source(BenchmarkSpec(), Path())
+        OWN.open_source(BenchmarkSettings(), Path())
 
 
 def test_a_license_without_acceptance_needs_no_setting() -> None:
     free = replace(OWN, license=replace(OWN_LICENSE, needs_acceptance=False))
-    assert free.open_source(BenchmarkSpec(), Path()).benchmark is free
+    assert free.open_source(BenchmarkSettings(), Path()).benchmark is free
     without = replace(OWN, license=None)
-    assert without.open_source(BenchmarkSpec(), Path()).benchmark is without
+    assert without.open_source(BenchmarkSettings(), Path()).benchmark is without
 
 
 def test_the_license_is_not_accepted_by_default() -> None:
-    assert BenchmarkSpec().accept_license is False
+    assert BenchmarkSettings().accept_license is False
 
 
 @pytest.mark.parametrize("release", [V1, V2], ids=lambda release: release.benchmark)
@@ -119,7 +119,7 @@ def v1_questions() -> tuple[Question, ...]:
 def test_limit_takes_the_first_videos_with_all_their_questions(
     v1_questions: tuple[Question, ...],
 ) -> None:
-    chosen = select(v1_questions, BenchmarkSpec(limit=2))
+    chosen = select(v1_questions, BenchmarkSettings(limit=2))
     assert [video.video_id for video in videos_of(chosen)] == ["001", "002"]
     assert len(chosen) == 6
 
@@ -127,7 +127,7 @@ def test_limit_takes_the_first_videos_with_all_their_questions(
 def test_named_videos_stay_in_published_order_and_limit_counts_among_them(
     v1_questions: tuple[Question, ...],
 ) -> None:
-    chosen = select(v1_questions, BenchmarkSpec(videos=("900", "005", "010"), limit=2))
+    chosen = select(v1_questions, BenchmarkSettings(videos=("900", "005", "010"), limit=2))
     assert [video.video_id for video in videos_of(chosen)] == ["005", "010"]
 
 
@@ -135,13 +135,13 @@ def test_the_error_for_an_unknown_video_has_the_range_of_ids(
     v1_questions: tuple[Question, ...],
 ) -> None:
     with pytest.raises(ConfigurationError, match="901, but the benchmark has 900 videos from 001"):
-        select(v1_questions, BenchmarkSpec(videos=("001", "901")))
+        select(v1_questions, BenchmarkSettings(videos=("001", "901")))
 
 
 def test_the_path_of_the_files_does_not_change_the_fingerprint(tmp_path: Path) -> None:
-    assert own_copy(tmp_path).fingerprint == BenchmarkSpec().fingerprint
-    assert BenchmarkSpec(limit=3).fingerprint != BenchmarkSpec().fingerprint
-    assert BenchmarkSpec(revision="a" * 40).fingerprint != BenchmarkSpec().fingerprint
+    assert own_copy(tmp_path).fingerprint == BenchmarkSettings().fingerprint
+    assert BenchmarkSettings(limit=3).fingerprint != BenchmarkSettings().fingerprint
+    assert BenchmarkSettings(revision="a" * 40).fingerprint != BenchmarkSettings().fingerprint
 
 
 # Configuration
@@ -149,17 +149,17 @@ def test_the_path_of_the_files_does_not_change_the_fingerprint(tmp_path: Path) -
 
 def test_a_typo_is_named_with_the_right_key() -> None:
     with pytest.raises(ConfigurationError, match="did you mean `accept_license`"):
-        parse_spec({"accept_licence": True}, BenchmarkSpec, "benchmarks.yaml, videomme")
+        parse_spec({"accept_licence": True}, BenchmarkSettings, "benchmarks.yaml, videomme")
 
 
 def test_a_branch_name_is_not_a_revision() -> None:
     with pytest.raises(ValidationError, match="revision"):
-        BenchmarkSpec(revision="main")
+        BenchmarkSettings(revision="main")
 
 
 def test_source_folder_needs_a_folder() -> None:
     with pytest.raises(ValidationError, match="source: folder needs `folder`"):
-        BenchmarkSpec.model_validate({"source": "folder"})
+        BenchmarkSettings.model_validate({"source": "folder"})
 
 
 # A user's own copy
@@ -218,7 +218,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_annotations_of_the_hub_are_found_once_they_were_fetched(tmp_path: Path) -> None:
-    source = opened(videomme.BENCHMARK, BenchmarkSpec(accept_license=True), tmp_path)
+    source = opened(videomme.BENCHMARK, BenchmarkSettings(accept_license=True), tmp_path)
     assert source.stored_annotations() is None
     path = write(tmp_path / ".hub" / V1.revision / V1.annotations)
     assert source.stored_annotations() == path

@@ -6,7 +6,7 @@ from itertools import groupby
 import pytest
 
 from tests.support.scored_rows import questions_of, v1_evaluation
-from videomme_pipeline.benchmarks.spec import BenchmarkSpec, select
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings, select
 from videomme_pipeline.benchmarks.subset import stratified_videos
 from videomme_pipeline.errors import ConfigurationError
 
@@ -42,7 +42,7 @@ def test_a_subset_as_large_as_the_benchmark_is_the_benchmark() -> None:
 
 def chosen(**settings: object) -> list[str]:
     rows = [row for group in QUESTIONS.values() for row in group]
-    selected = select(rows, BenchmarkSpec.model_validate(settings))
+    selected = select(rows, BenchmarkSettings.model_validate(settings))
     return list(dict.fromkeys(row.video_id for row in selected))
 
 
@@ -77,12 +77,12 @@ def test_settings_that_select_nothing_are_errors() -> None:
 
 def test_only_settings_that_select_change_the_fingerprint() -> None:
     """Settings without the newer keys keep the fingerprint under which questions are stored."""
-    assert BenchmarkSpec(limit=3).fingerprint == "2e762c082f8969fc44afc1c5"
+    assert BenchmarkSettings(limit=3).fingerprint == "2e762c082f8969fc44afc1c5"
     specs = [
         {},
         {"duration": "long"},
         {"subset": {"videos": 3}},
         {"subset": {"videos": 3, "seed": 1}},
     ]
-    prints = {BenchmarkSpec.model_validate(spec).fingerprint for spec in specs}
+    prints = {BenchmarkSettings.model_validate(spec).fingerprint for spec in specs}
     assert len(prints) == len(specs)

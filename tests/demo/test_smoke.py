@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 from tests.support.paths import ROOT
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
-from videomme_pipeline.benchmarks.spec import select
+from videomme_pipeline.benchmarks.settings import select
 from videomme_pipeline.demo.smoke import benchmark as smoke
 from videomme_pipeline.demo.smoke.clips import CLIPS
 from videomme_pipeline.demo.smoke.drawing import (

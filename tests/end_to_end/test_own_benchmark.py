@@ -19,8 +19,8 @@ from tests.support.registered import registered
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
 from videomme_pipeline.benchmarks.facets import Facet, Facets
 from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.benchmarks.settings import select
 from videomme_pipeline.benchmarks.source import OnProgress, Source
-from videomme_pipeline.benchmarks.spec import select
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.registry import FORMATS, write_results

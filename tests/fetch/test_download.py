@@ -26,7 +26,7 @@ from tests.support.published_data import (
     zip_bytes,
 )
 from videomme_pipeline.benchmarks import videomme, videomme_v2
-from videomme_pipeline.benchmarks.spec import BenchmarkSpec
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.errors import (
     DownloadError,
     LicenseNotAcceptedError,
@@ -41,7 +41,7 @@ from videomme_pipeline.fetch.download import (
 from videomme_pipeline.fetch.release import VideoReference
 
 V1, V2 = videomme.RELEASE, videomme_v2.RELEASE
-ACCEPTED = BenchmarkSpec(accept_license=True, revision=REVISION)
+ACCEPTED = BenchmarkSettings(accept_license=True, revision=REVISION)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_the_questions_arrive_as_published(v1: HubServer, tmp_path: Path) -> Non
 
 def test_nothing_is_requested_before_the_license_is_accepted(v1: HubServer, tmp_path: Path) -> None:
     with pytest.raises(LicenseNotAcceptedError, match="academic research only"):
-        videomme.BENCHMARK.open_source(BenchmarkSpec(revision=REVISION), tmp_path)
+        videomme.BENCHMARK.open_source(BenchmarkSettings(revision=REVISION), tmp_path)
     source = videomme.BENCHMARK.open_source(ACCEPTED, tmp_path)
     assert v1.requests == []
     assert list(tmp_path.iterdir()) == []
@@ -158,7 +158,7 @@ def test_a_download_resumes_after_its_process_was_killed(hub: HubServer, tmp_pat
         "import sys; from pathlib import Path;"
         "from videomme_pipeline.benchmarks import spec as specs, videomme;"
         "from videomme_pipeline.fetch import download;"
-        f"spec = specs.BenchmarkSpec(accept_license=True, revision='{REVISION}');"
+        f"spec = specs.BenchmarkSettings(accept_license=True, revision='{REVISION}');"
         "download.fetch_annotations(videomme.RELEASE, spec, Path(sys.argv[1]))"
     )
     with subprocess.Popen([sys.executable, "-c", fetch, str(tmp_path)]) as process:
@@ -198,7 +198,7 @@ def test_a_file_with_a_wrong_checksum_is_deleted_and_fetched_by_the_next_run(
 def test_the_pinned_revision_must_have_the_pinned_checksum(v1: HubServer, tmp_path: Path) -> None:
     v1.add(V1.repository, V1.revision, V1.annotations, parquet_bytes(v1_rows()))
     with pytest.raises(DownloadError, match=r"7fffab8ed38e.* is pinned"):
-        fetch_annotations(V1, BenchmarkSpec(accept_license=True), tmp_path)
+        fetch_annotations(V1, BenchmarkSettings(accept_license=True), tmp_path)
     assert v1.content_requests(V1.annotations) == []
 
 
@@ -206,7 +206,7 @@ def test_the_pinned_revision_must_have_the_pinned_checksum(v1: HubServer, tmp_pa
 
 
 def test_an_unknown_revision_is_named(v1: HubServer, tmp_path: Path) -> None:
-    spec = BenchmarkSpec(accept_license=True, revision="f" * 40)
+    spec = BenchmarkSettings(accept_license=True, revision="f" * 40)
     with pytest.raises(DownloadError, match=r"Video-MME at ffffffffffff: .* no such revision"):
         fetch_annotations(V1, spec, tmp_path)
 
@@ -286,7 +286,7 @@ def test_offline_mode_uses_existing_files_and_sends_no_request(
         "import sys; from pathlib import Path;"
         "from videomme_pipeline.benchmarks import spec as specs, videomme;"
         "from videomme_pipeline.fetch import download;"
-        f"spec = specs.BenchmarkSpec(accept_license=True, revision='{REVISION}');"
+        f"spec = specs.BenchmarkSettings(accept_license=True, revision='{REVISION}');"
         "print(download.fetch_annotations(videomme.RELEASE, spec, Path(sys.argv[1])))"
     )
     offline = {**os.environ, "HF_HUB_OFFLINE": "1"}

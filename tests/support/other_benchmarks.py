@@ -16,7 +16,7 @@ from PIL import Image
 from tests.support.builders import write_video
 from tests.support.hub_server import HubServer
 from tests.support.published_data import REVISION, parquet_bytes, zip_bytes
-from videomme_pipeline.benchmarks.declared.declaration import Declaration
+from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.registry import _PUBLISHED
 
 UNPINNED = ("cgbench_mini", "mlvu_test", "video_holmes")

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from tests.support.published_data import parquet_bytes, v1_rows
-from videomme_pipeline.benchmarks.spec import BenchmarkSpec
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.benchmarks.videomme import BENCHMARK
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 
-def own_copy(folder: Path) -> BenchmarkSpec:
+def own_copy(folder: Path) -> BenchmarkSettings:
     """A user's folder with the annotations of v1 and the first three of its videos."""
     rows = v1_rows()
     (folder / "data").mkdir()
@@ -16,12 +16,12 @@ def own_copy(folder: Path) -> BenchmarkSpec:
     (folder / "test-00000-of-00001.parquet").write_bytes(parquet_bytes(rows))
     for row in rows[:9:3]:
         (folder / "data" / f"{row['videoID']}.mp4").touch()
-    return BenchmarkSpec.model_validate(
+    return BenchmarkSettings.model_validate(
         {"accept_license": True, "source": "folder", "folder": folder, "limit": 4}
     )
 
 
-def check(spec: BenchmarkSpec, folder: Path) -> list[Finding]:
+def check(spec: BenchmarkSettings, folder: Path) -> list[Finding]:
     return check_data(lambda: BENCHMARK.open_source(spec, folder))
 
 
@@ -72,6 +72,6 @@ def test_a_missing_folder_fails(tmp_path: Path) -> None:
 
 
 def test_data_that_is_not_fetched_yet_is_a_warning(tmp_path: Path) -> None:
-    findings = check(BenchmarkSpec(accept_license=True), tmp_path)
+    findings = check(BenchmarkSettings(accept_license=True), tmp_path)
     assert [finding.verdict for finding in findings] == [Verdict.OK, Verdict.WARNING]
     assert "not fetched yet" in findings[-1].message

@@ -16,8 +16,8 @@ from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, is_name
 from videomme_pipeline.errors import AnnotationError, LicenseNotAcceptedError
 
 if TYPE_CHECKING:
+    from videomme_pipeline.benchmarks.settings import BenchmarkSettings
     from videomme_pipeline.benchmarks.source import Source
-    from videomme_pipeline.benchmarks.spec import BenchmarkSpec
 
 
 class Metric(StrEnum):
@@ -99,7 +99,7 @@ class Benchmark:
 
     name: str
     title: str
-    source: Callable[["Benchmark", "BenchmarkSpec", Path], "Source"]
+    source: Callable[["Benchmark", "BenchmarkSettings", Path], "Source"]
     """The class of its source, or a function that returns one. `open_source` calls it."""
     facets: tuple[Facet, ...]
     license: License | None = None
@@ -138,7 +138,7 @@ class Benchmark:
         if self.letters != tuple(Letter)[: len(self.letters)]:
             raise ValueError(f"benchmark {self.name}: `letters` must be A, B, C … in order")
 
-    def open_source(self, spec: "BenchmarkSpec", folder: Path) -> "Source":
+    def open_source(self, spec: "BenchmarkSettings", folder: Path) -> "Source":
         """Open the source of its questions and videos. Nothing is fetched or read yet.
 
         Raises:

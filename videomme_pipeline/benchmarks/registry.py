@@ -13,7 +13,7 @@ from pathlib import Path
 
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark
-from videomme_pipeline.benchmarks.declared.declaration import Declaration
+from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.demo.smoke import declaration as smoke

@@ -19,7 +19,7 @@ from videomme_pipeline.benchmarks.locate import (
     locate_video,
 )
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.benchmarks.spec import BenchmarkSpec, SourceKind, select
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings, SourceKind, select
 from videomme_pipeline.benchmarks.table import JSON_SUFFIXES
 from videomme_pipeline.errors import AnnotationError, ConfigurationError
 from videomme_pipeline.fetch.release import Release, VideoReference, hub_folder
@@ -46,7 +46,7 @@ class Source(ABC):
     source, and only after the user has accepted the license, so a source does not check it.
     """
 
-    def __init__(self, benchmark: Benchmark, spec: BenchmarkSpec, folder: Path) -> None:
+    def __init__(self, benchmark: Benchmark, spec: BenchmarkSettings, folder: Path) -> None:
         self.benchmark = benchmark
         self.spec = spec
         self.folder = folder
@@ -147,7 +147,7 @@ class PublishedSource(Source):
     def __init__(
         self,
         benchmark: Benchmark,
-        spec: BenchmarkSpec,
+        spec: BenchmarkSettings,
         folder: Path,
         *,
         release: Release,

@@ -11,8 +11,8 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from videomme_pipeline.benchmarks.declared.declaration import Declaration
-from videomme_pipeline.benchmarks.spec import BenchmarkSpec
+from videomme_pipeline.benchmarks.declaration import Declaration
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.cluster.configuration import ClusterSpec
 from videomme_pipeline.evaluation import NONE, Configuration, EvaluationFile
 from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
@@ -49,7 +49,7 @@ def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
     return {
         "evaluation": evaluation,
         "benchmark": _schema(Declaration),
-        "benchmarks": _schema(dict[str, BenchmarkSpec | None]),
+        "benchmarks": _schema(dict[str, BenchmarkSettings | None]),
         "models": _without_names(_schema(dict[str, entries])),
         "samplings": _schema(dict[str, list[str | Sampling] | None]),
         "nightly": _schema(NightlySpec),

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from videomme_pipeline.benchmarks.benchmark import License
-from videomme_pipeline.benchmarks.declared.source import DeclaredSource
+from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.benchmarks.locate import (
     SUBTITLE_SUFFIXES,
     VIDEO_SUFFIXES,
@@ -20,8 +20,8 @@ from videomme_pipeline.benchmarks.locate import (
     unused_files,
 )
 from videomme_pipeline.benchmarks.question import videos_of
+from videomme_pipeline.benchmarks.settings import SourceKind, select
 from videomme_pipeline.benchmarks.source import PublishedSource, Source
-from videomme_pipeline.benchmarks.spec import SourceKind, select
 from videomme_pipeline.errors import LicenseNotAcceptedError, VideoMissingError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
 

@@ -11,8 +11,8 @@ from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.settings import select
 from videomme_pipeline.benchmarks.source import OnProgress, Source
-from videomme_pipeline.benchmarks.spec import select
 from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION
 from videomme_pipeline.errors import StorageError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference

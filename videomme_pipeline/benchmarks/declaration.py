@@ -8,11 +8,11 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, License, Metric, Size
-from videomme_pipeline.benchmarks.declared.columns import Columns, column_of
-from videomme_pipeline.benchmarks.declared.source import DeclaredSource
+from videomme_pipeline.benchmarks.columns import Columns, column_of
+from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.benchmarks.spec import Revision
+from videomme_pipeline.benchmarks.settings import Revision
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fetch.release import Release

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
-from videomme_pipeline.benchmarks.declared.questions import Annotated, read_questions
 from videomme_pipeline.benchmarks.locate import (
     SUBTITLE_SUFFIXES,
     FrameFolder,
@@ -15,14 +14,15 @@ from videomme_pipeline.benchmarks.locate import (
     first_file,
 )
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.questions import Annotated, read_questions
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings, SourceKind, select
 from videomme_pipeline.benchmarks.source import MediaFiles, OnProgress, Source, folders_of
-from videomme_pipeline.benchmarks.spec import BenchmarkSpec, SourceKind, select
 from videomme_pipeline.errors import AnnotationError, VideoMissingError
 from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference, hub_folder
 from videomme_pipeline.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from videomme_pipeline.benchmarks.declared.declaration import Declaration
+    from videomme_pipeline.benchmarks.declaration import Declaration
 
 
 class DeclaredSource(Source):
@@ -31,7 +31,7 @@ class DeclaredSource(Source):
     def __init__(
         self,
         benchmark: Benchmark,
-        spec: BenchmarkSpec,
+        spec: BenchmarkSettings,
         folder: Path,
         *,
         declaration: "Declaration",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from videomme_pipeline.benchmarks.declared.columns import (
+from videomme_pipeline.benchmarks.annotation_files import read_rows
+from videomme_pipeline.benchmarks.columns import (
     Cells,
     answer_in,
     column_of,
@@ -16,7 +17,6 @@ from videomme_pipeline.benchmarks.declared.columns import (
     seconds_in,
     text_in,
 )
-from videomme_pipeline.benchmarks.declared.rows import read_rows
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.configuration import nearest
@@ -25,7 +25,7 @@ from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES, Footage
 from videomme_pipeline.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from videomme_pipeline.benchmarks.declared.declaration import AnnotationFile, Declaration
+    from videomme_pipeline.benchmarks.declaration import AnnotationFile, Declaration
 
 MAX_ID_CHARACTERS = 64
 """The longest video id, which is a partition key and the name of files."""

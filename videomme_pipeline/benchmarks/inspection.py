@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from videomme_pipeline.benchmarks.declared.columns import (
+from videomme_pipeline.benchmarks.annotation_files import SUFFIXES, read_rows
+from videomme_pipeline.benchmarks.columns import (
     AnswerKind,
     Columns,
     answer_in,
@@ -17,7 +18,6 @@ from videomme_pipeline.benchmarks.declared.columns import (
     seconds_in,
     text_in,
 )
-from videomme_pipeline.benchmarks.declared.rows import SUFFIXES, read_rows
 from videomme_pipeline.benchmarks.locate import SUBTITLE_SUFFIXES
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import AnnotationError

@@ -28,7 +28,7 @@ class SourceKind(StrEnum):
     FOLDER = "folder"
 
 
-class BenchmarkSpec(Selection):
+class BenchmarkSettings(Selection):
     """Settings of one benchmark: license, source of its files, and which videos to evaluate."""
 
     accept_license: bool = False
@@ -56,7 +56,7 @@ class BenchmarkSpec(Selection):
     """Keep archives that were downloaded whole after they are unzipped."""
 
     @model_validator(mode="after")
-    def _require_folder(self) -> "BenchmarkSpec":
+    def _require_folder(self) -> "BenchmarkSettings":
         if self.source is SourceKind.FOLDER and self.folder is None:
             raise ValueError("source: folder needs `folder`, the path of your copy")
         return self
@@ -69,7 +69,7 @@ class BenchmarkSpec(Selection):
         )
 
 
-def select(questions: Iterable[Question], spec: BenchmarkSpec) -> list[Question]:
+def select(questions: Iterable[Question], spec: BenchmarkSettings) -> list[Question]:
     """The questions on the videos that `spec` selects, in their published order.
 
     Raises:

@@ -12,11 +12,11 @@ import yaml
 
 from tests.support.registered import registered
 from videomme_pipeline.benchmarks.benchmark import Metric
-from videomme_pipeline.benchmarks.declared.columns import lettered
-from videomme_pipeline.benchmarks.declared.declaration import Declaration
-from videomme_pipeline.benchmarks.declared.inspection import inspect_folder
-from videomme_pipeline.benchmarks.declared.questions import Annotated, read_questions
+from videomme_pipeline.benchmarks.columns import lettered
+from videomme_pipeline.benchmarks.declaration import Declaration
+from videomme_pipeline.benchmarks.inspection import inspect_folder
 from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.benchmarks.questions import Annotated, read_questions
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
 from videomme_pipeline.evaluation import read_configuration, write_declaration
 from videomme_pipeline.fetch.release import Clip, Footage
