@@ -9,7 +9,7 @@ UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --
 # Tests start hundreds of processes: with stored bytecode, each module is compiled only once.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-offline cluster-demo test test-slow coverage mutation lint format ui bench lock release audit clean
+.PHONY: help demo demo-offline cluster-demo test test-slow coverage mutation lint format ui bench docs lock release audit clean
 
 help: ## List all commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -41,7 +41,7 @@ mutation: .venv/installed-dev ## Change the code and count the changes that no t
 	$(BIN)/mutmut run --max-children 1
 	$(BIN)/mutmut results
 
-lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dagster validate and the word list
+lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dagster validate, links of the docs and the word list
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/oxlint $(SCRIPTS)
@@ -49,6 +49,10 @@ lint: .venv/installed-dev ## Run ruff, oxlint, mypy, the layer rules, dagster va
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/dagster definitions validate -w workspace.yaml --log-level warning
+	$(BIN)/zensical build --strict
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[bn]*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 	$(BIN)/python -m tests.support.word_list
 
 format: .venv/installed-dev ## Fix and format the code with ruff and oxfmt
@@ -58,6 +62,9 @@ format: .venv/installed-dev ## Fix and format the code with ruff and oxfmt
 
 bench: .venv/installed-dev ## List the performance scripts
 	@$(BIN)/python -m perf
+
+docs: .venv/installed-dev ## Build the documentation site into site/ and check its links
+	$(BIN)/zensical build --clean --strict
 
 lock: ## Pin every dependency with its hash (needs uv)
 	$(UV_COMPILE) --extra demo --group build --output-file requirements.lock
@@ -94,4 +101,4 @@ audit: .venv/installed-dev ## Look up known vulnerabilities of the pinned packag
 	@touch $@
 
 clean: ## Remove the environment and the caches of tools (the data folder stays)
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist mutants
+	rm -rf .venv .cache site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist mutants

@@ -1,10 +1,13 @@
 """The public names of the package, its version, its types and its tree of errors."""
 
 import inspect
+import re
 import subprocess
 import sys
 import tomllib
 from importlib import import_module
+
+import yaml
 
 import videomme_pipeline
 from tests.support.paths import ROOT, modules
@@ -18,6 +21,12 @@ def test_public_names_are_sorted_and_documented() -> None:
         value = getattr(videomme_pipeline, name)
         assert not inspect.ismodule(value), f"{name} is also the name of a module"
         assert value.__doc__, name
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^::: videomme_pipeline\.(\w+)$", page, re.MULTILINE)
+    assert sorted(documented) == sorted(set(videomme_pipeline.__all__) - {"__version__"})
 
 
 def test_public_names_without_a_module_raise_attribute_errors() -> None:
@@ -41,6 +50,8 @@ def test_the_docstring_lists_every_package_in_the_order_of_its_layers() -> None:
 def test_the_version_is_that_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert videomme_pipeline.__version__ == project["version"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == project["version"]
 
 
 def test_importing_the_package_imports_nothing_else_of_it() -> None:
