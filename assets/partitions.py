@@ -13,7 +13,7 @@ from functools import cached_property
 
 import dagster as dg
 
-from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.project.partitions import (
     Dimension,
     Partition,

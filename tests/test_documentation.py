@@ -27,7 +27,8 @@ from videomme_pipeline.cli.commands import app
 from videomme_pipeline.cli.run import PLANNING
 from videomme_pipeline.cluster.configuration import ClusterSpec
 from videomme_pipeline.demo.smoke.media import make_video
-from videomme_pipeline.evaluation import EvaluationFile, read_configuration
+from videomme_pipeline.evaluation.folder import read_configuration
+from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.project.frame_budget import StorageSpec, read_storage
 from videomme_pipeline.project.nightly import read_nightly

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from videomme_pipeline.benchmarks.question import Letter, Question
     from videomme_pipeline.benchmarks.registry import register
     from videomme_pipeline.errors import VideoMMEError
-    from videomme_pipeline.evaluation import Configuration, Evaluation, read_configuration
+    from videomme_pipeline.evaluation.evaluation import Evaluation
+    from videomme_pipeline.evaluation.folder import Configuration, read_configuration
     from videomme_pipeline.formats.score_file import score_file
     from videomme_pipeline.frames.cache import FrameSet
     from videomme_pipeline.frames.sampling_names import parse_sampling
@@ -97,8 +98,8 @@ __all__ = [
 
 _MODULES = {
     "Benchmark": "benchmarks.benchmark",
-    "Configuration": "evaluation",
-    "Evaluation": "evaluation",
+    "Configuration": "evaluation.folder",
+    "Evaluation": "evaluation.evaluation",
     "Facet": "benchmarks.facets",
     "FrameSet": "frames.cache",
     "Letter": "benchmarks.question",
@@ -121,7 +122,7 @@ _MODULES = {
     "parse_sampling": "frames.sampling_names",
     "parse_template": "prompts.render",
     "read_answer": "scoring.readers.read_answer",
-    "read_configuration": "evaluation",
+    "read_configuration": "evaluation.folder",
     "read_subtitles": "subtitles.cues",
     "register": "benchmarks.registry",
     "render": "prompts.render",

@@ -9,7 +9,7 @@ import dagster as dg
 from assets.servers import SERVERS
 from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
-from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.identity import described
 from videomme_pipeline.project.asking import ask, open_journal, requests_of
 from videomme_pipeline.project.partitions import VideoVariantPartition

@@ -10,7 +10,7 @@ import dagster as dg
 from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import SubtitleError
-from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.stored import sampled_frames
 from videomme_pipeline.storage.tables import stored_footer, write_rows

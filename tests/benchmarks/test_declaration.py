@@ -18,7 +18,8 @@ from videomme_pipeline.benchmarks.inspection import inspect_folder
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.questions import Annotated, read_questions
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
-from videomme_pipeline.evaluation import read_configuration, write_declaration
+from videomme_pipeline.evaluation.folder import read_configuration
+from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.fetch.release import Clip, Footage
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.state import BenchmarkState

@@ -18,7 +18,7 @@ from videomme_pipeline.benchmarks.registry import (
     registered_benchmarks,
 )
 from videomme_pipeline.errors import AnnotationError, ConfigurationError
-from videomme_pipeline.evaluation import read_configuration
+from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.rows import arrow_schema
 
 OWN = Benchmark(

@@ -33,7 +33,7 @@ from videomme_pipeline.demo.smoke.media import is_drawn, make_video
 from videomme_pipeline.demo.smoke.questions import groups
 from videomme_pipeline.demo.smoke.scripts import Motion, Script, clock_text, scripts
 from videomme_pipeline.errors import AnnotationError
-from videomme_pipeline.evaluation import read_configuration
+from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.fingerprint import fingerprint
 
 SCRIPTS = {script.video_id: script for script in scripts()}

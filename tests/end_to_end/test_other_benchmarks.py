@@ -16,7 +16,7 @@ from tests.support.registered import registered
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
-from videomme_pipeline.evaluation import write_declaration
+from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.reports.across import across_rows

@@ -8,7 +8,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from tests.support.paths import ROOT
-from videomme_pipeline.evaluation import read_configuration
+from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.project.schemas import schemas
 
 ASSETS = ROOT / "assets"

@@ -8,7 +8,8 @@ import yaml
 
 from tests.support.made_up_requests import question
 from videomme_pipeline.demo.embedded import spec
-from videomme_pipeline.evaluation import Evaluation, read_configuration
+from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.project.versions import Versions
 
 Write = Callable[[str], Evaluation]

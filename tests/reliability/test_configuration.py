@@ -15,7 +15,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS
 from videomme_pipeline.demo.smoke.benchmark import questions
 from videomme_pipeline.errors import ConfigurationError, PromptError
-from videomme_pipeline.evaluation import Configuration, read_configuration
+from videomme_pipeline.evaluation.folder import Configuration, read_configuration
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.prompts.render import Template, render
 
@@ -107,7 +107,7 @@ def test_a_hostile_file_is_one_short_problem_and_stops_no_other(folder: Path, ki
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from videomme_pipeline.evaluation import read_configuration
+from videomme_pipeline.evaluation.folder import read_configuration
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))
 configuration = read_configuration(Path(sys.argv[1]))

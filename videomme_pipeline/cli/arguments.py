@@ -9,7 +9,7 @@ import typer
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from videomme_pipeline.evaluation import Configuration
+    from videomme_pipeline.evaluation.folder import Configuration
 
 Kind = TypeVar("Kind", bound=StrEnum)
 

@@ -35,7 +35,7 @@ def init(
     TSV or Parquet), and there is no benchmark of that name, its declaration is
     written.
     """
-    from videomme_pipeline.evaluation import write_declaration, write_example
+    from videomme_pipeline.evaluation.writing import write_declaration, write_example
 
     configuration = open_project().configuration
     if Path(name).is_dir() and benchmark not in configuration.benchmarks:

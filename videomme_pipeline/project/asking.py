@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from videomme_pipeline.errors import CostLimitError
-from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import FrameSet, ShownFrame
 from videomme_pipeline.models.spec import ModelSpec

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ModelError, NotReadyError, VideoMMEError
-from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.asking import plan_of, requests_of
 from videomme_pipeline.project.prompts import render_prompts

@@ -10,7 +10,7 @@ from pydantic import Field
 from rich.filesize import decimal
 
 from videomme_pipeline.configuration import parse_spec, read_yaml
-from videomme_pipeline.evaluation import Configuration
+from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import Listing

@@ -18,7 +18,8 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.subset import stratified_videos
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
-from videomme_pipeline.evaluation import Configuration, Evaluation
+from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.project.asking import ask, open_journal, requests_of
 from videomme_pipeline.project.project import Project

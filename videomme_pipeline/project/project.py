@@ -9,7 +9,7 @@ from pathlib import Path
 
 from videomme_pipeline.cluster.configuration import ClusterSpec, read_cluster
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.evaluation import Configuration, read_configuration
+from videomme_pipeline.evaluation.folder import Configuration, read_configuration
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.progress import Progress, no_message, no_progress

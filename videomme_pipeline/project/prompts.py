@@ -1,6 +1,6 @@
 """The prompts of a video for an evaluation, rendered from its stored frames and subtitle lines."""
 
-from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.stored import shown_frames, stored_lines
 from videomme_pipeline.prompts.render import Prompt, render

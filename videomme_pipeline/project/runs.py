@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from videomme_pipeline.configuration import parse_spec, read_yaml
-from videomme_pipeline.evaluation import Configuration
+from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec
 
 RUNS_FILE = "runs.yaml"

@@ -14,7 +14,9 @@ from pydantic_core import core_schema
 from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.cluster.configuration import ClusterSpec
-from videomme_pipeline.evaluation import NONE, Configuration, EvaluationFile
+from videomme_pipeline.evaluation.evaluation import NONE
+from videomme_pipeline.evaluation.folder import Configuration
+from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
 from videomme_pipeline.models.catalog import entry_specs
 from videomme_pipeline.project.frame_budget import StorageSpec

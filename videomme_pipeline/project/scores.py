@@ -5,7 +5,7 @@ from functools import partial
 from itertools import chain
 
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.frames.cache import planned_frames
 from videomme_pipeline.project.asking import ask_model
 from videomme_pipeline.project.failures import FailureLog

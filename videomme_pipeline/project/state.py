@@ -18,7 +18,8 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
 from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.errors import DamagedFileError, NotReadyError, VideoMMEError
-from videomme_pipeline.evaluation import Configuration, Evaluation
+from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.project.failures import FailureLog

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from videomme_pipeline.errors import NotReadyError, VideoError
-from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.frames.cache import (
     NO_FRAMES,
     FrameSet,

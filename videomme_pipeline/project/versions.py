@@ -14,7 +14,7 @@ from functools import cached_property
 
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.errors import NotReadyError
-from videomme_pipeline.evaluation import Evaluation
+from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fetch.release import Footage
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import (

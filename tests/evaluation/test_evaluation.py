@@ -8,17 +8,10 @@ import pytest
 import yaml
 
 from tests.support.paths import ROOT
-from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.evaluation import (
-    Configuration,
-    Evaluation,
-    read_configuration,
-    write_example,
-)
-from videomme_pipeline.prompts.render import TemplateName
-from videomme_pipeline.scoring.readers.read_answer import ReaderName
+from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.evaluation.folder import Configuration, read_configuration
 
 GOOD: Mapping[str, Any] = {
     "benchmark": "smoke",
@@ -27,22 +20,6 @@ GOOD: Mapping[str, Any] = {
     "subtitles": "window-500",
     "decoding": {"temperature": 0.5},
 }
-MODELS = """
-served:
-  base_url: http://127.0.0.1:8000/v1
-  model: Served/Model-7B
-qwen2.5-vl-7b:
-  base_url: http://127.0.0.1:8000/v1
-"""
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A configuration folder without an evaluation."""
-    (tmp_path / "evaluations").mkdir()
-    (tmp_path / "benchmarks.yaml").write_text("smoke:\nsmoke_v2:\n")
-    (tmp_path / "models.yaml").write_text(MODELS)
-    return tmp_path
 
 
 def write(folder: Path, name: str, value: Mapping[str, Any] | str) -> Path:
@@ -183,7 +160,8 @@ def test_an_evaluation_has_a_track_and_a_sampling_name(folder: Path) -> None:
     blind = read(folder, "blind", {"benchmark": "smoke", "model": "random"})
     assert (blind.track, blind.track_name) == ("without_subtitles", None)
     assert (blind.sampling, blind.sampling_name) == (None, "none")
-    (folder / "models.yaml").write_text(f"{MODELS}hears: {{profile: vllm, audio: true}}\n")
+    models = folder / "models.yaml"
+    models.write_text(f"{models.read_text()}hears: {{profile: vllm, audio: true}}\n")
     heard = read(folder, "heard", dict(GOOD) | {"model": "hears"})
     assert heard.track == "audio_with_subtitles"
     assert "audio" not in with_subtitles.specification["model"]
@@ -206,8 +184,9 @@ def test_a_fingerprint_does_not_depend_on_names(folder: Path) -> None:
     first = read(folder, "first", GOOD)
     second = read(folder, "second", dict(reversed(list(GOOD.items()))))
     assert first.fingerprint == second.fingerprint
-    moved = MODELS.replace("127.0.0.1", "localhost")
-    (folder / "models.yaml").write_text(
+    models = folder / "models.yaml"
+    moved = models.read_text().replace("127.0.0.1", "localhost")
+    models.write_text(
         moved.replace(
             "model: Served/Model-7B", "model: Served/Model-7B\n  limits: {concurrency: 2}"
         )
@@ -266,35 +245,6 @@ def test_a_custom_template_is_a_file_beside_the_evaluation(folder: Path) -> None
     assert first.fingerprint != read(folder, "contract", GOOD).fingerprint
     template.write_text("{{ question }}\n{{ options }}\nThe letter:")
     assert read(folder, "own", value).fingerprint != first.fingerprint
-
-
-@pytest.mark.parametrize("benchmark", ["smoke", "smoke_v2"])
-def test_the_example_is_an_evaluation(folder: Path, benchmark: str) -> None:
-    path = write_example(folder / "evaluations", "mine", benchmark)
-    evaluation = read_configuration(folder).evaluation("mine")
-    assert (evaluation.benchmark, evaluation.sampling_name) == (benchmark, "uniform_n-16")
-    assert all(name in path.read_text() for name in (*TemplateName, *ReaderName))
-    assert f"policy: {find_benchmark(benchmark).alignment}, full" in path.read_text()
-    uncommented = path.read_text().replace("# decoding:", "decoding:")
-    for key in ("temperature", "max_tokens", "seed"):
-        uncommented = uncommented.replace(f"#   {key}", f"  {key}")
-    path.write_text(uncommented.replace("# repeats:", "repeats:"))
-    assert read_configuration(folder).evaluation("mine").decoding.seed == 7
-
-
-def test_an_example_does_not_replace_an_evaluation(folder: Path) -> None:
-    path = write(folder, "mine", GOOD)
-    before = path.read_text()
-    with pytest.raises(ConfigurationError, match="an evaluation with this name exists"):
-        write_example(path.parent, "mine", "smoke")
-    assert path.read_text() == before
-
-
-@pytest.mark.parametrize("name", ["my evaluation", "../mine", "a/b", ""])
-def test_an_example_with_an_invalid_name_is_rejected(folder: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match="the file name is the evaluation's name"):
-        write_example(folder / "evaluations", name, "smoke")
-    assert {path.name for path in folder.rglob("*.yaml")} == {"benchmarks.yaml", "models.yaml"}
 
 
 def repository_configuration() -> Configuration:

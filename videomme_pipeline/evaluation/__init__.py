@@ -1,0 +1,1 @@
+"""Evaluations: the YAML files of the configuration folder, read and written."""

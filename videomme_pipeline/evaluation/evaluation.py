@@ -1,0 +1,107 @@
+"""An evaluation: benchmark × model × sampling × track × prompt × decoding × reader.
+
+Each stage has its own small spec in its own package. An evaluation combines these specs. The cost
+and the state of an evaluation are computed in `project` and `assets`.
+"""
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from videomme_pipeline.benchmarks.selection import Selection
+from videomme_pipeline.fingerprint import Spec, fingerprint
+from videomme_pipeline.frames.sampling import Sampling
+from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.prompts.render import Template
+from videomme_pipeline.scoring.readers.judge import Judge
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
+from videomme_pipeline.scoring.scored_question import track
+from videomme_pipeline.subtitles.align import Alignment
+
+NONE = "none"
+"""What an evaluation file has for no frames and for no subtitles."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """An evaluation file with every name resolved to the object that it refers to."""
+
+    name: str
+    benchmark: str
+    model: ModelSpec
+    sampling: Sampling | None
+    alignment: Alignment | None
+    template: Template
+    reader: ReaderName
+    judge: Judge | None = None
+    decoding: Decoding
+    repeats: int
+    selection: Selection = field(default_factory=Selection)
+
+    @property
+    def sampling_name(self) -> str:
+        """The name of the sampling; `none` for an evaluation without frames."""
+        return NONE if self.sampling is None else self.sampling.name
+
+    @property
+    def track(self) -> str:
+        """The track under which results are reported."""
+        return track(subtitles=self.alignment is not None, audio=self.model.hears_audio)
+
+    @property
+    def track_name(self) -> str | None:
+        """The partition of the subtitles, `<sampling>.<alignment>`, or None without subtitles."""
+        return None if self.alignment is None else f"{self.sampling_name}.{self.alignment.name}"
+
+    @property
+    def track_pair(self) -> str:
+        """Hash that is equal for evaluations that differ only in their subtitles."""
+        return replace(self, alignment=None).fingerprint
+
+    @property
+    def specification(self) -> dict[str, Any]:
+        """Every value that can change a score, as JSON, by stage."""
+        parts = {name: _as_json(part) for name, part in self._parts.items()}
+        return parts | self.selection.selected_by
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the whole specification, without the name of the evaluation."""
+        return fingerprint(*map(_as_hashed, self._parts.values()), **self.selection.selected_by)
+
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """Everything that can change a response or how it is read, in the order of the fingerprint.
+
+        The selection of videos is not a part. It is added to the fingerprint if there is one.
+        """
+        return {
+            "benchmark": self.benchmark,
+            "model": self.model,
+            "sampling": self.sampling,
+            "alignment": self.alignment,
+            "template": self.template,
+            "decoding": self.decoding,
+            "reader": self.reader,
+            "repeats": self.repeats,
+            "judge": self.judge,
+        }
+
+
+def _as_json(part: Any) -> Any:
+    if isinstance(part, Spec):
+        return part.model_dump(mode="json")
+    if isinstance(part, Judge):
+        return part.specification
+    return part.value if isinstance(part, Enum) else part
+
+
+def _as_hashed(part: Any) -> Any:
+    """The value that represents `part` in the fingerprint of an evaluation.
+
+    Models and judges have keys that cannot change a score, such as URLs. Their own fingerprints
+    leave these keys out.
+    """
+    return part.fingerprint if isinstance(part, ModelSpec | Judge) else part

@@ -1,0 +1,145 @@
+"""The configuration folder: evaluations/*.yaml, benchmarks.yaml and the optional other files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from videomme_pipeline.benchmarks.facets import Facets
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark, register_declared
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.configuration import nearest, parse_spec, read_yaml, shown
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.evaluation.evaluation import Evaluation
+from videomme_pipeline.evaluation.reading import check_name, read_evaluation
+from videomme_pipeline.frames.sampling import Sampling
+from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.models.catalog import Catalog
+from videomme_pipeline.rows import arrow_schema
+from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
+from videomme_pipeline.scoring.scored_question import ScoredQuestion
+
+OWN_BENCHMARKS = "benchmarks"
+"""Folder of the files that declare the user's own benchmarks, inside the configuration folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """The content of the configuration folder.
+
+    `samplings` are the entries of samplings.yaml by benchmark. `problems` has an error for each
+    evaluation file that cannot be used, by name. The other evaluations are not affected.
+    """
+
+    folder: Path
+    benchmarks: Mapping[str, BenchmarkSettings]
+    catalog: Catalog
+    samplings: Mapping[str, Sequence[Sampling]]
+    evaluations: Mapping[str, Evaluation]
+    problems: Mapping[str, ConfigurationError]
+
+    def evaluation(self, name: str) -> Evaluation:
+        """The evaluation with this name.
+
+        Raises:
+            ConfigurationError: if there is none, or its file cannot be used.
+        """
+        if name in self.evaluations:
+            return self.evaluations[name]
+        if name in self.problems:
+            raise self.problems[name]
+        raise ConfigurationError(
+            f"no evaluation `{name}` in {self.folder / 'evaluations'}: "
+            f"{nearest(name, list(self.evaluations))} (`videomme init {name}` writes a new one)"
+        )
+
+    def evaluations_of(self, benchmark: str) -> list[Evaluation]:
+        """The evaluations of one benchmark, sorted by name."""
+        return [e for e in self.evaluations.values() if e.benchmark == benchmark]
+
+    def samplings_of(self, benchmark: str) -> dict[str, Sampling]:
+        """The samplings in a benchmark's evaluations and in samplings.yaml, by name."""
+        used = [e.sampling for e in self.evaluations_of(benchmark) if e.sampling]
+        offered = [*self.samplings.get(benchmark, ()), *used]
+        return {s.name: s for s in sorted(offered, key=lambda sampling: sampling.name)}
+
+
+def read_configuration(folder: Path) -> Configuration:
+    """Read benchmarks.yaml, evaluations/*.yaml and the optional other files.
+
+    These are models.yaml, samplings.yaml, and benchmarks/*.yaml with the user's own benchmarks.
+
+    Raises:
+        ConfigurationError: if one of them cannot be used, except for evaluation files, which
+            become `problems`.
+    """
+    own = _register_own(folder / OWN_BENCHMARKS)
+    benchmarks = {name: BenchmarkSettings() for name in own}
+    benchmarks |= _read_benchmarks(folder / "benchmarks.yaml")
+    models = folder / "models.yaml"
+    catalog = Catalog.read(models) if models.exists() else Catalog()
+    evaluations: dict[str, Evaluation] = {}
+    problems: dict[str, ConfigurationError] = {}
+    for path in sorted((folder / "evaluations").glob("*.yaml")):
+        try:
+            evaluations[path.stem] = read_evaluation(path, benchmarks, catalog)
+        except ConfigurationError as error:
+            problems[path.stem] = error
+    return Configuration(
+        folder=folder,
+        benchmarks=benchmarks,
+        catalog=catalog,
+        samplings=_read_samplings(folder / "samplings.yaml"),
+        evaluations=evaluations,
+        problems=problems,
+    )
+
+
+def _register_own(folder: Path) -> list[str]:
+    """Register the benchmarks that files in `folder` declare, and return their names, sorted."""
+    names = []
+    for path in sorted(folder.glob("*.yaml")):
+        check_name(path.stem, path)
+        names.append(register_declared(path, reserved_columns()).name)
+    return names
+
+
+def reserved_columns() -> set[str]:
+    """The columns of tables that no declared facet can have the name of.
+
+    They are those of the rows themselves, numbers of other benchmarks, and derived facets.
+    """
+    tables = (Question, ScoredQuestion, ObservedQuestion)
+    own = {name for table in tables for name in arrow_schema(table).names} - Facets.declared.keys()
+    numbers = {name for name, kind in Facets.declared.items() if kind is not str}
+    return own | numbers | Facets.derivations.keys()
+
+
+def _read_benchmarks(path: Path) -> dict[str, BenchmarkSettings]:
+    benchmarks = {}
+    for name, value in read_yaml(path).items():
+        try:
+            find_benchmark(str(name))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{path}: {error}") from error
+        settings = {} if value is None else value
+        benchmarks[name] = parse_spec(settings, BenchmarkSettings, f"{path}, `{name}`")
+    return benchmarks
+
+
+def _read_samplings(path: Path) -> dict[str, tuple[Sampling, ...]]:
+    """Samplings by benchmark; the file is optional."""
+    if not path.exists():
+        return {}
+    samplings = {}
+    for benchmark, values in read_yaml(path).items():
+        offered = [] if values is None else values
+        if not isinstance(offered, list):
+            raise ConfigurationError(
+                f"{path}, `{benchmark}`: expected a list of samplings, found {shown(offered)}"
+            )
+        try:
+            samplings[benchmark] = tuple(parse_sampling(value) for value in offered)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{path}, `{benchmark}`: {error}") from error
+    return samplings

@@ -1,0 +1,159 @@
+"""One evaluation file: its keys, and the evaluation that they describe.
+
+The file's name is the evaluation's name and partition key.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.selection import Selection
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.configuration import (
+    MAX_NAME_CHARACTERS,
+    is_name,
+    nearest,
+    parse_spec,
+    read_yaml,
+)
+from videomme_pipeline.errors import ConfigurationError, VideoMMEError
+from videomme_pipeline.evaluation.evaluation import NONE, Evaluation
+from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.models.catalog import Catalog
+from videomme_pipeline.models.video_llm import Decoding
+from videomme_pipeline.prompts.render import Template, TemplateName, load_template, parse_template
+from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec
+from videomme_pipeline.scoring.readers.read_answer import ReaderName
+from videomme_pipeline.subtitles.align import parse_alignment
+
+Reference = Annotated[str, Field(max_length=500)]
+"""The name of something, or the path of a file."""
+
+
+class EvaluationFile(Selection):
+    """The keys of an evaluation file. Most are names that other files and packages define."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"samples": "repeats"}
+
+    benchmark: Reference
+    model: Reference
+    """A name in models.yaml, or a built-in model (`embedded`, `random`, `constant-A` …)."""
+    sampling: Reference | dict[str, Any] = NONE
+    """A name (`uniform_n-16`, `fps_based-1-max-512`, `keyframe-32` …), a mapping of sampling
+    settings, or `none` for a blind evaluation without frames."""
+    subtitles: Reference = NONE
+    """An alignment policy (`window-500`, `official`, `full` …), or `none`."""
+    prompt: Reference = "contract_v1"
+    """A named template, or the path of your own template beside the evaluation file."""
+    reader: ReaderName = ReaderName.STRICT
+    judge: JudgeSpec | None = None
+    """A model that reads the responses that `strict` cannot read. Scores report its letters and
+    cost separately."""
+    decoding: Decoding = Decoding()
+    repeats: int = Field(default=1, ge=1, le=100)
+    """How many times each question is asked, for models that are not deterministic."""
+
+
+def read_evaluation(
+    path: Path, benchmarks: Mapping[str, BenchmarkSettings], catalog: Catalog
+) -> Evaluation:
+    """The evaluation in one YAML file.
+
+    Raises:
+        ConfigurationError: if the file has a mistake. The message has the file, the key, the wrong
+            value and the valid values.
+    """
+    check_name(path.stem, path)
+    file = parse_spec(read_yaml(path), EvaluationFile, str(path))
+    if file.benchmark not in benchmarks:
+        raise ConfigurationError(
+            f"{path}: benchmark `{file.benchmark}` is not set up in benchmarks.yaml, "
+            f"{nearest(file.benchmark, list(benchmarks))}"
+        )
+    try:
+        evaluation = Evaluation(
+            name=path.stem,
+            benchmark=file.benchmark,
+            model=catalog.find(file.model),
+            sampling=None if file.sampling == NONE else parse_sampling(file.sampling),
+            alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
+            template=_template(file.prompt, path.parent, file.benchmark),
+            reader=file.reader,
+            judge=None if file.judge is None else Judge.of(file.judge, catalog),
+            decoding=file.decoding,
+            repeats=file.repeats,
+            selection=Selection(duration=file.duration, subset=file.subset),
+        )
+    except VideoMMEError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    if evaluation.judge and evaluation.reader is not ReaderName.STRICT:
+        raise ConfigurationError(
+            f"{path}: a judge reads what `strict` cannot, but `reader` is {evaluation.reader}; "
+            "remove `judge`, or set `reader: strict`"
+        )
+    _check_selection(evaluation, path)
+    alignment, template = evaluation.alignment, evaluation.template
+    if alignment is not None and alignment.is_interleaved and not template.can_interleave:
+        raise ConfigurationError(
+            f"{path}: `subtitles: {alignment.name}` puts lines between the frames, which prompt "
+            f"`{template.name}` does not support; use official_v2, or an alignment that lists "
+            "lines (window-500, full)"
+        )
+    return evaluation
+
+
+def _check_selection(evaluation: Evaluation, path: Path) -> None:
+    """Raise ConfigurationError if a key that selects videos needs a facet that is not declared."""
+    subset = evaluation.selection.subset
+    needed = dict.fromkeys(subset.stratify if subset else (), "subset")
+    if evaluation.selection.duration is not None:
+        needed["duration"] = "duration"
+    known = [facet.column for facet in find_benchmark(evaluation.benchmark).facets]
+    for column, key in needed.items():
+        if column not in known:
+            raise ConfigurationError(
+                f"{path}: `{key}` needs the facet `{column}`, which {evaluation.benchmark} does "
+                f"not have: {nearest(column, known)}"
+            )
+
+
+def _template(value: str, folder: Path, benchmark: str) -> Template:
+    """The published template `value`, or the one in a file at this path from `folder`.
+
+    The name of the benchmark is that of the prompt in its declaration.
+
+    The file must be inside the configuration folder, the parent of `folder`, so that a
+    configuration from elsewhere cannot send other files to a model.
+    """
+    declared = find_benchmark(benchmark)
+    if value == declared.name and declared.prompt_text is not None:
+        return Template(name=value, text=declared.prompt_text)
+    path = folder / value
+    if value in set(TemplateName) or not _is_file(path):
+        return parse_template(value)
+    allowed = folder.parent.resolve()
+    if not path.resolve().is_relative_to(allowed):
+        raise ConfigurationError(
+            f"prompt template {value!r}: {path.resolve()} is outside of the configuration folder "
+            f"{allowed}; copy the file beside the evaluation"
+        )
+    return load_template(path)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # the text is not the path of any file, for example too long
+        return False
+
+
+def check_name(name: str, path: Path) -> None:
+    """Raise ConfigurationError if the file at `path` cannot have the name `name`."""
+    if not is_name(name):
+        raise ConfigurationError(
+            f"{path}: the file name is the evaluation's name; use letters, digits, `.`, `_`, `-`, "
+            f"at most {MAX_NAME_CHARACTERS} characters"
+        )
