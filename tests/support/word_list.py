@@ -53,8 +53,8 @@ ALLOWED = re.compile(
 
 DATASET_FILES = (
     "videomme_pipeline/demo/smoke/",
-    "tests/benchmarks/test_smoke.py",
-    "tests/models/embedded/test_model.py",
+    "tests/demo/test_smoke.py",
+    "tests/demo/embedded/test_model.py",
 )
 DATASET_WORDS = re.compile(r"colours?|It stretches its arms|the night sky", re.IGNORECASE)
 """Texts and fields of the smoke questions. Changing one would change the questions or videos."""
