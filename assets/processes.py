@@ -19,8 +19,6 @@ from videomme_pipeline.processes.identity import ProcessIdentity
 
 PROCESS_TAG = ".dagster/videomme_process"
 """The run tag of the process. The UI hides tags that begin with `.dagster/`."""
-_VISIBLE_PROCESS_TAG = "videomme/process"
-"""The tag in runs of earlier versions."""
 PARTITION_TAG = "dagster/partition"
 EVALUATIONS_TAG = "videomme/evaluations"
 """The run tag with the evaluations that a run is for, which the UI shows in its list of runs."""
@@ -49,7 +47,7 @@ class RunProcess(ProcessIdentity):
         A re-executed run has a copy of the original run's tags, so the process of another run id is
         ignored.
         """
-        recorded = run.tags.get(PROCESS_TAG) or run.tags.get(_VISIBLE_PROCESS_TAG)
+        recorded = run.tags.get(PROCESS_TAG)
         process = cls.from_json(recorded) if recorded else None
         return process if process and process.run_id == run.run_id else None
 

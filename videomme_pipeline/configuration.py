@@ -226,8 +226,6 @@ def _explain(items: list[dict[str, Any]], spec_class: type[BaseModel]) -> str:
     if item["type"] == "extra_forbidden":
         *parents, key = item["loc"]
         owner = _spec_at(spec_class, parents)
-        if issubclass(owner, Spec) and key in owner.renamed:
-            return f"the key `{place}` was renamed; use `{owner.renamed[str(key)]}`"
         return f"unknown key `{place}`, {nearest(str(key), list(owner.model_fields))}"
     if item["type"] == "missing":
         return f"missing key `{place}`"

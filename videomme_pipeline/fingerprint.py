@@ -23,9 +23,6 @@ default, such a field is not in fingerprints, so that earlier results remain val
 class Spec(BaseModel):
     """A frozen piece of configuration. Unknown keys, infinity and NaN are errors."""
 
-    renamed: ClassVar[Mapping[str, str]] = {}
-    """New key by old key. An old key is rejected with a message that has the new one."""
-
     added: ClassVar[frozenset[str]] = frozenset()
     """Fields that were added after results had been stored. At its default, such a field is in
     neither fingerprints nor stored settings, so that earlier results remain valid."""

@@ -51,7 +51,7 @@ OWNERS = ("team:evaluation",)
 """The owners of every asset."""
 SEVERAL_PARENTS = "several"
 """Reported as input version of an asset in which a partition has more than one parent."""
-BUILD_SECONDS = "make_seconds"
+BUILD_SECONDS = "build_seconds"
 """Metadata key of the wall-clock seconds that a partition added to its run."""
 FILE_BYTES = "file_bytes"
 """Metadata key of the size of the stored file."""
@@ -427,7 +427,7 @@ class SharedStage(Stage[Whole]):
         version, _, checksum = signature.read_text(encoding="utf-8", errors="replace").partition(
             " "
         )
-        if checksum in ("", self.checksum(path)):  # "": written by an earlier version
+        if checksum == self.checksum(path):
             return str(version)
         _log.warning("%s: the file is damaged%s", path, set_aside(path))
         return None

@@ -56,7 +56,7 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
             prompts,
             Prompt,
             fingerprint=target.fingerprint,
-            footer=self.settings_of(name),
+            settings=self.settings_of(name),
         )
         return Built(target=target, metadata=self._metadata(prompts))
 

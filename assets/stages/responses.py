@@ -151,7 +151,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
             responses,
             Response,
             fingerprint=target.fingerprint + ("" if is_complete else INCOMPLETE),
-            footer=self.settings_of(name),
+            settings=self.settings_of(name),
         )
         by_request = {response.request_fingerprint: response for response in responses}
         write_rows(

@@ -70,7 +70,7 @@ class Scores(BenchmarkStage[VariantPartition]):
         return f"{reader}-{READERS[reader].version}"
 
     def stored(self, target: Target[VariantPartition]) -> str | None:
-        """None also without the second file, which an earlier version did not write."""
+        """The fingerprint of the scores, or None if one of their two files is missing."""
         return super().stored(target) if self._has_evaluated_videos(target) else None
 
     def is_current(self, target: Target[VariantPartition]) -> bool:
@@ -122,7 +122,7 @@ class Scores(BenchmarkStage[VariantPartition]):
             rows,
             ScoredQuestion,
             fingerprint=target.fingerprint + (INCOMPLETE if incomplete else ""),
-            footer=evaluation.specification,
+            settings=evaluation.specification,
         )
         yield Built(target=target, metadata=_metadata(rows), incomplete=incomplete)
         if unjudged and len(stops) == stops_before:  # otherwise the cost limit stopped the judge

@@ -13,7 +13,7 @@ from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.stored import sampled_frames
-from videomme_pipeline.storage.tables import stored_footer, write_rows
+from videomme_pipeline.storage.tables import stored_settings, write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, align
 from videomme_pipeline.subtitles.cues import CueFile, read_subtitles, within
 from videomme_pipeline.subtitles.srt_parsers import SrtParser
@@ -51,7 +51,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
     def describe(
         self, targets: Sequence[Target[VideoVariantPartition]]
     ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
-        described = describe_each(targets, lambda each: _metadata(stored_footer(each.path)))
+        described = describe_each(targets, lambda each: _metadata(stored_settings(each.path)))
         return self._with_coverage(described, targets)
 
     def _with_coverage(
@@ -87,7 +87,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
             "frames": len(frames.seconds),
             "frames_with_lines": len({line.frame for line in lines if line.frame is not None}),
         }
-        write_rows(target.path, lines, AlignedLine, fingerprint=target.fingerprint, footer=facts)
+        write_rows(target.path, lines, AlignedLine, fingerprint=target.fingerprint, settings=facts)
         return _metadata(facts)
 
     def _coverage(self, track: str) -> dg.TableMetadataValue:
@@ -97,7 +97,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
             path = self.store.subtitles(self.benchmark.name, track, video_id)
             if path.exists():
                 duration = str(questions[0].duration or "all")
-                by_duration.setdefault(duration, []).append(stored_footer(path))
+                by_duration.setdefault(duration, []).append(stored_settings(path))
         return dg.MetadataValue.table(
             [
                 dg.TableRecord(

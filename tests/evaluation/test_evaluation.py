@@ -59,7 +59,6 @@ def read(folder: Path, name: str, value: Mapping[str, Any] | str) -> Evaluation:
         ({"reader": "strct"}, "`reader` is 'strct': did you mean `strict`?"),
         ({"repeats": 0}, "`repeats` is 0: expected at least 1"),
         ({"repeats": "x"}, "`repeats` is 'x': expected a whole number"),
-        ({"samples": 2}, "the key `samples` was renamed; use `repeats`"),
         ({"model": None}, "`model` is None"),
         ({"duration": "hour"}, "`duration` is 'hour': choose short, medium, long"),
         (

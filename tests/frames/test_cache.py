@@ -10,7 +10,6 @@ from blake3 import blake3
 from PIL import Image
 
 from tests.support.builders import draw_frame, read_barcode
-from tests.support.paths import GOLDEN
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError
@@ -136,40 +135,6 @@ def test_a_changed_digest_in_the_footer_is_detected(
     path.write_bytes(path.read_bytes().replace(digest, changed))
     with pytest.raises(DamagedFileError, match="checksum"):
         read(store, "video", frame_set.fingerprint)
-
-
-def test_a_file_of_an_earlier_version_is_read_and_its_own_checksum_verified(
-    tmp_path: Path,
-) -> None:
-    store = Store.at(tmp_path)
-    path = store.frames("video", frames_fingerprint(SAMPLING))
-    path.parent.mkdir(parents=True)
-    written = (GOLDEN / "frames_before_seal.parquet").read_bytes()
-    path.write_bytes(written)
-    frame_set = read_frames(store, "video", path.stem)
-    assert frame_set.frames == tuple(frames_of(3))
-    shown = read_shown(store, "video", path.stem)
-    assert shown == tuple(frame.shown for frame in frame_set.frames)
-    position = written.index(frame_set.frames[1].picture) + 100
-    path.write_bytes(written[:position] + b"\0" + written[position + 1 :])
-    with pytest.raises(DamagedFileError, match="checksum"):
-        read_frames(store, "video", path.stem)
-
-
-def test_shown_frames_of_a_file_without_digests_are_computed_from_its_pictures(
-    tmp_path: Path,
-) -> None:
-    store = Store.at(tmp_path)
-    path = store.frames("video", "c8fe5c8d283a95c81461e856")
-    path.parent.mkdir(parents=True)
-    path.write_bytes((GOLDEN / "frames_before_shown.parquet").read_bytes())
-    shown = read_shown(store, "video", path.stem)
-    assert [item.digest for item in shown] == [
-        blake3(f"picture {number}".encode()).hexdigest()[:24] for number in range(3)
-    ]
-    assert [(item.pts_seconds, item.index) for item in shown] == [
-        (number / 3 + 0.01, number * 7) for number in range(3)
-    ]
 
 
 def test_a_file_under_a_wrong_name_is_detected(tmp_path: Path) -> None:

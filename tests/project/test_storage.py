@@ -1,6 +1,5 @@
 """The data folder: its listing, garbage, and the disk budget of frames."""
 
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -154,26 +153,16 @@ def test_the_cache_commands_list_and_remove_files(
     assert DataFolder(project).frames == []
 
 
-def test_damaged_files_and_old_unfinished_ones_are_garbage(
-    project: Project,
-) -> None:
+def test_damaged_files_are_garbage_unless_they_are_results(project: Project) -> None:
     store = project.store
-    root = store.local()
     scores = Path(store.scores("videomme", "few").path)
     damaged = scores.with_name("few.parquet.corrupt")
     damaged.write_bytes(b"x")
     kept = store.observation("videomme", "few", "2026-11-20.parquet.corrupt").parent
     kept.mkdir(parents=True)
     (kept / "2026-11-20.parquet.corrupt").write_bytes(b"a result, which nothing can rebuild")
-    left = [scores.with_name(".few.parquet.x8fk2"), root / ".videomme.duckdb.0a1b"]
-    new = scores.with_name(".more.parquet.y9gl3")
-    for path in (*left, new):
-        path.write_bytes(b"part of a file")
-    for path in left:
-        os.utime(path, (0, 0))
     garbage = DataFolder(project).garbage()
-    assert {Path(item.path.path) for item in garbage} == {damaged, *left}
+    assert {Path(item.path.path) for item in garbage} == {damaged}
     remove(garbage)
-    assert not any(path.exists() for path in (damaged, *left))
-    assert new.exists()
+    assert not damaged.exists()
     assert DataFolder(project).garbage() == []

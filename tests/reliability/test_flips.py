@@ -30,7 +30,7 @@ from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.scoring.citation import EvaluatedVideo
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, stored_footer
+from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, stored_settings
 from videomme_pipeline.subtitles.align import AlignedLine
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.packets import PacketIndex
@@ -82,7 +82,7 @@ def kinds_of(project: Project) -> Mapping[str, Kind]:
         "evaluated videos": table(store.evaluated_videos("videomme", "few"), EvaluatedVideo),
         "footers of tables": Kind(
             path=Path(scores.path),
-            read=lambda: (stored_fingerprint(scores), stored_footer(scores)),
+            read=lambda: (stored_fingerprint(scores), stored_settings(scores)),
             tail_bytes=4000,
         ),
         "packet indexes": Kind(path=Path(packets.path), read=lambda: _index(packets)),

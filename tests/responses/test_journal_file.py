@@ -173,24 +173,6 @@ def contents(path: Path) -> list[list[tuple[object, ...]]]:
         ]
 
 
-def test_rows_of_an_earlier_version_are_kept_and_get_checksums(tmp_path: Path) -> None:
-    path = tmp_path / "journal.sqlite"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in journal_file._TABLES:
-            connection.execute(statement)
-        connection.execute(
-            "insert into responses (request_fingerprint, raw_output, attempts, answered_at) "
-            "values ('old', 'A', 1, '2026-01-01T00:00:00+00:00')"
-        )
-    with Journal(path) as journal:
-        assert journal.settled(["old"]) == {"old"}
-        committed(journal.record(attempt("new"), answer("new")))
-    verify(path)
-    change(path, "update responses set raw_output = 'B' where request_fingerprint = 'old'")
-    with pytest.raises(StorageError, match="rows of responses that differ from their checksums: 1"):
-        verify(path)
-
-
 def test_a_full_disk_is_one_sentence_and_the_next_run_works(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     with files_of_at_most(3000), pytest.raises(StorageError, match="free some space"):
@@ -218,7 +200,6 @@ def test_a_row_has_the_same_checksum_once_it_is_stored(
     stored = dict.fromkeys(journal_file.ATTEMPT_COLUMNS) | changes
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(journal_file._TABLES[1].replace("not null", ""))
-        connection.execute("alter table attempts add column checksum text")
         row = checked("attempts", list(stored.values()))
         connection.execute(journal_file.insert("attempts"), row)
         columns = ", ".join(journal_file.ATTEMPT_COLUMNS)

@@ -175,7 +175,7 @@ def test_what_changed_since_scoring_blocks(facts: dict[str, str], sentence: str)
     assert sentence in finding.summary
 
 
-def test_scores_of_an_earlier_version_are_unknown() -> None:
+def test_scores_without_the_file_about_their_videos_are_unknown() -> None:
     finding = found(CitationCheck.MEDIA, evidence(videos=[]))
     assert finding.status is Status.UNKNOWN
     assert "no question is asked again" in finding.advice

@@ -11,7 +11,7 @@ from assets.instance import open_instance
 from videomme_pipeline.errors import ConfigurationError, StorageError
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.storage import network_disks, parquet, publish
+from videomme_pipeline.storage import content, network_disks, parquet, publish
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.network_disks import network_kind
 from videomme_pipeline.storage.publish import replacing
@@ -104,7 +104,7 @@ def test_a_stale_handle_is_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
         return bytes(read(self))
 
     monkeypatch.setattr(type(path), "read_bytes", sometimes_stale)
-    monkeypatch.setattr(parquet, "_STALE_PAUSES_SECONDS", (0, 0))
+    monkeypatch.setattr(content, "_STALE_PAUSES_SECONDS", (0, 0))
     assert parquet.read_table(path)["a"].to_pylist() == [1]
     failures[0] = 3
     with pytest.raises(StorageError, match="Stale file handle"):

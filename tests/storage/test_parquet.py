@@ -1,4 +1,4 @@
-"""Sealed Parquet files: any reader can read them, and every changed bit is detected."""
+"""Parquet files with checksums: any reader can read them, and every changed bit is detected."""
 
 import random
 from pathlib import Path
@@ -10,12 +10,12 @@ import pytest
 
 from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.storage.parquet import (
-    SEALED,
+    add_checksums,
     encode,
+    read_bytes,
+    read_foreign_table,
     read_metadata,
     read_table,
-    seal,
-    verify,
 )
 
 TABLE = pa.table({"id": [1, 2, 3], "text": ["a", "b", None]}).replace_schema_metadata(
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_sealed_file_is_ordinary_parquet(path: Path) -> None:
+def test_a_file_with_checksums_is_ordinary_parquet(path: Path) -> None:
     assert read_table(path).equals(TABLE)
     assert read_table(path, ["text"]).column_names == ["text"]
     assert read_metadata(path)["fingerprint"] == "abc"
@@ -56,7 +56,7 @@ def test_every_flipped_bit_is_detected(path: Path) -> None:
         data[bit // 8] ^= 1 << bit % 8
         path.write_bytes(data)
         with pytest.raises(DamagedFileError, match=r"x\.parquet: the file is damaged"):
-            verify(path)
+            read_bytes(path)
 
 
 def test_a_footer_is_verified_without_the_data(path: Path) -> None:
@@ -68,9 +68,9 @@ def test_a_footer_is_verified_without_the_data(path: Path) -> None:
         read_metadata(path)
 
 
-def test_a_seal_that_was_overwritten_is_noticed(path: Path) -> None:
+def test_checksums_that_were_overwritten_are_noticed(path: Path) -> None:
     intact = path.read_bytes()
-    start = intact.index(b"VMMESEAL")
+    start = intact.index(b"CHECKSUM")
     path.write_bytes(intact[:start] + bytes(72) + intact[start + 72 :])
     with pytest.raises(DamagedFileError, match="checksum is missing"):
         read_table(path)
@@ -79,19 +79,18 @@ def test_a_seal_that_was_overwritten_is_noticed(path: Path) -> None:
 @pytest.mark.parametrize("keep", [0, 4, 100, -1])
 def test_a_truncated_file_is_damaged(path: Path, keep: int) -> None:
     path.write_bytes(path.read_bytes()[:keep])
-    for read in (read_table, read_metadata, verify):
+    for read in (read_table, read_metadata, read_bytes):
         with pytest.raises(DamagedFileError, match="not that of a Parquet file"):
             read(path)
 
 
-def test_a_file_that_was_written_piece_by_piece_is_sealed_at_the_end(tmp_path: Path) -> None:
+def test_a_file_that_was_written_piece_by_piece_gets_checksums_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     with pq.ParquetWriter(path, TABLE.schema, store_schema=False) as writer:
         writer.write_table(TABLE)
         writer.write_table(TABLE)
-        writer.add_key_value_metadata(SEALED)
-    seal(path)
-    verify(path)
+    add_checksums(path)
+    read_bytes(path)
     assert read_table(path).num_rows == 6
 
 
@@ -101,12 +100,14 @@ def test_a_footer_larger_than_one_read_is_found(tmp_path: Path) -> None:
     assert read_metadata(path)["long"] == "x" * 200_000
 
 
-def test_a_file_without_a_seal_is_read_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    pq.write_table(TABLE, path)
-    verify(path)
-    assert read_table(path).equals(TABLE)
-    assert read_metadata(path)["fingerprint"] == "abc"
+def test_only_a_file_of_another_program_may_have_no_checksums(tmp_path: Path, path: Path) -> None:
+    foreign = tmp_path / "foreign.parquet"
+    pq.write_table(TABLE, foreign)
+    assert read_foreign_table(foreign).equals(TABLE)
+    assert read_foreign_table(path).equals(TABLE)
+    for read in (read_table, read_metadata, read_bytes):
+        with pytest.raises(DamagedFileError, match="its checksum is missing"):
+            read(foreign)
 
 
 def test_a_file_that_cannot_be_read_is_not_damaged(path: Path) -> None:

@@ -241,7 +241,7 @@ def store_evaluation(
         scored,
         ScoredQuestion,
         fingerprint="made-up",
-        footer=evaluation.specification,
+        settings=evaluation.specification,
     )
 
 

@@ -1,9 +1,7 @@
 """The cache of content hashes: a damaged file or hash costs only time."""
 
 import random
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -84,25 +82,6 @@ def test_a_flipped_bit_never_gives_another_hash(cache: Path, tmp_path: Path) -> 
         copy.write_bytes(data)
         assert known(copy).items() <= right.items()
         copy.unlink(missing_ok=True)
-
-
-def test_hashes_of_an_earlier_version_are_kept(tmp_path: Path) -> None:
-    file, path = tmp_path / "a.mp4", tmp_path / "hashes.sqlite"
-    file.write_bytes(b"x")
-    stat = file.stat()
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(
-            "create table hashes (path text primary key, bytes integer, mtime_ns integer, "
-            "inode integer, hash text) without rowid"
-        )
-        connection.execute(
-            "insert into hashes values (?, ?, ?, ?, ?)",
-            (str(file), stat.st_size, stat.st_mtime_ns, stat.st_ino, "known"),
-        )
-    with HashCache(path) as hashes:
-        assert content_hash(file, hashes) == "known"
-        assert content_hash(file, hashes, verify=True) == blake3(b"x").hexdigest()
-        assert content_hash(file, hashes) == blake3(b"x").hexdigest()
 
 
 def test_a_full_disk_is_one_error_and_the_next_run_works(cache: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from videomme_pipeline.errors import AnnotationError, DamagedFileError, StorageError
-from videomme_pipeline.storage.parquet import read_table
+from videomme_pipeline.storage.parquet import read_foreign_table
 
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 """The endings of annotation files."""
@@ -44,7 +44,7 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
 def _read(path: Path) -> list[Mapping[str, Any]]:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        found: list[Mapping[str, Any]] = read_table(path).to_pylist()
+        found: list[Mapping[str, Any]] = read_foreign_table(path).to_pylist()
         return found
     text = path.read_text(encoding="utf-8-sig")
     if suffix in (".csv", ".tsv"):

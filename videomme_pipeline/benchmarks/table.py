@@ -18,7 +18,7 @@ from videomme_pipeline.benchmarks.facets import FacetValue
 from videomme_pipeline.benchmarks.question import Letter, Question, videos_of
 from videomme_pipeline.errors import AnnotationError, DamagedFileError, StorageError
 from videomme_pipeline.fetch.release import Release
-from videomme_pipeline.storage.parquet import read_table
+from videomme_pipeline.storage.parquet import read_foreign_table
 
 JSON_SUFFIXES = (".json", ".jsonl")
 """Endings of annotation files that are not Parquet."""
@@ -66,7 +66,7 @@ class AnnotationTable:
 
     def _open(self, path: Path) -> pa.Table:
         try:
-            return read_table(path)
+            return read_foreign_table(path)
         except FileNotFoundError:
             raise AnnotationError(f"{path}: no such file") from None
         except (DamagedFileError, StorageError) as error:

@@ -5,7 +5,7 @@ The file's name is the evaluation's name and partition key.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -35,8 +35,6 @@ Reference = Annotated[str, Field(max_length=500)]
 
 class EvaluationFile(Selection):
     """The keys of an evaluation file. Most are names that other files and packages define."""
-
-    renamed: ClassVar[Mapping[str, str]] = {"samples": "repeats"}
 
     benchmark: Reference
     model: Reference

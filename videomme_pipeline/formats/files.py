@@ -142,9 +142,9 @@ def _parse_json_lines(text: str) -> list[Any]:
 
 
 def _parse_parquet(path: Path) -> list[Any]:
-    from videomme_pipeline.storage.parquet import read_table  # noqa: PLC0415 - loads pyarrow
+    from videomme_pipeline.storage.parquet import read_foreign_table  # noqa: PLC0415 - loads pyarrow
 
-    rows: list[Any] = read_table(path).to_pylist()
+    rows: list[Any] = read_foreign_table(path).to_pylist()
     return rows
 
 

@@ -8,7 +8,7 @@ settings are never mixed up with them. `frames.extract` extracts frames.
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from blake3 import blake3
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ from videomme_pipeline.errors import DamagedFileError, StorageError, VideoUnread
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.fingerprint import FINGERPRINT_BYTES, fingerprint
 from videomme_pipeline.frames.sampling import Choice, Limit, Sampling
-from videomme_pipeline.rows import arrow_schema, to_table
+from videomme_pipeline.rows import arrow_schema, from_table, to_table
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import is_local, put_file
@@ -138,8 +137,8 @@ class FrameSet:
         rows = math.ceil(len(self.frames) / columns)
         sheet = Image.new("RGB", (columns * width, rows * (height + caption)), "white")
         draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(11)
-        for place, frame in enumerate(self.frames):
-            x, y = place % columns * width, place // columns * (height + caption)
+        for number, frame in enumerate(self.frames):
+            x, y = number % columns * width, number // columns * (height + caption)
             with Image.open(io.BytesIO(frame.picture)) as image:
                 image.draft("RGB", (width, height))
                 small = image.convert("RGB").resize(
@@ -243,7 +242,7 @@ class FrameWriter:
         facts = {
             "video_hash": self.video_hash,
             "fingerprint": self.fingerprint,
-            "recipe": json.dumps(self._settings, sort_keys=True),
+            "settings": json.dumps(self._settings, sort_keys=True),
             "sampling": self._sampling.name,
             "media_type": self._sampling.picture.media_type,
             "asked": str(choice.asked),
@@ -254,10 +253,10 @@ class FrameWriter:
             "frame_count": str(self.frame_count),
             "shown": json.dumps([[s.digest, s.pts_seconds, s.index] for s in self._shown]),
         }
-        self._writer.add_key_value_metadata(facts | parquet.SEALED)
+        self._writer.add_key_value_metadata(facts)
         self._writer.close()
         with writing(self.target):
-            parquet.seal(self._path)
+            parquet.add_checksums(self._path)
             self.file_bytes = self._path.stat().st_size
             if is_local(self.target):
                 put_in_place(self._path, Path(self.target.path))
@@ -280,17 +279,14 @@ def read_frames(store: Store, video_hash: str, settings_fingerprint: str) -> Fra
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
         table = parquet.read_copied_table(path)
-        facts = _facts(table.schema.metadata)
-        frames = _frames_of(table)
-        if "seal" not in facts:
-            _verify_unsealed(frames, facts)
+        facts = parquet.metadata_of(table)
         if (facts["video_hash"], facts["fingerprint"]) != (video_hash, settings_fingerprint):
             raise ValueError("it belongs to another video or other settings")
         return FrameSet(
             video_hash=video_hash,
             fingerprint=settings_fingerprint,
             media_type=facts["media_type"],
-            frames=frames,
+            frames=tuple(from_table(table, Frame)),
             sampling=facts["sampling"],
             asked=int(facts["asked"]),
             limit=Limit(facts["limit"]) if facts["limit"] else None,
@@ -307,12 +303,8 @@ def read_shown(store: Store, video_hash: str, settings_fingerprint: str) -> tupl
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
-        facts = parquet.read_metadata(path)
-        if "shown" in facts:
-            return tuple(ShownFrame(*values) for values in json.loads(facts["shown"]))
-    # A file without the digests in its footer: compute them from the pictures.
-    frames = read_frames(store, video_hash, settings_fingerprint)
-    return tuple(frame.shown for frame in frames.frames)
+        shown = json.loads(parquet.read_metadata(path)["shown"])
+        return tuple(ShownFrame(*values) for values in shown)
 
 
 def stored_sampling(path: UPath) -> str | None:
@@ -333,50 +325,3 @@ def planned_frames(store: Store, video_hash: str, settings_fingerprint: str) -> 
         return int(facts["frame_count"]) + len(json.loads(facts["missing_seconds"]))
     except (FileNotFoundError, DamagedFileError, StorageError, KeyError, ValueError):
         return None
-
-
-def _facts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
-    return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
-
-
-def _frames_of(table: pa.Table) -> tuple[Frame, ...]:
-    names = arrow_schema(Frame).names
-    columns = [table.column(name).to_pylist() for name in names]
-    return tuple(
-        Frame(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)
-    )
-
-
-def _verify_unsealed(frames: Sequence[Frame], facts: Mapping[str, str]) -> None:
-    """Verify the checksum in the footer of a file of an earlier version, which has no seal."""
-    digest = blake3()
-    for frame in frames:
-        values = (
-            frame.requested_seconds,
-            frame.pts_seconds,
-            frame.index,
-            frame.is_keyframe,
-            frame.width,
-            frame.height,
-        )
-        digest.update(repr(values).encode())
-        digest.update(frame.picture)
-    checked = {key: value for key, value in sorted(facts.items()) if key in _CHECKED_FACTS}
-    if blake3(repr(checked).encode() + digest.digest()).hexdigest() != facts["checksum"]:
-        raise ValueError("its checksum does not match")
-
-
-_CHECKED_FACTS = {
-    "video_hash",
-    "fingerprint",
-    "recipe",
-    "sampling",
-    "media_type",
-    "asked",
-    "limit",
-    "missing_seconds",
-    "damage",
-    "decoded_by",
-    "frame_count",
-    "shown",
-}

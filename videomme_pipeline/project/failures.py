@@ -66,8 +66,7 @@ def _entry(path: UPath) -> tuple[Partition, str] | None:
     try:
         with setting_aside(path):
             entry = json.loads(path.read_bytes())
-            checksum = entry.pop("checksum", None)  # missing in files of earlier versions
-            if checksum not in (None, fingerprint(entry)):
+            if entry.pop("checksum") != fingerprint(entry):
                 raise ValueError("its checksum does not match")
             return partition_of(video=entry["video"], variant=entry["variant"]), entry["reason"]
     except FileNotFoundError:

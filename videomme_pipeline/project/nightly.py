@@ -155,7 +155,7 @@ class TrackedEvaluation:
             ObservedQuestion,
             fingerprint=fingerprint("night", self.evaluation.fingerprint, name, self.videos)
             + (INCOMPLETE if incomplete else ""),
-            footer=self.evaluation.specification,
+            settings=self.evaluation.specification,
         )
         return rows
 

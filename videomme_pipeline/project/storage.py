@@ -146,7 +146,7 @@ class DataFolder:
                 if path.parent.name not in self.video_hashes
             ),
             *self._garbage_of_benchmarks(),
-            *self._unfinished(),
+            *self._set_aside(),
         ]
 
     @cached_property
@@ -216,12 +216,10 @@ class DataFolder:
                             why = f"{kind} of {name}, which no evaluation uses"
                             yield Garbage(path=path, bytes=_size(path), why=why)
 
-    def _unfinished(self) -> Iterator[Garbage]:
-        """Yield damaged files that were set aside, and new files that were never finished."""
+    def _set_aside(self) -> Iterator[Garbage]:
+        """Yield the damaged files that were set aside."""
         for path in self._store.set_aside_files():
             yield Garbage(path=path, bytes=_size(path), why="damaged files")
-        for path in map(UPath, self._store.unfinished_files()):
-            yield Garbage(path=path, bytes=_size(path), why="unfinished files of killed runs")
 
     def _of_benchmark(self, benchmark: str) -> Iterator[Shelf]:
         videos = self._store.video_files(benchmark)

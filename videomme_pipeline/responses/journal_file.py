@@ -1,8 +1,7 @@
 """The SQLite file of the journal: its tables, its checksums, and how damage is reported.
 
-Each row has a checksum of its values; the rows of earlier versions get theirs when the file is
-opened for the first time. When a process opens a file, SQLite checks its structure, and every row
-is compared with its checksum. Claims are short-lived and have no checksums.
+Each row has a checksum of its values. When a process opens a file, SQLite checks its structure, and
+every row is compared with its checksum. Claims are short-lived and have no checksums.
 """
 
 import math
@@ -30,14 +29,14 @@ _TABLES = (
     failure text, error text, reported_model text, system_fingerprint text,
     prompt_tokens integer, completion_tokens integer, cached_tokens integer,
     reasoning_tokens integer, usage_json text, cost_dollars real, body text, warning text,
-    latency_seconds real, attempts integer not null, answered_at text not null
+    latency_seconds real, attempts integer not null, answered_at text not null, checksum text
 ) without rowid""",
     """create table if not exists attempts (
     request_fingerprint text not null, evaluation text not null, model text not null,
     question_id text not null, sample integer not null, started_at text not null,
     latency_seconds real not null, status integer, failure text, error text,
     prompt_tokens integer, completion_tokens integer, cached_tokens integer,
-    cost_dollars real, usage_json text, body text
+    cost_dollars real, usage_json text, body text, checksum text
 )""",
     "create index if not exists attempts_of_request on attempts (request_fingerprint)",
     "create index if not exists attempts_of_evaluation on attempts (evaluation)",
@@ -46,7 +45,7 @@ _TABLES = (
 ) without rowid""",
 )
 _CHECKED = ("responses", "attempts")
-"""Tables whose rows have checksums. Earlier versions created them without this column."""
+"""Tables whose rows have checksums."""
 
 _NOT_IN_JOURNAL = (
     "benchmark",
@@ -154,7 +153,7 @@ def _damaged(path: Path, found: str, repair: str | None = None) -> StorageError:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    """Create missing tables, and add the columns that earlier versions did not have.
+    """Create the tables of a new journal.
 
     Raises:
         sqlite3.DatabaseError: if the tables are not those of a journal.
@@ -167,20 +166,9 @@ def _create_tables(connection: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(f"unknown tables {sorted(unknown)}")
     for statement in _TABLES:
         connection.execute(statement)
-    shape = _shape(connection)
-    for table in _CHECKED:
-        if not any(name == "checksum" for name, *_ in shape[table]):
-            _add_checksums(connection, table)
     if _shape(connection) != _expected_shape():
         raise sqlite3.DatabaseError("other columns than those of a journal")
     connection.execute("commit")
-
-
-def _add_checksums(connection: sqlite3.Connection, table: str) -> None:
-    """Add the column `checksum` to a table of an earlier version, with the checksum of each row."""
-    connection.create_function("checksum_of", -1, lambda *values: _checksum(values))
-    connection.execute(f"alter table {table} add column checksum text")
-    connection.execute(f"update {table} set checksum = checksum_of({', '.join(_COLUMNS[table])})")
 
 
 @cache
@@ -212,8 +200,6 @@ def _expected_shape() -> dict[str, set[tuple[object, ...]]]:
     with closing(sqlite3.connect(":memory:")) as connection:
         for statement in _TABLES:
             connection.execute(statement)
-        for table in _CHECKED:
-            connection.execute(f"alter table {table} add column checksum text")
         return _shape(connection)
 
 

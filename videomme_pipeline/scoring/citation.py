@@ -452,7 +452,7 @@ def _not_stored(check: CitationCheck, evidence: Evidence) -> Finding:
     return Finding(
         check=check,
         status=Status.UNKNOWN,
-        summary="an earlier version did not store what the score was computed from",
+        summary="what the score was computed from is not stored",
         advice=f"{evidence.run_again}; no question is asked again",
     )
 

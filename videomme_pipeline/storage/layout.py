@@ -4,9 +4,6 @@ Paths depend on names and content hashes only, so any process finds the files of
 module does not decide which files are stale.
 """
 
-import os
-import re
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -29,10 +26,6 @@ from videomme_pipeline.storage.tables import SET_ASIDE
 
 ANY = "*"
 """Matches every benchmark or variant in the methods that list files."""
-_UNFINISHED = re.compile(r"\..+\.(?!fingerprint$|checksum$)[^.]+")
-"""Names of the unfinished files of earlier versions, such as `.a.parquet.x8fk`."""
-UNFINISHED_SECONDS = 86_400
-"""An unfinished file that is older than this was left by a killed run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,20 +199,6 @@ class Store:
             for file in self._files(*[ANY] * depth, f"*{SET_ASIDE}")
             if not kept.intersection(file.relative_to(self.root).parts)
         ]
-
-    def unfinished_files(self) -> list[Path]:
-        """Files that earlier versions began to write, and did not touch for a day.
-
-        Files that this version begins to write are in scratch folders (`remove_left_over`).
-        """
-        root = self.local()
-        return sorted(
-            path
-            for folder, _, files in os.walk(root)
-            if "media" not in Path(folder).relative_to(root).parts
-            for path in (Path(folder, name) for name in files if _UNFINISHED.fullmatch(name))
-            if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS
-        )
 
     def variant_files(self, kind: str, benchmark: str = ANY, variant: str = ANY) -> list[UPath]:
         """Files of a kind with one folder per track or evaluation.

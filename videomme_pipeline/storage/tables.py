@@ -32,8 +32,6 @@ REQUESTS = 8
 """Requests to an object store that are sent at the same time."""
 SET_ASIDE = ".corrupt"
 """Suffix of a damaged file that was set aside."""
-_RENAMED_SETTINGS = {"samples": "repeats"}
-"""Settings that were renamed after files with the old name had been written."""
 
 
 def write_rows(
@@ -42,14 +40,14 @@ def write_rows(
     row_class: type[Row],
     *,
     fingerprint: str,
-    footer: Mapping[str, object] | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> pa.Table:
     """Publish `rows` as Parquet.
 
-    The file's metadata has the fingerprint and a `footer` of JSON values, such as the settings
-    that the rows were built with.
+    The file's metadata has the fingerprint and the `settings` that the rows were built with, as
+    JSON.
     """
-    metadata = {"fingerprint": fingerprint, "recipe": json.dumps(footer or {}, sort_keys=True)}
+    metadata = {"fingerprint": fingerprint, "settings": json.dumps(settings or {}, sort_keys=True)}
     table = to_table(rows, row_class, metadata)
     publish(path, parquet.encode(table))
     return table
@@ -84,14 +82,14 @@ class RowFile(Generic[Row]):
 
     def __init__(self, path: UPath, row_class: type[Row]) -> None:
         self._path, self._row_class = path, row_class
-        self._known: tuple[FileState, tuple[Row, ...]] | None = None
+        self._cached: tuple[FileState, tuple[Row, ...]] | None = None
 
     def read(self) -> tuple[Row, ...]:
         """The rows. Errors are those of `read_rows`."""
         state = file_state(self._path)
-        if self._known is None or self._known[0] != state:
-            self._known = state, tuple(read_rows(self._path, self._row_class))
-        return self._known[1]
+        if self._cached is None or self._cached[0] != state:
+            self._cached = state, tuple(read_rows(self._path, self._row_class))
+        return self._cached[1]
 
 
 class RowFolder(Generic[Row]):
@@ -102,29 +100,35 @@ class RowFolder(Generic[Row]):
 
     def __init__(self, folder: UPath, row_class: type[Row]) -> None:
         self._folder, self._row_class = folder, row_class
-        self._known: dict[str, tuple[FileState, StoredRow[Row]]] = {}
+        self._cached: dict[str, tuple[FileState, StoredRow[Row]]] = {}
 
     def read(self) -> dict[str, StoredRow[Row]]:
         """The rows by file name without suffix, sorted; empty if there is no folder."""
         states = self._states()
-        known = {n: found for n, found in self._known.items() if states.get(n) == found[0]}
-        changed = [name for name in states if name not in known]
-        rows = _read_each(
+        current = {
+            name: (state, row)
+            for name, (state, row) in self._cached.items()
+            if states.get(name) == state
+        }
+        changed = [name for name in states if name not in current]
+        rows = _read_all(
             lambda name: self._read(name, states[name]), changed, are_local=is_local(self._folder)
         )
         read = {n: (states[n], row) for n, row in zip(changed, rows, strict=True) if row}
-        self._known = known | read
-        return {name: self._known[name][1] for name in states if name in self._known}
+        self._cached = current | read
+        return {name: self._cached[name][1] for name in states if name in self._cached}
 
     def _states(self) -> dict[str, FileState]:
         """The states of the files by name without suffix, sorted; empty if there is no folder."""
         if is_local(self._folder):
-            found = states_of_files(self._folder.path)
+            states = states_of_files(self._folder.path)
         else:
             with listing(self._folder):
-                found = list_objects(self._folder)
+                states = list_objects(self._folder)
         return {
-            name.removesuffix(".parquet"): found[name] for name in sorted(found) if _is_table(name)
+            name.removesuffix(".parquet"): states[name]
+            for name in sorted(states)
+            if _is_table(name)
         }
 
     def _read(self, name: str, state: FileState) -> StoredRow[Row] | None:
@@ -134,8 +138,7 @@ class RowFolder(Generic[Row]):
             with setting_aside(path):
                 table = parquet.read_copied_table(path, state)
                 (row,) = from_table(table, self._row_class)
-                metadata = table.schema.metadata or {}
-                return StoredRow(row, metadata.get(b"fingerprint", b"").decode())
+                return StoredRow(row, parquet.metadata_of(table).get("fingerprint", ""))
         except DamagedFileError as error:
             _log.warning("%s", error)
             return None
@@ -163,7 +166,7 @@ def verify(paths: Iterable[UPath]) -> tuple[list[UPath], list[str]]:
         The intact files, and a sentence for each other file. Damaged files are set aside.
     """
     files = list(paths)
-    problems = _read_each(_problem_of, files, are_local=all(map(is_local, files)))
+    problems = _read_all(_problem_of, files, are_local=all(map(is_local, files)))
     intact = [path for path, problem in zip(files, problems, strict=True) if not problem]
     return intact, [problem for problem in problems if problem]
 
@@ -172,13 +175,13 @@ def _problem_of(path: UPath) -> str | None:
     """What is wrong with a stored table. It is set aside if it is damaged."""
     try:
         with setting_aside(path):
-            parquet.verify(path)
+            parquet.read_bytes(path)
     except (DamagedFileError, FileNotFoundError, StorageError) as error:
         return str(error)
     return None
 
 
-def _read_each(
+def _read_all(
     read: Callable[[Item], Value], items: Sequence[Item], *, are_local: bool
 ) -> list[Value]:
     """The results of `read`, in the order of `items`. Several objects are read at the same time."""
@@ -200,8 +203,9 @@ def setting_aside(path: UPath) -> Iterator[None]:
     except DamagedFileError as error:
         raise DamagedFileError(f"{error}{set_aside(path)}") from error
     except (KeyError, TypeError, ValueError) as error:
-        found = f"{path}: the file is damaged ({error!r})"
-        raise DamagedFileError(f"{found}{set_aside(path)}") from error
+        raise DamagedFileError(
+            f"{path}: the file is damaged ({error!r}){set_aside(path)}"
+        ) from error
 
 
 def set_aside(path: Path | UPath) -> str:
@@ -219,15 +223,10 @@ def stored_fingerprint(path: UPath) -> str | None:
     return _metadata(path).get("fingerprint") or None
 
 
-def stored_footer(path: UPath) -> dict[str, Any]:
-    """The footer of the file at `path`; empty if it has none, is missing or damaged."""
-    value = _metadata(path).get("recipe")
-    return dict(json.loads(value)) if value else {}
-
-
 def stored_settings(path: UPath) -> dict[str, Any]:
-    """The settings in the footer of the file at `path`, under their current names."""
-    return {_RENAMED_SETTINGS.get(key, key): value for key, value in stored_footer(path).items()}
+    """The settings in the file at `path`; empty if it has none, is missing or damaged."""
+    value = _metadata(path).get("settings")
+    return dict(json.loads(value)) if value else {}
 
 
 def _metadata(path: UPath) -> dict[str, str]:

@@ -67,7 +67,7 @@ class HashCache:
             key,
         )
         for value, checksum in rows:
-            if checksum in (None, _checksum(key, value)):  # None: written by an earlier version
+            if checksum == _checksum(key, value):
                 return str(value)
         return None
 
@@ -131,23 +131,12 @@ class HashCache:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    """Create the table, and add the column that earlier versions did not have."""
     use_write_ahead_log(connection, _BUSY_TIMEOUT_SECONDS)
     connection.execute("pragma synchronous = off")  # a damaged cache is only built again
-    if "checksum" in _columns(connection):
-        return
-    connection.execute("begin immediate")
     connection.execute(
         "create table if not exists hashes (path text primary key, bytes integer, "
-        "mtime_ns integer, inode integer, hash text) without rowid"
+        "mtime_ns integer, inode integer, hash text, checksum text) without rowid"
     )
-    if "checksum" not in _columns(connection):
-        connection.execute("alter table hashes add column checksum text")
-    connection.execute("commit")
-
-
-def _columns(connection: sqlite3.Connection) -> set[str]:
-    return {name for _, name, *_ in connection.execute("pragma table_info(hashes)")}
 
 
 def _key(path: MediaFile, stat: Status) -> _Key:

@@ -195,7 +195,7 @@ class PacketIndex:
     @classmethod
     def _of(cls, table: pa.Table) -> "PacketIndex | None":
         """The index in a stored table, or None if it has another version."""
-        facts = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+        facts = parquet.metadata_of(table)
         if facts.get("version") != str(INDEX_VERSION):
             return None
         return cls(

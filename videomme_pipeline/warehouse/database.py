@@ -245,7 +245,7 @@ def is_current(store: Store) -> bool:
     if not store.warehouse.is_file():
         return False
     checksum = _checksum_file(store)
-    if checksum.is_file() and checksum.read_bytes() != _checksum(store.warehouse):
+    if not checksum.is_file() or checksum.read_bytes() != _checksum(store.warehouse):
         return False
     try:
         with _open(store.warehouse) as connection:
@@ -256,7 +256,7 @@ def is_current(store: Store) -> bool:
 
 
 def _checksum_file(store: Store) -> Path:
-    """The checksum of the DuckDB file, which is missing beside files of earlier versions."""
+    """The file with the checksum of the DuckDB file."""
     return store.warehouse.with_name(f".{store.warehouse.name}.checksum")
 
 

@@ -69,7 +69,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, previous: Path) -> None:
             "insert into subtitle_segments by name select * from previous.subtitle_segments "
             "semi join videos using (benchmark, video_id, subtitle_hash)"
         )
-    except duckdb.Error:  # damaged, or of an earlier version
+    except duckdb.Error:  # damaged
         connection.execute("delete from subtitle_segments")
     finally:
         connection.execute("detach previous")

@@ -67,7 +67,7 @@ def test_a_video_that_changed_since_scoring_blocks_the_older_scores(
 
 
 @pytest.mark.slow
-def test_scores_of_an_earlier_version_are_completed_without_asking(
+def test_scores_without_the_file_about_their_videos_are_completed_without_asking(
     project: Project, instance: dg.DagsterInstance
 ) -> None:
     project.store.evaluated_videos("videomme", "few").unlink()

@@ -17,7 +17,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown
-from videomme_pipeline.storage.tables import read_rows, stored_footer
+from videomme_pipeline.storage.tables import read_rows, stored_settings
 
 LARGEST_METADATA_BYTES = 100_000
 
@@ -73,7 +73,7 @@ def test_subtitles_show_their_coverage_by_duration(
     assert len(covered) == 1
     rows = table(covered[0], "coverage_by_duration")
     facts = [
-        stored_footer(project.store.subtitles("videomme", "uniform_n-4.window-500", video))
+        stored_settings(project.store.subtitles("videomme", "uniform_n-4.window-500", video))
         for video in project.benchmarks["videomme"].snapshot.questions
     ]
     assert sum(int(str(row["videos"])) for row in rows) == len(facts)
