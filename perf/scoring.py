@@ -236,7 +236,7 @@ def response_of(question: Question, raw_output: str | None) -> Response:
         evaluation="perf",
         video_id=question.video_id,
         question_id=question.question_id,
-        sample=0,
+        repeat=0,
         request_fingerprint="",
         model="perf",
         num_frames=64,

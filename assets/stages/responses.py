@@ -144,7 +144,7 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
     ) -> None:
         """Store the responses of one video, and all attempts in a second table."""
         video_id, name = target.partition.video, target.partition.variant
-        responses.sort(key=lambda response: (response.question_id, response.sample))
+        responses.sort(key=lambda response: (response.question_id, response.repeat))
         is_complete = not any(response.error for response in responses)
         write_rows(
             target.path,
@@ -169,7 +169,7 @@ def _not_asked(
     video: VideoRequests, evaluation: Evaluation, responses: Sequence[Response], reason: str
 ) -> Iterator[Response]:
     """Yield a row for each question of a video that a later run will ask."""
-    answered = {(response.question_id, response.sample) for response in responses}
+    answered = {(response.question_id, response.repeat) for response in responses}
     for repeat in range(evaluation.repeats):
         for question, _ in video.questions:
             if (question.question_id, repeat) not in answered:
@@ -177,7 +177,7 @@ def _not_asked(
                     question,
                     evaluation=evaluation.name,
                     model=evaluation.model.name,
-                    sample=repeat,
+                    repeat=repeat,
                     error=f"not asked: {reason}",
                 )
 

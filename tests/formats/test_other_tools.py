@@ -34,7 +34,7 @@ def test_an_inspect_log_is_read_with_all_epochs(tmp_path: Path, name: str) -> No
     shutil.copy(RESULTS / name, path)
     assert outcomes(path) == [*OUTCOMES, "unreadable"] * 2
     rows = score_file(path, ScoreOptions()).rows
-    assert [row.sample for row in rows] == [0] * 6 + [1] * 6
+    assert [row.repeat for row in rows] == [0] * 6 + [1] * 6
 
 
 def test_a_workbook_of_vlmevalkit_is_read_like_pandas_reads_it(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_all_repeats_of_lmms_eval_samples_are_read() -> None:
     rows = score_file(
         RESULTS / "lmms_eval_repeats.jsonl", ScoreOptions(annotations=ANNOTATIONS)
     ).rows
-    assert [row.sample for row in rows] == [0, 1] * 6
+    assert [row.repeat for row in rows] == [0, 1] * 6
     assert [row.outcome.value for row in rows[1::2]] == [*OUTCOMES, "unreadable"]
 
 
@@ -138,7 +138,7 @@ def test_text_in_utf_16_is_read(tmp_path: Path) -> None:
 def test_evalscope_reviews_are_joined_with_the_annotations_with_all_repeats() -> None:
     path = RESULTS / "evalscope.jsonl"
     rows = score_file(path, ScoreOptions(annotations=ANNOTATIONS)).rows
-    assert [row.sample for row in rows] == [0, 1] * 6
+    assert [row.repeat for row in rows] == [0, 1] * 6
     assert [row.outcome.value for row in rows[::2]] == [*OUTCOMES, "unreadable"]
     with pytest.raises(ScoringError, match=r"recognized as evalscope.*--annotations"):
         score_file(path, ScoreOptions())
@@ -174,4 +174,4 @@ def test_instances_that_every_eval_ever_converted_have_all_epochs() -> None:
     path = RESULTS / "every_eval_ever.jsonl"
     rows = score_file(path, ScoreOptions(annotations=ANNOTATIONS)).rows
     assert [row.outcome.value for row in rows] == [*OUTCOMES, "unreadable"] * 2
-    assert [row.sample for row in rows] == [0] * 6 + [1] * 6
+    assert [row.repeat for row in rows] == [0] * 6 + [1] * 6

@@ -21,7 +21,7 @@ from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome
 
 ONCE = v1_evaluation(5)
-ROWS = [*ONCE, *(replace(row, sample=1) for row in ONCE)]
+ROWS = [*ONCE, *(replace(row, repeat=1) for row in ONCE)]
 SETTINGS = {"template": {"name": "contract_v1_exact"}, "repeats": 2}
 V1 = Scored(questions=questions_of(ONCE), rows=ROWS, settings=SETTINGS)
 V2_ROWS = v2_evaluation(5)
@@ -55,8 +55,8 @@ def test_instances_score_like_the_evaluation_with_all_repeats(tmp_path: Path) ->
     path = tmp_path / "instances"
     path.write_text(PUBLICATIONS["every_eval_ever_instances"](V1))
     found = score_file(path, ScoreOptions(reader=ReaderName.OFFICIAL_V1)).rows
-    assert [(row.question_id, row.sample, row.outcome, row.facets) for row in found] == [
-        (row.question_id, row.sample, row.outcome, row.facets) for row in ROWS
+    assert [(row.question_id, row.repeat, row.outcome, row.facets) for row in found] == [
+        (row.question_id, row.repeat, row.outcome, row.facets) for row in ROWS
     ]
 
 

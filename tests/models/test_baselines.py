@@ -16,7 +16,7 @@ from videomme_pipeline.models.video_llm import Decoding, Request, VideoLLM
 from videomme_pipeline.prompts.render import Prompt
 
 
-def request(question: Question, sample: int = 0) -> Request:
+def request(question: Question, repeat: int = 0) -> Request:
     return Request(
         question=question,
         prompt=Prompt(
@@ -32,13 +32,13 @@ def request(question: Question, sample: int = 0) -> Request:
         ),
         frames=FrameSet(video_hash="", fingerprint="", media_type="image/jpeg", frames=()),
         decoding=Decoding(),
-        sample=sample,
+        repeat=repeat,
     )
 
 
-async def answers(model: VideoLLM, benchmark: str, sample: int = 0) -> list[str]:
+async def answers(model: VideoLLM, benchmark: str, repeat: int = 0) -> list[str]:
     questions = smoke.questions(benchmark)
-    return [(await model.respond(request(question, sample))).text for question in questions]
+    return [(await model.respond(request(question, repeat))).text for question in questions]
 
 
 async def test_random_draws_the_same_letters_in_every_process() -> None:
@@ -51,13 +51,13 @@ async def test_random_draws_other_letters_for_another_seed_or_repeat() -> None:
     first = await answers(RandomBaseline(seed=0), "smoke_v2")
     assert set(first) == set(tuple(Letter)[:8])
     assert first != await answers(RandomBaseline(seed=1), "smoke_v2")
-    assert first != await answers(RandomBaseline(seed=0), "smoke_v2", sample=1)
+    assert first != await answers(RandomBaseline(seed=0), "smoke_v2", repeat=1)
 
 
 async def test_random_chooses_only_letters_that_the_question_offers() -> None:
     for question in smoke.questions("smoke_v2"):
-        for sample in range(20):
-            reply = await RandomBaseline().respond(request(question, sample))
+        for repeat in range(20):
+            reply = await RandomBaseline().respond(request(question, repeat))
             assert reply.text in question.letters
 
 

@@ -623,4 +623,4 @@ def _no_frames(video: int) -> FrameSet:
 
 
 def _id(response: Response) -> tuple[str, int]:
-    return response.question_id, response.sample
+    return response.question_id, response.repeat

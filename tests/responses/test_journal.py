@@ -81,7 +81,7 @@ create table responses (
 ) without rowid;
 create table attempts (
     request_fingerprint text not null, evaluation text not null, model text not null,
-    question_id text not null, sample integer not null, started_at text not null,
+    question_id text not null, repeat integer not null, started_at text not null,
     latency_seconds real not null, status integer, failure text, error text,
     prompt_tokens integer, completion_tokens integer, cached_tokens integer,
     cost_dollars real, usage_json text, body text

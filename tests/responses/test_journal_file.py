@@ -183,7 +183,7 @@ def test_a_full_disk_is_one_sentence_and_the_next_run_works(tmp_path: Path) -> N
 
 
 def test_the_checksum_of_a_row_is_that_of_stored_journals() -> None:
-    changes = {"error": "für", "sample": 2**62 + 1, "status": 200, "cost_dollars": -0.0}
+    changes = {"error": "für", "repeat": 2**62 + 1, "status": 200, "cost_dollars": -0.0}
     row = dict.fromkeys(journal_file.ATTEMPT_COLUMNS) | changes
     assert checked("attempts", list(row.values()))[-1] == "0460eec23e8bc610"
 
@@ -196,7 +196,7 @@ INTEGERS = st.integers(-(2**63), 2**63 - 1)
 def test_a_row_has_the_same_checksum_once_it_is_stored(
     text: str | None, integer: int | None, real: float | None
 ) -> None:
-    changes = {"error": text, "sample": integer or 0, "status": integer, "cost_dollars": real}
+    changes = {"error": text, "repeat": integer or 0, "status": integer, "cost_dollars": real}
     stored = dict.fromkeys(journal_file.ATTEMPT_COLUMNS) | changes
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(journal_file._TABLES[1].replace("not null", ""))

@@ -23,7 +23,7 @@ def test_each_question_is_planned_once_per_repeat() -> None:
     (video,) = videos(1, 2)
     plan = RequestPlan(evaluation="test", repeats=2)
     planned = planned_requests(video, IDENTITY, plan)
-    assert [(item.question.question_id, item.sample) for item in planned] == [
+    assert [(item.question.question_id, item.repeat) for item in planned] == [
         ("000-1", 0),
         ("000-2", 0),
         ("000-1", 1),
@@ -59,17 +59,17 @@ def test_everything_that_can_change_an_answer_changes_the_fingerprint(
         plan: RequestPlan = plan,
         frames: Sequence[str] = ("a", "b"),
         target: Question = target,
-        sample: int = 0,
+        repeat: int = 0,
     ) -> str:
         video_part = video_fingerprint({"name": name}, plan, frames)
-        return request_fingerprint(video_part, target, prompt(question(1, 1)), sample)
+        return request_fingerprint(video_part, target, prompt(question(1, 1)), repeat)
 
     changed = [
         fingerprint_of(name="other"),
         fingerprint_of(plan=RequestPlan(evaluation="test", observation="2026-11-21")),
         fingerprint_of(plan=RequestPlan(evaluation="test", decoding=Decoding(seed=1))),
         fingerprint_of(frames=["b", "a"]),
-        fingerprint_of(sample=1),
+        fingerprint_of(repeat=1),
         fingerprint_of(target=question(1, 2)),
     ]
     assert len({fingerprint_of(), *changed}) == 7

@@ -49,7 +49,7 @@ def test_a_complete_evaluation_passes_every_check() -> None:
         ([*changed(0), answer(QUESTIONS[0])], "of 12 answers, 1 repeated"),
         ([*changed(0), answer(question("009", 1))], "1 not in the benchmark"),
         (changed(0, judge_error="timeout"), "1 not read by the judge"),
-        ([*changed(0), answer(QUESTIONS[0], sample=1)], "of 24 answers, 11 missing"),
+        ([*changed(0), answer(QUESTIONS[0], repeat=1)], "of 24 answers, 11 missing"),
     ],
 )
 def test_a_question_without_exactly_one_answer_blocks(answers: list[Answer], sentence: str) -> None:
@@ -60,7 +60,7 @@ def test_a_question_without_exactly_one_answer_blocks(answers: list[Answer], sen
 
 
 def test_every_repeat_counts() -> None:
-    answers = [answer(asked, sample) for asked in QUESTIONS for sample in (0, 1)]
+    answers = [answer(asked, repeat) for asked in QUESTIONS for repeat in (0, 1)]
     finding = found(CitationCheck.ANSWERS, evidence(answers))
     assert (finding.status, finding.summary) == (Status.OK, "12 questions are answered 2 times")
 
@@ -196,7 +196,7 @@ def cases() -> Mapping[str, Evidence]:
     subset = evidence(questions=QUESTIONS[:6])
     return {
         "complete": evidence(),
-        "two repeats": evidence([answer(q, sample) for q in QUESTIONS for sample in (0, 1)]),
+        "two repeats": evidence([answer(q, repeat) for q in QUESTIONS for repeat in (0, 1)]),
         "nothing stored beside the scores": evidence(videos=[]),
         "size not declared": evidence(benchmark=undeclared),
         "number of videos with subtitles not declared": evidence(benchmark=no_number),

@@ -69,7 +69,7 @@ def test_a_row_has_the_facts_of_question_response_and_reading() -> None:
         "example_id": "video_007_q2",
         "question_id": "007-2",
         "video_id": "007",
-        "sample": 0,
+        "repeat": 0,
         "answer": Letter.A,
         "raw_output": "Apples.",
         "extracted_answer": Letter.A,

@@ -39,12 +39,12 @@ def question(video_id: str, number: int) -> Question:
 QUESTIONS = [question(video_id, number) for video_id in VIDEOS for number in (1, 2, 3)]
 
 
-def answer(asked: Question, sample: int = 0, **facts: Any) -> Answer:
+def answer(asked: Question, repeat: int = 0, **facts: Any) -> Answer:
     """A correct answer with eight frames."""
     values: dict[str, Any] = {
         "question_id": asked.question_id,
         "video_id": asked.video_id,
-        "sample": sample,
+        "repeat": repeat,
         "answer": asked.answer,
         "extracted_answer": asked.answer,
         "outcome": Outcome.CORRECT,

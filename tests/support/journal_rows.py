@@ -18,7 +18,7 @@ def attempt(fingerprint: str, **changes: object) -> Attempt:
         evaluation="test",
         model="m",
         question_id="001-1",
-        sample=0,
+        repeat=0,
         started_at=NOW,
         latency_seconds=0.5,
         status=200,
@@ -33,7 +33,7 @@ def attempt(fingerprint: str, **changes: object) -> Attempt:
 
 def not_asked(fingerprint: str, evaluation: str = "test") -> Response:
     response = Response.not_asked(
-        question(1, 1), evaluation=evaluation, model="m", sample=0, error="not asked"
+        question(1, 1), evaluation=evaluation, model="m", repeat=0, error="not asked"
     )
     return replace(response, request_fingerprint=fingerprint)
 

@@ -212,9 +212,9 @@ def store_evaluation(
     for video_id, video_questions in by_video.items():
         lines = _subtitle_lines(rng, evaluation, line)
         responses = [
-            _response(rng, evaluation, question, sample)
+            _response(rng, evaluation, question, repeat)
             for question in video_questions
-            for sample in range(evaluation.repeats)
+            for repeat in range(evaluation.repeats)
         ]
         scored += [
             score_question(
@@ -349,7 +349,7 @@ def _subtitle_lines(
 
 
 def _response(
-    rng: random.Random, evaluation: MadeUpEvaluation, question: Question, sample: int
+    rng: random.Random, evaluation: MadeUpEvaluation, question: Question, repeat: int
 ) -> Response:
     wrong = [letter for letter in question.letters if letter != question.answer]
     letter = question.answer if rng.random() < evaluation.skill else rng.choice(wrong)
@@ -364,8 +364,8 @@ def _response(
         evaluation=evaluation.name,
         video_id=question.video_id,
         question_id=question.question_id,
-        sample=sample,
-        request_fingerprint=fingerprint(evaluation.name, question.question_id, sample),
+        repeat=repeat,
+        request_fingerprint=fingerprint(evaluation.name, question.question_id, repeat),
         model=evaluation.model,
         num_frames=evaluation.num_frames,
         raw_output=raw,

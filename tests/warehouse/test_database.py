@@ -74,7 +74,7 @@ def attempt_row(
         evaluation="with",
         video_id=question_id.partition("-")[0],
         question_id=question_id,
-        sample=0,
+        repeat=0,
         model="m",
         started_at=datetime(2026, 11, 21, tzinfo=UTC),
         latency_seconds=1.5,
@@ -405,7 +405,7 @@ def test_outcomes_have_their_denominator(connection: duckdb.DuckDBPyConnection) 
 
 def test_repeats_of_a_question_count_as_one_question(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
-    put(store, [scored(sample=sample) for sample in range(5)] + [scored("002-1")])
+    put(store, [scored(repeat=repeat) for repeat in range(5)] + [scored("002-1")])
     with database.connect(store) as connection:
         row = rows_of(connection, "select * from overall")[0]
     assert (row["questions"], row["responses"], row["videos"]) == (2, 6, 2)
@@ -552,7 +552,7 @@ def repeated(questions: int = 40, repeats: int = 5) -> list[ScoredQuestion]:
             letter = chance.choice("BCD") if outcome is Outcome.INCORRECT else None
             facts = {"model": "repeated"} | ({"extracted_answer": letter} if letter else {})
             rows.append(
-                scored(f"{number // 2:03d}-{number % 2 + 1}", outcome, sample=repeat, **facts)
+                scored(f"{number // 2:03d}-{number % 2 + 1}", outcome, repeat=repeat, **facts)
             )
     return rows
 
@@ -580,7 +580,7 @@ def flips(rows: Sequence[ScoredQuestion]) -> float:
 def test_repeats_have_flips_a_majority_vote_and_pass_at_k_by_enumeration(tmp_path: Path) -> None:
     store, rows = Store.at(tmp_path), repeated()
     put(store, rows)
-    put(store, [replace(row, evaluation="once") for row in rows if row.sample == 0])
+    put(store, [replace(row, evaluation="once") for row in rows if row.repeat == 0])
     with database.connect(store) as connection:
         (found,) = rows_of(connection, "select * from repeats")
         passed = rows_of(connection, "select * from pass_at_k order by k")
@@ -612,7 +612,7 @@ def test_repeats_have_flips_a_majority_vote_and_pass_at_k_by_enumeration(tmp_pat
 
 def test_repeats_that_agree_never_flip(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
-    put(store, [replace(row, sample=sample) for sample in range(3) for row in WITHOUT])
+    put(store, [replace(row, repeat=repeat) for repeat in range(3) for row in WITHOUT])
     with database.connect(store) as connection:
         (found,) = rows_of(connection, "select * from repeats")
         passed = rows_of(connection, "select pass_at_k from pass_at_k")

@@ -429,7 +429,7 @@ def export(
         text = PUBLICATIONS[name](scored)
     else:
         text = write_results(questions, rows, FORMATS[name], not_citable=blocked)
-        if any(row.sample for row in rows):
+        if any(row.repeat for row in rows):
             note("Note: this format has one answer per question; the file has the first repeat")
     print_findings(store, [evaluation])
     if out.is_terminal:

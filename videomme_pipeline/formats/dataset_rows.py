@@ -129,7 +129,7 @@ def response_of(question: Question, row: Row, evaluation: str) -> Response:
         evaluation=evaluation,
         video_id=question.video_id,
         question_id=question.question_id,
-        sample=_repeat(row),
+        repeat=_repeat(row),
         request_fingerprint=fingerprint(evaluation, question.question_id, raw_output),
         model=evaluation,
         num_frames=0,

@@ -144,7 +144,7 @@ def _instance(scored: Scored, question: Question, row: ScoredQuestion) -> Row:
     metadata = {
         "video_id": row.video_id,
         **{name: str(value) for name, value in row.facets.items() if value is not None},
-        "repeat": str(row.sample),
+        "repeat": str(row.repeat),
         "outcome": row.outcome,
     }
     instance: dict[str, Any] = {

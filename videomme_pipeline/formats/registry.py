@@ -123,7 +123,7 @@ def read_results(
             f"{path}: recognized as {form.name}, but no row can be used; "
             f"{notes[0] if notes else 'it is empty'}"
         )
-    counts = Counter((question.question_id, response.sample) for question, response in pairs)
+    counts = Counter((question.question_id, response.repeat) for question, response in pairs)
     repeated = [question_id for (question_id, _), count in counts.items() if count > 1]
     if repeated:
         notes.append(
@@ -167,13 +167,13 @@ def write_results(
     """
     if form.write is None:
         raise ScoringError(f"format {form.name} is only read; export another one")
-    answers = {row.question_id: row for row in rows if row.sample == 0}
+    answers = {row.question_id: row for row in rows if row.repeat == 0}
     if not any(question.question_id in answers for question in questions):
         raise ScoringError(
             f"{len(rows)} scored rows belong to none of {len(questions)} questions; "
             "export an evaluation with its own benchmark"
         )
-    repeats = 1 + max(row.sample for row in rows)
+    repeats = 1 + max(row.repeat for row in rows)
     marks = {
         **({"not_citable": not_citable} if not_citable else {}),
         **({"repeats": f"first of {repeats}"} if repeats > 1 else {}),

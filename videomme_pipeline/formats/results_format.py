@@ -60,7 +60,7 @@ class Scored:
 
     @property
     def repeats(self) -> int:
-        return 1 + max(row.sample for row in self.rows)
+        return 1 + max(row.repeat for row in self.rows)
 
     @property
     def coverage(self) -> str:

@@ -83,7 +83,7 @@ class RandomBaseline:
     async def respond(self, request: Request) -> Reply:
         letters = request.question.letters
         key = f"{self.seed}/{request.question.benchmark}/{request.question.question_id}"
-        digest = blake3(f"{key}/{request.sample}".encode()).digest()
+        digest = blake3(f"{key}/{request.repeat}".encode()).digest()
         return Reply(text=letters[int.from_bytes(digest, "big") % len(letters)])
 
     async def close(self) -> None:

@@ -30,7 +30,7 @@ class Decoding(Spec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One question to one model. `sample` is the number of the repeat, from 0.
+    """One question to one model. `repeat` is the number of the repeat, from 0.
 
     `fingerprint` identifies the request in the journal. It is "" if there is no journal.
     """
@@ -39,7 +39,7 @@ class Request:
     prompt: Prompt
     frames: FrameSet
     decoding: Decoding
-    sample: int = 0
+    repeat: int = 0
     fingerprint: str = ""
 
 

@@ -253,7 +253,7 @@ class TrackedEvaluation:
         try:
             with open_journal(self.project, evaluation) as journal:
                 for response in ask(self.project, evaluation, requests, journal, date):
-                    responses[response.question_id, response.sample] = response
+                    responses[response.question_id, response.repeat] = response
         except VideoMMEError as error:
             default = str(error)
         for video_id in self.videos:
@@ -263,7 +263,7 @@ class TrackedEvaluation:
                         question,
                         evaluation=evaluation.name,
                         model=evaluation.model.name,
-                        sample=repeat,
+                        repeat=repeat,
                         error=reasons.get(video_id, default),
                     )
 

@@ -124,7 +124,7 @@ def _answers(
                     question,
                     evaluation=evaluation.name,
                     model=evaluation.model.name,
-                    sample=repeat,
+                    repeat=repeat,
                     error=reason,
                 ),
             )

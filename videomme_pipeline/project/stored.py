@@ -135,7 +135,7 @@ def stored_responses(
         return {}
     if stored_fingerprint(path) not in (version, version + INCOMPLETE):
         return {}
-    return {(row.question_id, row.sample): row for row in read_rows(path, Response)}
+    return {(row.question_id, row.repeat): row for row in read_rows(path, Response)}
 
 
 def _read(

@@ -138,10 +138,10 @@ def _difference(pair: _Pair) -> Json | None:
 
 
 def _changed_texts(pair: _Pair, limit: int | None) -> dict[str, list[Any]]:
-    before = {(row.question_id, row.sample): row for row in pair.before}
+    before = {(row.question_id, row.repeat): row for row in pair.before}
     changed: dict[str, list[Any]] = {}
     for row in pair.after:
-        old = before.get((row.question_id, row.sample))
+        old = before.get((row.question_id, row.repeat))
         if old is not None and _result(old) != _result(row):
             changed.setdefault(row.question_id, [_response(old, limit), _response(row, limit)])
     return changed

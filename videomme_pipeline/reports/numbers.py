@@ -311,7 +311,7 @@ def answer_cells(questions: Sequence[Question], rows: Iterable[ScoredQuestion]) 
     Repeats are separated by spaces. A question that was not asked is "".
     """
     words: dict[str, list[str]] = {}
-    for row in sorted(rows, key=lambda row: row.sample):
+    for row in sorted(rows, key=lambda row: row.repeat):
         words.setdefault(row.question_id, []).append(_word(row))
     return [" ".join(words.get(question.question_id, ())) for question in questions]
 

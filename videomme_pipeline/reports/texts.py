@@ -29,7 +29,7 @@ class _Served:
     """Columns of `Response` that the scores do not have."""
 
     question_id: str
-    sample: int
+    repeat: int
     reasoning: str | None
     reported_model: str | None
     server: str | None = None
@@ -87,7 +87,7 @@ class Texts:
         return [
             _without_none(
                 _answer(row, limit)
-                | _served(self._responses[number].get((question_id, row.sample)), limit)
+                | _served(self._responses[number].get((question_id, row.repeat)), limit)
                 | _prompt_texts(prompt, limit)
             )
             for row in self._rows[number].get(question_id, ())
@@ -142,12 +142,12 @@ def _prompts(store: Store, benchmark: str, evaluation: str) -> dict[str, Prompt]
 
 def _responses(store: Store, benchmark: str, evaluation: str) -> dict[tuple[str, int], _Served]:
     rows = read_files(store.variant_files("responses", benchmark, evaluation), _Served)
-    return {(row.question_id, row.sample): row for row in rows}
+    return {(row.question_id, row.repeat): row for row in rows}
 
 
 def _by_question(rows: Iterable[ScoredQuestion]) -> dict[str, list[ScoredQuestion]]:
     by_question: dict[str, list[ScoredQuestion]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.sample):
+    for row in sorted(rows, key=lambda row: row.repeat):
         by_question[row.question_id].append(row)
     return by_question
 

@@ -361,7 +361,7 @@ class _Collection:
             prompt=planned.prompt,
             frames=video.frames,
             decoding=self._plan.decoding,
-            sample=planned.sample,
+            repeat=planned.repeat,
             fingerprint=planned.fingerprint,
         )
         while True:
@@ -465,7 +465,7 @@ class _Collection:
                 evaluation=self._cost_name,
                 model=self._model.name,
                 question_id=pending.planned.question.question_id,
-                sample=pending.planned.sample,
+                repeat=pending.planned.repeat,
                 started_at=started_at,
                 latency_seconds=self._clock() - sent,
                 status=200 if failure is None else failure.status,
@@ -559,7 +559,7 @@ def _not_asked(planned: PlannedRequest, plan: RequestPlan, model: str) -> Respon
         planned.question,
         evaluation=plan.evaluation,
         model=model,
-        sample=planned.sample,
+        repeat=planned.repeat,
         error="not asked",
     )
     return replace(

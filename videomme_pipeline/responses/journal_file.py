@@ -33,7 +33,7 @@ _TABLES = (
 ) without rowid""",
     """create table if not exists attempts (
     request_fingerprint text not null, evaluation text not null, model text not null,
-    question_id text not null, sample integer not null, started_at text not null,
+    question_id text not null, repeat integer not null, started_at text not null,
     latency_seconds real not null, status integer, failure text, error text,
     prompt_tokens integer, completion_tokens integer, cached_tokens integer,
     cost_dollars real, usage_json text, body text, checksum text
@@ -52,7 +52,7 @@ _NOT_IN_JOURNAL = (
     "evaluation",
     "video_id",
     "question_id",
-    "sample",
+    "repeat",
     "model",
     "num_frames",
     "observation",

@@ -52,11 +52,11 @@ class RequestPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRequest:
-    """One repeat of one question. `sample` is the number of the repeat, from 0."""
+    """One repeat of one question. `repeat` is the number of the repeat, from 0."""
 
     question: Question
     prompt: Prompt
-    sample: int
+    repeat: int
     fingerprint: str
     num_frames: int
 
@@ -75,11 +75,11 @@ def planned_requests(
         PlannedRequest(
             question=question,
             prompt=prompt,
-            sample=sample,
-            fingerprint=request_fingerprint(video_part, question, prompt, sample),
+            repeat=repeat,
+            fingerprint=request_fingerprint(video_part, question, prompt, repeat),
             num_frames=len(digests),
         )
-        for sample in range(plan.repeats)
+        for repeat in range(plan.repeats)
         for question, prompt in video.questions
     ]
 
@@ -97,7 +97,7 @@ def video_fingerprint(
     )
 
 
-def request_fingerprint(video_part: str, question: Question, prompt: Prompt, sample: int) -> str:
+def request_fingerprint(video_part: str, question: Question, prompt: Prompt, repeat: int) -> str:
     """Fingerprint of one request. `video_part` is the `video_fingerprint` of its video."""
     return fingerprint(
         video_part,
@@ -107,5 +107,5 @@ def request_fingerprint(video_part: str, question: Question, prompt: Prompt, sam
         prompt.system,
         prompt.text,
         prompt.after_frame,
-        sample,
+        repeat,
     )

@@ -24,9 +24,9 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """One row per (evaluation, question, sample).
+    """One row per (evaluation, question, repeat).
 
-    `question_id` and `video_id` are ids of the `benchmark`. `sample` counts the repeats of a
+    `question_id` and `video_id` are ids of the `benchmark`. `repeat` counts the repeats of a
     question in an `evaluation` from 0. `request_fingerprint` is the hash of everything that was
     sent. `model` is the name in models.yaml, and `reported_model` and `system_fingerprint` are what
     the endpoint reports. `num_frames` is the number of frames sent. `reasoning` is the text before
@@ -44,7 +44,7 @@ class Response:
     evaluation: str
     video_id: str
     question_id: str
-    sample: int
+    repeat: int
     request_fingerprint: str
     model: str
     num_frames: int
@@ -64,7 +64,7 @@ class Response:
 
     @classmethod
     def not_asked(
-        cls, question: Question, *, evaluation: str, model: str, sample: int, error: str
+        cls, question: Question, *, evaluation: str, model: str, repeat: int, error: str
     ) -> "Response":
         """A failed response for a question that was not sent."""
         return cls(
@@ -72,7 +72,7 @@ class Response:
             evaluation=evaluation,
             video_id=question.video_id,
             question_id=question.question_id,
-            sample=sample,
+            repeat=repeat,
             request_fingerprint="",
             model=model,
             num_frames=0,
@@ -113,7 +113,7 @@ class Attempted:
 
     evaluation: str
     question_id: str
-    sample: int
+    repeat: int
     model: str
     started_at: datetime
     latency_seconds: float
@@ -143,5 +143,5 @@ class Attempt(Attempted):
     def row(self, response: Response) -> AttemptRow:
         """The row of this attempt in the table of attempts. `response` is its response."""
         shared = {item.name: getattr(self, item.name) for item in fields(Attempted)}
-        of_response = ("benchmark", "evaluation", "video_id", "question_id", "sample")
+        of_response = ("benchmark", "evaluation", "video_id", "question_id", "repeat")
         return AttemptRow(**shared | {name: getattr(response, name) for name in of_response})

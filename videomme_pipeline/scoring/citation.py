@@ -114,7 +114,7 @@ class Answer:
 
     question_id: str
     video_id: str
-    sample: int
+    repeat: int
     answer: Letter
     extracted_answer: Letter | None
     outcome: Outcome
@@ -168,8 +168,8 @@ def findings(evidence: Evidence) -> list[Finding]:
 
 def answered_once(evidence: Evidence) -> Finding:
     """Check that every question has one answer per repeat, read by the judge if there is one."""
-    rows = Counter((row.question_id, row.sample) for row in evidence.answers)
-    repeats = 1 + max((row.sample for row in evidence.answers), default=0)
+    rows = Counter((row.question_id, row.repeat) for row in evidence.answers)
+    repeats = 1 + max((row.repeat for row in evidence.answers), default=0)
     asked = set(product((q.question_id for q in evidence.questions), range(repeats)))
     failed = sum(row.outcome is Outcome.FAILED for row in evidence.answers)
     numbers = {
@@ -373,7 +373,7 @@ def has_expected_letters(evidence: Evidence) -> Finding | None:
     None without frames, because a model that sees nothing has to guess. The first repeats only
     are counted, since repeats of a question are not independent.
     """
-    rows = [row for row in evidence.answered if row.extracted_answer is not None and not row.sample]
+    rows = [row for row in evidence.answered if row.extracted_answer is not None and not row.repeat]
     if not rows or not any(row.num_frames for row in rows):
         return None
     given = Counter(row.extracted_answer for row in rows)

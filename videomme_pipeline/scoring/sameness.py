@@ -120,7 +120,7 @@ class _AnswerTable:
     """The letters of several evaluations: one row per evaluation, one column per answer."""
 
     def __init__(self, evaluations: Sequence[Evidence]) -> None:
-        keys = dict.fromkeys((r.question_id, r.sample) for e in evaluations for r in e.answers)
+        keys = dict.fromkeys((r.question_id, r.repeat) for e in evaluations for r in e.answers)
         place = {key: number for number, key in enumerate(keys)}
         codes = {letter: number for number, letter in enumerate(Letter, start=1)}
         requests: dict[str, int] = {}
@@ -138,7 +138,7 @@ class _AnswerTable:
             for row in evaluation.answers:
                 if row.outcome is Outcome.FAILED or row.request_fingerprint is None:
                     continue
-                column = place[row.question_id, row.sample]
+                column = place[row.question_id, row.repeat]
                 letter = row.extracted_answer
                 self._letters[number, column] = _UNREADABLE if letter is None else codes[letter]
                 self._correct[number, column] = row.outcome is Outcome.CORRECT

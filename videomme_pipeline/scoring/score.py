@@ -40,7 +40,7 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
         example_id=example_id,
         question_id=question.question_id,
         video_id=question.video_id,
-        sample=response.sample,
+        repeat=response.repeat,
         facets=question.facets,
         answer=question.answer,
         raw_output=response.raw_output,

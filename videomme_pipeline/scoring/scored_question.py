@@ -43,7 +43,7 @@ class ScoredQuestion:
     """One row per (evaluation, question, repeat).
 
     `question_id` and `video_id` are ids of the `benchmark`, and `example_id` is the contract's id
-    of the question (`video_001_q1`). `sample` counts the repeats of a question in an `evaluation`
+    of the question (`video_001_q1`). `repeat` counts the repeats of a question in an `evaluation`
     from 0. `evaluation_fingerprint` is the hash of all settings. `answer` is the correct letter,
     and `error` the reason why there is no response. `num_frames` is the number of frames sent to
     the `model`, `sampling` and `track` name how they were chosen and which subtitles go with them,
@@ -72,7 +72,7 @@ class ScoredQuestion:
     example_id: str
     question_id: str
     video_id: str
-    sample: int
+    repeat: int
     facets: Facets
     answer: Letter
     raw_output: str | None

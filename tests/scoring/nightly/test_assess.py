@@ -190,7 +190,7 @@ def failed(rows: Sequence[ScoredQuestion]) -> list[ScoredQuestion]:
 
 
 USUAL = served(V1, 2, 0.5)
-LATER_REPEAT = [replace(row, sample=1) for row in V2]
+LATER_REPEAT = [replace(row, repeat=1) for row in V2]
 SITUATIONS: dict[str, list[Sequence[ScoredQuestion]]] = {
     "two equal runs, then an equal one": [V1, V1, V1],
     "the first run after a drop of all scores": [V1, V1, V1, half_wrong(V1)],

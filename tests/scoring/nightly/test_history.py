@@ -58,8 +58,8 @@ def two_repeats(
 ) -> list[ScoredQuestion]:
     return [
         row
-        for sample, outcomes in enumerate((first, second))
-        for row in group_of(outcomes, "4", video_id, sample=sample)
+        for repeat, outcomes in enumerate((first, second))
+        for row in group_of(outcomes, "4", video_id, repeat=repeat)
     ]
 
 

@@ -57,7 +57,7 @@ def test_without_an_answer_there_is_no_accuracy_of_answered() -> None:
 
 
 def test_repeated_questions_are_responses_of_one_question() -> None:
-    cell = breakdown([scored(sample=sample) for sample in range(5)], [])[0]
+    cell = breakdown([scored(repeat=repeat) for repeat in range(5)], [])[0]
     assert (cell.questions, cell.responses, cell.videos) == (1, 5, 1)
 
 

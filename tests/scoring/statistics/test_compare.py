@@ -144,8 +144,8 @@ def test_a_single_question_is_compared_without_an_interval() -> None:
 
 
 def test_repeats_are_compared_with_repeats() -> None:
-    a = [scored("001-1", sample=0), scored("001-1", Outcome.INCORRECT, sample=1)]
-    b = [scored("001-1", sample=0), scored("001-1", sample=1)]
+    a = [scored("001-1", repeat=0), scored("001-1", Outcome.INCORRECT, repeat=1)]
+    b = [scored("001-1", repeat=0), scored("001-1", repeat=1)]
     found = compare(a, b)
     assert found.accuracy.difference.values == 2
     assert found.won == ("001-1",)

@@ -183,8 +183,8 @@ def test_level_and_heads_come_from_the_last_row_that_has_them() -> None:
 def test_repeats_and_evaluations_have_separate_groups() -> None:
     rows = [
         row
-        for sample, evaluation in product((0, 1), ("one", "two"))
-        for row in group_of([CORRECT] * 4, sample=sample, evaluation=evaluation)
+        for repeat, evaluation in product((0, 1), ("one", "two"))
+        for row in group_of([CORRECT] * 4, repeat=repeat, evaluation=evaluation)
     ]
     assert len(score_groups(rows)[0]) == 4
 

@@ -116,7 +116,7 @@ def test_questions_that_change_together_are_fully_correlated() -> None:
 
 
 def test_two_repeats_are_compared_like_two_evaluations() -> None:
-    rows = [replace(row, sample=sample) for sample, run in enumerate((A, B)) for row in run]
+    rows = [replace(row, repeat=repeat) for repeat, run in enumerate((A, B)) for row in run]
     repeats = first_repeats(rows)
     assert repeats is not None
     assert measure_noise(*repeats) == measure_noise(A, B)

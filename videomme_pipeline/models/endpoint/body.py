@@ -181,7 +181,7 @@ def _shared_path(frames: FrameSet, folder: UPath, number: int) -> UPath:
 
 def _parameters(spec: EndpointSpec, profile: EndpointProfile, request: Request) -> dict[str, Any]:
     decoding = request.decoding
-    seed = None if decoding.seed is None else decoding.seed + request.sample
+    seed = None if decoding.seed is None else decoding.seed + request.repeat
     optional = {
         "temperature": decoding.temperature,
         "top_p": decoding.top_p,

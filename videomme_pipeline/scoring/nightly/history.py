@@ -130,7 +130,7 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
 
 
 def _key(row: ScoredQuestion) -> tuple[str, str, int]:
-    return (row.video_id, row.question_id, row.sample)
+    return (row.video_id, row.question_id, row.repeat)
 
 
 def _answer_code(row: ScoredQuestion) -> int:

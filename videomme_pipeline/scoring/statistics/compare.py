@@ -226,12 +226,12 @@ def _refuse_other_track(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]
 
 
 def _by_question(rows: Sequence[ScoredQuestion]) -> dict[tuple[str, int], ScoredQuestion]:
-    by_key = {(row.question_id, row.sample): row for row in rows}
+    by_key = {(row.question_id, row.repeat): row for row in rows}
     evaluations = {(row.benchmark, row.evaluation) for row in rows}
     if len(evaluations) > 1:
         raise ScoringError(f"one side has rows of several evaluations: {sorted(evaluations)}")
     if len(by_key) != len(rows):
-        keys = Counter((row.question_id, row.sample) for row in rows)
+        keys = Counter((row.question_id, row.repeat) for row in rows)
         question_id, repeat = keys.most_common(1)[0][0]
         raise ScoringError(f"question {question_id} (repeat {repeat}) occurs twice on one side")
     return by_key
@@ -267,11 +267,11 @@ def _group_units(
     """The v2 groups that are complete and answered on both sides."""
     scored_a, _ = score_groups(a for a, _ in pairs)
     scored_b, _ = score_groups(b for _, b in pairs)
-    others = {(group.video_id, group.sample): group for group in scored_b}
+    others = {(group.video_id, group.repeat): group for group in scored_b}
     return [
         _Unit(group.video_id, _labels(group.facets, tested), group.score, others[key].score)
         for group in scored_a
-        if (key := (group.video_id, group.sample)) in others
+        if (key := (group.video_id, group.repeat)) in others
     ]
 
 

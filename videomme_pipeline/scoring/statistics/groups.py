@@ -59,7 +59,7 @@ class GroupScore:
     """
 
     evaluation: str
-    sample: int
+    repeat: int
     video_id: str
     group_type: GroupType
     group_structure: GroupStructure | None
@@ -74,7 +74,7 @@ class UnscoredGroup:
     """A group that cannot be scored, with the reason."""
 
     evaluation: str
-    sample: int
+    repeat: int
     video_id: str
     question_ids: tuple[str, ...]
     reason: str
@@ -105,10 +105,10 @@ def score_groups(
     members: dict[tuple[str, int, str], list[ScoredQuestion]] = defaultdict(list)
     for row in rows:
         if row.is_grouped:
-            members[row.evaluation, row.sample, row.video_id].append(row)
+            members[row.evaluation, row.repeat, row.video_id].append(row)
     scored: list[GroupScore] = []
     unscored: list[UnscoredGroup] = []
-    for (evaluation, sample, video_id), group in members.items():
+    for (evaluation, repeat, video_id), group in members.items():
         group.sort(key=lambda row: question_order(row.question_id))
         reason = _why_unscored(group)
         if reason is None:
@@ -117,7 +117,7 @@ def score_groups(
             unscored.append(
                 UnscoredGroup(
                     evaluation=evaluation,
-                    sample=sample,
+                    repeat=repeat,
                     video_id=video_id,
                     question_ids=tuple(row.question_id for row in group),
                     reason=reason,
@@ -204,7 +204,7 @@ def _score_group(group: Sequence[ScoredQuestion], rule: GroupRule) -> GroupScore
     outcomes = tuple(row.outcome for row in group)
     return GroupScore(
         evaluation=first.evaluation,
-        sample=first.sample,
+        repeat=first.repeat,
         video_id=first.video_id,
         group_type=group_type,
         group_structure=structure,

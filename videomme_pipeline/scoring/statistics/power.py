@@ -107,10 +107,10 @@ def measure_noise(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]) -> N
 
 def first_repeats(rows: Sequence[ScoredQuestion]) -> tuple[list[ScoredQuestion], ...] | None:
     """The first and the second repeat of each question as two evaluations, or None without one."""
-    first = [row for row in rows if row.sample == 0]
-    second = [replace(row, sample=0) for row in rows if row.sample == 1]
+    first = [row for row in rows if row.repeat == 0]
+    second = [replace(row, repeat=0) for row in rows if row.repeat == 1]
     return (first, second) if second else None
 
 
 def _key(row: ScoredQuestion) -> tuple[str, int]:
-    return (row.question_id, row.sample)
+    return (row.question_id, row.repeat)

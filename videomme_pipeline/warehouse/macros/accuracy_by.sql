@@ -2,7 +2,7 @@
 with per_video as (
     select columns(lambda c: c in ('benchmark', 'evaluation', 'video_id') or list_contains(cell, c)),
            count(*)::int as responses,
-           count(*) filter (sample = 0)::int as questions,
+           count(*) filter (repeat = 0)::int as questions,
            count(*) filter (outcome = 'correct') as correct,
            count(*) filter (outcome = 'unreadable') as unreadable,
            count(*) filter (outcome = 'failed') as failed

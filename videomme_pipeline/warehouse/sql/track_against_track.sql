@@ -9,7 +9,7 @@ with paired as (
            w.is_correct::int as with_correct,
            o.is_correct::int as without_correct
     from scored_questions as w
-    join scored_questions as o using (benchmark, question_id, sample, model, sampling, reader)
+    join scored_questions as o using (benchmark, question_id, repeat, model, sampling, reader)
     where w.track_pair is not distinct from o.track_pair
       and w.track = replace(o.track, 'without_', 'with_') and w.track <> o.track
 ),

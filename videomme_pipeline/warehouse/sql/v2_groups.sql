@@ -1,8 +1,8 @@
--- grain: one row per (benchmark, evaluation, sample, video): one v2 group
+-- grain: one row per (benchmark, evaluation, repeat, video): one v2 group
 -- The score is null if the group is not complete. The table `group_outcomes` contains the rule.
 -- A facet has the value of the group's last question that has one.
 with members as (
-    select benchmark, evaluation, sample, video_id,
+    select benchmark, evaluation, repeat, video_id,
            min(group_type) as group_type,
            case when min(group_type) = 'logic' then replace(max(group_structure)::text, ' ', '') end
                as structure,
