@@ -1,25 +1,23 @@
 """The benchmarks that are known by name.
 
 They are the built-in ones, those that a YAML file in the configuration folder or in `published/`
-declares, those that a program registers, and those of installed packages. A package declares a
-benchmark with an entry point in the group `videomme_pipeline.benchmarks`: its name is the name of
-the benchmark, its value a `Benchmark`. It is loaded when it is first used.
+declares, those that a program registers, and those of installed packages, such as the smoke
+benchmarks. A package declares a benchmark with an entry point in the group
+`videomme_pipeline.benchmarks`: its name is the name of the benchmark, its value a `Benchmark`. It
+is loaded when it is first used.
 """
 
 from collections.abc import Collection
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
+from videomme_pipeline import plugins
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.configuration import nearest
-from videomme_pipeline.demo.smoke import declaration as smoke
 from videomme_pipeline.errors import ConfigurationError
-
-ENTRY_POINT_GROUP = "videomme_pipeline.benchmarks"
 
 _BENCHMARKS: dict[str, Benchmark] = {}
 _PUBLISHED = Path(__file__).with_name("published")
@@ -66,16 +64,15 @@ def find_benchmark(name: str) -> Benchmark:
         return _BENCHMARKS[name]
     if name in published_benchmarks():
         return register_declared(_PUBLISHED / f"{name}.yaml")
-    installed = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
-    if name not in installed:
+    if name not in known_benchmarks():
         hint = nearest(name, known_benchmarks())
         raise ConfigurationError(f"there is no benchmark `{name}`, {hint}")
-    return _load(installed[name])
+    return _register_installed(name)
 
 
 def known_benchmarks() -> tuple[str, ...]:
     """The names of all benchmarks, registered or not."""
-    installed = (point.name for point in entry_points(group=ENTRY_POINT_GROUP))
+    installed = plugins.installed(plugins.BENCHMARKS)
     return tuple(dict.fromkeys((*_BENCHMARKS, *published_benchmarks(), *installed)))
 
 
@@ -93,9 +90,8 @@ def register_declared(path: Path, reserved: Collection[str] = ()) -> Benchmark:
     Raises:
         ConfigurationError: if the file has a mistake. The message names it.
     """
-    if path.stem in _BUILT_IN or (
-        path.stem in published_benchmarks() and path.parent != _PUBLISHED
-    ):
+    others = {*_BUILT_IN, *published_benchmarks(), *plugins.installed(plugins.BENCHMARKS)}
+    if path.stem in others and path.parent != _PUBLISHED:
         raise ConfigurationError(
             f"{path}: there is a published benchmark called {path.stem}; rename the file"
         )
@@ -112,27 +108,22 @@ def register_declared(path: Path, reserved: Collection[str] = ()) -> Benchmark:
         raise ConfigurationError(f"{path}: {error}") from error
 
 
-def _load(entry_point: EntryPoint) -> Benchmark:
-    """Register the benchmark of an entry point."""
-    package = entry_point.dist.name if entry_point.dist else entry_point.module
-    try:
-        benchmark = entry_point.load()
-    except Exception as error:
-        raise ConfigurationError(
-            f"benchmark {entry_point.name} needs the package {package}, which cannot be loaded "
-            f"({type(error).__name__}: {error}); repair or reinstall it"
-        ) from error
-    if not isinstance(benchmark, Benchmark) or benchmark.name != entry_point.name:
-        raise ConfigurationError(
-            f"benchmark {entry_point.name} of the package {package} is {benchmark!r}, not a "
-            "Benchmark with this name; report this to its authors"
-        )
+def _register_installed(name: str) -> Benchmark:
+    """Register the benchmark of a package."""
+    benchmark: Benchmark = plugins.find(
+        plugins.BENCHMARKS,
+        name,
+        lambda part: isinstance(part, Benchmark) and part.name == name,
+        title=f"benchmark {name}",
+        expected="a Benchmark with this name",
+    )
     try:
         return register(benchmark)
     except ValueError as error:
+        package = plugins.package_of(plugins.BENCHMARKS, name)
         raise ConfigurationError(f"package {package}: {error}") from error
 
 
-for built_in in (videomme.BENCHMARK, videomme_v2.BENCHMARK, smoke.SMOKE, smoke.SMOKE_V2):
+for built_in in (videomme.BENCHMARK, videomme_v2.BENCHMARK):
     register(built_in)
 _BUILT_IN = frozenset(_BENCHMARKS)

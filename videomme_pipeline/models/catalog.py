@@ -1,20 +1,19 @@
 """The models that evaluations can name: the entries of `models.yaml` and the built-in ones.
 
-`kind` selects the provider of an entry. Another package adds a kind with an entry point in the
-group `videomme_pipeline.models`: its name is the kind, its value a `Provider`.
+`kind` selects the provider of an entry. A package adds a kind with an entry point in the group
+`videomme_pipeline.models`: its name is the kind, its value a `Provider`.
 """
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
+from videomme_pipeline import plugins
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
-from videomme_pipeline.demo.embedded.spec import EmbeddedSpec, missing_packages
 from videomme_pipeline.errors import ConfigurationError, ModelError
 from videomme_pipeline.models.baselines import (
     ConstantBaseline,
@@ -30,8 +29,6 @@ from videomme_pipeline.models.spec import ModelSpec, Provider
 from videomme_pipeline.models.video_llm import VideoLLM
 from videomme_pipeline.processes.secrets import register_key_variables
 
-ENTRY_POINT_GROUP = "videomme_pipeline.models"
-
 
 def _build_endpoint_model(spec: EndpointSpec, environment: Mapping[str, str]) -> VideoLLM:
     key = spec.api_key(environment)
@@ -44,36 +41,23 @@ def _build_endpoint_model(spec: EndpointSpec, environment: Mapping[str, str]) ->
     return OpenAICompatibleModel(spec, api_key=key)
 
 
-def _build_embedded_model(spec: EmbeddedSpec, _environment: Mapping[str, str]) -> VideoLLM:
-    if missing := missing_packages():
-        raise ModelError(
-            f"model {spec.name}: not installed: {', '.join(missing)}; "
-            "run `pip install 'videomme-pipeline[demo]'`"
-        )
-    from videomme_pipeline.demo.embedded.model import EmbeddedModel  # noqa: PLC0415
-
-    return EmbeddedModel(time_limit_seconds=spec.limits.request_timeout_seconds)
-
-
 PROVIDERS: Mapping[str, Provider[Any]] = {
     "openai_compatible": Provider(EndpointSpec, _build_endpoint_model),
-    "embedded": Provider(EmbeddedSpec, _build_embedded_model),
     "random": Provider(RandomSpec, lambda spec, _: RandomBaseline(spec.seed)),
     "constant": Provider(ConstantSpec, lambda spec, _: ConstantBaseline(spec.letter)),
     "longest_option": Provider(LongestOptionSpec, lambda _, __: LongestOptionBaseline()),
 }
-"""The providers of this package by `kind`. An entry without `kind` is `openai_compatible`."""
+"""The providers of the core by `kind`. An entry without `kind` is `openai_compatible`."""
 
 BUILT_IN: Mapping[str, ModelSpec] = {
     spec.name: spec
     for spec in (
-        EmbeddedSpec(name="embedded"),
         RandomSpec(name="random"),
         LongestOptionSpec(name="longest-option"),
         *(ConstantSpec(name=f"constant-{letter}", letter=letter) for letter in Letter),
     )
 }
-"""Models that need neither an entry nor a key."""
+"""Models of the core that need neither an entry nor a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +85,13 @@ class Catalog:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The user's models, then the built-in ones."""
-        return (*(spec.name for spec in self.models), *BUILT_IN)
+        """The user's models, then the built-in ones.
+
+        Raises:
+            ConfigurationError: if a package with models cannot be loaded.
+        """
+        packaged = (name for name in plugins.installed(plugins.MODELS) if _built_in(name))
+        return (*(spec.name for spec in self.models), *packaged, *BUILT_IN)
 
     def find(self, name: str) -> ModelSpec:
         """The model called `name`.
@@ -110,9 +99,9 @@ class Catalog:
         Raises:
             ModelError: if there is none; the message names the nearest model.
         """
-        for spec in (*self.models, *BUILT_IN.values()):
-            if spec.name == name:
-                return spec
+        own = next((spec for spec in self.models if spec.name == name), None)
+        if spec := own or _built_in(name):
+            return spec
         raise ModelError(
             f"model {name}: not in models.yaml and not built in, {nearest(name, self.names)}"
         )
@@ -124,7 +113,7 @@ def _parse_entry(name: str, entry: Any, where: str) -> ModelSpec:
             f"{where}: expected `key: value` lines, found a {type(entry).__name__}; "
             "write at least `base_url` and `profile`"
         )
-    if name in BUILT_IN:
+    if _built_in(name):
         raise ConfigurationError(f"{where}: that name is built in; choose another one")
     provider = _provider(str(entry.get("kind", "openai_compatible")), where)
     spec: ModelSpec = parse_spec({"name": name, **entry}, provider.spec, where)
@@ -137,8 +126,7 @@ def entry_specs() -> list[type[ModelSpec]]:
     Raises:
         ConfigurationError: if another package cannot be loaded.
     """
-    installed = entry_points(group=ENTRY_POINT_GROUP)
-    providers = [*PROVIDERS.values(), *(_load(point, point.name) for point in installed)]
+    providers = [*PROVIDERS.values(), *map(_installed_provider, plugins.installed(plugins.MODELS))]
     return [provider.spec for provider in providers]
 
 
@@ -155,28 +143,32 @@ def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) ->
     return ModelPool({str(item.endpoint): build(item, environment) for item in spec.members})
 
 
+def _built_in(name: str) -> ModelSpec | None:
+    """The model that needs no entry and has this name, or None.
+
+    Raises:
+        ConfigurationError: if the package with a model of this name cannot be loaded.
+    """
+    if name in BUILT_IN or name not in plugins.installed(plugins.MODELS):
+        return BUILT_IN.get(name)
+    provider = _installed_provider(name)
+    spec: ModelSpec | None = None if provider.needs_entry else provider.spec(name=name)
+    return spec
+
+
 def _provider(kind: str, where: str) -> Provider[Any]:
-    if kind in PROVIDERS:
-        return PROVIDERS[kind]
-    installed = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
-    if kind not in installed:
-        known = (*PROVIDERS, *installed)
-        raise ConfigurationError(f"{where}: `kind` is {kind!r}, {nearest(kind, known)}")
-    return _load(installed[kind], where)
+    kinds = (*PROVIDERS, *plugins.installed(plugins.MODELS))
+    if kind not in kinds:
+        raise ConfigurationError(f"{where}: `kind` is {kind!r}, {nearest(kind, kinds)}")
+    return PROVIDERS.get(kind) or _installed_provider(kind, f"{where}: ")
 
 
-def _load(entry_point: EntryPoint, where: str) -> Provider[Any]:
-    package = entry_point.dist.name if entry_point.dist else entry_point.module
-    try:
-        provider = entry_point.load()
-    except Exception as error:
-        raise ConfigurationError(
-            f"{where}: kind `{entry_point.name}` needs the package {package}, which cannot be "
-            f"loaded ({type(error).__name__}: {error}); repair or reinstall it"
-        ) from error
-    if not isinstance(provider, Provider):
-        raise ConfigurationError(
-            f"{where}: kind `{entry_point.name}` of the package {package} is {provider!r}, not a "
-            "videomme_pipeline.models.spec.Provider; report this to its authors"
-        )
+def _installed_provider(kind: str, where: str = "") -> Provider[Any]:
+    provider: Provider[Any] = plugins.find(
+        plugins.MODELS,
+        kind,
+        lambda part: isinstance(part, Provider),
+        title=f"{where}kind `{kind}`",
+        expected="a videomme_pipeline.models.spec.Provider",
+    )
     return provider

@@ -213,8 +213,11 @@ class Provider(Generic[AnyModelSpec]):
 
     `build` gets the spec and the environment variables. It neither loads weights nor connects.
     It imports the modules that only this kind needs, so that reading `models.yaml` is fast. It
-    raises ModelError if a key is not set or an optional package is not installed.
+    raises ModelError if a key is not set or an optional package is not installed. If the kind
+    `needs_entry`, its models are entries of `models.yaml`. Otherwise the kind itself is the name of
+    a model, which has the defaults of `spec`.
     """
 
     spec: type[AnyModelSpec]
     build: Callable[[AnyModelSpec, Mapping[str, str]], VideoLLM]
+    needs_entry: bool = True

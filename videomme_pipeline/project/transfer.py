@@ -7,7 +7,7 @@ from functools import partial
 
 from upath import UPath
 
-from videomme_pipeline.benchmarks.registry import registered_benchmarks
+from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
 from videomme_pipeline.errors import (
     ConfigurationError,
     DamagedFileError,
@@ -77,8 +77,12 @@ def check_license(store: Store, *, is_private: bool) -> None:
     Raises:
         ConfigurationError: if they belong to a benchmark whose license forbids it.
     """
-    public = {benchmark.name for benchmark in registered_benchmarks() if benchmark.is_public}
-    restricted = [name for name in store.benchmarks() if name not in public]
+    known = known_benchmarks()
+    restricted = [
+        name
+        for name in store.benchmarks()
+        if name not in known or not find_benchmark(name).is_public
+    ]
     if restricted and not is_private:
         raise ConfigurationError(
             f"the license of {', '.join(restricted)} does not allow you to share its questions, "

@@ -9,9 +9,9 @@ import pytest
 from videomme_pipeline.demo.embedded import spec as embedded
 from videomme_pipeline.demo.embedded.model import WEIGHTS, EmbeddedModel
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.catalog import BUILT_IN, build_model
+from videomme_pipeline.models.catalog import Catalog, build_model
 
-SPEC = BUILT_IN["embedded"]
+SPEC = Catalog().find("embedded")
 
 SetVersions = Callable[[dict[str, str]], None]
 
@@ -76,8 +76,8 @@ def test_a_model_with_missing_packages_has_an_identity_but_cannot_be_built(
 
 def test_reading_the_identity_imports_no_engine() -> None:
     code = (
-        "import sys; from videomme_pipeline.models.catalog import BUILT_IN; "
-        "BUILT_IN['embedded'].identity; "
+        "import sys; from videomme_pipeline.models.catalog import Catalog; "
+        "Catalog().find('embedded').identity; "
         "print({'xllamacpp', 'rapidocr', 'onnxruntime', 'openai'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

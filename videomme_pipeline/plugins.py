@@ -1,0 +1,67 @@
+"""Parts that packages add by entry points: models, benchmarks, servers, workers and locks.
+
+A package names its part in one of these groups of its `pyproject.toml`. The companions of this
+package (`demo`, `serving`, `cluster`) do so too, and nothing else imports them. Errors name the
+package whose part cannot be used.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from videomme_pipeline.configuration import nearest
+from videomme_pipeline.errors import ConfigurationError
+
+MODELS = "videomme_pipeline.models"
+"""Kinds of models, by the `kind` in `models.yaml`. The value is a `Provider`."""
+BENCHMARKS = "videomme_pipeline.benchmarks"
+"""Benchmarks, by name. The value is a `Benchmark`."""
+
+
+def installed(group: str) -> Mapping[str, EntryPoint]:
+    """The entry points of a group, by name. Nothing is imported."""
+    return _installed(group, tuple(sys.path))
+
+
+@cache
+def _installed(group: str, _path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """The entry points on this path. A search reads a file of every installed package (10 ms)."""
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def find(
+    group: str, name: str, is_valid: Callable[[object], bool], *, title: str, expected: str
+) -> Any:
+    """The part called `name` in a group.
+
+    `title` and `expected` describe the part in messages: "benchmark smoke" and "a Benchmark".
+
+    Raises:
+        ConfigurationError: if no package has the part, or its package cannot be used.
+    """
+    points = installed(group)
+    if name not in points:
+        hint = nearest(name, tuple(points)) if points else "reinstall videomme-pipeline"
+        raise ConfigurationError(f"{title}: no installed package has it, {hint}")
+    package = package_of(group, name)
+    try:
+        part = points[name].load()
+    except Exception as error:
+        raise ConfigurationError(
+            f"{title} needs the package {package}, which cannot be loaded "
+            f"({type(error).__name__}: {error}); repair or reinstall it"
+        ) from error
+    if not is_valid(part):
+        raise ConfigurationError(
+            f"{title} of the package {package} is {part!r}, not {expected}; report this to its "
+            "authors"
+        )
+    return part
+
+
+def package_of(group: str, name: str) -> str:
+    """The package with the part `name` of a group."""
+    point = installed(group)[name]
+    return point.dist.name if point.dist else point.module
