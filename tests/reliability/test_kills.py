@@ -118,17 +118,21 @@ TARGETS: Mapping[str, Callable[[Path, ModelServer], Moment]] = {
     "home": lambda root, _: (root / "home" / "history").exists,
     "questions": lambda root, _: (root / "data" / "videomme" / "questions.parquet").exists,
     "hashes": lambda root, _: (root / "data" / "hashes.sqlite").exists,
-    "extracting": lambda root, _: (root / "data" / ".frames.0").exists,
+    "extracting": lambda root, _: scratch_exists(root, "frames"),
     "first frames": lambda root, _: lambda: bool(frame_times(root)),
     "prompts": lambda root, _: (root / "data" / "videomme" / "prompts").exists,
     "first request": lambda _, server: requests_sent(server, 1),
     "third request": lambda _, server: requests_sent(server, 3),
     "responses": lambda root, _: (root / "data" / "videomme" / "responses").exists,
     "scores": lambda root, _: (root / "data" / "videomme" / "scores").exists,
-    "warehouse": lambda root, _: (root / "data" / ".videomme.duckdb.0").exists,
+    "warehouse": lambda root, _: scratch_exists(root, "videomme.duckdb"),
     "page": lambda root, _: (root / "data" / "reports").exists,
 }
 """Moments at which something was just begun."""
+
+
+def scratch_exists(root: Path, name: str) -> Moment:
+    return lambda: any((root / "data").glob(f".{name}.*.new"))
 
 
 def requests_sent(server: ModelServer, more: int) -> Moment:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from upath import UPath
 
 from tests.support.paths import ROOT
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
+from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish, replacing
 from videomme_pipeline.storage.tables import (
@@ -191,19 +192,45 @@ with replacing(Path(sys.argv[1])) as new:
 """
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    path, other = tmp_path / "x.parquet", tmp_path / "y.parquet"
-    for killed in (path, other):
-        command = [sys.executable, "-c", KILLED_WHILE_IT_WRITES, str(killed)]
-        subprocess.run(command, cwd=ROOT, env=os.environ, check=False)
-    assert len(list(tmp_path.iterdir())) == 2
-    publish(UPath(path), b"whole")  # the next write of the same file
-    assert len(list(tmp_path.iterdir())) == 2
-    with replacing(tmp_path / "z.parquet") as new:
+def test_what_a_killed_process_left_is_removed_by_the_next_writer(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED_WHILE_IT_WRITES, str(tmp_path / "x.parquet")]
+    subprocess.run(command, cwd=ROOT, env=os.environ, check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    publish(UPath(tmp_path / "y.parquet"), b"whole")
+    assert list(tmp_path.iterdir()) == [tmp_path / "y.parquet"]
+
+
+def test_what_a_killed_process_left_in_the_data_folder_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "x.parquet"
+    command = [sys.executable, "-c", KILLED_WHILE_IT_WRITES, str(path)]
+    subprocess.run(command, cwd=ROOT, env=os.environ, check=False)
+    with replacing(path) as new:
         new.write_bytes(b"whole")
         Store.at(tmp_path).remove_left_over()
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["x.parquet", "z.parquet"]
-    assert path.read_bytes() == b"whole"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_nothing_is_removed_that_this_program_did_not_create(tmp_path: Path) -> None:
+    """A link with the name of a scratch folder, and one with the name of earlier versions."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_bytes(b"of the user")
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    dead = replace(ProcessIdentity.here(), pid=2**22 + 1).as_name()
+    names = (".report.html.0", f".report.html.{dead}-0123abcd.new")
+    for name in names:
+        (folder / name).symlink_to(precious)
+    publish(UPath(folder / "report.html"), b"page")
+    Store.at(tmp_path).remove_left_over()
+    assert (precious / "file").read_bytes() == b"of the user"
+    assert sorted(item.name for item in folder.iterdir()) == sorted((*names, "report.html"))
+
+
+def test_a_name_of_the_greatest_length_is_written(tmp_path: Path) -> None:
+    path = UPath(tmp_path / ("ü" * 127))
+    publish(path, b"bytes")
+    assert path.read_bytes() == b"bytes"
 
 
 def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """SQLite files on network file systems are refused, and machines keep their scratch files apart."""
 
 import errno
+import os
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,12 +12,13 @@ from upath import UPath
 
 from assets.instance import open_instance
 from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.storage import content, network_disks, parquet, publish
+from videomme_pipeline.storage import content, network_disks, parquet
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.network_disks import network_kind
-from videomme_pipeline.storage.publish import replacing
+from videomme_pipeline.storage.publish import LEFT_BY_OTHERS_SECONDS
 from videomme_pipeline.videos.hash_cache import HashCache
 
 MOUNTS = {"/": "ext4", "/home": "nfs4", "/home/local": "xfs", "/scratch": "lustre"}
@@ -75,21 +79,16 @@ def test_sqlite_files_can_be_on_another_disk_than_the_data(
         open_project(tmp_path, str(shared))
 
 
-def test_a_machine_leaves_the_scratch_files_of_others_on_a_shared_disk(
-    shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with replacing(shared / "a") as ours, monkeypatch.context() as elsewhere:
-        elsewhere.setattr(publish, "_own_numbers", lambda _: range(5))
-        with replacing(shared / "a") as theirs:
-            assert theirs.parent != ours.parent
-            theirs.write_bytes(b"1")
-            ours.write_bytes(b"2")
-        Store.at(shared).remove_left_over()
-    assert (shared / "a").read_bytes() == b"2"
-    left = shared / ".a.7"  # of a killed process on another machine
+def test_a_machine_leaves_the_scratch_folders_of_others_for_a_month(tmp_path: Path) -> None:
+    elsewhere = replace(ProcessIdentity.here(), host="0" * 8, boot="1" * 8, pid=1)
+    left = tmp_path / f".a.{elsewhere.as_name()}-0123abcd.new"
     left.mkdir()
-    Store.at(shared).remove_left_over()
+    Store.at(tmp_path).remove_left_over()
     assert left.exists()
+    month_ago = time.time() - LEFT_BY_OTHERS_SECONDS - 1
+    os.utime(left, (month_ago, month_ago))
+    Store.at(tmp_path).remove_left_over()
+    assert not left.exists()
 
 
 def test_a_stale_handle_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

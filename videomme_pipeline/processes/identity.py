@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import psutil
+from blake3 import blake3
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
@@ -23,8 +24,8 @@ class ProcessIdentity:
     """The identity of one process, different from that of every other process.
 
     `host` identifies the machine, and `boot` its current boot. `namespace` is the scope of process
-    ids; each container has its own. On systems other than Linux, all three are the host name.
-    Processes that reuse an id differ in `started`.
+    ids; each container has its own. All three are hashes, and on systems other than Linux those of
+    the host name. Processes that reuse an id differ in `started`.
     """
 
     host: str
@@ -45,6 +46,16 @@ class ProcessIdentity:
     def from_json(cls, text: str) -> Self:
         """The inverse of `as_json`."""
         return cls(**json.loads(text))
+
+    @classmethod
+    def from_name(cls, name: str) -> Self:
+        """The inverse of `as_name`."""
+        host, boot, namespace, pid, started = name.split("-")
+        return cls(host=host, boot=boot, namespace=namespace, pid=int(pid), started=float(started))
+
+    def as_name(self) -> str:
+        """A part of a file name."""
+        return "-".join(map(str, (self.host, self.boot, self.namespace, self.pid, self.started)))
 
     def as_json(self) -> str:
         """JSON text to store in a file or a database."""
@@ -69,14 +80,14 @@ class ProcessIdentity:
 @cache
 def _scope() -> dict[str, str]:
     """The host, boot and namespace of this process."""
-    name = platform.node()
-    if not _BOOT.exists():
-        return {"host": name, "boot": name, "namespace": name}
-    machine = _MACHINE.read_text(encoding="utf-8").strip() if _MACHINE.exists() else ""
+    host = boot = namespace = platform.node()
+    if _BOOT.exists():
+        machine = _MACHINE.read_text(encoding="utf-8") if _MACHINE.exists() else ""
+        host += machine
+        boot, namespace = _BOOT.read_text(encoding="ascii"), str(_NAMESPACE.readlink())
     return {
-        "host": f"{name} {machine}".rstrip(),
-        "boot": _BOOT.read_text(encoding="ascii").strip(),
-        "namespace": str(_NAMESPACE.readlink()),
+        name: blake3(value.encode()).hexdigest(length=4)
+        for name, value in (("host", host), ("boot", boot), ("namespace", namespace))
     }
 
 

@@ -1,30 +1,28 @@
 """How files are written: a file appears whole or not at all."""
 
-import fcntl
 import os
 import re
+import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from upath import UPath
 
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.processes.identity import ProcessIdentity
-from videomme_pipeline.storage.network_disks import network_kind
-from videomme_pipeline.storage.objects import (
-    WHAT_TO_CHECK,
-    is_local,
-    put,
-    put_new,
-)
+from videomme_pipeline.storage.objects import WHAT_TO_CHECK, is_local, put, put_new
 
-_SCRATCH_NAME = re.compile(r"\..+\.\d+")
-_MAX_SCRATCH_FOLDERS = 1_000
-"""The largest number of scratch folders of one machine beside the same path."""
+_SCRATCH_NAME = re.compile(r"\..*\.((?:[0-9a-f]{8}-){3}\d+-[\d.]+)-[0-9a-f]{8}\.new")
+"""The name of a scratch folder, with the process that created it."""
+_STEM_BYTES = 100
+"""So many bytes of the name of a file are in that of its scratch folder."""
+LEFT_BY_OTHERS_SECONDS = 30 * 86_400
+"""A scratch folder of another machine that did not change for so long was left by a killed run."""
 _NEW_FILE = "new"
 """Name of a file in a scratch folder, until it is finished."""
 
@@ -62,8 +60,8 @@ def publish_new(path: UPath, data: bytes) -> bool:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a new file that replaces `path`, synced to disk, after the block.
 
-    After an error in the block, `path` is unchanged and the new file is removed. So is the new file
-    of a process that was killed, when `path` is written again.
+    After an error in the block, `path` is unchanged and the new file is removed. The new file of a
+    process that was killed is removed by the next process that writes to the same folder.
 
     Raises:
         StorageError: if the target cannot be written (full, read-only).
@@ -79,65 +77,51 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch_folder(path: Path | None) -> Iterator[Path]:
-    """Yield an empty folder beside `path`, or in TMPDIR, and remove it after the block.
+    """Yield a new empty folder beside `path`, or in TMPDIR, and remove it after the block.
 
-    A process that is killed leaves its folder, but not its lock on it. The next scratch folder of
-    the same `path` then takes its place.
+    A killed process leaves its folder, which the next process that writes beside it removes.
     """
     if path is None:
         with tempfile.TemporaryDirectory(prefix="videomme-") as name:
             yield Path(name)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    names = (f".{path.name}.{number}" for number in _own_numbers(path))
-    folder, lock = next(found for name in names if (found := _lock_folder(path.with_name(name))))
+    _sweep_once(os.getpid(), path.parent.absolute())
+    stem = path.name.encode()[:_STEM_BYTES].decode(errors="ignore")
+    owner = ProcessIdentity.here().as_name()
+    folder = path.with_name(f".{stem}.{owner}-{secrets.token_hex(4)}.new")
+    folder.mkdir()
     try:
-        for left in folder.iterdir():
-            left.unlink()
         yield folder
     finally:
-        _remove_folder(folder, lock)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_left_over(root: Path) -> None:
-    """Remove the scratch folders under `root` of processes of this machine that were killed."""
-    own = _own_numbers(root)
-    for parent, folders, _ in os.walk(root):
-        for name in filter(_SCRATCH_NAME.fullmatch, folders):
-            if int(name.rpartition(".")[2]) not in own:
-                continue
-            if found := _lock_folder(Path(parent, name)):
-                _remove_folder(*found)
+    """Remove the scratch folders under `root` that killed processes have left."""
+    for parent, _, _ in os.walk(root):
+        _sweep(Path(parent))
 
 
-def _own_numbers(path: Path) -> Sequence[int]:
-    """The numbers of the scratch folders that this machine uses beside `path`.
+@cache
+def _sweep_once(pid: int, parent: Path) -> None:  # noqa: ARG001 - a forked process sweeps again
+    """Sweep a folder, unless this process has done so before."""
+    _sweep(parent)
 
-    On a network file system a lock may be invisible to other machines, so each machine has its own
-    numbers.
+
+def _sweep(parent: Path) -> None:
+    """Remove the scratch folders in `parent` that killed processes have left.
+
+    The end of a process on another machine is not visible. Its folders are removed after a month.
     """
-    if network_kind(path) is None:
-        return range(_MAX_SCRATCH_FOLDERS)
-    host = int(fingerprint(ProcessIdentity.here().host), 16) % 10**9
-    return range(host * _MAX_SCRATCH_FOLDERS, (host + 1) * _MAX_SCRATCH_FOLDERS)
-
-
-def _lock_folder(folder: Path) -> tuple[Path, int] | None:
-    """Create `folder` and lock it. Return it with its lock, or None if another writer uses it."""
-    folder.mkdir(exist_ok=True)
-    with suppress(FileNotFoundError, BlockingIOError), ExitStack() as unlocked:
-        lock = os.open(folder, os.O_RDONLY)
-        unlocked.callback(os.close, lock)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock), folder.stat()):  # its last user has not removed it
-            unlocked.pop_all()
-            return folder, lock
-    return None
-
-
-def _remove_folder(folder: Path, lock: int) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    os.close(lock)
+    with suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            name = _SCRATCH_NAME.fullmatch(entry.name)
+            if name is None or not entry.is_dir(follow_symlinks=False):
+                continue
+            is_old = entry.stat().st_mtime < time.time() - LEFT_BY_OTHERS_SECONDS
+            if is_old or ProcessIdentity.from_name(name[1]).is_dead:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _takes_bytes(path: Path) -> bool:
