@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, timedelta, timezone
 from pathlib import Path
 
@@ -68,60 +67,6 @@ def test_a_body_is_stored_once(tmp_path: Path) -> None:
         bodies = connection.execute("select body from attempts order by rowid").fetchall()
         assert bodies == [("oops",), (None,)]
         assert connection.execute("select body from responses").fetchall() == [("B, I think",)]
-
-
-# The tables of version 0.1 (e9eb079), with one row each.
-OLD_JOURNAL = """
-create table responses (
-    request_fingerprint text primary key, raw_output text, reasoning text, finish_reason text,
-    failure text, error text, reported_model text, system_fingerprint text,
-    prompt_tokens integer, completion_tokens integer, cached_tokens integer,
-    reasoning_tokens integer, usage_json text, cost_dollars real, body text, warning text,
-    latency_seconds real, attempts integer not null, answered_at text not null
-) without rowid;
-create table attempts (
-    request_fingerprint text not null, evaluation text not null, model text not null,
-    question_id text not null, repeat integer not null, started_at text not null,
-    latency_seconds real not null, status integer, failure text, error text,
-    prompt_tokens integer, completion_tokens integer, cached_tokens integer,
-    cost_dollars real, usage_json text, body text
-);
-insert into responses values (
-    'a', 'B', 'since', 'stop', null, null, 'm-1', 'fp', 10, 1, 0, 4, '{}', 0.25, '{"B"}', 'few',
-    0.5, 1, '2026-11-21T12:00:00+00:00'
-);
-insert into attempts values (
-    'a', 'test', 'm', '001-1', 0, '2026-11-21T12:00:00+00:00', 0.5, 200, null, null, 10, 1, 0,
-    0.25, '{}', null
-);
-"""
-
-
-def test_a_journal_of_an_older_version_is_read_and_continued(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "journal")) as connection:
-        connection.executescript(OLD_JOURNAL)
-    with Journal(tmp_path / "journal") as journal:
-        assert journal.stored_responses([not_asked("a")]) == {
-            "a": replace(
-                not_asked("a"),
-                raw_output="B",
-                reasoning="since",
-                finish_reason="stop",
-                error=None,
-                reported_model="m-1",
-                system_fingerprint="fp",
-                usage=Usage(
-                    prompt_tokens=10, completion_tokens=1, cached_tokens=0, reasoning_tokens=4
-                ),
-                usage_json="{}",
-                served=replace(SERVED, cost_dollars=0.25),
-                failure=None,
-                warning="few",
-            )
-        }
-        assert journal.attempts(["a"]) == [attempt("a")]
-        committed(journal.record(attempt("b"), answer("b")))
-        assert journal.spent_dollars("test") == 0.5
 
 
 def test_the_first_answer_is_never_replaced(tmp_path: Path) -> None:
