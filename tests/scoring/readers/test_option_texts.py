@@ -268,12 +268,11 @@ def test_the_text_of_an_option_is_told_from_the_words_of_the_answer(
     assert read(response, options).letter == letter
 
 
-def test_a_long_explanation_is_read_by_its_first_sentence() -> None:
+def test_a_long_explanation_without_a_conclusion_is_not_read() -> None:
     rest = "His hands and his face show this clearly in every frame. " * 6
     options = ("talking", "shopping", "working out", "gardening")
-    assert read(f"The man is busy talking. {rest}", options).letter is Letter.A
-    assert read(f"The man is busy talking. {rest}There is no shopping.", options).letter is Letter.A
-    assert read(f"The man is busy talking. {rest}He goes shopping.", options).letter is None
+    assert read(f"The man is busy talking. {rest}", options).letter is None
+    assert read(f"The man is busy talking. {rest}So he is talking.", options).letter is Letter.A
     assert read(f"The man is busy. {rest}He is talking.", options).letter is None
 
 
@@ -285,8 +284,8 @@ DETAILS = "It shows a bridge, two towers and a road that leads to the lake. " * 
     ("response", "letter"),
     [
         ("{left} is most similar. {details}", "A"),
-        ("{left} is most similar. {details}In contrast, {right} is more cloudy.", "A"),
-        ("{left} is most similar. {details}{right} shows a hill.", "A"),
+        ("{left} is most similar. {details}In contrast, {right} is more cloudy.", None),
+        ("{left} is most similar. {details}{right} shows a hill.", None),
         ("{left} is most similar. {details}{right} is more similar.", None),
         ("{left} shows a bridge. {details}{right} shows a hill.", None),
         ("{left} is most similar. {details}Therefore, {right} fits.", "B"),
@@ -299,9 +298,7 @@ DETAILS = "It shows a bridge, two towers and a road that leads to the lake. " * 
         ("{left} or {right}? {details}{right} has a hill.", None),
     ],
 )
-def test_a_long_explanation_is_read_by_its_preference_or_its_conclusion(
-    response: str, letter: str | None
-) -> None:
+def test_a_long_explanation_is_read_by_its_conclusion(response: str, letter: str | None) -> None:
     left, right = SKETCHES
     assert read(response.format(left=left, right=right, details=DETAILS), SKETCHES).letter == letter
 

@@ -43,7 +43,7 @@ class RegisteredReader:
 
 
 READERS: Mapping[ReaderName, RegisteredReader] = {
-    ReaderName.STRICT: RegisteredReader(read_strict, version="5"),
+    ReaderName.STRICT: RegisteredReader(read_strict, version="6"),
     ReaderName.OFFICIAL_V1: RegisteredReader(read_official_v1, version="1"),
     ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(
         read_official_v1_first_release, version="1"

@@ -1,7 +1,6 @@
 """Answers that state an option without its letter."""
 
 import re
-from collections.abc import Sequence
 
 from videomme_pipeline.scoring.readers import answer_words as words_of
 from videomme_pipeline.scoring.readers.option_occurrences import (
@@ -20,7 +19,6 @@ from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, s
 
 _LONGEST_READ = 3_000
 _LONGEST_STATEMENT = 300
-_LONGEST_EXPLANATION = 1_200
 _LONGEST_GAP = 4
 _STATES_TEXT = re.compile(
     r"\b(?:answer|option|choice)\b[^.:\n]{0,60}?(?:\bis\b|:|=)|\\boxed\s?\{|<answer>"
@@ -71,10 +69,7 @@ def read_declared_option(answer: str, texts: OptionTexts) -> Reading | None:
 
 
 def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
-    """The only option that a short statement, or a sentence of an explanation, states.
-
-    The sentence is the last one, if it draws a conclusion, or the first one.
-    """
+    """The only option that a short statement, or the conclusion of an explanation, states."""
     if not texts or len(answer.strip()) > _LONGEST_READ:
         return None
     statement = set_markup_aside(answer).rstrip()
@@ -83,9 +78,7 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
         reading = _read_statement(statement, texts, (start, len(statement)))
         if reading is not None:
             return reading
-    sentences = _sentences(statement)
-    conclusion = _read_conclusion(statement, texts, sentences)
-    return conclusion or _read_opening(statement, texts, sentences)
+    return _read_conclusion(statement, texts)
 
 
 def _starts(answer: str) -> list[int]:
@@ -108,46 +101,22 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     start, end = span
     contrast = _CONTRAST.search(answer, start, end)
     end = contrast.start() if contrast else end
-    found = find_occurrences(answer, texts, start, end) or find_values(answer, texts, start, end)
-    return _without_doubt(answer[:end], texts, start, found)
-
-
-def _without_doubt(
-    answer: str, texts: OptionTexts, start: int, found: Sequence[Occurrence]
-) -> Reading | None:
-    """The reading of `found` if all are of one option, and if `answer[start:]` is sure of it.
-
-    Words of the option itself deny nothing: "He has no money."
-    """
-    if len({one.letter for one in found}) != 1:
+    occurrences = find_occurrences(answer, texts, start, end)
+    occurrences = occurrences or find_values(answer, texts, start, end)
+    if len({occurrence.letter for occurrence in occurrences}) != 1:
         return None
-    words = blank_spans(answer, [(one.start, one.end) for one in found])[start:]
-    is_question = answer.rstrip(" \n*\"')").endswith("?")
+    # Words of the option itself deny nothing: "He has no money."
+    spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
+    words = blank_spans(answer[:end], spans)[start:]
+    is_question = answer[:end].rstrip(" \n*\"')").endswith("?")
     doubts = (words_of.REFUSAL, words_of.WRONG, words_of.CONDITION)
     is_doubtful = is_question or any(doubt.search(words) for doubt in doubts)
-    is_doubtful = is_doubtful or names_activity(words, texts, found[0].letter)
-    return None if is_doubtful else found[0].reading
+    is_doubtful = is_doubtful or names_activity(words, texts, occurrences[0].letter)
+    return None if is_doubtful else occurrences[0].reading
 
 
 # --- An explanation of several sentences
 
-_EXCLUDES = re.compile(rf"\b(?:if|would(?!\sbe))\b|{words_of.WRONG.pattern}", re.IGNORECASE)
-"""Words of a sentence that says why an option is not chosen."""
-_REPEATS_QUESTION = re.compile(r"\bquestions?\s(?:is|asks)\b|\bask(?:s|ed|ing)\b", re.IGNORECASE)
-_DIFFERS = re.compile(
-    r"\b(?:(?:in|by)\scontrast|on\sthe\sother\shand|whereas|while|although"
-    r"|compared\s(?:to|with))\b",
-    re.IGNORECASE,
-)
-"""Words of a sentence that sets another option against the chosen one."""
-_BEST = r"\b(?:most|more|best|better|closest|closer|nearest)\b"
-_COMPARES = re.compile(_BEST, re.IGNORECASE)
-_IS_BEST = re.compile(
-    r"\W*(?:(?:is|are|was|were|be|would|seems?|appears?|looks?|to|fits?|matches|bears|the|an?"
-    rf"|\w+ly)\W+)*{_BEST}",
-    re.IGNORECASE,
-)
-"""Words after an option that prefer it: "is most similar", "more accurately shows"."""
 _CONCLUDES = re.compile(
     r"""\W*(?:so|therefore|thus|hence|consequently|overall|accordingly|as\sa\sresult
     |in\s(?:conclusion|summary|short)|to\s(?:conclude|summarize|answer)
@@ -163,51 +132,16 @@ _OFFERS_HELP = re.compile(
 """The beginning of a sentence after the answer."""
 
 
-def _sentences(answer: str) -> list[Span]:
-    """The sentences of `answer`, which must end with one: none if it was cut off."""
+def _read_conclusion(answer: str, texts: OptionTexts) -> Reading | None:
+    """The option in the last sentence of `answer`, if this sentence begins like a conclusion.
+
+    An answer that does not end with a sentence was cut off.
+    """
     if not answer.endswith((".", "!")):
-        return []
-    spans = [match.span() for match in _SENTENCE.finditer(answer) if match[0].strip()]
-    while spans and _OFFERS_HELP.match(answer, *spans[-1]):
-        spans.pop()
-    return spans
-
-
-def _read_conclusion(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> Reading | None:
-    """The option in the last sentence, if it begins like a conclusion."""
+        return None
+    sentences = [match.span() for match in _SENTENCE.finditer(answer) if match[0].strip()]
+    while sentences and _OFFERS_HELP.match(answer, *sentences[-1]):
+        sentences.pop()
     if not sentences or not _CONCLUDES.match(answer, *sentences[-1]):
         return None
     return _read_statement(answer, texts, sentences[-1])
-
-
-def _read_opening(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> Reading | None:
-    """The option in the first sentence, if no other sentence speaks for another one.
-
-    If the first sentence prefers its option, the others may mention other options, unless they
-    prefer them. If not, they may only say why another option is not chosen.
-    """
-    if not sentences or len(answer.lstrip()) > _LONGEST_EXPLANATION:
-        return None
-    (start, end), *rest = sentences
-    found = find_occurrences(answer, texts, start, end)
-    reading = _without_doubt(answer[:end], texts, start, found)
-    if reading is None or _REPEATS_QUESTION.search(answer, start, end):
-        return None
-    is_preferred = any(_IS_BEST.match(answer, one.end, end) for one in found)
-    others = [
-        span
-        for span in rest
-        if any(one.letter is not reading.letter for one in find_occurrences(answer, texts, *span))
-    ]
-    if all(_excludes(answer, span) or (is_preferred and _differs(answer, span)) for span in others):
-        return reading
-    return None
-
-
-def _excludes(answer: str, sentence: Span) -> bool:
-    return _EXCLUDES.search(answer, *sentence) is not None
-
-
-def _differs(answer: str, sentence: Span) -> bool:
-    """True if a sentence about another option does not prefer it."""
-    return bool(_DIFFERS.search(answer, *sentence)) or not _COMPARES.search(answer, *sentence)
