@@ -25,7 +25,7 @@ MAX_VALUES = 20_000
 MAX_DEPTH = 20
 MAX_TEXT_CHARACTERS = 10_000
 """Limits of a YAML file: its size, its keys and values after aliases are resolved, their nesting,
-and the length of one text. Any file within them is read in a fraction of a second."""
+and the length of one text. Any file within these limits is read in a fraction of a second."""
 
 MAX_NAME_CHARACTERS = 100
 """The longest name of a benchmark, model or evaluation. File systems accept 255 bytes in a name,
@@ -75,8 +75,8 @@ def _integer(loader: _JsonLoader, node: yaml.ScalarNode) -> int:
     return value
 
 
-def _mistake(found: str, mark: Any) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=found, problem_mark=mark)
+def _mistake(problem: str, mark: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 _TAG = "tag:yaml.org,2002:"
@@ -141,27 +141,26 @@ def _check_limits(text: str) -> None:
     values_by_anchor: dict[str | None, int] = {}
     open_collections: list[tuple[str | None, int]] = []
     for event in yaml.parse(text, SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            values += values_by_anchor.get(event.anchor, 0)
-        elif isinstance(event, yaml.NodeEvent):
-            values += 1
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, values_before = open_collections.pop()
+            values_by_anchor[anchor] = values - values_before
+        elif isinstance(event, yaml.AliasEvent):
             # An alias inside its own anchor has no end.
-            values_by_anchor[event.anchor] = MAX_VALUES
-        if isinstance(event, yaml.CollectionStartEvent):
+            values += values_by_anchor.get(event.anchor, MAX_VALUES)
+        elif isinstance(event, yaml.CollectionStartEvent):
             open_collections.append((event.anchor, values))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = open_collections.pop()
-            values_by_anchor[anchor] = values - before + 1
+            values += 1
         elif isinstance(event, yaml.ScalarEvent):
             values_by_anchor[event.anchor] = 1
+            values += 1
             if len(event.value) > MAX_TEXT_CHARACTERS:
-                found = f"a text of more than {MAX_TEXT_CHARACTERS:,} characters"
-                raise _mistake(found, event.start_mark)
+                problem = f"a text of more than {MAX_TEXT_CHARACTERS:,} characters"
+                raise _mistake(problem, event.start_mark)
         if len(open_collections) > MAX_DEPTH:
             raise _mistake(f"nested more than {MAX_DEPTH} levels deep", event.start_mark)
         if values > MAX_VALUES:
-            found = f"more than {MAX_VALUES:,} values, counting each alias as a copy"
-            raise _mistake(found, event.start_mark)
+            problem = f"more than {MAX_VALUES:,} values, counting each alias as a copy"
+            raise _mistake(problem, event.start_mark)
 
 
 def parse_spec(value: object, spec_class: type[AnySpec], where: str) -> AnySpec:
@@ -177,10 +176,11 @@ def parse_spec(value: object, spec_class: type[AnySpec], where: str) -> AnySpec:
     try:
         return spec_class.model_validate(dict(value))
     except ValidationError as error:
-        found = [_explain(items, spec_class) for items in _by_key(error, value)]
-        if len(found) > _SHOWN_MISTAKES:
-            found[_SHOWN_MISTAKES:] = [f"and {len(found) - _SHOWN_MISTAKES:,} more"]
-        raise ConfigurationError(f"{where}: {'; '.join(found)}") from None
+        by_key = _by_key(error, value)
+        mistakes = [_explain(errors, spec_class) for errors in by_key[:_SHOWN_MISTAKES]]
+        if len(by_key) > _SHOWN_MISTAKES:
+            mistakes.append(f"and {len(by_key) - _SHOWN_MISTAKES:,} more")
+        raise ConfigurationError(f"{where}: {'; '.join(mistakes)}") from None
 
 
 def _not_a_mapping(value: object) -> str:
@@ -192,9 +192,9 @@ def secret_error(message: str) -> PydanticCustomError:
     return PydanticCustomError(_MAY_BE_SECRET, "{message}", {"message": message})
 
 
-def nearest(word: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -> str:
-    """A hint for an error message: the known word nearest to `word`, or else the known words."""
-    words = list(known)
+def nearest(word: str, choices: Mapping[str, Any] | list[str] | tuple[str, ...]) -> str:
+    """A hint for an error message: the choice nearest to `word`, or else all choices."""
+    words = list(choices)
     close = get_close_matches(word, words, n=1, cutoff=0.5)
     if close:
         return f"did you mean `{close[0]}`?"
@@ -203,45 +203,45 @@ def nearest(word: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -
 
 
 def _by_key(error: ValidationError, value: Mapping[Any, Any]) -> list[list[dict[str, Any]]]:
-    """The errors about each key. `loc` is reduced to the keys: pydantic also puts types into it."""
+    """The errors by key. `loc` is reduced to the keys, because pydantic also puts types into it."""
     by_key: dict[tuple[int | str, ...], list[dict[str, Any]]] = {}
     for item in error.errors():
         keys: list[int | str] = []
-        found: Any = value
+        inner: Any = value
         for part in item["loc"]:
-            is_key = isinstance(found, Mapping) and part in found
-            if is_key or (isinstance(found, list) and isinstance(part, int)):
+            is_key = isinstance(inner, Mapping) and part in inner
+            if is_key or (isinstance(inner, list) and isinstance(part, int)):
                 keys.append(part)
-                found = found[part]
+                inner = inner[part]
             elif item["type"] == "missing" and part == item["loc"][-1]:
                 keys.append(part)
         by_key.setdefault(tuple(keys), []).append({**item, "loc": keys})
     return list(by_key.values())
 
 
-def _explain(items: list[dict[str, Any]], spec_class: type[BaseModel]) -> str:
+def _explain(errors: list[dict[str, Any]], spec_class: type[BaseModel]) -> str:
     """The mistake in one key, with a hint."""
-    item = items[0]
-    place = ".".join(str(part) for part in item["loc"])
+    item = errors[0]
+    key_path = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
         *parents, key = item["loc"]
         owner = _spec_at(spec_class, parents)
-        return f"unknown key `{place}`, {nearest(str(key), list(owner.model_fields))}"
+        return f"unknown key `{key_path}`, {nearest(str(key), list(owner.model_fields))}"
     if item["type"] == "missing":
-        return f"missing key `{place}`"
+        return f"missing key `{key_path}`"
     if item["type"] == _MAY_BE_SECRET:
-        return f"`{place}` cannot be used: {item['msg']}"
-    hints = " or ".join(dict.fromkeys(map(expectation, items)))
-    return f"`{place}` is {shown(item['input'])}: {hints}" if place else hints
+        return f"`{key_path}` cannot be used: {item['msg']}"
+    hints = " or ".join(dict.fromkeys(map(expectation, errors)))
+    return f"`{key_path}` is {shown(item['input'])}: {hints}" if key_path else hints
 
 
 def expectation(item: Mapping[str, Any]) -> str:
-    """What one error of pydantic says about the value, in the words of this project."""
+    """One error of pydantic about a value, in the words of this project."""
     kind, limits = item["type"], item.get("ctx", {})
     if kind in ("enum", "literal_error"):
-        known = re.findall(r"'([^']*)'", limits["expected"]) or [limits["expected"]]
-        few = len(known) <= _FEW_NAMES
-        return f"choose {', '.join(known)}" if few else nearest(str(item["input"]), known)
+        choices = re.findall(r"'([^']*)'", limits["expected"]) or [limits["expected"]]
+        are_few = len(choices) <= _FEW_NAMES
+        return f"choose {', '.join(choices)}" if are_few else nearest(str(item["input"]), choices)
     if kind == "value_error":
         return str(limits["error"])
     text = _EXPECTED.get(kind) or _EXPECTED.get(kind.partition("_")[0])
@@ -268,7 +268,7 @@ _EXPECTED = {
     "string": "text",
     "tuple": "a list",
 }
-"""What a value should be, by the error type of pydantic or its first word (`int_parsing`)."""
+"""Descriptions of valid values, by pydantic's error type or its first word (`int_parsing`)."""
 
 
 def shown(value: object) -> str:

@@ -404,12 +404,8 @@ def test_a_template_cannot_access_the_answer() -> None:
         ("{% import 'x' as y %}", "cannot import other files"),
         ("{% extends 'x' %}", "cannot extend other files"),
         ("{% macro f() %}{{ f() }}{% endmacro %}", "cannot define macros"),
-        ("{% for a in lines recursive %}{% endfor %}", "nested more than two deep"),
-        (
-            "{% for a in lines %}{% for b in lines %}{% for c in lines %}"
-            "{% endfor %}{% endfor %}{% endfor %}",
-            "nested more than two deep",
-        ),
+        ("{{ question.upper() }}", "cannot call functions"),
+        ("{% for a in lines recursive %}{{ loop(lines) }}{% endfor %}", "cannot call functions"),
         ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "nested too deeply"),
     ],
 )
@@ -422,11 +418,10 @@ def test_an_invalid_template_is_refused_when_it_is_read(text: str, message: str)
     "text",
     [
         "{{ question.__class__ }}",
-        "{{ question.upper() }}",
         "{{ lines[0].nothing }}",
-        "{{ 'x' * 1000000000 }}",
-        "{{ 9 ** 99999999 }}",
-        "{{ '%1000000000d' % 1 }}",
+        "{{ 'x' * 10000000 }}",
+        "{{ 9 ** 99999 }}",
+        "{{ '%10000000d' % 1 }}",
         "{{ 1 // 0 }}",
         "{{ question | round }}",
     ],

@@ -2,22 +2,18 @@
 may become.
 
 A template can access only the values in `VARIABLES`: no files, no attributes that start with "_",
-and nothing callable. It terminates, since loops are possible only over these values. A template of
-the user is filled in a child process, because a few lines of it can request more time or memory
-than any machine has.
+and nothing callable. A template of the user is only parsed in this process. It is compiled and
+filled in a child process, because a few lines of it can request more time or memory than any
+machine has, and Jinja already computes constant expressions when it compiles them.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
 from threading import Lock
 from typing import Any
 
 import jinja2
-from jinja2 import nodes, pass_context
-from jinja2.exceptions import SecurityError
-from jinja2.meta import find_undeclared_variables
-from jinja2.runtime import Context
+from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from videomme_pipeline.errors import PromptError
@@ -51,50 +47,51 @@ VARIABLES = {
 _FILTERS = ("first", "join", "last", "length", "list", "lower", "map", "round", "trim", "upper")
 _FORBIDDEN: dict[type[nodes.Node], str] = {
     nodes.Macro: "define macros",
-    nodes.CallBlock: "call",
+    nodes.Call: "call functions",
+    nodes.CallBlock: "call functions",
     nodes.Include: "include other files",
     nodes.Import: "import other files",
     nodes.FromImport: "import other files",
     nodes.Extends: "extend other files",
 }
+_TOO_DEEP = "the template is nested too deeply"
 
 
-class _Sandbox(ImmutableSandboxedEnvironment):
-    intercepted_binops = frozenset({"*", "**", "%"})
-
-    def is_safe_callable(self, obj: Any) -> bool:
-        del obj
-        return False
-
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        if operator == "**" or not all(isinstance(side, int | float) for side in (left, right)):
-            raise SecurityError("`*` and `%` need two numbers, and `**` is not allowed")
-        return super().call_binop(context, operator, left, right)
-
-
-def _run_time_filter(name: str, environment: jinja2.Environment) -> Callable[..., Any]:
-    """The filter `name` of `environment`. Jinja does not compute it when it compiles a template."""
-
-    @pass_context
-    def call(context: Context, value: Any, *args: Any, **named: Any) -> Any:
-        return environment.call_filter(name, value, args, named, context, context.eval_ctx)
-
-    return call
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    template: jinja2.Template
-    variables: frozenset[str]
-
-
+@cache
 def variables_of(text: str) -> frozenset[str]:
     """The variables that a template uses.
 
     Raises:
-        PromptError: if `text` is not a template.
+        PromptError: if `text` is not a template, or uses something that a template cannot do.
     """
-    return _compile(text).variables
+    try:
+        tree = _environment().parse(text)
+        for node in tree.find_all((*_FORBIDDEN, nodes.Filter)):
+            if isinstance(node, nodes.Filter) and node.name not in _FILTERS:
+                raise PromptError(
+                    f"line {node.lineno}: No filter named {node.name!r}; "
+                    f"the filters are {', '.join(_FILTERS)}"
+                )
+            if type(node) in _FORBIDDEN:
+                raise PromptError(
+                    f"line {node.lineno}: a prompt template cannot {_FORBIDDEN[type(node)]}"
+                )
+        names = list(tree.find_all(nodes.Name))
+    except jinja2.TemplateSyntaxError as error:
+        raise PromptError(f"line {error.lineno}: {error.message}") from error
+    except RecursionError as error:
+        raise PromptError(f"line 1: {_TOO_DEEP}") from error
+    except ValueError as error:
+        raise PromptError(f"line 1: {error}") from error
+    assigned = {"loop"} | {node.name for node in names if node.ctx == "store"}
+    used = [node for node in names if node.name not in assigned]
+    unknown = [node for node in used if node.name not in VARIABLES]
+    if unknown:
+        raise PromptError(
+            f"line {unknown[0].lineno}: no variable {unknown[0].name}; "
+            f"the variables are {', '.join(VARIABLES)}"
+        )
+    return frozenset(node.name for node in used)
 
 
 def fill(text: str, values: Mapping[str, Any]) -> str:
@@ -106,12 +103,14 @@ def fill(text: str, values: Mapping[str, Any]) -> str:
     pieces: list[str] = []
     size = 0
     try:
-        for piece in _compile(text).template.generate(values):
+        for piece in _compile(text).generate(values):
             pieces.append(piece)
             size += len(piece)
             if size > MAX_PROMPT_CHARACTERS:
                 raise PromptError(f"longer than {MAX_PROMPT_CHARACTERS:,} characters")
-    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+    except (SyntaxError, RecursionError) as error:
+        raise PromptError(_TOO_DEEP) from error
+    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
         raise PromptError(str(error)) from error
     return "".join(pieces)
 
@@ -147,44 +146,15 @@ def _child() -> Child:
 
 
 @cache
-def _environment() -> _Sandbox:
-    sandbox = _Sandbox(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+def _environment() -> ImmutableSandboxedEnvironment:
+    sandbox = ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     sandbox.globals.clear()
-    all_filters = _Sandbox(undefined=jinja2.StrictUndefined)
-    sandbox.filters = {name: _run_time_filter(name, all_filters) for name in _FILTERS}
+    sandbox.filters = {name: sandbox.filters[name] for name in _FILTERS}
     return sandbox
 
 
 @cache
-def _compile(text: str) -> _Compiled:
-    try:
-        tree = _environment().parse(text)
-        _check(tree)
-        return _Compiled(
-            _environment().from_string(text), frozenset(find_undeclared_variables(tree))
-        )
-    except jinja2.TemplateSyntaxError as error:
-        raise PromptError(f"line {error.lineno}: {error.message}") from error
-    except (RecursionError, SyntaxError, MemoryError) as error:
-        raise PromptError("line 1: the template is nested too deeply") from error
-    except ValueError as error:
-        raise PromptError(f"line 1: {error}") from error
-
-
-def _check(tree: nodes.Template) -> None:
-    for node in tree.find_all(tuple(_FORBIDDEN)):
-        raise PromptError(f"line {node.lineno}: a prompt template cannot {_FORBIDDEN[type(node)]}")
-    for loop in tree.find_all(nodes.For):
-        if loop.recursive or any(inner.find(nodes.For) for inner in loop.find_all(nodes.For)):
-            raise PromptError(f"line {loop.lineno}: loops are nested more than two deep")
-    unknown = sorted(find_undeclared_variables(tree) - set(VARIABLES))
-    if unknown:
-        raise PromptError(
-            f"{_line_of(tree, unknown[0])}: no variable {', '.join(unknown)}; "
-            f"the variables are {', '.join(VARIABLES)}"
-        )
-
-
-def _line_of(tree: nodes.Template, variable: str) -> str:
-    found = next(node.lineno for node in tree.find_all(nodes.Name) if node.name == variable)
-    return f"line {found}"
+def _compile(text: str) -> jinja2.Template:
+    return _environment().from_string(text)
