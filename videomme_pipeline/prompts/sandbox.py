@@ -66,16 +66,10 @@ def variables_of(text: str) -> frozenset[str]:
     """
     try:
         tree = _environment().parse(text)
-        for node in tree.find_all((*_FORBIDDEN, nodes.Filter)):
-            if isinstance(node, nodes.Filter) and node.name not in _FILTERS:
-                raise PromptError(
-                    f"line {node.lineno}: No filter named {node.name!r}; "
-                    f"the filters are {', '.join(_FILTERS)}"
-                )
-            if type(node) in _FORBIDDEN:
-                raise PromptError(
-                    f"line {node.lineno}: a prompt template cannot {_FORBIDDEN[type(node)]}"
-                )
+        for node in tree.find_all(tuple(_FORBIDDEN)):
+            operation = _FORBIDDEN[type(node)]
+            raise PromptError(f"line {node.lineno}: a prompt template cannot {operation}")
+        filters = list(tree.find_all(nodes.Filter))
         names = list(tree.find_all(nodes.Name))
     except jinja2.TemplateSyntaxError as error:
         raise PromptError(f"line {error.lineno}: {error.message}") from error
@@ -83,6 +77,12 @@ def variables_of(text: str) -> frozenset[str]:
         raise PromptError(f"line 1: {_TOO_DEEP}") from error
     except ValueError as error:
         raise PromptError(f"line 1: {error}") from error
+    for node in filters:
+        if node.name not in _FILTERS:
+            raise PromptError(
+                f"line {node.lineno}: No filter named {node.name!r}; "
+                f"the filters are {', '.join(_FILTERS)}"
+            )
     assigned = {"loop"} | {node.name for node in names if node.ctx == "store"}
     used = [node for node in names if node.name not in assigned]
     unknown = [node for node in used if node.name not in VARIABLES]
