@@ -1,6 +1,7 @@
 """A loopback endpoint for measurements, in its own process and as cheap as possible.
 
-It reads every body to its end, discards it, and answers `A` after a delay. It shares the machine
+It reads every body to its end, discards it, and answers `A` after a delay. A request without a
+body, such as one for the list of models, is answered with 404 at once. It shares the machine
 with the code that is measured, so on Linux the kernel drops the bytes of a body instead of copying
 them (MSG_TRUNC), as if they were received by another machine. `tests/support/model_server.py` is
 an endpoint that parses requests and injects faults.
@@ -29,7 +30,7 @@ REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %
     len(COMPLETION),
     COMPLETION,
 )
-
+NO_LIST = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 _DROPPED = socket.MSG_TRUNC if sys.platform == "linux" else 0
 _MOST_BYTES = 4 * 2**20
@@ -79,8 +80,8 @@ class _Conversation:
     head: bytes = b""
     missing: int = 0
 
-    def takes_request(self, buffer: bytearray) -> bool:
-        """Read what has arrived, and return True if it completes a request.
+    def takes_body(self, buffer: bytearray) -> bool:
+        """Read what has arrived, and return True if it completes a body.
 
         Raises:
             ConnectionError: if the other side closed the connection.
@@ -95,8 +96,12 @@ class _Conversation:
             head, ended, body = self.head.partition(b"\r\n\r\n")
             if ended:
                 fields = (line.partition(b":") for line in head.lower().split(b"\r\n"))
-                (length,) = (int(value) for name, _, value in fields if name == b"content-length")
-                self.missing, self.head = length - len(body), b""
+                lengths = [int(value) for name, _, value in fields if name == b"content-length"]
+                self.head = b""
+                if not lengths:
+                    self.connection.sendall(NO_LIST)
+                    return False
+                self.missing = lengths[0] - len(body)
         if not size:
             raise ConnectionResetError
         return self.missing == 0 and not self.head
@@ -117,7 +122,7 @@ def _serve(delay_seconds: float, count: "Synchronized[int]", parent: Connection)
                 continue
             conversation: _Conversation = key.data
             try:
-                is_whole = conversation.takes_request(buffer)
+                is_whole = conversation.takes_body(buffer)
             except ConnectionError:
                 selector.unregister(conversation.connection)
                 conversation.connection.close()
