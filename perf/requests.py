@@ -38,7 +38,7 @@ from tests.support.made_up_requests import frame_set, prompt, question
 from videomme_pipeline.models.endpoint.body import CHUNK_BYTES, request_body
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.transport import Answer
+from videomme_pipeline.models.endpoint.transport import HttpResponse
 from videomme_pipeline.models.video_llm import Decoding, Request
 
 FRAMES = 64
@@ -186,7 +186,7 @@ class HttpxModel(OpenAICompatibleModel):
             await self._client.aclose()
             self._client = None
 
-    async def _post(self, request: Request) -> Answer:
+    async def _post(self, request: Request) -> HttpResponse:
         if self._client is None:
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=1024)
             self._client = httpx2.AsyncClient(limits=limits, timeout=600.0)
@@ -196,7 +196,7 @@ class HttpxModel(OpenAICompatibleModel):
             content=body.stream(self._uploads),
             headers={**self._headers, "Content-Length": str(body.size)},
         )
-        return Answer(response.status_code, response.headers, response.content)
+        return HttpResponse(response.status_code, response.headers, response.content)
 
 
 def _way(way: str, base_url: str) -> tuple[Ask, Callable[[], Awaitable[None]]]:

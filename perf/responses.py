@@ -1,12 +1,12 @@
 """Time of a whole evaluation compared with the ideal time, and time to resume a finished one.
 
-    python -m perf.responses [--quick] [--json]
+    python -m perf.responses [--quick] [--delay 2] [--json]
 
 2,700 questions on 900 videos with 32 frames of 40 KB each, 64 requests in flight, and an endpoint
-in another process that answers after 200 ms.
+in another process that answers after 200 ms. Real models need about 2 s.
 
-- The ideal time is the longer of two: 2,700 / 64 rounds of 200 ms, or the time in which ready-made
-  bytes pass through the loopback interface without any delay, measured in the same run.
+- The ideal time is the longer of two: 2,700 / 64 rounds of the delay, or the time in which
+  ready-made bytes pass through the loopback interface without any delay, measured in the same run.
 - `without_client` is the time for the same ready-made bytes with the delay. No client is faster.
 - `create` is plain `AsyncOpenAI.chat.completions.create` with a semaphore. It answers fewer
   questions, since it is slow.
@@ -42,22 +42,22 @@ FRAMES = 32
 FRAME_BYTES = 40_000
 QUESTIONS_PER_VIDEO = 3
 IN_FLIGHT = 64
-DELAY_SECONDS = 0.2
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="60 videos instead of 900")
+    parser.add_argument("--delay", type=float, default=0.2, help="seconds until an answer")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     arguments = parser.parse_args()
-    result = measure(*((60, 20) if arguments.quick else (900, 60)))
+    result = measure(*((60, 20) if arguments.quick else (900, 60)), arguments.delay)
     for name, value in result.items():
         print(f"{name:36} {value}")
     if arguments.json:
         print(json.dumps(result))
 
 
-def measure(video_count: int, create_videos: int) -> dict[str, Any]:
+def measure(video_count: int, create_videos: int, delay_seconds: float) -> dict[str, Any]:
     """Figures by name. The OpenAI client asks the questions about `create_videos` videos."""
     sets = [frame_set(video, FRAMES, FRAME_BYTES) for video in range(16)]
     asked = videos(video_count, QUESTIONS_PER_VIDEO, frames=FRAMES, load=lambda v: sets[v % 16])
@@ -65,7 +65,7 @@ def measure(video_count: int, create_videos: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         with endpoint(0.0) as server:
             limit = asyncio.run(_bodies_per_second(asked[0], server.base_url, questions // 4))
-        with endpoint(DELAY_SECONDS) as server:
+        with endpoint(delay_seconds) as server:
             cpu = time.process_time()
             seconds = _collect(Path(folder) / "journal", asked, server.base_url)
             cpu = time.process_time() - cpu
@@ -73,13 +73,13 @@ def measure(video_count: int, create_videos: int) -> dict[str, Any]:
             before, server_cpu = server.requests, server.cpu_seconds
             resumed = _collect(Path(folder) / "journal", asked, server.base_url)
             resumed_requests = server.requests - before
-        with endpoint(DELAY_SECONDS) as server:
+        with endpoint(delay_seconds) as server:
             httpx2_seconds = _collect(Path(folder) / "httpx2", asked, server.base_url, HttpxModel)
-        with endpoint(DELAY_SECONDS) as server:
+        with endpoint(delay_seconds) as server:
             rate = asyncio.run(_bodies_per_second(asked[0], server.base_url, questions))
-        with endpoint(DELAY_SECONDS) as server:
+        with endpoint(delay_seconds) as server:
             create_seconds = asyncio.run(_create(asked[:create_videos], server.base_url))
-    by_delay = ceil(questions / IN_FLIGHT) * DELAY_SECONDS
+    by_delay = ceil(questions / IN_FLIGHT) * delay_seconds
     ideal = max(by_delay, questions / limit)
     create_questions = create_videos * QUESTIONS_PER_VIDEO
     create_rate = create_questions / create_seconds

@@ -13,7 +13,7 @@ from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.failures import retry_after_seconds, status_failure
 from videomme_pipeline.models.endpoint.reply import read_reply
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.transport import Answer
+from videomme_pipeline.models.endpoint.transport import HttpResponse
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 
 SPEC = EndpointSpec(name="served", base_url="http://127.0.0.1:9/v1")
@@ -35,8 +35,8 @@ TOO_LONG = [
 ]
 
 
-def error(status: int, message: str) -> Answer:
-    return Answer(status, {}, orjson.dumps({"error": {"message": message, "code": status}}))
+def error(status: int, message: str) -> HttpResponse:
+    return HttpResponse(status, {}, orjson.dumps({"error": {"message": message, "code": status}}))
 
 
 @pytest.mark.parametrize(("status", "message"), NO_PICTURES)
@@ -59,7 +59,7 @@ def test_a_prompt_that_is_too_long_is_never_retried(status: int, message: str) -
 
 def test_a_message_outside_the_usual_place_is_recognized() -> None:
     body = orjson.dumps({"object": "error", "message": "served is not a multimodal model"})
-    assert isinstance(status_failure(Answer(400, {}, body), SPEC), ModelError)
+    assert isinstance(status_failure(HttpResponse(400, {}, body), SPEC), ModelError)
 
 
 def test_other_errors_keep_the_kind_of_their_status() -> None:
@@ -74,7 +74,7 @@ def test_an_html_page_is_named_and_not_shown() -> None:
         read_reply(page, SPEC, request())
     assert raised.value.kind is FailureKind.MALFORMED
     assert "doctype" not in str(raised.value)
-    assert "an HTML page" in str(status_failure(Answer(502, {}, page), SPEC))
+    assert "an HTML page" in str(status_failure(HttpResponse(502, {}, page), SPEC))
 
 
 def test_every_form_of_retry_after_is_read() -> None:

@@ -15,7 +15,7 @@ from tests.support.made_up_requests import request
 from tests.support.model_server import ModelServer
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.transport import AsyncioBackend, Connections
+from videomme_pipeline.models.endpoint.transport import Connections
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 
 SPEC = EndpointSpec(name="served")
@@ -91,6 +91,7 @@ async def test_the_error_for_an_endpoint_that_is_down_has_its_address() -> None:
     model = OpenAICompatibleModel(spec(stopped.base_url))
     with pytest.raises(ResponseFailure, match=f"{stopped.port}.*is the server up") as raised:
         await model.respond(request())
+    await model.close()
     assert raised.value.kind is FailureKind.CONNECTION
 
 
@@ -120,19 +121,18 @@ async def test_a_response_without_an_end_fails_its_attempt(status: str) -> None:
 
 async def test_a_connection_receives_no_more_than_is_read() -> None:
     async with raw_endpoint(lambda: endless("200 OK")) as endpoint:
-        host, port = endpoint.base_url.removeprefix("http://").removesuffix("/v1").split(":")
-        stream = await AsyncioBackend().connect_tcp(host, int(port))
-        await stream.write(b"POST / HTTP/1.1\r\n\r\n")
-        sent = -1
-        while endpoint.sent_bytes > sent:  # until the endpoint cannot send more
-            sent = endpoint.sent_bytes
-            await asyncio.sleep(0.2)
-        unread = len(await stream.read(1))
-        assert unread < 2 * 2**20
-        while endpoint.sent_bytes < sent + 10 * 2**20:
-            unread = max(unread, len(await stream.read(1)))
-        await stream.aclose()
-    assert unread < 2 * 2**20
+        connections = Connections(spec(endpoint.base_url), None, "chat/completions")
+        async with connections.session.post(f"{endpoint.base_url}/chat/completions") as response:
+            sent = -1
+            while endpoint.sent_bytes > sent:  # until the endpoint cannot send more
+                sent = endpoint.sent_bytes
+                await asyncio.sleep(0.2)
+            unread = len(await response.content.readany())
+            assert unread < 2**20
+            while endpoint.sent_bytes < sent + 10 * 2**20:
+                unread = max(unread, len(await response.content.readany()))
+        await connections.close()
+    assert unread < 2**20
 
 
 async def test_a_key_that_the_endpoint_repeats_is_removed() -> None:
@@ -157,16 +157,18 @@ async def test_a_key_that_the_endpoint_repeats_is_removed() -> None:
 
 async def test_the_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer() as proxy:
-        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.setenv("http_proxy", f"http://user:word@127.0.0.1:{proxy.port}")
         model = OpenAICompatibleModel(spec("http://models.invalid/v1"), api_key="secret")
         await model.respond(request())
         await model.close()
         assert proxy.requests[0].headers["host"] == "models.invalid"
         assert proxy.requests[0].headers["authorization"] == "Bearer secret"
+        assert proxy.requests[0].headers["proxy-authorization"] == "Basic dXNlcjp3b3Jk"
         monkeypatch.setenv("no_proxy", "models.invalid")
         model = OpenAICompatibleModel(spec("http://models.invalid/v1"))
         with pytest.raises(ResponseFailure, match=r"models\.invalid"):
             await model.respond(request())
+        await model.close()
     assert proxy.request_count == 1
 
 
@@ -177,6 +179,7 @@ async def test_an_encrypted_endpoint_needs_a_trusted_certificate(
         stranger = OpenAICompatibleModel(spec(f"https://localhost:{port}/v1"))
         with pytest.raises(ResponseFailure, match="CERTIFICATE_VERIFY_FAILED"):
             await stranger.respond(request())
+        await stranger.close()
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         assert await answer_of(port) == (200, b"{}")
 

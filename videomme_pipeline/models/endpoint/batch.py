@@ -31,7 +31,7 @@ from videomme_pipeline.models.endpoint.failures import (
 from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone
 from videomme_pipeline.models.endpoint.reply import read_reply
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.transport import Answer, connect
+from videomme_pipeline.models.endpoint.transport import HttpResponse, connect
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
 from videomme_pipeline.processes.secrets import Redaction
 
@@ -273,7 +273,7 @@ class OpenAIBatchModel:
         if isinstance(error, openai.APIStatusError):
             response = error.response
             headers, content = response.headers.items(), response.content
-            answer = Answer.redacted(response.status_code, headers, content, self._redaction)
+            answer = HttpResponse.redacted(response.status_code, headers, content, self._redaction)
             return status_failure(answer, self.spec)
         message = self._redaction.redact(f"{type(error).__name__}: {error}")
         return ResponseFailure(FailureKind.CONNECTION, message)
@@ -287,7 +287,7 @@ def _reply_of(result: _Result, spec: EndpointSpec, request: Request) -> Reply:
     if result.error is not None:
         message, code = result.error.message, result.error.code
     else:
-        message, code = error_in(Answer(status or 0, {}, body))
+        message, code = error_in(HttpResponse(status or 0, {}, body))
     if (permanent := permanent_failure(message, status, spec)) is not None:
         raise permanent
     kind = FailureKind.SERVER_ERROR if status is None else kind_of_status(status, code)

@@ -18,7 +18,7 @@ from videomme_pipeline.models.endpoint.first_look import FirstLook
 from videomme_pipeline.models.endpoint.native import share_video
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.transport import Answer, Connections
+from videomme_pipeline.models.endpoint.transport import Connections, HttpResponse
 from videomme_pipeline.models.video_llm import Reply, Request
 
 UPLOADS_AT_ONCE = 32
@@ -81,7 +81,7 @@ class OpenAICompatibleModel:
         elif self.spec.sends_frames_as is FramesAs.FILES:
             share_frames(request.frames, UPath(self.spec.shared_folder))
 
-    async def _post(self, request: Request) -> Answer:
+    async def _post(self, request: Request) -> HttpResponse:
         body = request_body(self.spec, request, self._recent.part_of(request))
         content, size = body.stream(self._uploads), body.size
         # Free the multi-megabyte body while waiting for the response.

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone, Text
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.transport import Answer
+from videomme_pipeline.models.endpoint.transport import HttpResponse
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
 
 MAX_MESSAGE_CHARACTERS = 500
@@ -90,7 +90,7 @@ def permanent_failure(
     return None
 
 
-def status_failure(answer: Answer, spec: EndpointSpec) -> ModelError | ResponseFailure:
+def status_failure(answer: HttpResponse, spec: EndpointSpec) -> ModelError | ResponseFailure:
     """The error for an HTTP status. A ModelError ends the evaluation."""
     status = answer.status
     message, code = error_in(answer)
@@ -158,7 +158,7 @@ def _plausible(seconds: float) -> float | None:
     return max(seconds, 0.0) if is_plausible else None
 
 
-def error_in(answer: Answer) -> tuple[str, str | None]:
+def error_in(answer: HttpResponse) -> tuple[str, str | None]:
     """The message and the code in the body of an error, else the start of the body and None."""
     try:
         problem = _ErrorBody.model_validate(orjson.loads(answer.content)).error

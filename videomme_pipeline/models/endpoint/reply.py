@@ -19,7 +19,7 @@ from videomme_pipeline.models.endpoint.failures import (
 )
 from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone, Text, Tokens
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.transport import Answer
+from videomme_pipeline.models.endpoint.transport import HttpResponse
 from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE, TokenUsage
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
 
@@ -95,7 +95,7 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
     try:
         completion = _Completion.model_validate(body)
     except ValidationError as error:
-        reported, _ = error_in(Answer(200, {}, content))
+        reported, _ = error_in(HttpResponse(200, {}, content))
         if (permanent := permanent_failure(reported, 200, spec)) is not None:
             raise permanent from error
         raise _malformed(content, f"not a chat completion: {_first_of(error)}") from error
