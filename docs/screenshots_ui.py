@@ -118,7 +118,7 @@ def running_ui() -> Iterator[str]:
 def take_screenshots(page: Page, url: str, root: Path, folder: Path, model: Model) -> None:
     """Click through the UI and save one image per view."""
     configuration = root / "configuration"
-    nightly = f"{url}/assets/smoke/nights/{EVALUATION}"
+    nightly = f"{url}/assets/smoke/nightly_runs/{EVALUATION}"
     groups = f"{url}/locations/videomme/asset-groups"
     partitions = f"{url}/assets/smoke/frames?view=partitions"
 

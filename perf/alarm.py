@@ -25,20 +25,20 @@ from tests.support.simulated_runs import (
 from videomme_pipeline.scoring.nightly.alarm import THRESHOLD_RUNS, THRESHOLDS
 from videomme_pipeline.scoring.nightly.policy import BUDGET_SHARES, NightlyCheck
 
-NIGHTS = 60
+RUNS = 60
 BUDGET = 60.0
-POWER_NIGHTS = 21
+POWER_RUNS = 21
 V1_SHARES = sum(
     share for check, share in BUDGET_SHARES.items() if check is not NightlyCheck.GROUP_SCORE
 )
 ACCURACY_BUDGET = BUDGET * V1_SHARES / BUDGET_SHARES[NightlyCheck.ACCURACY]
 """Runs per false alarm of the accuracy test, if all tests of v1 are on."""
 STARTS = {
-    "first night": 1,
-    "first night, baseline_repeats: 3": 3,
-    "after 10 nights": 11,
-    "after 20 nights": 21,
-    "after 30 nights": 31,
+    "first run": 1,
+    "first run, baseline_repeats: 3": 3,
+    "after 10 runs": 11,
+    "after 20 runs": 21,
+    "after 30 runs": 31,
 }
 
 
@@ -81,15 +81,15 @@ def measure_unchanged(benchmark: SimulatedBenchmark, histories: int) -> dict[str
         benchmark,
         drop=0,
         changes_at=1,
-        nights=3 * NIGHTS,
+        runs=3 * RUNS,
         histories=histories,
         budget=BUDGET,
         seed=1,
     )
     print(
-        f"{benchmark.videos} videos: {found.nights:,} unchanged runs, budget "
-        f"{found.nights / BUDGET:.0f}: {found.alarms} alarms (at most {found.worst_history} in "
-        f"{3 * NIGHTS} runs); t-test after every run: {found.alarms_of_t_test} "
+        f"{benchmark.videos} videos: {found.runs:,} unchanged runs, budget "
+        f"{found.runs / BUDGET:.0f}: {found.alarms} alarms (at most {found.worst_history} in "
+        f"{3 * RUNS} runs); t-test after every run: {found.alarms_of_t_test} "
         f"({found.worst_history_of_t_test})",
         flush=True,
     )
@@ -100,9 +100,9 @@ def measure_power(benchmark: SimulatedBenchmark, histories: int) -> dict[str, di
     results = {}
     questions = benchmark.videos * benchmark.per_video
     for drop in (0.01, 0.02):
-        optimum = optimal_power(benchmark, drop=drop, nights=POWER_NIGHTS, budget=BUDGET)
+        optimum = optimal_power(benchmark, drop=drop, runs=POWER_RUNS, budget=BUDGET)
         print(
-            f"{questions} questions, drop of {drop:.0%}, reported within {POWER_NIGHTS} runs: "
+            f"{questions} questions, drop of {drop:.0%}, reported within {POWER_RUNS} runs: "
             f"best possible test {optimum:.0%}"
         )
         for name, start in STARTS.items():
@@ -110,7 +110,7 @@ def measure_power(benchmark: SimulatedBenchmark, histories: int) -> dict[str, di
                 benchmark,
                 drop=drop,
                 changes_at=start,
-                nights=start + POWER_NIGHTS - 1,
+                runs=start + POWER_RUNS - 1,
                 histories=histories,
                 budget=ACCURACY_BUDGET,
                 seed=2,
@@ -130,11 +130,11 @@ def measure_power(benchmark: SimulatedBenchmark, histories: int) -> dict[str, di
 def measure_checks(
     name: str, benchmark: SimulatedBenchmark, histories: int, *, v2: bool
 ) -> dict[str, dict[str, Any]]:
-    found = simulate_checks(benchmark, nights=NIGHTS, histories=histories, seed=3, v2=v2)
+    found = simulate_checks(benchmark, runs=RUNS, histories=histories, seed=3, v2=v2)
     print(
-        f"{name}: {found.nights:,} unchanged runs with every test of the default policy: "
+        f"{name}: {found.runs:,} unchanged runs with every test of the default policy: "
         f"{found.false_alarms} false alarms, {found.allowed:.0f} allowed "
-        f"(at most {found.worst_history} in {NIGHTS} runs; {found.by_test})",
+        f"(at most {found.worst_history} in {RUNS} runs; {found.by_test})",
         flush=True,
     )
     return {f"{name}, every test": asdict(found)}

@@ -1,4 +1,4 @@
-"""`<benchmark>/nights/<evaluation>`: the nightly runs of a tracked evaluation.
+"""`<benchmark>/nightly_runs/<evaluation>`: the nightly runs of a tracked evaluation.
 
 Each tracked evaluation has its own asset with one partition per day and its own checks. The plots
 of the Dagster UI show its accuracy over time. The asset graph shows only the last part of a key, so
@@ -55,7 +55,7 @@ _DESCRIPTIONS = {
 
 def nightly_key(tracked: TrackedEvaluation) -> dg.AssetKey:
     """The asset key of a tracked evaluation's nightly runs."""
-    return dg.AssetKey([tracked.benchmark.name, "nights", tracked.evaluation.name])
+    return dg.AssetKey([tracked.benchmark.name, "nightly_runs", tracked.evaluation.name])
 
 
 def nightly_partitions(nightly: NightlySpec) -> dg.DailyPartitionsDefinition:
@@ -77,7 +77,7 @@ def nightly_asset(
     partitions = nightly_partitions(tracked.nightly)
     # Nightly runs that are backfilled together run in order, because each is compared with the
     # ones before.
-    night_before = dg.TimeWindowPartitionMapping(
+    previous_run = dg.TimeWindowPartitionMapping(
         start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True
     )
 
@@ -92,7 +92,7 @@ def nightly_asset(
         required_resource_keys={SERVERS},
         metadata={"dagster/column_schema": column_schema(ObservedQuestion)},
         deps=[
-            dg.AssetDep(key, partition_mapping=night_before),
+            dg.AssetDep(key, partition_mapping=previous_run),
             dg.AssetDep(
                 scores,
                 partition_mapping=dg.SpecificPartitionsPartitionMapping([evaluation.name]),
@@ -179,7 +179,7 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
         ),
     }
     drop = assessment.detectable_drop
-    compared, previous = assessment.against_baseline, assessment.against_last_night
+    compared, previous = assessment.against_baseline, assessment.against_previous_run
     known: dict[str, Any] = {
         "detectable_drop": detectable_drop(rows) if drop is None else drop,
         "difference_to_baseline": compared and compared.accuracy.difference.mean,
@@ -187,7 +187,7 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
         "group_score_difference": compared
         and compared.group_score
         and compared.group_score.difference.mean,
-        "difference_to_last_night": previous and previous.accuracy.difference.mean,
+        "difference_to_previous_run": previous and previous.accuracy.difference.mean,
         "latency_seconds": _aggregate(rows, "latency_seconds", median),
         "cost_dollars": _aggregate(rows, "cost_dollars", sum),
         "lost": compared and (", ".join(compared.lost[:_LISTED_QUESTIONS]) or None),

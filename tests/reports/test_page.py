@@ -172,7 +172,7 @@ def test_a_nightly_run_equals_its_view_and_shows_its_failures(tmp_path: Path) ->
     with connect(store) as connection:
         view = connection.execute(
             "select observation, responses, failed, round(accuracy, 7), round(accuracy_low, 7) "
-            "from accuracy_by_night order by observation"
+            "from accuracy_by_nightly_run order by observation"
         ).fetchall()
     shown = [
         tuple(run[key] for key in ("date", "n", "failed", "value", "low"))

@@ -684,7 +684,8 @@ def test_history_shows_every_nightly_run_and_the_changed_questions(
     rows = table_rows(page, "Nightly runs")
     assert [row[0] for row in rows] == ["2026-11-20", "2026-11-19", "2026-11-18"]
     expected = view_rows(
-        store, "select printf('%.1f', 100 * accuracy) from accuracy_by_night order by observation"
+        store,
+        "select printf('%.1f', 100 * accuracy) from accuracy_by_nightly_run order by observation",
     )
     assert [row[2] for row in reversed(rows)] == [text for (text,) in expected]
     change = float(rows[0][3].replace("−", "-"))
@@ -692,7 +693,7 @@ def test_history_shows_every_nightly_run_and_the_changed_questions(
     expect(page.get_by_role("img", name="Score by nightly run for model-a")).to_be_visible()
     after, before = (
         {row.question_id: row for row in read_rows(folder / f"{date}.parquet", ScoredQuestion)}
-        for folder in [store.path("videomme", "observations", "model-a")]
+        for folder in [store.path("videomme", "nightly_runs", "model-a")]
         for date in ("2026-11-20", "2026-11-19")
     )
     lost = {name for name in after if before[name].is_correct > after[name].is_correct}

@@ -66,7 +66,7 @@ WORDS = [
     "the",
     "window",
 ]
-NIGHT = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
+NIGHTLY_RUN_TIME = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
 TASK_TYPES = tuple(f"Made-up task {number}" for number in range(1, 13))
 SUB_CATEGORIES = tuple(
     (f"Domain {number // 5 + 1}", f"Sub-category {number + 1}") for number in range(30)
@@ -382,7 +382,7 @@ def _response(
             cost_dollars=0.0011,
             latency_seconds=rng.uniform(0.4, 1.9),
             attempts=1,
-            answered_at=NIGHT + timedelta(seconds=rng.randint(0, 3_600)),
+            answered_at=NIGHTLY_RUN_TIME + timedelta(seconds=rng.randint(0, 3_600)),
         )
         if raw is not None
         else Served(attempts=12),

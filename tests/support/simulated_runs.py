@@ -84,7 +84,7 @@ class SimulatedAlarms:
     without the policy: a paired t-test of every run against the baseline at 5%.
     """
 
-    nights: int
+    runs: int
     alarms: int
     alarms_of_t_test: int
     worst_history: int
@@ -105,12 +105,12 @@ def simulate_alarms(
     *,
     drop: float,
     changes_at: int,
-    nights: int,
+    runs: int,
     histories: int,
     budget: float,
     seed: int,
 ) -> SimulatedAlarms:
-    """Simulate a baseline and `nights` runs. From run `changes_at` on, accuracy is lower."""
+    """Simulate a baseline and `runs` runs. From run `changes_at` on, accuracy is lower."""
     alarms, alarms_of_t_test, delays = [], [], []
     for number in range(histories):
         generator = np.random.default_rng([seed, number])
@@ -121,7 +121,7 @@ def simulate_alarms(
                 (generator.random(chances.shape) >= (chances if run < changes_at else lower))
                 .sum(axis=1)
                 .astype(np.int64)
-                for run in range(nights + 1)
+                for run in range(runs + 1)
             ]
         )
         states = watch(_measure_of(wrong), np.ones_like(wrong, bool), budget)
@@ -133,14 +133,14 @@ def simulate_alarms(
         delays.append(next((n for n, state in enumerate(after, start=1) if state.in_alarm), None))
     reported = [delay for delay in delays if delay is not None]
     return SimulatedAlarms(
-        nights=nights * histories,
+        runs=runs * histories,
         alarms=sum(alarms),
         alarms_of_t_test=sum(alarms_of_t_test),
         worst_history=max(alarms),
         worst_history_of_t_test=max(alarms_of_t_test),
         histories=len(delays),
-        median_delay=median(reported) if reported else float(nights),
-        mean_delay=sum(reported) / len(reported) if reported else float(nights),
+        median_delay=median(reported) if reported else float(runs),
+        mean_delay=sum(reported) / len(reported) if reported else float(runs),
         missed=delays.count(None),
     )
 
@@ -149,11 +149,11 @@ def optimal_power(
     benchmark: SimulatedBenchmark,
     *,
     drop: float,
-    nights: int,
+    runs: int,
     budget: float,
     histories: int = 4_000,
 ) -> float:
-    """The share of drops that the best possible test reports within `nights` runs of the drop.
+    """The share of drops that the best possible test reports within `runs` runs of the drop.
 
     It knows the true accuracy, the noise and the size of the drop, and spends the whole budget.
     With this knowledge, no test has a shorter delay than the CUSUM of the likelihood ratios
@@ -163,7 +163,7 @@ def optimal_power(
     shift = drop / benchmark.noise
     unchanged = _cusum(generator.standard_normal((histories, int(6 * budget))), shift)
     threshold = brentq(lambda level: _run_length(unchanged, level) - budget, 0, 20, xtol=1e-3)
-    scores = generator.standard_normal((histories, 20 + nights))
+    scores = generator.standard_normal((histories, 20 + runs))
     scores[:, 20:] += shift
     evidence = _cusum(scores, shift)
     quiet = (evidence[:, :20] < threshold).all(axis=1)
@@ -171,17 +171,17 @@ def optimal_power(
 
 
 def _cusum(scores: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
-    """The evidence after each night (columns) of each history, as logarithms."""
+    """The evidence after each run (columns) of each history, as logarithms."""
     evidence = np.zeros_like(scores)
     current = np.zeros(len(scores))
-    for night in range(scores.shape[1]):
-        current = np.maximum(current, 0) + shift * scores[:, night] - shift**2 / 2
-        evidence[:, night] = current
+    for run in range(scores.shape[1]):
+        current = np.maximum(current, 0) + shift * scores[:, run] - shift**2 / 2
+        evidence[:, run] = current
     return evidence
 
 
 def _run_length(evidence: NDArray[np.float64], threshold: float) -> float:
-    """The mean number of nights to an alarm, over histories of limited length."""
+    """The mean number of runs to an alarm, over histories of limited length."""
     alarms = evidence >= threshold
     first = np.where(alarms.any(axis=1), alarms.argmax(axis=1) + 1, evidence.shape[1])
     return float(first.sum() / max(1, alarms.any(axis=1).sum()))
@@ -222,7 +222,7 @@ class SimulatedChecks:
     `false_alarms` counts runs in which any test raised a new alarm; `by_test` counts each test.
     """
 
-    nights: int
+    runs: int
     allowed: float
     false_alarms: int
     worst_history: int
@@ -230,20 +230,20 @@ class SimulatedChecks:
 
 
 def simulate_checks(
-    benchmark: SimulatedBenchmark, *, nights: int, histories: int, seed: int, v2: bool
+    benchmark: SimulatedBenchmark, *, runs: int, histories: int, seed: int, v2: bool
 ) -> SimulatedChecks:
-    """Simulate a baseline and `nights` runs of an unchanged model under the default policy."""
+    """Simulate a baseline and `runs` runs of an unchanged model under the default policy."""
     spec = AlarmSpec()
     by_test: Counter[str] = Counter()
     alarms = []
     for number in range(histories):
-        rows = draw_runs(np.random.default_rng([seed, number]), benchmark, nights, v2=v2)
+        rows = draw_runs(np.random.default_rng([seed, number]), benchmark, runs, v2=v2)
         alarms_by_test = new_alarms(rows, spec)
-        by_test.update({check: sum(runs) for check, runs in alarms_by_test.items()})
+        by_test.update({check: sum(raised) for check, raised in alarms_by_test.items()})
         alarms.append(sum(any(run) for run in zip(*alarms_by_test.values(), strict=True)))
     return SimulatedChecks(
-        nights=nights * histories,
-        allowed=nights * histories / spec.nights_per_false_alarm,
+        runs=runs * histories,
+        allowed=runs * histories / spec.runs_per_false_alarm,
         false_alarms=sum(alarms),
         worst_history=max(alarms),
         by_test=dict(by_test),
@@ -251,26 +251,26 @@ def simulate_checks(
 
 
 def draw_runs(
-    generator: np.random.Generator, benchmark: SimulatedBenchmark, nights: int, *, v2: bool
+    generator: np.random.Generator, benchmark: SimulatedBenchmark, runs: int, *, v2: bool
 ) -> list[list[ScoredQuestion]]:
-    """The rows of a baseline and of `nights` runs, a few of them unreadable or failed.
+    """The rows of a baseline and of `runs` runs, a few of them unreadable or failed.
 
     Wrong letters flip too. The labels have the shape of the real benchmarks'.
     """
     chances = benchmark.chances(generator)
-    runs = []
-    for _ in range(nights + 1):
+    rows_of_runs = []
+    for _ in range(runs + 1):
         right = generator.random(chances.shape) < chances
         odd = generator.random(chances.shape)
         letters = generator.integers(0, 3, chances.shape)
-        runs.append(
+        rows_of_runs.append(
             [
                 _row(video, place, bool(right[video, place]), odd[video, place], letters, v2=v2)
                 for video in range(benchmark.videos)
                 for place in range(benchmark.per_video)
             ]
         )
-    return runs
+    return rows_of_runs
 
 
 def new_alarms(runs: Sequence[Sequence[ScoredQuestion]], spec: AlarmSpec) -> dict[str, list[bool]]:

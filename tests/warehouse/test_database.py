@@ -48,7 +48,7 @@ GROUP_BREAKDOWNS = videomme_v2.BENCHMARK.breakdowns(Measure.GROUP_SCORE)
 VIEWS = {
     *BREAKDOWNS,
     *GROUP_BREAKDOWNS,
-    "accuracy_by_night",
+    "accuracy_by_nightly_run",
     "attempts_by_failure",
     "inputs",
     "leaderboard",

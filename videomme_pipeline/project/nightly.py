@@ -153,7 +153,7 @@ class TrackedEvaluation:
             path,
             rows,
             ObservedQuestion,
-            fingerprint=fingerprint("night", self.evaluation.fingerprint, name, self.videos)
+            fingerprint=fingerprint("nightly run", self.evaluation.fingerprint, name, self.videos)
             + (INCOMPLETE if incomplete else ""),
             settings=self.evaluation.specification,
         )

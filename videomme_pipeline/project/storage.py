@@ -26,10 +26,10 @@ _VARIANT_STAGES = {
     "attempts": Dimension.EVALUATION,
     "scores": Dimension.EVALUATION,
     "evaluated_videos": Dimension.EVALUATION,
-    "observations": Dimension.EVALUATION,
+    "nightly_runs": Dimension.EVALUATION,
     "baselines": Dimension.EVALUATION,
 }
-_ONE_FILE_OF_ALL_VIDEOS = ("scores", "evaluated_videos", "observations", "baselines")
+_ONE_FILE_OF_ALL_VIDEOS = ("scores", "evaluated_videos", "nightly_runs", "baselines")
 _REBUILT_FOR_FREE = ("subtitles", "prompts")
 
 

@@ -1,6 +1,6 @@
 """Nightly runs on the page: their scores, findings and changed answers.
 
-Accuracies come from the view `accuracy_by_night`. Findings are those that `scoring.nightly` stored.
+The view `accuracy_by_nightly_run` has the accuracies; `scoring.nightly` stored the findings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def history(
     evaluations: Sequence[ScoredEvaluation],
     nightly_runs: Sequence[Mapping[str, Any]],
 ) -> list[Json]:
-    """One entry per nightly run from `nightly_runs` (rows of `accuracy_by_night`), oldest first.
+    """One entry per row of `nightly_runs` (from `accuracy_by_nightly_run`), oldest first.
 
     `value` is the group score if there is one, else the accuracy, with failed questions counted
     as wrong as in every other score. `findings` are the failed checks, or None if the nightly run

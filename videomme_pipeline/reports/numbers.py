@@ -218,8 +218,8 @@ class Numbers:
         return self._view("across_benchmarks")
 
     def nightly_runs(self) -> list[Json]:
-        """Rows of the view `accuracy_by_night`, oldest first for each evaluation."""
-        return self._view("accuracy_by_night")
+        """Rows of the view `accuracy_by_nightly_run`, oldest first for each evaluation."""
+        return self._view("accuracy_by_nightly_run")
 
     def _view(self, name: str) -> list[Json]:
         """Rows of a view for this benchmark and these evaluations."""

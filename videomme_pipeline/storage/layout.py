@@ -120,7 +120,7 @@ class Store:
 
     def observation(self, benchmark: str, evaluation: str, date: str) -> UPath:
         """The scored questions of one nightly run; `date` is ISO (`2026-11-20`)."""
-        return self.path(benchmark, "observations", evaluation, f"{date}.parquet")
+        return self.path(benchmark, "nightly_runs", evaluation, f"{date}.parquet")
 
     def baseline_repeat(self, benchmark: str, evaluation: str, name: str) -> UPath:
         """The scored questions of one repeat of the baseline of nightly runs."""
@@ -192,7 +192,7 @@ class Store:
 
     def set_aside_files(self) -> list[UPath]:
         """Damaged files that were set aside, except results, which cannot be built again."""
-        kept = {"media", "observations", "findings", "baselines"}
+        kept = {"media", "nightly_runs", "findings", "baselines"}
         return [
             file
             for depth in range(4)
@@ -203,7 +203,7 @@ class Store:
     def variant_files(self, kind: str, benchmark: str = ANY, variant: str = ANY) -> list[UPath]:
         """Files of a kind with one folder per track or evaluation.
 
-        The kinds are subtitles, prompts, responses, attempts, observations, baselines and
+        The kinds are subtitles, prompts, responses, attempts, nightly runs, baselines and
         findings.
         """
         return self._files(benchmark, kind, variant, "*.parquet")
@@ -215,7 +215,7 @@ class Store:
         return self._files(benchmark, "evaluated_videos", "*.parquet")
 
     def observation_files(self, benchmark: str = ANY, evaluation: str = ANY) -> list[UPath]:
-        return self.variant_files("observations", benchmark, evaluation)
+        return self.variant_files("nightly_runs", benchmark, evaluation)
 
     def tables(self) -> list[UPath]:
         """Every Parquet file except those in media folders."""
@@ -224,7 +224,7 @@ class Store:
             "prompts",
             "responses",
             "attempts",
-            "observations",
+            "nightly_runs",
             "findings",
             "baselines",
         )

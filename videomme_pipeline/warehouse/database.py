@@ -62,7 +62,7 @@ TABLES: Mapping[str, tuple[type, Callable[[Store], list[UPath]]]] = {
     "scored_questions": (ScoredQuestion, Store.score_files),
     "evaluated_videos": (EvaluatedVideo, Store.evaluated_video_files),
     "attempts": (AttemptRow, lambda store: store.variant_files("attempts")),
-    "nights": (ObservedQuestion, Store.observation_files),
+    "nightly_runs": (ObservedQuestion, Store.observation_files),
 }
 """Tables loaded from the data folder: their row class and their files."""
 

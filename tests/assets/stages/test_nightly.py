@@ -31,7 +31,7 @@ from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect, query
 
 TRACKED_VIDEOS = tuple(f"{number:03d}" for number in range(2, 8))
-KEY = dg.AssetKey(["videomme", "nights", "asked"])
+KEY = dg.AssetKey(["videomme", "nightly_runs", "asked"])
 ONLY_ACCURACY = {"group_score": "off", "marginals": "off", "flips": "off", "unreadable": "off"}
 ANY_LATENCY = 1e6
 """A limit that no run reaches, however busy the machine is. `test_assess` tests the real one."""
@@ -179,7 +179,8 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
     assert "points against the baseline" in alerts[0]["message"]
     assert "This is a real change since 2026-11-04" in alerts[0]["message"]
     assert (
-        "/assets/videomme/nights/asked?view=partitions&partition=2026-11-04" in alerts[0]["message"]
+        "/assets/videomme/nightly_runs/asked?view=partitions&partition=2026-11-04"
+        in alerts[0]["message"]
     )
 
     assert not run_nightly(opened, instance, "2026-11-05")["accuracy"].passed
@@ -195,7 +196,8 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
 
     with connect(opened.store) as connection:
         by_date = query(
-            connection, "select observation, accuracy from accuracy_by_night order by observation"
+            connection,
+            "select observation, accuracy from accuracy_by_nightly_run order by observation",
         )
     assert [row["observation"] for row in by_date] == [f"2026-11-{d:02d}" for d in range(2, 7)]
     assert by_date[2]["accuracy"] < by_date[1]["accuracy"]
@@ -275,10 +277,10 @@ def test_the_baseline_is_asked_again_before_the_first_nightly_run_only(
     files = opened.store.variant_files("baselines", "videomme", "asked")
     assert [len(read_rows(file, ObservedQuestion)) for file in files] == [asked_once] * 2
     first, second = tracked.assess("2026-11-02"), tracked.assess("2026-11-03")
-    assert first.against_last_night is None
-    assert second.against_last_night is not None
+    assert first.against_previous_run is None
+    assert second.against_previous_run is not None
     with connect(opened.store) as connection:
-        dates = query(connection, "select observation from accuracy_by_night order by all")
+        dates = query(connection, "select observation from accuracy_by_nightly_run order by all")
     assert [row["observation"] for row in dates] == ["2026-11-02", "2026-11-03"]
     more = project(evaluations={"asked": {"baseline_repeats": 5}})
     run_nightly(more, instance, "2026-11-04")

@@ -141,12 +141,12 @@ def test_unchanged_runs_alarm_about_as_often_as_the_budget_allows() -> None:
         SimulatedBenchmark(videos=60),
         drop=0.0,
         changes_at=1,
-        nights=60,
+        runs=60,
         histories=10,
         budget=60,
         seed=4,
     )
-    assert found.nights == 600
+    assert found.runs == 600
     assert 2 <= found.alarms <= 20, "the budget is 10"
 
 
@@ -156,7 +156,7 @@ def test_a_detectable_drop_is_reported_within_two_runs() -> None:
         benchmark,
         drop=benchmark.detectable_drop,
         changes_at=11,
-        nights=20,
+        runs=20,
         histories=20,
         budget=60,
         seed=5,
@@ -205,17 +205,17 @@ def test_a_lasting_drop_is_found_almost_as_often_as_by_the_best_possible_test(
     """The drop begins after 10 runs. The accuracy test has 16 of 20 shares of the budget."""
     benchmark = SimulatedBenchmark(videos=100)
     found = simulate_alarms(
-        benchmark, drop=drop, changes_at=11, nights=31, histories=100, budget=75, seed=2
+        benchmark, drop=drop, changes_at=11, runs=31, histories=100, budget=75, seed=2
     )
-    optimum = optimal_power(benchmark, drop=drop, nights=21, budget=60)
+    optimum = optimal_power(benchmark, drop=drop, runs=21, budget=60)
     assert found.power >= (share - 0.05) * optimum, "0.05 for the error of the simulation"
 
 
 def test_a_drop_that_began_slowly_is_dated_to_its_beginning() -> None:
     generator = np.random.default_rng(11)
     wrong = (generator.random((45, 300)) < 0.3).astype(np.int64)
-    for night in range(20, 45):
-        wrong[night] = generator.random(300) < 0.3 + 0.1 * min(1.0, (night - 19) / 10)
+    for run in range(20, 45):
+        wrong[run] = generator.random(300) < 0.3 + 0.1 * min(1.0, (run - 19) / 10)
     states = watch(lambda runs: wrong[runs], np.ones_like(wrong, bool), 60)
     new = [state for state in states if state.is_new]
     assert len(new) >= 1

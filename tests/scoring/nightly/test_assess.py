@@ -73,7 +73,7 @@ def test_a_run_like_the_others_fails_no_check() -> None:
     }
     assert [finding for finding in report.findings if not finding.passed] == []
     assert report.new_findings == []
-    assert report.against_last_night is not None
+    assert report.against_previous_run is not None
 
 
 def test_a_drop_in_one_task_type_is_reported() -> None:
@@ -278,15 +278,15 @@ def test_the_simulation_counts_the_new_findings_of_assessments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("histories", "nights", "most"),
+    ("histories", "runs", "most"),
     [(1, 30, 4), pytest.param(5, 60, 11, marks=pytest.mark.slow)],
 )
 def test_all_tests_together_meet_the_budget_if_nothing_changes(
-    histories: int, nights: int, most: int
+    histories: int, runs: int, most: int
 ) -> None:
     """More than `most` false alarms have a probability of at most 1 in 200."""
     benchmark = SimulatedBenchmark(videos=30)
-    found = simulate_checks(benchmark, nights=nights, histories=histories, seed=6, v2=False)
+    found = simulate_checks(benchmark, runs=runs, histories=histories, seed=6, v2=False)
     assert set(found.by_test) == {"accuracy", "marginals", "flips", "unreadable"}
-    assert found.allowed == histories * nights / 60
+    assert found.allowed == histories * runs / 60
     assert found.false_alarms <= most

@@ -64,7 +64,7 @@ class Assessment:
     date: str
     findings: tuple[NightlyFinding, ...]
     against_baseline: Comparison | None
-    against_last_night: Comparison | None
+    against_previous_run: Comparison | None
     detectable_drop: float | None
 
     @property
@@ -127,7 +127,7 @@ def assess(
         date=current.name,
         findings=tuple(findings),
         against_baseline=against_baseline,
-        against_last_night=(
+        against_previous_run=(
             _compared(current, previous) if len(observations) > baselines + 1 else None
         ),
         detectable_drop=detectable_drop(current.rows, against_baseline),
@@ -163,7 +163,7 @@ def runs_per_false_alarm(
     applied = [check for check in BUDGET_SHARES if _applies(check, spec, history)]
     shares = sum(BUDGET_SHARES[check] for check in applied)
     return {
-        check: spec.nights_per_false_alarm * tracked * max(1.0, shares / BUDGET_SHARES[check])
+        check: spec.runs_per_false_alarm * tracked * max(1.0, shares / BUDGET_SHARES[check])
         for check in BUDGET_SHARES
     }
 
@@ -219,7 +219,7 @@ def _test_finding(  # noqa: PLR0913, PLR0917 - the summary needs all of these
         is_new=state.is_new,
         summary=summary,
         measures={
-            **({} if rates is None else {"tonight": rates.current, "before": rates.before}),
+            **({} if rates is None else {"current": rates.current, "before": rates.before}),
             "p_value": state.p_value,
             "evidence": state.evidence,
             "alarm_at": state.alarm_at,
@@ -296,7 +296,7 @@ def _limit_finding(
         passed=passed,
         is_new=not passed and (previous is None or previous <= limit),
         summary=summary,
-        measures={} if current is None else {"tonight": current, "limit": limit},
+        measures={} if current is None else {"current": current, "limit": limit},
     )
 
 

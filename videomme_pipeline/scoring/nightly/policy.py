@@ -56,7 +56,7 @@ _DEFAULT_SEVERITY = dict.fromkeys(NightlyCheck, Severity.ERROR) | dict.fromkeys(
 class AlarmSpec(Spec):
     """`alarm:` in nightly.yaml."""
 
-    nights_per_false_alarm: float = Field(default=60.0, ge=2)
+    runs_per_false_alarm: float = Field(default=60.0, ge=2)
     """The mean number of nightly runs between false alarms of all tests of all tracked
     evaluations together. Evaluations share this budget evenly, tests by `BUDGET_SHARES`."""
     severity: dict[NightlyCheck, Severity] = Field(default_factory=dict, validate_default=True)

@@ -5,7 +5,7 @@ with per_video as (
            count(*) filter (outcome = 'correct') as correct,
            count(*) filter (outcome = 'unreadable') as unreadable,
            count(*) filter (outcome = 'failed') as failed
-    from nights
+    from nightly_runs
     group by all
 ),
 cells as (
