@@ -149,7 +149,7 @@ def test_a_selection_of_videos_is_part_of_the_fingerprint_and_of_the_stored_sett
     assert len({each.fingerprint for each in (whole, long, part)}) == 3
     assert Selection.stored_in(part.specification) == part.selection
     with_subtitles = read(folder, "w", dict(GOOD) | {"duration": "long", "subtitles": "none"})
-    assert with_subtitles.track_pair == long.track_pair
+    assert with_subtitles.pairing == long.pairing
 
 
 def test_an_evaluation_has_a_track_and_a_sampling_name(folder: Path) -> None:

@@ -361,8 +361,8 @@ def test_a_single_pair_of_videos_has_no_interval(tmp_path: Path) -> None:
 
 def test_tracks_are_not_paired_when_more_than_the_subtitles_differs(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
-    put(store, [replace(row, track_pair="temperature 0") for row in WITHOUT])
-    put(store, [replace(row, track_pair="temperature 1") for row in WITH])
+    put(store, [replace(row, pairing="temperature 0") for row in WITHOUT])
+    put(store, [replace(row, pairing="temperature 1") for row in WITH])
     with database.connect(store) as connection:
         assert rows_of(connection, "select * from track_against_track") == []
 

@@ -56,7 +56,7 @@ class Evaluation:
         return None if self.alignment is None else f"{self.sampling_name}.{self.alignment.name}"
 
     @property
-    def track_pair(self) -> str:
+    def pairing(self) -> str:
         """Hash that is equal for evaluations that differ only in their subtitles."""
         return replace(self, alignment=None).fingerprint
 

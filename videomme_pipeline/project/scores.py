@@ -30,7 +30,7 @@ def score_evaluation(
     evaluation has a judge, it is asked about every response that `strict` cannot read.
     """
     reasons = FailureLog(project.store, f"{benchmark.name}/responses").read()
-    track_pair = evaluation.track_pair
+    pairing = evaluation.pairing
     scored = [
         (
             question,
@@ -42,7 +42,7 @@ def score_evaluation(
                 evaluation_fingerprint=evaluation.fingerprint,
                 sampling=evaluation.sampling_name,
                 track=evaluation.track,
-                track_pair=track_pair,
+                pairing=pairing,
             ),
         )
         for video_id in benchmark.snapshot.questions_of(evaluation)

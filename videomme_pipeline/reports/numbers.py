@@ -350,7 +350,7 @@ def _badness(finding: Mapping[str, Any]) -> tuple[int, str]:
 def _about(place: int, evaluation: ScoredEvaluation) -> Json:
     """Properties of an evaluation.
 
-    `track_pair` is equal for evaluations that differ only in their subtitles, and `frames_family`
+    `pairing` is equal for evaluations that differ only in their subtitles, and `frames_family`
     for evaluations that differ only in their sampling.
     """
     specification = evaluation.specification
@@ -365,7 +365,7 @@ def _about(place: int, evaluation: ScoredEvaluation) -> Json:
         "template": template.get("name"),
         "baseline": evaluation.is_baseline,
         "input_key": evaluation.input_key,
-        "track_pair": _family(evaluation, "alignment"),
+        "pairing": _family(evaluation, "alignment"),
         "frames_family": _family(evaluation, "sampling"),
         "spec": specification_of(evaluation),
     }

@@ -19,7 +19,7 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
     evaluation_fingerprint: str,
     sampling: str,
     track: str,
-    track_pair: str | None = None,
+    pairing: str | None = None,
 ) -> ScoredQuestion:
     """Score `response` to `question` with the letter that `reader` reads.
 
@@ -56,7 +56,7 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
         model=response.model,
         sampling=sampling,
         track=track,
-        track_pair=track_pair,
+        pairing=pairing,
         finish_reason=response.finish_reason,
         usage=response.usage,
         served=response.served,

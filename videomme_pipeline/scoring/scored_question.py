@@ -55,7 +55,7 @@ class ScoredQuestion:
     that a scores file contains accuracy and cost. Values that the endpoint or the results file does
     not report are None.
 
-    `track_pair` is the same for evaluations that differ only in their subtitles, and None for rows
+    `pairing` is the same for evaluations that differ only in their subtitles, and None for rows
     that belong to no evaluation file.
 
     `judge` is the model that reads the answers that `strict` cannot read, or None. The rows that it
@@ -91,7 +91,7 @@ class ScoredQuestion:
     finish_reason: str | None = None
     usage: Usage = field(default_factory=Usage)
     served: Served = field(default_factory=Served)
-    track_pair: str | None = None
+    pairing: str | None = None
     judge: str | None = None
     judge_output: str | None = None
     judge_error: str | None = None

@@ -75,7 +75,7 @@ _LABELS = (
     "model",
     "sampling",
     "track",
-    "track_pair",
+    "pairing",
     "reader",
     "judge",
 )

@@ -198,7 +198,7 @@ def test_different_benchmarks_are_refused() -> None:
 
 def test_tracks_are_compared_only_if_nothing_else_differs() -> None:
     def track(rows: list[ScoredQuestion], name: str, pair: str) -> list[ScoredQuestion]:
-        return [replace(row, track=name, track_pair=pair) for row in rows]
+        return [replace(row, track=name, pairing=pair) for row in rows]
 
     a = track(A, "with_subtitles", "16 frames")
     require_one_track(a, track(B, "without_subtitles", "16 frames"))

@@ -179,7 +179,7 @@ def require_one_track(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQ
     Raises:
         ScoringError: if they differ in the track and in something else.
     """
-    tracks = {(row.track, row.track_pair) for row in (*rows_a[:1], *rows_b[:1])}
+    tracks = {(row.track, row.pairing) for row in (*rows_a[:1], *rows_b[:1])}
     if len({track for track, _ in tracks}) > 1 and len({pair for _, pair in tracks}) > 1:
         one, other = sorted(track.replace("_", " ") for track, _ in tracks)
         raise ScoringError(

@@ -10,7 +10,7 @@ with paired as (
            o.is_correct::int as without_correct
     from scored_questions as w
     join scored_questions as o using (benchmark, question_id, repeat, model, sampling, reader)
-    where w.track_pair is not distinct from o.track_pair
+    where w.pairing is not distinct from o.pairing
       and w.track = replace(o.track, 'without_', 'with_') and w.track <> o.track
 ),
 per_video as (

@@ -709,13 +709,13 @@ const gain = (row) => row.overall.with - row.overall.without;
 function trackPairs(benchmark) {
   const rows = new Map();
   for (const item of benchmark.evaluations) {
-    const row = rows.get(item.track_pair) ?? { overall: {}, frames: item.num_frames };
+    const row = rows.get(item.pairing) ?? { overall: {}, frames: item.num_frames };
     const track = item.subtitles ? "with" : "without";
     if (track === "without") row.model = item.name;
     else row.pair = `with subtitles: ${item.name}`;
     const parts = { overall: mainScore(item), ...item.parts };
     for (const [part, value] of Object.entries(parts)) row[part] = { ...row[part], [track]: value };
-    rows.set(item.track_pair, row);
+    rows.set(item.pairing, row);
   }
   return [...rows.values()];
 }
