@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ import dagster as dg
 
 from assets.instance import POSTGRES_VARIABLE
 from videomme_pipeline.project.compute import ComputeTime
+from videomme_pipeline.project.locks import FileLocks, shared_locks, this_machine
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.turns import LockFileTurns, Turns, this_machine
 from videomme_pipeline.reports.terminal.progress import PlainLines
 
 SPENT_TAG = "videomme/spent_dollars"
@@ -48,27 +48,18 @@ def within_step(
     ledger = _RunTag(context.instance, context.run.run_id)
     project.spending.begin(context.run.run_id, max_dollars, ledger)
     run = f"run {context.run.run_id.partition('-')[0]}"
-    on_machine = LockFileTurns(project.store.turns, run=run, on_wait=show)
-    turns = _shared_turns(run, show) or on_machine
+    on_machine = FileLocks(project.store.locks, run=run, on_wait=show)
+    url = os.environ.get(POSTGRES_VARIABLE)
+    locks = shared_locks(url, run=run, on_wait=show) if url else on_machine
     with _canceling(context), ExitStack() as stack:
         stack.callback(on_machine.release_all)
-        stack.callback(turns.release_all)
-        stack.enter_context(project.using_turns(turns))
+        stack.callback(locks.release_all)
+        stack.enter_context(project.using_locks(locks))
         stack.enter_context(_logging_progress(project, context))
         stack.enter_context(_recording_compute(project, context))
         if needs_machine:
-            stack.enter_context(on_machine.take(this_machine()))
+            stack.enter_context(on_machine.using(this_machine()))
         yield
-
-
-def _shared_turns(run: str, on_wait: Callable[[str], None]) -> Turns | None:
-    """The turns of several machines, if Dagster stores its runs in PostgreSQL."""
-    url = os.environ.get(POSTGRES_VARIABLE)
-    if not url:
-        return None
-    from videomme_pipeline.cluster.postgres_turns import PostgresTurns  # noqa: PLC0415 - slow
-
-    return PostgresTurns(url, run=run, on_wait=on_wait)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,11 @@ MODELS = "videomme_pipeline.models"
 """Kinds of models, by the `kind` in `models.yaml`. The value is a `Provider`."""
 BENCHMARKS = "videomme_pipeline.benchmarks"
 """Benchmarks, by name. The value is a `Benchmark`."""
+WORKERS = "videomme_pipeline.workers"
+"""Kinds of workers, by the `kind` in `cluster.yaml`. The value is a subclass of `ClusterSpec`."""
+LOCKS = "videomme_pipeline.locks"
+"""Locks that several machines share, by the scheme of a database's URL. The value is a subclass of
+`Locks`."""
 
 
 def installed(group: str) -> Mapping[str, EntryPoint]:
@@ -59,6 +64,21 @@ def find(
             "authors"
         )
     return part
+
+
+def find_class(group: str, name: str, base: type, title: str) -> Any:
+    """The subclass of `base` called `name` in a group.
+
+    Raises:
+        ConfigurationError: as `find`.
+    """
+    return find(
+        group,
+        name,
+        lambda part: isinstance(part, type) and issubclass(part, base),
+        title=title,
+        expected=f"a subclass of {base.__module__}.{base.__name__}",
+    )
 
 
 def package_of(group: str, name: str) -> str:

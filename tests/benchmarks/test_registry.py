@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.packages import write_package
 from tests.support.registered import registered
 from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric
@@ -175,13 +176,7 @@ loft = videomme_shed:LOFT
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A package that declares a benchmark is installed, as `pip install --target` leaves it."""
-    information = tmp_path / "videomme_shed-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: videomme-shed\nVersion: 1.0\n"
-    )
-    (information / "entry_points.txt").write_text(ENTRY_POINTS)
-    (tmp_path / "videomme_shed.py").write_text(MODULE)
+    write_package(tmp_path, "videomme_shed", MODULE, ENTRY_POINTS)
     monkeypatch.syspath_prepend(tmp_path)
     with registered():
         yield

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from videomme_pipeline.cluster.configuration import read_cluster
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.project.workers import read_cluster
 
 
 def write(folder: Path, text: str) -> Path:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.packages import write_package
 from tests.support.paths import ROOT
 from tests.support.projects import WriteProject
 from tests.support.videomme_parrot import KEY_VARIABLE
@@ -31,13 +31,8 @@ wrong = videomme_parrot:ParrotSpec
 def site(tmp_path: Path) -> Path:
     """A folder in which the package is installed, as `pip install --target` leaves it."""
     site = tmp_path / "site"
-    information = site / "videomme_parrot-1.0.dist-info"
-    information.mkdir(parents=True)
-    (information / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: videomme-parrot\nVersion: 1.0\n"
-    )
-    (information / "entry_points.txt").write_text(ENTRY_POINTS)
-    shutil.copy(ROOT / "tests" / "support" / "videomme_parrot.py", site)
+    code = (ROOT / "tests" / "support" / "videomme_parrot.py").read_text()
+    write_package(site, "videomme_parrot", code, ENTRY_POINTS)
     return site
 
 

@@ -105,11 +105,11 @@ def frame_times(root: Path) -> Mapping[Path, int]:
 
 
 def check_that_nothing_is_left(root: Path, group: int) -> None:
-    """Check for processes, unfinished files, turns and open runs."""
+    """Check for processes, unfinished files, locks and open runs."""
     wait_until(lambda: members_of(group) == ())
     assert [path for path in (root / "data").rglob(".*") if path.is_dir()] == []
-    for place in (root / "data" / "turns").glob("*.lock"):
-        with FileLock(place, blocking=False):
+    for path in (root / "data" / "locks").glob("*.lock"):
+        with FileLock(path, blocking=False):
             pass
     assert {status.value for status in runs_of(root).values()} <= {"SUCCESS", "FAILURE"}
 

@@ -1,1 +1,1 @@
-"""Cluster: Dask, SSH and Slurm workers, and turns of several machines in PostgreSQL."""
+"""Cluster: Dask, SSH and Slurm workers, and locks of several machines in PostgreSQL."""

@@ -1,16 +1,20 @@
-"""The content of `cluster.yaml`: which Dask cluster does the heavy work."""
+"""The content of `cluster.yaml` for Dask: which cluster does the heavy work."""
 
+import shutil
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from videomme_pipeline.configuration import parse_spec, read_yaml
+from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.fingerprint import Spec
-
-CLUSTER_FILE = "cluster.yaml"
+from videomme_pipeline.processes.tasks import Workers
+from videomme_pipeline.project.workers import ClusterSpec
 
 
 class TlsSpec(Spec):
@@ -75,7 +79,7 @@ class SshSpec(Spec):
     prologue: tuple[str, ...] = ()
 
 
-class ClusterSpec(Spec):
+class DaskSpec(ClusterSpec):
     """A Dask scheduler that runs already (`address`), or one to start (`slurm`, `ssh`).
 
     A scheduler without TLS lets everybody who can reach it run programs on its workers. So the
@@ -83,6 +87,7 @@ class ClusterSpec(Spec):
     of Dask's own configuration are used.
     """
 
+    kind: Literal["dask"] = "dask"
     address: str | None = None
     tls: TlsSpec | None = None
     plain_tcp: bool = False
@@ -90,7 +95,7 @@ class ClusterSpec(Spec):
     ssh: SshSpec | None = None
 
     @model_validator(mode="after")
-    def _require_one_cluster(self) -> "ClusterSpec":
+    def _require_one_cluster(self) -> "DaskSpec":
         if sum(each is not None for each in (self.address, self.slurm, self.ssh)) != 1:
             raise ValueError("set one of `address`, `slurm` and `ssh`")
         if self.address and not self.plain_tcp and not _is_protected(self.address):
@@ -99,6 +104,22 @@ class ClusterSpec(Spec):
                 "set `plain_tcp: true` if only trusted machines can reach the scheduler"
             )
         return self
+
+    def connect(
+        self, folder: Path, on_message: Callable[[str], None]
+    ) -> AbstractContextManager[Workers]:
+        from videomme_pipeline.cluster.dask import connect  # noqa: PLC0415 - an extra
+
+        return connect(self, folder, on_message)
+
+    def check_jobs(self) -> str | None:
+        if self.slurm is None:
+            return None
+        if shutil.which("sbatch") is None:
+            raise ClusterError(
+                "no command `sbatch` here; run this on a login node of the Slurm cluster"
+            )
+        return "runs start Slurm jobs"
 
 
 def _is_protected(address: str) -> bool:
@@ -110,14 +131,3 @@ def _is_protected(address: str) -> bool:
         return url.hostname == "localhost" or ip_address(url.hostname or "").is_loopback
     except ValueError:
         return False
-
-
-def read_cluster(folder: Path) -> ClusterSpec | None:
-    """The content of `cluster.yaml` in a configuration folder, or None if it has no entries.
-
-    Raises:
-        ConfigurationError: if the file has mistakes.
-    """
-    path = folder / CLUSTER_FILE
-    entries = read_yaml(path) if path.exists() else None
-    return parse_spec(entries, ClusterSpec, str(path)) if entries else None

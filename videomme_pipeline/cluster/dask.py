@@ -19,7 +19,7 @@ from unittest.mock import patch
 from uuid import uuid4
 from weakref import WeakSet
 
-from videomme_pipeline.cluster.configuration import CLUSTER_FILE, ClusterSpec, SlurmSpec
+from videomme_pipeline.cluster.configuration import DaskSpec, SlurmSpec
 from videomme_pipeline.cluster.keys import temporary_security
 from videomme_pipeline.cluster.ssh import ssh_cluster
 from videomme_pipeline.cluster.timers import EXPORTS, TIMERS
@@ -27,6 +27,7 @@ from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.processes.secrets import child_environment
 from videomme_pipeline.processes.tasks import Outcome, end_children
+from videomme_pipeline.project.workers import CLUSTER_FILE
 
 if TYPE_CHECKING:
     from distributed import Client, Security
@@ -202,15 +203,11 @@ def _run_checked(site: Site, run_limited: Callable[..., Outcome], *arguments: An
 
 @contextmanager
 def connect(
-    spec: ClusterSpec, folder: Path, on_message: Callable[[str], None]
+    spec: DaskSpec, folder: Path, on_message: Callable[[str], None]
 ) -> Iterator[DaskWorkers]:
     """Connect to a cluster, or start one that ends after the block.
 
-    `folder` is an empty folder that all workers share. `on_message` is told what is waited for.
-
-    Raises:
-        ClusterError: if the scheduler cannot be reached.
-        MissingExtraError: if Dask is not installed.
+    This is `DaskSpec.connect`.
     """
     with needs_extra("cluster", CLUSTER_FILE):
         import dask  # noqa: PLC0415
@@ -234,7 +231,7 @@ def connect(
         yield workers
 
 
-def _client(spec: ClusterSpec) -> "Client":
+def _client(spec: DaskSpec) -> "Client":
     """A client of the scheduler at the address of `spec`."""
     from distributed import Client  # noqa: PLC0415
 
@@ -250,7 +247,7 @@ def _client(spec: ClusterSpec) -> "Client":
         ) from error
 
 
-def _security(spec: ClusterSpec) -> "Security":
+def _security(spec: DaskSpec) -> "Security":
     """The keys of the client: those of `tls`, or else those of Dask's own configuration."""
     from distributed import Security  # noqa: PLC0415
 

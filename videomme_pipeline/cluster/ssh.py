@@ -14,11 +14,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from videomme_pipeline.cluster.configuration import CLUSTER_FILE, SshSpec
+from videomme_pipeline.cluster.configuration import SshSpec
 from videomme_pipeline.cluster.keys import temporary_security
 from videomme_pipeline.cluster.timers import EXPORTS
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
+from videomme_pipeline.project.workers import CLUSTER_FILE
 
 if TYPE_CHECKING:
     from distributed import Security

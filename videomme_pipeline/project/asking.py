@@ -10,6 +10,7 @@ from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import FrameSet, ShownFrame
 from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.project.locks import cost_limit, endpoint
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
@@ -19,7 +20,6 @@ from videomme_pipeline.project.stored import (
     stored_prompts,
     whole_video,
 )
-from videomme_pipeline.project.turns import cost_limit, endpoint
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import AskingProgress, collect_now
 from videomme_pipeline.responses.journal import Journal
@@ -165,7 +165,7 @@ def ask_model(
 
     servers = project.servers
     with ExitStack() as stack:
-        stack.enter_context(_turn(project, spec, plan))
+        stack.enter_context(_locked(project, spec, plan))
         stack.enter_context(spending.recorded())
         spent_before = spending.spent_dollars
         if spec.costs_money:
@@ -203,23 +203,23 @@ def _has_unsettled(
 
 
 @contextmanager
-def _turn(project: Project, spec: ModelSpec, plan: RequestPlan) -> Iterator[None]:
-    """Use the cost limits and all endpoints of `spec`.
+def _locked(project: Project, spec: ModelSpec, plan: RequestPlan) -> Iterator[None]:
+    """Hold the locks of the cost limits and of all endpoints of `spec`.
 
     They are taken in one order, so that no two runs block each other. Cost limits are shared only
-    if several processes may spend at the same time. Servers that this run starts have a turn until
-    its end, so their endpoints need none.
+    if several processes may spend at the same time. Servers that this run starts are locked until
+    the run ends, so their endpoints need no lock.
     """
-    turns, limits = project.turns, spec.limits
+    locks, limits = project.locks, spec.limits
     members = () if spec.managed is not None else spec.members
     urls = sorted(item.endpoint for item in members if item.endpoint is not None)
     resources = [endpoint(url, limits.concurrent_runs) for url in urls]
-    if spec.costs_money and turns.spans_processes:
+    if spec.costs_money and locks.spans_processes:
         spending = project.spending
         of_run = [] if spending.max_dollars is None else [cost_limit(f"run {spending.run_id}")]
         of_model = [] if limits.max_cost_dollars is None else [cost_limit(plan.evaluation)]
         resources = [*of_run, *of_model, *resources]
     with ExitStack() as stack:
         for resource in resources:
-            stack.enter_context(turns.take(resource))
+            stack.enter_context(locks.using(resource))
         yield

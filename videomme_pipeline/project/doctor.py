@@ -15,6 +15,7 @@ from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.progress import no_progress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.servers import ModelServers
+from videomme_pipeline.project.workers import CLUSTER_FILE
 from videomme_pipeline.serving.configuration import ServeSpec
 from videomme_pipeline.serving.weights import find_weights
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
@@ -114,29 +115,22 @@ def _workers(project: Project) -> Iterator[Finding]:
     """Check the cluster of cluster.yaml, if there is one. No jobs are started for it."""
     if project.cluster is None:
         return
-    if project.cluster.slurm:
-        yield _slurm()
-        return
     try:
+        if jobs := project.cluster.check_jobs():
+            yield Finding(check="cluster", verdict=Verdict.OK, message=jobs)
+            return
         with project.workers() as workers:
             problems = workers.problems()
     except VideoMMEError as error:
         yield Finding(check="cluster", verdict=Verdict.FAILED, message=str(error))
         return
     if not problems:
-        message = f"{project.cluster.address} has no worker; start some"
+        message = f"the cluster of {CLUSTER_FILE} has no worker; start some"
         yield Finding(check="cluster", verdict=Verdict.WARNING, message=message)
     for address, problem in problems.items():
         verdict = Verdict.FAILED if problem else Verdict.OK
         message = problem or "has the versions of this machine and reads the data folder"
         yield Finding(check=f"worker {address}", verdict=verdict, message=message)
-
-
-def _slurm() -> Finding:
-    if shutil.which("sbatch") is None:
-        message = "no command `sbatch` here; run this on a login node of the Slurm cluster"
-        return Finding(check="cluster", verdict=Verdict.FAILED, message=message)
-    return Finding(check="cluster", verdict=Verdict.OK, message="runs start Slurm jobs")
 
 
 def _data(project: Project, name: str) -> Iterator[Finding]:

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from videomme_pipeline.cluster.configuration import ClusterSpec, read_cluster
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation.folder import Configuration, read_configuration
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.compute import ComputeTime
+from videomme_pipeline.project.locks import FileLocks, Locks
 from videomme_pipeline.project.progress import Progress, no_message, no_progress
 from videomme_pipeline.project.runs import RunsSpec, read_runs
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.servers import ModelServers
 from videomme_pipeline.project.spending import Spending
 from videomme_pipeline.project.state import BenchmarkState
-from videomme_pipeline.project.turns import LockFileTurns, Turns
+from videomme_pipeline.project.workers import ClusterSpec, read_cluster
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.publish import scratch_folder
@@ -35,13 +35,13 @@ class Project:
     """One configuration folder and one data folder.
 
     `on_message` receives messages for the user. `compute` is the time that work on videos took in
-    this process so far. `turns` limits how many runs use the machine or an
-    endpoint at the same time.
+    this process so far. `locks` limits how many runs use the machine or an endpoint at the
+    same time.
     """
 
     configuration: Configuration
     store: Store
-    turns: Turns
+    locks: Locks
     on_progress: Callable[[Progress], None] = no_progress
     on_message: Callable[[str], None] = no_message
     spending: Spending = field(default_factory=Spending)
@@ -75,13 +75,14 @@ class Project:
 
     @cached_property
     def servers(self) -> ModelServers:
-        """The servers that this project starts. They have a turn of their own.
+        """The servers that this project starts.
 
-        They run for several steps, and the turns of a step end with it.
+        They have locks of their own, because they run for several steps, and the locks of a step
+        end with the step.
         """
         run = f"process {os.getpid()}"
-        turns = LockFileTurns(self.store.turns, run=run, on_wait=self.on_message)
-        return ModelServers(self.store, self.server_record, turns)
+        locks = FileLocks(self.store.locks, run=run, on_wait=self.on_message)
+        return ModelServers(self.store, self.server_record, locks)
 
     def observe_servers(
         self, evaluations: Collection[str] | None = None, *, is_stored: bool = True
@@ -117,22 +118,20 @@ class Project:
         if self.cluster is None:
             yield LocalWorkers()
             return
-        from videomme_pipeline.cluster.dask import connect  # noqa: PLC0415 - an extra
-
         with (
             scratch_folder(self.store.local("cluster")) as folder,
-            connect(self.cluster, folder, self.on_message) as workers,
+            self.cluster.connect(folder, self.on_message) as workers,
         ):
             yield workers
 
     @contextmanager
-    def using_turns(self, turns: Turns) -> Iterator[None]:
-        """Use `turns` instead of the project's own inside the block."""
-        before, self.turns = self.turns, turns
+    def using_locks(self, locks: Locks) -> Iterator[None]:
+        """Use `locks` instead of the project's own inside the block."""
+        before, self.locks = self.locks, locks
         try:
             yield
         finally:
-            self.turns = before
+            self.locks = before
 
 
 def configuration_folder() -> Path:
@@ -183,7 +182,7 @@ def open_project(
     return Project(
         configuration=read_configuration(folder),
         store=store,
-        turns=LockFileTurns(store.turns, run=f"process {os.getpid()}", on_wait=on_message),
+        locks=FileLocks(store.locks, run=f"process {os.getpid()}", on_wait=on_message),
         on_progress=on_progress,
         on_message=on_message,
         cluster=cluster,

@@ -13,7 +13,6 @@ from pydantic_core import core_schema
 
 from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.settings import BenchmarkSettings
-from videomme_pipeline.cluster.configuration import ClusterSpec
 from videomme_pipeline.evaluation.evaluation import NONE
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.evaluation.reading import EvaluationFile
@@ -22,6 +21,7 @@ from videomme_pipeline.models.catalog import entry_specs
 from videomme_pipeline.project.frame_budget import StorageSpec
 from videomme_pipeline.project.nightly import NightlySpec
 from videomme_pipeline.project.runs import RunsSpec
+from videomme_pipeline.project.workers import cluster_specs
 from videomme_pipeline.prompts.render import TemplateName
 
 
@@ -56,7 +56,7 @@ def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
         "samplings": _schema(dict[str, list[str | Sampling] | None]),
         "nightly": _schema(NightlySpec),
         "storage": _schema(StorageSpec),
-        "cluster": _schema(ClusterSpec),
+        "cluster": _schema(Union[*cluster_specs()]),
         "runs": _schema(RunsSpec),
     }
 

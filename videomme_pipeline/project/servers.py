@@ -15,9 +15,9 @@ from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pool import ModelPool, members_of
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import VideoLLM
+from videomme_pipeline.project.locks import Locks, servers_here
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.server_record import ServerRecord
-from videomme_pipeline.project.turns import Turns, servers_here
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.serving.checked import CheckedModel
 from videomme_pipeline.serving.engines import engine_version
@@ -47,11 +47,11 @@ class ModelServers:
     a time has servers on this machine; the others wait.
     """
 
-    def __init__(self, store: Store, record: ServerRecord, turns: Turns) -> None:
+    def __init__(self, store: Store, record: ServerRecord, locks: Locks) -> None:
         self._store = store
         self._record = record
-        self._turns = turns
-        self._turn = ExitStack()
+        self._locks = locks
+        self._lock = ExitStack()
         self._running: _Running | None = None
 
     def __enter__(self) -> Self:
@@ -144,7 +144,7 @@ class ModelServers:
         if self._running is not None and self._running.spec == spec:
             return self._running.served
         self.stop()
-        self._turn.enter_context(self._turns.take(servers_here()))
+        self._lock.enter_context(self._locks.using(servers_here()))
         try:
             weights = find_weights(serve)
             replicas = Replicas.start(
@@ -164,7 +164,7 @@ class ModelServers:
 
             replicas.wait_until_healthy(serve.start_seconds, show)
         except BaseException:
-            self._turn.close()
+            self._lock.close()
             raise
         served = spec.served_at(replicas.urls, weights)
         self._running = _Running(spec, served, weights, replicas)
@@ -185,7 +185,7 @@ class ModelServers:
         running, self._running = self._running, None
         if running is not None:
             running.replicas.close()
-        self._turn.close()
+        self._lock.close()
 
     def _look(self, spec: ModelSpec) -> ServerIdentity | None:
         with suppress(ModelError):

@@ -143,9 +143,9 @@ class Store:
         return self.sqlite("journal.sqlite")
 
     @property
-    def turns(self) -> Path:
-        """The folder of the lock files with which runs take turns."""
-        return self.local("turns")
+    def locks(self) -> Path:
+        """The folder of the lock files through which runs share machines and endpoints."""
+        return self.local("locks")
 
     def servers(self, model_fingerprint: str) -> UPath:
         """The servers that a model had."""

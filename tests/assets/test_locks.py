@@ -26,16 +26,16 @@ from assets.stages.base import SharedStage
 from tests.support.model_server import ModelServer
 from tests.support.paths import ROOT
 from tests.support.projects import EVALUATIONS, VIDEOS, WriteProject
-from videomme_pipeline.cluster.postgres_turns import PostgresTurns
-from videomme_pipeline.project.progress import Progress
-from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.project.turns import (
-    LockFileTurns,
+from videomme_pipeline.cluster.postgres_locks import PostgresLocks
+from videomme_pipeline.project.locks import (
+    FileLocks,
+    Locks,
     Resource,
-    Turns,
     endpoint,
     this_machine,
 )
+from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.project import Project, open_project
 
 DATE = "2026-11-20"
 NOOP_MODULE = "dagster._core.storage.noop_compute_log_manager"
@@ -123,14 +123,14 @@ def eventually(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def users(project: Project, resource: Gate | Resource, places: int = 1) -> tuple[str, ...]:
-    """The runs that have a turn at a server or a machine."""
-    turns: Turns = LockFileTurns(project.store.turns, run="a test", on_wait=print)
+def users(project: Project, resource: Gate | Resource, slots: int = 1) -> tuple[str, ...]:
+    """The runs that have the lock of a server or a machine."""
+    locks: Locks = FileLocks(project.store.locks, run="a test", on_wait=print)
     if isinstance(resource, Gate):
-        resource = endpoint(resource.base_url, places)
+        resource = endpoint(resource.base_url, slots)
         if url := os.environ.get(POSTGRES_VARIABLE):
-            turns = PostgresTurns(url, run="a test", on_wait=print)
-    return turns.users(resource)
+            locks = PostgresLocks(url, run="a test", on_wait=print)
+    return locks.users(resource)
 
 
 def only_run() -> dg.DagsterRun:
@@ -201,7 +201,7 @@ def test_concurrent_runs_is_the_number_of_runs_that_may_use_an_endpoint(
     first = threads.submit(refresh, project, "a")
     eventually(lambda: server.in_flight)
     second = threads.submit(refresh, as_another_process(project), "b")
-    eventually(lambda: len(users(project, server, places=2)) == 2)
+    eventually(lambda: len(users(project, server, slots=2)) == 2)
     server.is_open = True
     assert first.result(TIMEOUT_SECONDS) == second.result(TIMEOUT_SECONDS) == []
 
@@ -260,7 +260,7 @@ def materialize(
     job.execute_in_process(instance=instance, asset_selection=keys, partition_key=partition_key)
 
 
-def test_a_failed_step_releases_its_turn(
+def test_a_failed_step_releases_its_lock(
     write: Callable[..., Project], servers: tuple[Gate, Gate]
 ) -> None:
     server, _ = servers
@@ -317,7 +317,7 @@ with open_instance() as instance:
 
 
 @pytest.mark.slow
-def test_a_killed_run_releases_its_turn_and_a_waiting_run_can_be_interrupted(
+def test_a_killed_run_releases_its_lock_and_a_waiting_run_can_be_interrupted(
     write: Callable[..., Project],
     servers: tuple[Gate, Gate],
     monkeypatch: pytest.MonkeyPatch,

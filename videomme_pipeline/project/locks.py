@@ -1,9 +1,9 @@
-"""Turns: runs that need the same machine or the same endpoint use it one after the other.
+"""Locks: runs that need the same machine or the same endpoint use it one after the other.
 
-A run has a turn while it has a lock: on a file, or in a PostgreSQL database (`postgres_turns`). The
-kernel or the database releases the lock when the process ends for any reason. Dagster's
-`pool=` does not: after `kill -9` of the run with the slot, the next run waits forever at full CPU,
-because only the daemon frees slots and the command line has no daemon.
+A lock is that of a file, or of a database that several machines share. The kernel or the database
+releases the lock when the process ends for any reason. Dagster's `pool=` does not: after `kill -9`
+of the run with the slot, the next run waits forever at full CPU, because only the daemon frees
+slots and the command line has no daemon.
 """
 
 import platform
@@ -17,6 +17,8 @@ from typing import Protocol
 
 from filelock import FileLock, Timeout
 
+from videomme_pipeline import plugins
+
 POLL_SECONDS = 0.5
 REMINDER_SECONDS = 60.0
 ANOTHER_RUN = "another run"
@@ -24,14 +26,14 @@ ANOTHER_RUN = "another run"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A machine or an endpoint. At most `places` runs use it at the same time.
+    """A machine or an endpoint. At most `slots` runs use it at the same time.
 
     `title` is its name in messages; `file_stem` is the name of its lock files.
     """
 
     title: str
     file_stem: str
-    places: int = 1
+    slots: int = 1
 
 
 def this_machine() -> Resource:
@@ -44,10 +46,10 @@ def servers_here() -> Resource:
     return Resource(title="the GPUs of this machine", file_stem=f"servers_{_word(platform.node())}")
 
 
-def endpoint(url: str, places: int = 1) -> Resource:
+def endpoint(url: str, slots: int = 1) -> Resource:
     """A model's endpoint, by its URL."""
     address = url.partition("//")[2]
-    return Resource(title=url, file_stem=f"endpoint_{_word(address)}", places=places)
+    return Resource(title=url, file_stem=f"endpoint_{_word(address)}", slots=slots)
 
 
 def cost_limit(name: str) -> Resource:
@@ -56,14 +58,14 @@ def cost_limit(name: str) -> Resource:
 
 
 class Lock(Protocol):
-    """A place that a run uses."""
+    """The lock of one slot of a resource."""
 
     def release(self) -> None:
-        """Release the place. A second call does nothing."""
+        """Release the slot. A second call does nothing."""
 
 
-class Turns(ABC):
-    """How the runs of a project take turns.
+class Locks(ABC):
+    """The locks with which the runs of a project take turns.
 
     `run` is the name that other runs show while they wait. `on_wait` is called with one sentence
     when a wait starts, every minute, and when it ends. A wait lasts as long as the other run works.
@@ -71,7 +73,7 @@ class Turns(ABC):
     """
 
     spans_processes: bool
-    """True if processes on several machines, or several processes of one run, take turns."""
+    """True if processes on several machines, or several processes of one run, share these locks."""
 
     def __init__(self, *, run: str, on_wait: Callable[[str], None]) -> None:
         self._run = run
@@ -79,9 +81,9 @@ class Turns(ABC):
         self._locks: list[Lock] = []
 
     @contextmanager
-    def take(self, resource: Resource) -> Iterator[None]:
-        """Use `resource` in the block. Entering it waits for a free place."""
-        lock = self._lock_a_place(resource) or self._wait(resource)
+    def using(self, resource: Resource) -> Iterator[None]:
+        """Use `resource` in the block. Entering it waits for a free slot."""
+        lock = self._lock_slot(resource) or self._wait(resource)
         self._locks.append(lock)
         try:
             yield
@@ -98,13 +100,13 @@ class Turns(ABC):
         """The names of the runs that use `resource` now."""
 
     @abstractmethod
-    def _lock_a_place(self, resource: Resource) -> Lock | None:
-        """Return the lock of a free place, or None if there is none."""
+    def _lock_slot(self, resource: Resource) -> Lock | None:
+        """Return the lock of a free slot, or None if there is none."""
 
     def _wait(self, resource: Resource) -> Lock:
         began = shown = time.monotonic()
         self._on_wait(f"Waiting for {self._use_of(resource)}")
-        while not (lock := self._lock_a_place(resource)):
+        while not (lock := self._lock_slot(resource)):
             time.sleep(POLL_SECONDS)
             now = time.monotonic()
             if now - shown >= REMINDER_SECONDS:
@@ -118,8 +120,21 @@ class Turns(ABC):
         return f"{users}, which is using {resource.title}"
 
 
-class LockFileTurns(Turns):
-    """Turns among all processes that use the same folder."""
+def shared_locks(url: str, *, run: str, on_wait: Callable[[str], None]) -> Locks:
+    """The locks of the database at `url`. Its scheme is the name of an entry point.
+
+    Raises:
+        ConfigurationError: if no package has locks for such a database.
+    """
+    scheme = url.partition(":")[0].partition("+")[0]
+    title = f"locks in a database `{scheme}://…`"
+    kind = plugins.find_class(plugins.LOCKS, scheme, Locks, title)
+    locks: Locks = kind(url, run=run, on_wait=on_wait)
+    return locks
+
+
+class FileLocks(Locks):
+    """Locks of files, among all processes that use the same folder."""
 
     spans_processes = False
 
@@ -128,43 +143,43 @@ class LockFileTurns(Turns):
         self._folder = folder
 
     def users(self, resource: Resource) -> tuple[str, ...]:
-        return tuple(_user(place) for place in self._places(resource) if _is_locked(place))
+        return tuple(_user(path) for path in self._paths(resource) if _is_locked(path))
 
-    def _lock_a_place(self, resource: Resource) -> FileLock | None:
+    def _lock_slot(self, resource: Resource) -> FileLock | None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        for place in self._places(resource):
-            lock = FileLock(place, blocking=False)
+        for path in self._paths(resource):
+            lock = FileLock(path, blocking=False)
             with suppress(Timeout):
                 lock.acquire()
-                _user_file(place).write_text(self._run, encoding="utf-8")
+                _user_file(path).write_text(self._run, encoding="utf-8")
                 return lock
         return None
 
-    def _places(self, resource: Resource) -> list[Path]:
-        names = (f"{resource.file_stem}.{place}.lock" for place in range(resource.places))
+    def _paths(self, resource: Resource) -> list[Path]:
+        names = (f"{resource.file_stem}.{slot}.lock" for slot in range(resource.slots))
         return [self._folder / name for name in names]
 
 
-def _is_locked(place: Path) -> bool:
-    if not place.exists():
+def _is_locked(path: Path) -> bool:
+    if not path.exists():
         return False
     try:
-        with FileLock(place, blocking=False):
+        with FileLock(path, blocking=False):
             return False
     except Timeout:
         return True
 
 
-def _user(place: Path) -> str:
-    """The run that uses a locked place. A run may be killed before it has written its name."""
+def _user(path: Path) -> str:
+    """The run that has locked a file. A run may be killed before it has written its name."""
     try:
-        return _user_file(place).read_text(encoding="utf-8") or ANOTHER_RUN
+        return _user_file(path).read_text(encoding="utf-8") or ANOTHER_RUN
     except FileNotFoundError:
         return ANOTHER_RUN
 
 
-def _user_file(place: Path) -> Path:
-    return place.with_suffix(".run")
+def _user_file(path: Path) -> Path:
+    return path.with_suffix(".run")
 
 
 def _word(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Turns: at most `places` runs use a resource, and a killed run releases its turn."""
+"""Locks: at most `slots` runs use a resource, and a killed run releases its lock."""
 
 import os
 import signal
@@ -16,21 +16,21 @@ from sqlalchemy import NullPool, create_engine, text
 
 from tests.support.paths import ROOT
 from tests.support.projects import needs_postgres
-from videomme_pipeline.cluster.postgres_turns import PostgresTurns
-from videomme_pipeline.project import turns
-from videomme_pipeline.project.turns import LockFileTurns, Resource, Turns, endpoint, this_machine
+from videomme_pipeline.cluster.postgres_locks import PostgresLocks
+from videomme_pipeline.project import locks
+from videomme_pipeline.project.locks import FileLocks, Locks, Resource, endpoint, this_machine
 
 TIMEOUT_SECONDS = 60.0
 
 TAKES_FOREVER = """
 import sys, time
 from pathlib import Path
-from videomme_pipeline.cluster.postgres_turns import PostgresTurns
-from videomme_pipeline.project.turns import LockFileTurns, this_machine
+from videomme_pipeline.cluster.postgres_locks import PostgresLocks
+from videomme_pipeline.project.locks import FileLocks, this_machine
 place = sys.argv[1]
-kind, place = (PostgresTurns, place) if "://" in place else (LockFileTurns, Path(place))
-turns = kind(place, run="run 3f2a", on_wait=print)
-with turns.take(this_machine()):
+kind, place = (PostgresLocks, place) if "://" in place else (FileLocks, Path(place))
+locks = kind(place, run="run 3f2a", on_wait=print)
+with locks.using(this_machine()):
     print("working", flush=True)
     time.sleep(3600)
 """
@@ -38,15 +38,15 @@ with turns.take(this_machine()):
 CUTS_THE_LINK = """
 import subprocess, time
 from tests.support.postgres_server import running_postgres
-from videomme_pipeline.cluster.postgres_turns import PostgresTurns
-from videomme_pipeline.project.turns import this_machine
+from videomme_pipeline.cluster.postgres_locks import PostgresLocks
+from videomme_pipeline.project.locks import this_machine
 
 def set_link(state):
     subprocess.run(["ip", "link", "set", "lo", state], check=True)
 
 set_link("up")
 with running_postgres() as url:
-    with PostgresTurns(url, run="run 3f2a", on_wait=print).take(this_machine()):
+    with PostgresLocks(url, run="run 3f2a", on_wait=print).using(this_machine()):
         set_link("down")
         began = time.monotonic()
     print(time.monotonic() - began)
@@ -64,10 +64,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     return str(request.getfixturevalue("postgres_url"))
 
 
-def turns_of(place: Path | str, run: str, on_wait: Callable[[str], None] = lambda _: None) -> Turns:
+def locks_of(place: Path | str, run: str, on_wait: Callable[[str], None] = lambda _: None) -> Locks:
     if isinstance(place, Path):
-        return LockFileTurns(place, run=run, on_wait=on_wait)
-    return PostgresTurns(place, run=run, on_wait=on_wait)
+        return FileLocks(place, run=run, on_wait=on_wait)
+    return PostgresLocks(place, run=run, on_wait=on_wait)
 
 
 def eventually(condition: Callable[[], object]) -> None:
@@ -84,16 +84,14 @@ def backend_of(run: str, url: str) -> int:
         return int(connection.execute(find, {"run": run}).scalar_one())
 
 
-@pytest.mark.parametrize("places", [1, 2])
-def test_at_most_places_runs_use_a_resource_at_the_same_time(
-    place: Path | str, places: int
-) -> None:
-    resource = Resource(title="an endpoint", file_stem="endpoint", places=places)
+@pytest.mark.parametrize("slots", [1, 2])
+def test_at_most_slots_runs_use_a_resource_at_the_same_time(place: Path | str, slots: int) -> None:
+    resource = Resource(title="an endpoint", file_stem="endpoint", slots=slots)
     lock, working, most = threading.Lock(), 0, 0
 
     def work(number: int) -> None:
         nonlocal working, most
-        with turns_of(place, f"run {number}").take(resource):
+        with locks_of(place, f"run {number}").using(resource):
             with lock:
                 working += 1
                 most = max(most, working)
@@ -103,22 +101,22 @@ def test_at_most_places_runs_use_a_resource_at_the_same_time(
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(work, range(6)))
-    assert most == places
-    assert turns_of(place, "later").users(resource) == ()
+    assert most == slots
+    assert locks_of(place, "later").users(resource) == ()
 
 
 def test_a_waiting_run_names_the_run_that_uses_the_resource_again_and_again(
     place: Path | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(turns, "REMINDER_SECONDS", 0.02)
+    monkeypatch.setattr(locks, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(locks, "REMINDER_SECONDS", 0.02)
     messages: list[str] = []
-    first = turns_of(place, "run 3f2a")
-    second = turns_of(place, "run 77b1", messages.append)
+    first = locks_of(place, "run 3f2a")
+    second = locks_of(place, "run 77b1", messages.append)
     with ThreadPoolExecutor(1) as threads:
-        with first.take(this_machine()):
+        with first.using(this_machine()):
             assert second.users(this_machine()) == ("run 3f2a",)
-            waiting = threads.submit(lambda: second.take(this_machine()).__enter__())
+            waiting = threads.submit(lambda: second.using(this_machine()).__enter__())
             eventually(lambda: len(messages) > 2)
             assert messages[0] == "Waiting for run 3f2a, which is using this machine"
             assert messages[1] == "Waiting for 0 s for run 3f2a, which is using this machine"
@@ -127,7 +125,7 @@ def test_a_waiting_run_names_the_run_that_uses_the_resource_again_and_again(
     assert messages[-1].startswith("Using this machine after ")
 
 
-def test_a_killed_run_releases_its_turn(place: Path | str) -> None:
+def test_a_killed_run_releases_its_lock(place: Path | str) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", TAKES_FOREVER, str(place)],
         stdout=subprocess.PIPE,
@@ -139,7 +137,7 @@ def test_a_killed_run_releases_its_turn(place: Path | str) -> None:
     messages: list[str] = []
 
     def wait() -> None:
-        with turns_of(place, "run 77b1", messages.append).take(this_machine()):
+        with locks_of(place, "run 77b1", messages.append).using(this_machine()):
             pass
 
     with ThreadPoolExecutor(1) as threads:
@@ -151,22 +149,22 @@ def test_a_killed_run_releases_its_turn(place: Path | str) -> None:
         waiting.result(TIMEOUT_SECONDS)
 
 
-def test_a_failed_block_releases_its_turn(place: Path | str) -> None:
-    turns = turns_of(place, "run 3f2a")
-    with pytest.raises(RuntimeError, match="on purpose"), turns.take(this_machine()):
+def test_a_failed_block_releases_its_lock(place: Path | str) -> None:
+    locks = locks_of(place, "run 3f2a")
+    with pytest.raises(RuntimeError, match="on purpose"), locks.using(this_machine()):
         raise RuntimeError("on purpose")
-    assert turns.users(this_machine()) == ()
+    assert locks.users(this_machine()) == ()
 
 
 @pytest.mark.slow
 @needs_postgres
-def test_a_turn_has_ended_after_its_block_even_if_the_server_is_slow(postgres_url: str) -> None:
-    turns = turns_of(postgres_url, "run 3f2a")
-    with turns.take(this_machine()):
+def test_a_lock_is_released_after_its_block_even_if_the_server_is_slow(postgres_url: str) -> None:
+    locks = locks_of(postgres_url, "run 3f2a")
+    with locks.using(this_machine()):
         session = backend_of("run 3f2a", postgres_url)
         os.kill(session, signal.SIGSTOP)
         threading.Timer(0.5, os.kill, [session, signal.SIGCONT]).start()
-    assert turns.users(this_machine()) == ()
+    assert locks.users(this_machine()) == ()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Turns of runs on several machines, through the PostgreSQL database that they share."""
+"""Locks of runs on several machines, in the PostgreSQL database that they share."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,7 +8,7 @@ from hashlib import blake2b
 from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from videomme_pipeline.project.turns import Resource, Turns
+from videomme_pipeline.project.locks import Locks, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class _Session:
             self.connection.execute(_UNLOCK)
 
 
-class PostgresTurns(Turns):
-    """Turns among all processes that use the same PostgreSQL database, on any machine.
+class PostgresLocks(Locks):
+    """Locks among all processes that use the same PostgreSQL database, on any machine.
 
-    A place is an advisory lock of a session with the name of the run. A restart of the server
+    A slot is an advisory lock of a session with the name of the run. A restart of the server
     releases all locks, so other runs may then use a resource at the same time.
     """
 
@@ -48,15 +48,15 @@ class PostgresTurns(Turns):
     def users(self, resource: Resource) -> tuple[str, ...]:
         with self._engine.connect() as connection:
             names = (
-                connection.execute(_USER, _lock_key(resource, place)).scalar()
-                for place in range(resource.places)
+                connection.execute(_USER, _lock_key(resource, slot)).scalar()
+                for slot in range(resource.slots)
             )
             return tuple(name for name in names if name is not None)
 
-    def _lock_a_place(self, resource: Resource) -> _Session | None:
+    def _lock_slot(self, resource: Resource) -> _Session | None:
         connection = self._engine.connect()
-        for place in range(resource.places):
-            if connection.execute(_LOCK, _lock_key(resource, place)).scalar():
+        for slot in range(resource.slots):
+            if connection.execute(_LOCK, _lock_key(resource, slot)).scalar():
                 return _Session(connection)
         connection.close()
         return None
@@ -79,9 +79,9 @@ _USER = text(
 )
 
 
-def _lock_key(resource: Resource, place: int) -> dict[str, int]:
-    """The two signed 32-bit numbers that identify a place in the database."""
-    digest = blake2b(f"videomme {resource.file_stem} {place}".encode(), digest_size=8).digest()
+def _lock_key(resource: Resource, slot: int) -> dict[str, int]:
+    """The two signed 32-bit numbers that identify a slot in the database."""
+    digest = blake2b(f"videomme {resource.file_stem} {slot}".encode(), digest_size=8).digest()
     first, second = digest[:4], digest[4:]
     return {
         "first": int.from_bytes(first, "big", signed=True),

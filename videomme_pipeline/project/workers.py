@@ -1,0 +1,77 @@
+"""The workers of `cluster.yaml`, of a kind that a package provides."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from videomme_pipeline import plugins
+from videomme_pipeline.configuration import parse_spec, read_yaml
+from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.processes.tasks import Workers
+
+CLUSTER_FILE = "cluster.yaml"
+DEFAULT_KIND = "dask"
+
+
+class ClusterSpec(Spec, ABC):
+    """The content of `cluster.yaml` for one kind of workers.
+
+    A subclass declares `kind` as a `Literal` with a default, and the keys that users may set. A
+    package provides the subclass by an entry point with the name of the kind in the group
+    `videomme_pipeline.workers`.
+    """
+
+    kind: str
+
+    @abstractmethod
+    def connect(
+        self, folder: Path, on_message: Callable[[str], None]
+    ) -> AbstractContextManager[Workers]:
+        """Connect to running workers, or start workers that end after the block.
+
+        `folder` is an empty folder that all workers share. `on_message` is told what is waited for.
+
+        Raises:
+            ClusterError: if the workers cannot be reached.
+            MissingExtraError: if an optional package is not installed.
+        """
+
+    @abstractmethod
+    def check_jobs(self) -> str | None:
+        """Check that jobs with workers can be started, and return what a run will start.
+
+        None if the workers run already, so that they can be checked themselves.
+
+        Raises:
+            ClusterError: if no job can be started.
+        """
+
+
+def read_cluster(folder: Path) -> ClusterSpec | None:
+    """The content of `cluster.yaml` in a configuration folder, or None if it has no entries.
+
+    Raises:
+        ConfigurationError: if the file has mistakes, or no package has its kind of workers.
+    """
+    path = folder / CLUSTER_FILE
+    entries = read_yaml(path) if path.exists() else None
+    if not entries:
+        return None
+    kind = str(entries.get("kind", DEFAULT_KIND))
+    return parse_spec(entries, _spec_of(kind, f"{path}: "), str(path))
+
+
+def cluster_specs() -> list[type[ClusterSpec]]:
+    """The class of the content of `cluster.yaml` for each installed kind of workers.
+
+    Raises:
+        ConfigurationError: if a package cannot be loaded.
+    """
+    return [_spec_of(kind) for kind in plugins.installed(plugins.WORKERS)]
+
+
+def _spec_of(kind: str, where: str = "") -> type[ClusterSpec]:
+    title = f"{where}workers of the kind `{kind}`"
+    spec: type[ClusterSpec] = plugins.find_class(plugins.WORKERS, kind, ClusterSpec, title)
+    return spec
