@@ -87,7 +87,7 @@ def known_name(names: list[str], value: str, what: str) -> str:
     """`value`, which must be one of `names`.
 
     Raises:
-        ConfigurationError: if it is not; the message suggests the nearest name.
+        ConfigurationError: if `value` is another name; the message suggests the nearest name.
     """
     from videomme_pipeline.configuration import nearest
 

@@ -4,7 +4,18 @@ from typing import Annotated
 
 import typer
 
-from videomme_pipeline.cli import cache, frames, power, probe, results, run, serve, setup, store
+from videomme_pipeline.cli import (
+    cache,
+    frames,
+    power,
+    probe,
+    results,
+    run,
+    score,
+    serve,
+    setup,
+    store,
+)
 from videomme_pipeline.cli.context import write
 
 app = typer.Typer(
@@ -13,17 +24,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Evaluate video language models on Video-MME and Video-MME-v2.",
 )
-for group in (run, results, power, setup, probe, serve):
+for group in (run, score, results, power, setup, probe, serve):
     app.add_typer(group.commands)
 app.add_typer(frames.commands, name="frames")
 app.add_typer(cache.commands, name="cache")
 app.add_typer(store.commands, name="store")
 
 
-def _show_version(wanted: bool) -> None:
+def _show_version(is_given: bool) -> None:
     from videomme_pipeline import __version__
 
-    if wanted:
+    if is_given:
         write(f"videomme {__version__}\n")
         raise typer.Exit
 

@@ -60,8 +60,7 @@ def open_project(
 ) -> "Project":
     """Open the project in the current folder, and print the evaluation files that have mistakes.
 
-    `evaluations` are those that the command names. Using one with a mistake is an error that the
-    command prints.
+    `evaluations` are the names that the user typed. The command itself prints their mistakes.
     """
     from videomme_pipeline.project.progress import no_progress
     from videomme_pipeline.project.project import open_project
@@ -80,7 +79,7 @@ def open_for_plan(
 ) -> Iterator[tuple["Project", "History"]]:
     """Open the project, with progress on standard error, and the history of its runs.
 
-    `evaluations` are those that the command names.
+    `evaluations` are the names that the user typed.
     """
     from assets.instance import open_history
 
@@ -94,7 +93,7 @@ def open_for_run(
 ) -> Iterator[tuple["Project", "DagsterInstance"]]:
     """Open the project, with progress on standard error, and the Dagster instance.
 
-    `evaluations` are those that the command names. If the command is stopped, its run is canceled.
+    `evaluations` are the names that the user typed. If the command is stopped, its run is canceled.
     """
     from assets.instance import open_instance
     from assets.processes import cancel_own_runs

@@ -8,7 +8,7 @@ import typer
 
 from videomme_pipeline.cli.arguments import BENCHMARKS, AsJson, complete_evaluation
 from videomme_pipeline.cli.context import open_project, out, print_json
-from videomme_pipeline.cli.scores import stored_scores
+from videomme_pipeline.cli.stored_scores import stored_scores
 from videomme_pipeline.errors import (
     AnnotationError,
     ConfigurationError,
@@ -117,10 +117,12 @@ def _size(
     videos: int | None,
     questions: int | None,
 ) -> tuple[int, int]:
-    """Videos and questions of the rows, else of the benchmark, unless they are given.
+    """The numbers of videos and questions: `videos` and `questions`, where they are given.
+
+    The numbers left out are those of the rows, or of the benchmark without rows.
 
     Raises:
-        ConfigurationError: if the size of the benchmark is not known and not given.
+        ConfigurationError: if the benchmark does not declare its size, and it is not given.
     """
     from videomme_pipeline.benchmarks.registry import find_benchmark
 
@@ -142,8 +144,9 @@ def _size(
 
 
 def _selected_sizes(benchmark: str) -> list[tuple[int, int]]:
-    """Videos and questions that benchmarks.yaml selects. Empty if they are not known yet, or if
-    there is no such file.
+    """The numbers of videos and questions that benchmarks.yaml selects, as a list of one pair.
+
+    The list is empty without such a file, or if the questions have not been fetched yet.
 
     Raises:
         ConfigurationError: if the file has a mistake.

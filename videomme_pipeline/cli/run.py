@@ -12,7 +12,6 @@ from videomme_pipeline.cli.arguments import (
     EvaluationNames,
     chosen_evaluations,
 )
-from videomme_pipeline.cli.citation import open_findings
 from videomme_pipeline.cli.context import (
     err,
     note,
@@ -21,6 +20,7 @@ from videomme_pipeline.cli.context import (
     out,
     print_json,
 )
+from videomme_pipeline.cli.stored_scores import open_findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,9 +139,9 @@ def status(
             {
                 "partition": state.name,
                 "state": state.freshness,
-                "reasons": [asdict(reason) for reason in found],
+                "reasons": [asdict(reason) for reason in state_reasons],
             }
-            for state, found in explained
+            for state, state_reasons in explained
         ]
         if explain is not None:
             print_json(listed)
@@ -160,8 +160,9 @@ def status(
         show_counts(out, [state.value for state in Freshness], counts(states), causes)
         _show_failures(states)
     if reasons or explain is not None:
-        for state, found in explained:
-            show_reasons(out, f"{state.name}: {state.freshness}", [str(one) for one in found])
+        for state, state_reasons in explained:
+            lines = [str(reason) for reason in state_reasons]
+            show_reasons(out, f"{state.name}: {state.freshness}", lines)
 
 
 @commands.command(epilog="Example: videomme nightly smoke-embedded")
@@ -197,7 +198,7 @@ def nightly(
 
 
 def _verify(project: "Project") -> None:
-    """Forget the hashes of videos, and print the damaged tables. A plan then rebuilds both."""
+    """Invalidate the hashes of videos, and set damaged tables aside, which a plan then rebuilds."""
     from videomme_pipeline.storage.tables import verify
 
     project.hashes.clear()
@@ -217,7 +218,7 @@ def _show_plan(
 
     with project.predicted():
         states = plan_project(project, history, evaluations)
-        estimates = [asdict(one) for one in estimate(states, history)]
+        estimates = [asdict(build) for build in estimate(states, history)]
         costs = estimate_costs(pending_requests(states))
     if as_json:
         print_json({"build": estimates, "requests": [asdict(cost) for cost in costs]})
@@ -270,7 +271,7 @@ def _show_failures(states: "Sequence[PartitionState]") -> None:
 
 
 def _scores(project: "Project", evaluations: "Sequence[str]") -> dict[str, list[dict[str, Any]]]:
-    """Rows about `evaluations`: their scores, repeats and open findings, by name."""
+    """The scores, repeats and open findings of `evaluations`, as rows of three views."""
     from videomme_pipeline.warehouse.database import connect, query
 
     with connect(project.store) as connection:

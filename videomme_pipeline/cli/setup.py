@@ -54,8 +54,8 @@ def init(
 def schema() -> None:
     """Write JSON Schemas of the YAML files, with which editors complete and check them.
 
-    They are written to the folder .schemas beside benchmarks.yaml. The first line
-    of a file names its schema.
+    The schemas are written to the folder .schemas beside benchmarks.yaml. The
+    first line of a YAML file names its schema.
     """
     from upath import UPath
 

@@ -27,9 +27,9 @@ _actions: list[tuple[Callable[[], str], float]] = []
 
 @contextmanager
 def on_stop(action: Callable[[], str], seconds: float = 4.0) -> Iterator[None]:
-    """If the command is stopped in the block, call `action`, and print the text that it returns.
+    """Call `action` if the command is stopped in the block, and print the text that it returns.
 
-    The command still works meanwhile. The process ends after `seconds` at the latest.
+    The command continues while `action` runs. The process ends after `seconds` at the latest.
     """
     _actions.append((action, seconds))
     try:
@@ -127,7 +127,7 @@ def _results_of_actions() -> list[str]:
 
 
 def _discard_output() -> None:
-    """Print nothing more. The command still runs, and its next line would follow the last one."""
+    """Print nothing more. The command still runs, and could print lines after the last message."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (_STANDARD_OUTPUT, _STANDARD_ERROR):

@@ -1,9 +1,10 @@
-"""Scores of an evaluation by its name, or of a results file."""
+"""Scores of an evaluation by its name, or of a results file, and what blocks their citation."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from videomme_pipeline.cli.context import err
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 def rows_and_settings(
     name: str, store: "Store | None", options: "ScoreOptions"
 ) -> "tuple[Sequence[ScoredQuestion], Mapping[str, object]]":
-    """The rows of a results file, scored with `options`, or of the evaluation with this name.
+    """The scored questions and the settings of an evaluation, or of a results file.
 
-    The only known setting of a file is the reader. `store` is None outside of a project.
+    `name` is the name of the evaluation or the path of the file. A file is scored with `options`;
+    the reader is its only setting. `store` is None outside of a project.
 
     Raises:
         ConfigurationError: if there is neither such a file nor such an evaluation.
@@ -44,16 +46,16 @@ def _not_found(name: str, evaluations: Sequence[str]) -> str:
     path = Path(name)
     nearby = path.parent.iterdir() if path.suffix and path.parent.is_dir() else ()
     files = [str(file) for file in nearby if file.suffix == path.suffix and file.is_file()]
-    known = [*evaluations, *files]
+    names = [*evaluations, *files]
     return (
         f"no file and no scored evaluation `{name}`: "
-        f"{nearest(name, known) if known else 'nothing has been scored yet'} "
+        f"{nearest(name, names) if names else 'nothing has been scored yet'} "
         "(`videomme run EVALUATION` builds the scores of an evaluation)"
     )
 
 
 def stored_scores(store: "Store", evaluation: str) -> "tuple[str, Sequence[ScoredQuestion]]":
-    """Benchmark and scored questions of `evaluation`."""
+    """The benchmark and the scored questions of `evaluation`."""
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
     from videomme_pipeline.storage.tables import read_rows
 
@@ -62,10 +64,10 @@ def stored_scores(store: "Store", evaluation: str) -> "tuple[str, Sequence[Score
 
 
 def scores_file(store: "Store", evaluation: str) -> "UPath":
-    """The stored scores of `evaluation`.
+    """The file with the scores of `evaluation`.
 
     Raises:
-        ConfigurationError: if it has none.
+        ConfigurationError: if the evaluation has no scores.
     """
     from videomme_pipeline.configuration import nearest
 
@@ -76,3 +78,25 @@ def scores_file(store: "Store", evaluation: str) -> "UPath":
             f"evaluation {evaluation} has no scores: {hint} (videomme run {evaluation})"
         )
     return files[evaluation]
+
+
+def open_findings(store: "Store", evaluations: Sequence[str]) -> list[dict[str, Any]]:
+    """The citation findings about `evaluations` that are not ok, the worst ones first."""
+    from videomme_pipeline.warehouse.database import connect, query
+
+    with connect(store) as connection:
+        return query(
+            connection,
+            "select * from citation_findings "
+            "where status <> 'ok' and list_contains(?, evaluation) "
+            "order by list_position(['blocked', 'warning', 'unknown'], status), evaluation, "
+            "check_name",
+            [list(evaluations)],
+        )
+
+
+def print_findings(store: "Store", evaluations: Sequence[str]) -> None:
+    """Print the open findings on standard error, so that tables can be read by programs."""
+    from videomme_pipeline.reports.terminal.citation import show_findings
+
+    show_findings(err, open_findings(store, evaluations))

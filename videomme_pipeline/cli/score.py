@@ -1,0 +1,268 @@
+"""Commands that read and score files: score, compare, read."""
+
+import json
+import sys
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from videomme_pipeline.cli.arguments import (
+    BENCHMARKS,
+    AsJson,
+    JudgeName,
+    choice,
+    complete_evaluation,
+)
+from videomme_pipeline.cli.context import note, open_project, out, print_json, write
+from videomme_pipeline.cli.stored_scores import open_findings, print_findings, rows_and_settings
+from videomme_pipeline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from videomme_pipeline.formats.score_file import ScoreOptions
+    from videomme_pipeline.scoring.readers.judge import AskJudge
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName
+
+commands = typer.Typer()
+
+Annotations = Annotated[
+    Path | None, typer.Option(help="File of the dataset, for results files without options.")
+]
+Durations = Annotated[
+    str,
+    typer.Option("--video_duration_type", help="Video-MME: durations to score, comma-separated."),
+]
+ByDomain = Annotated[
+    bool, typer.Option("--return_categories_accuracy", help="Official report: also by domain.")
+]
+BySubCategory = Annotated[
+    bool,
+    typer.Option("--return_sub_categories_accuracy", help="Official report: also by sub-category."),
+]
+ByTaskType = Annotated[
+    bool, typer.Option("--return_task_types_accuracy", help="Official report: also by task type.")
+]
+SkipMissing = Annotated[
+    bool,
+    typer.Option("--skip_missing/--no-skip_missing", help="Leave out videos marked missing."),
+]
+
+
+@commands.command(epilog="Example: videomme score results.json --report official")
+def score(
+    responses: Annotated[
+        Path,
+        typer.Argument(
+            help="Results file of the official script, lmms-eval, VLMEvalKit, Inspect, EvalScope "
+            "or Every Eval Ever."
+        ),
+    ],
+    benchmark: Annotated[
+        str, typer.Option("--benchmark", "-b", help=f"Benchmark of the file: {BENCHMARKS}.")
+    ] = "videomme",
+    report: Annotated[
+        str | None,
+        typer.Option(
+            help="table, plain (tab-separated), json, markdown or official. Default: table on a "
+            "terminal, plain elsewhere."
+        ),
+    ] = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            help="Answer reader. Default: strict, or the official one for the official report."
+        ),
+    ] = None,
+    judge: JudgeName = None,
+    group_rule: Annotated[
+        str, typer.Option(help="Video-MME-v2: corrected or official.")
+    ] = "corrected",
+    video_duration_type: Durations = "short,medium,long",
+    return_categories_accuracy: ByDomain = False,
+    return_sub_categories_accuracy: BySubCategory = False,
+    return_task_types_accuracy: ByTaskType = False,
+    skip_missing: SkipMissing = True,
+    annotations: Annotations = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Show the difference to this results file instead of the scores."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score a results file.
+
+    Options with underscores have the same names and meanings as in the official
+    script.
+    """
+    from videomme_pipeline.benchmarks.registry import find_benchmark
+    from videomme_pipeline.formats.score_file import ScoreOptions, parse_durations, score_file
+    from videomme_pipeline.reports.score_report import ReportKind, render
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName
+    from videomme_pipeline.scoring.statistics.groups import GroupRule
+
+    default = "json" if as_json else "table" if out.is_terminal else "plain"
+    kind = choice(ReportKind, report or default, "report")
+    declared = find_benchmark(benchmark)
+    default_reader = declared.reader if kind is ReportKind.OFFICIAL else ReaderName.STRICT
+    options = ScoreOptions(
+        benchmark=declared.name,
+        reader=choice(ReaderName, reader or default_reader, "reader"),
+        judge=judge,
+        group_rule=choice(GroupRule, group_rule, "group rule"),
+        durations=parse_durations(video_duration_type),
+        skip_missing=skip_missing,
+        annotations=annotations,
+    )
+    if against is not None:
+        if judge or kind not in (ReportKind.JSON, ReportKind.TABLE, ReportKind.PLAIN):
+            raise ConfigurationError("--against has no judge, Markdown or official report")
+        _show_comparison(str(against), str(responses), options, as_json=kind is ReportKind.JSON)
+        return
+    ask_judge = _judge(judge, options.reader, responses.stem) if judge else None
+    scored = score_file(responses, options, ask_judge)
+    text = render(
+        scored,
+        kind,
+        return_categories_accuracy=return_categories_accuracy,
+        return_sub_categories_accuracy=return_sub_categories_accuracy,
+        return_task_types_accuracy=return_task_types_accuracy,
+    )
+    write(text)
+    if kind is ReportKind.OFFICIAL:  # the other formats contain the notes
+        for message in scored.notes:
+            note(f"Note: {message}")
+
+
+@commands.command(epilog="Example: videomme compare smoke-embedded smoke-blind")
+def compare(
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="Name of an evaluation, or results file.",
+            autocompletion=complete_evaluation,
+        ),
+    ],
+    b: Annotated[
+        str,
+        typer.Argument(
+            metavar="B",
+            help="Another one of the same benchmark.",
+            autocompletion=complete_evaluation,
+        ),
+    ],
+    benchmark: Annotated[
+        str, typer.Option("--benchmark", "-b", help=f"Benchmark of the files: {BENCHMARKS}.")
+    ] = "videomme",
+    reader: Annotated[str, typer.Option(help="Answer reader for the files.")] = "strict",
+    annotations: Annotations = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare B with A question by question.
+
+    Shows B minus A, whether the difference is significant, and which settings
+    differ.
+    """
+    from videomme_pipeline.benchmarks.registry import find_benchmark
+    from videomme_pipeline.formats.score_file import ScoreOptions
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName
+
+    options = ScoreOptions(
+        benchmark=find_benchmark(benchmark).name,
+        reader=choice(ReaderName, reader, "reader"),
+        annotations=annotations,
+    )
+    _show_comparison(a, b, options, as_json=as_json)
+
+
+def _show_comparison(a: str, b: str, options: "ScoreOptions", *, as_json: bool) -> None:
+    """Print B minus A. Both are evaluations or results files, which `options` apply to."""
+    from videomme_pipeline.project.project import configuration_folder, is_project
+    from videomme_pipeline.reports.terminal.comparison import show_comparison
+    from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
+    from videomme_pipeline.scoring.statistics.compare import require_one_track
+
+    names = [text for text in (a, b) if not Path(text).is_file()]
+    store = open_project().store if names and is_project(configuration_folder()) else None
+    (rows_a, settings_a), (rows_b, settings_b) = (
+        rows_and_settings(text, store, options) for text in (a, b)
+    )
+    require_one_track(rows_a, rows_b)
+    shared = settings_a.keys() | settings_b.keys() if len(names) == 2 else {"reader"}
+    comparison = replace(
+        compare_rows(
+            rows_a,
+            rows_b,
+            specification_a={key: settings_a[key] for key in settings_a if key in shared},
+            specification_b={key: settings_b[key] for key in settings_b if key in shared},
+        ),
+        evaluation_a=a,
+        evaluation_b=b,
+    )
+    if as_json:
+        findings = open_findings(store, names) if store else []
+        print_json(asdict(comparison) | {"citation": findings})
+    else:
+        show_comparison(out, comparison)
+        if store:
+            print_findings(store, names)
+
+
+@commands.command(epilog="Example: videomme read --reader strict --letters ABCD < responses.jsonl")
+def read(
+    reader: Annotated[
+        str, typer.Option(help="Answer reader, for example strict or official_v1.")
+    ] = "strict",
+    letters: Annotated[
+        str, typer.Option(help="Letters of the options, for lines without `options`.")
+    ] = "ABCD",
+    judge: JudgeName = None,
+) -> None:
+    """Read the chosen letter from responses.
+
+    Standard input is JSON lines with `response`; standard output is the same
+    lines with `letter`, `rule` and `span`. The reader strict uses `options` of a
+    line if it has them. Exits with status 1 if a line cannot be parsed or the
+    judge fails.
+    """
+    from videomme_pipeline.benchmarks.question import Letter
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines
+
+    kind = choice(ReaderName, reader, "reader")
+    if set(letters) - set(Letter):
+        raise ConfigurationError(f"--letters {letters}: only A to N are letters of options")
+    offered = [Letter(letter) for letter in letters]
+    rows = read_lines(sys.stdin, kind, offered)
+    if judge is not None:
+        from videomme_pipeline.scoring.readers.judge import judge_lines
+
+        rows = judge_lines(rows, _judge(judge, kind, "read"))
+    failed = False
+    for row in rows:
+        failed = failed or "error" in row or row.get("judge_error") is not None
+        write(json.dumps(row, ensure_ascii=False) + "\n")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
+    """A function that asks `model` which option a response chooses.
+
+    The journal stores the replies under `<evaluation>@judge`.
+
+    Raises:
+        ConfigurationError: if `reader` is not strict, or models.yaml has no such model.
+    """
+    from videomme_pipeline.scoring.readers.judge import Judge, JudgeSpec, ask_judge
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName
+
+    if reader is not ReaderName.STRICT:
+        raise ConfigurationError(
+            f"--judge {model}: a judge reads only what the strict reader cannot, but --reader is "
+            f"{reader}; leave out one of the two"
+        )
+    project = open_project()
+    judge = Judge.of(JudgeSpec(model=model), project.configuration.catalog)
+    return partial(ask_judge, judge, project.store.journal, evaluation)
