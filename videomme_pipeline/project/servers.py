@@ -11,6 +11,7 @@ from typing import Self
 
 from videomme_pipeline.errors import DamagedFileError, ModelError
 from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.connection_check import CheckedModel
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pool import ModelPool, members_of
 from videomme_pipeline.models.spec import ModelSpec
@@ -19,7 +20,6 @@ from videomme_pipeline.project.locks import Locks, servers_here
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.serving.checked import CheckedModel
 from videomme_pipeline.serving.engines import engine_version
 from videomme_pipeline.serving.replicas import Replicas
 from videomme_pipeline.serving.weights import find_weights, weights_identity

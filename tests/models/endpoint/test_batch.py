@@ -115,6 +115,8 @@ def batches() -> Iterator[Batches]:
                     self.reply(endpoint.poll(name))
                 case ["files", name, "content"]:
                     self.reply(endpoint.files[name])
+                case _:
+                    self.reply({"object": "list", "data": []})
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.made_up_requests import request
-from tests.support.model_server import Fault, ModelServer, always
+from tests.support.model_server import Fault, ModelServer, always, first_time
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.endpoint import model as model_module
 from videomme_pipeline.models.endpoint import served
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
@@ -29,6 +30,20 @@ async def test_a_server_that_never_answers_is_noticed(monkeypatch: pytest.Monkey
                 await model.respond(request())
             assert raised.value.kind.is_from_no_model
         await model.close()
+
+
+async def test_a_server_that_has_answered_may_be_silent_while_it_is_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ModelServer(faults=first_time(Fault.CLOSED_BEFORE_BODY)) as server:
+        model = OpenAICompatibleModel(spec(base_url=server.base_url))
+        with pytest.raises(ResponseFailure):
+            await model.respond(request())
+        monkeypatch.setattr(model_module, "is_silent", lambda *_: True)
+        assert (await model.respond(request())).text
+        await model.close()
+        with pytest.raises(ResponseFailure, match="does not answer"):
+            await model.respond(request())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ requests. With them a run finds the batches of a killed run and pays for no requ
 import asyncio
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from pydantic import ValidationError
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.endpoint.body import RequestBody, request_body
-from videomme_pipeline.models.endpoint.context_check import ContextCheck
 from videomme_pipeline.models.endpoint.failures import (
     Problem,
     error_in,
@@ -29,6 +28,7 @@ from videomme_pipeline.models.endpoint.failures import (
     status_failure,
 )
 from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone
+from videomme_pipeline.models.endpoint.model import EndpointModel
 from videomme_pipeline.models.endpoint.reply import read_reply
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse, connect
@@ -68,14 +68,12 @@ class _Part:
     size: int = 0
 
 
-class OpenAIBatchModel:
-    """A model with `service_tier: batch`.
+class OpenAIBatchModel(EndpointModel):
+    """A model with `service_tier: batch`. An answer can take a day.
 
     A file is submitted when it is full, or `gather_seconds` after its last question. So all
     questions in flight share a file if they fit.
     """
-
-    needs_frames = True
 
     def __init__(
         self,
@@ -85,10 +83,8 @@ class OpenAIBatchModel:
         poll_seconds: float = 30.0,
         gather_seconds: float = 5.0,
     ) -> None:
-        self.spec = spec
-        self._api_key = api_key
+        super().__init__(spec, api_key=api_key)
         self._redaction = Redaction(api_key)
-        self._context = ContextCheck(spec, api_key)
         self._poll_seconds = poll_seconds
         self._gather_seconds = gather_seconds
         self._client: openai.AsyncOpenAI | None = None
@@ -98,23 +94,7 @@ class OpenAIBatchModel:
         self._answers: dict[str, asyncio.Future[_Result]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return self.spec.identity
-
-    async def respond(self, request: Request) -> Reply:
-        """Return the answer, which can take a day.
-
-        Raises:
-            ResponseFailure: if the batch ends without an answer to the question, or the prompt is
-                too long for the model.
-            ModelError: if the key is rejected or the endpoint has no batches.
-        """
-        await self._context.require_fit(request)
+    async def ask(self, request: Request) -> Reply:
         body = request_body(self.spec, request)
         if self._recalled is None:
             self._recalled = asyncio.create_task(self._recall())
@@ -133,6 +113,7 @@ class OpenAIBatchModel:
         return _reply_of(line, self.spec, request)
 
     async def close(self) -> None:
+        await super().close()
         if self._timer is not None:
             self._timer.cancel()
         for task in self._tasks:
@@ -157,14 +138,14 @@ class OpenAIBatchModel:
             async for batch in await self._connected().batches.list():
                 if time.time() - batch.created_at > RECALL_SECONDS:
                     return
-                wanted = [
+                missing = [
                     fingerprint
                     for fingerprint in _fingerprints_in(batch)
                     if fingerprint not in self._answers
                 ]
-                if wanted and batch.status not in _ENDED_BADLY:
-                    self._expect(wanted)
-                    self._start(self._watch(batch, wanted), wanted)
+                if missing and batch.status not in _ENDED_BADLY:
+                    self._expect(missing)
+                    self._start(self._watch(batch, missing), missing)
         except openai.OpenAIError as error:
             self._recalled = None
             raise self._failure(error) from None  # the error may contain the key
@@ -257,14 +238,14 @@ class OpenAIBatchModel:
                     )
                 )
 
-    def _deliver(self, lines: Sequence[bytes], wanted: set[str]) -> None:
+    def _deliver(self, lines: Sequence[bytes], fingerprints: set[str]) -> None:
         for line in lines:
             try:
                 result = _Result.model_validate(orjson.loads(line))
             except (orjson.JSONDecodeError, ValidationError):
                 continue  # its question gets no answer, and the batch says why
             answer = self._answers.get(result.custom_id)
-            if result.custom_id in wanted and answer is not None and not answer.done():
+            if result.custom_id in fingerprints and answer is not None and not answer.done():
                 answer.set_result(result)
 
     def _failure(self, error: Exception) -> VideoMMEError:

@@ -5,16 +5,14 @@ limits and the journal belong to `responses`.
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 
 from upath import UPath
 
 from videomme_pipeline.models.endpoint.body import RecentFrames, request_body, share_frames
-from videomme_pipeline.models.endpoint.context_check import ContextCheck
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
 from videomme_pipeline.models.endpoint.failures import status_failure
-from videomme_pipeline.models.endpoint.first_look import FirstLook
+from videomme_pipeline.models.endpoint.model import EndpointModel
 from videomme_pipeline.models.endpoint.native import share_video
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
@@ -26,51 +24,28 @@ UPLOADS_AT_ONCE = 32
 only take memory. Requests that wait for their answer do not count."""
 
 
-class OpenAICompatibleModel:
+class OpenAICompatibleModel(EndpointModel):
     """A model of an endpoint, with one HTTP request per question."""
 
-    needs_frames = True
-
     def __init__(self, spec: EndpointSpec, *, api_key: str | None = None) -> None:
-        self.spec = spec
-        self._api_key = api_key
+        super().__init__(spec, api_key=api_key)
         self._connections: Connections | None = None
         self._uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
         self._recent = RecentFrames(spec)
-        self._look = FirstLook(spec, api_key)
-        self._context = ContextCheck(spec, api_key)
 
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        return self.spec.identity
-
-    async def respond(self, request: Request) -> Reply:
-        """Return the answer of one attempt.
-
-        Raises:
-            ResponseFailure: if the attempt fails, or the prompt is too long for the model.
-            ModelError: if the key is rejected, the credit is used up, or the model or endpoint
-                does not exist.
-        """
-        await self._look.require_answer()
-        await self._context.require_fit(request)
+    async def ask(self, request: Request) -> Reply:
         if self.spec.shared_folder is not None and request.frames.frames:
             await asyncio.to_thread(self._share, request)
-        answer = await self._post(request)
-        if answer.status >= 300:
-            raise status_failure(answer, self.spec)
-        reply = read_reply(answer.content, self.spec, request)
+        response = await self._post(request)
+        if response.status >= 300:
+            raise status_failure(response, self.spec)
+        reply = read_reply(response.content, self.spec, request)
         return replace(reply, warning=frames_warning(self.spec, request, reply))
 
     async def close(self) -> None:
+        await super().close()
         connections, self._connections = self._connections, None
         self._recent = RecentFrames(self.spec)
-        self._look.forget()
-        self._context.forget()
         if connections is not None:
             await connections.close()
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.made_up_requests import request
 from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.connection_check import CheckedModel
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
-from videomme_pipeline.serving.checked import CheckedModel
 
 
 class Fragile:
