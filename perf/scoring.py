@@ -28,7 +28,7 @@ import scipy.stats  # noqa: F401 - otherwise imported while `compare` is measure
 
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
-from videomme_pipeline.benchmarks.videomme import BENCHMARK, DOMAINS, SUB_CATEGORIES, TASK_TYPES
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.rows import to_table
@@ -85,7 +85,7 @@ def main() -> None:
 
 def measure_scoring(runs: int) -> dict[str, float]:
     """CPU seconds by step: reading and scoring 2,700 responses, breakdowns, a comparison."""
-    questions = v1_questions()
+    benchmark, questions = find_benchmark("videomme"), v1_questions()
     responses = made_up_responses(questions)
     found = {
         f"read and score 2,700 with {reader}": cpu_seconds(
@@ -94,9 +94,9 @@ def measure_scoring(runs: int) -> dict[str, float]:
         for reader in ReaderName
     }
     rows = score_all(questions, responses, ReaderName.STRICT)
-    found["all breakdowns with intervals"] = cpu_seconds(lambda: breakdowns(BENCHMARK, rows), runs)
+    found["all breakdowns with intervals"] = cpu_seconds(lambda: breakdowns(benchmark, rows), runs)
     found["read, score, break down (strict)"] = cpu_seconds(
-        lambda: breakdowns(BENCHMARK, score_all(questions, responses, ReaderName.STRICT)), runs
+        lambda: breakdowns(benchmark, score_all(questions, responses, ReaderName.STRICT)), runs
     )
     other = score_all(questions, responses, ReaderName.OFFICIAL_V1)
     found["compare two evaluations"] = cpu_seconds(lambda: compare(rows, other), runs)
@@ -170,6 +170,10 @@ def write_evaluation(
 
 
 def v1_questions() -> list[Question]:
+    domains, sub_categories, task_types = (
+        find_benchmark("videomme").facet(column).values or ()
+        for column in ("domain", "sub_category", "task_type")
+    )
     return [
         Question(
             benchmark="videomme",
@@ -183,9 +187,9 @@ def v1_questions() -> list[Question]:
             facets=Facets(
                 {
                     "duration": list(Duration)[video * 3 // VIDEOS].value,
-                    "domain": DOMAINS[video % len(DOMAINS)],
-                    "sub_category": SUB_CATEGORIES[video % len(SUB_CATEGORIES)],
-                    "task_type": TASK_TYPES[(3 * video + number) % len(TASK_TYPES)],
+                    "domain": domains[video % len(domains)],
+                    "sub_category": sub_categories[video % len(sub_categories)],
+                    "task_type": task_types[(3 * video + number) % len(task_types)],
                 }
             ),
         )

@@ -19,6 +19,7 @@ from assets.stages.base import (
     with_dashboard,
 )
 from assets.stages.metadata import picture
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoError, VideoMMEError
 from videomme_pipeline.frames.cache import Frame, FrameSet, read_frames
 from videomme_pipeline.frames.extract import (
@@ -165,7 +166,7 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
 
     def _sheet(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
         """The contact sheet of stored frames. Empty if there are none, or they are not public."""
-        if not self.benchmark.snapshot.source.is_public:
+        if not find_benchmark(self.benchmark.name).is_public:
             return {}
         frames = read_frames(self.store, self._content(target), target.fingerprint)
         return {"contact_sheet": contact_sheet(frames)} if frames.frames else {}

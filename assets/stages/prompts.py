@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from assets.stages.metadata import fenced
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.prompts import render_prompts
@@ -74,6 +75,6 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
             "characters": characters,
             "text_tokens_about": round(characters / CHARACTERS_PER_TOKEN),
         }
-        if self.benchmark.snapshot.source.is_public:
+        if find_benchmark(self.benchmark.name).is_public:
             metadata["example"] = fenced(prompts[0].text[:SHOWN_CHARACTERS])
         return metadata

@@ -7,6 +7,7 @@ import dagster as dg
 
 from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import Whole
@@ -44,19 +45,19 @@ class Questions(BenchmarkStage[Whole]):
         source = self.benchmark.snapshot.source
         try:
             questions = source.questions()
-            source.benchmark.check_letters(questions)
+            find_benchmark(source.name).check_letters(questions)
             write_rows(target.path, questions, Question, fingerprint=target.fingerprint)
         except VideoMMEError as error:
             yield Failed(partition=target.partition, reason=str(error))
             return
         self.benchmark.invalidate()
-        metadata = _metadata(questions, is_public=source.is_public)
+        metadata = _metadata(questions, is_public=find_benchmark(source.name).is_public)
         if source.hidden_answers:
             metadata["hidden_answers"] = source.hidden_answers
         yield Built(target=target, metadata=metadata)
 
     def describe(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
-        is_public = self.benchmark.snapshot.source.is_public
+        is_public = find_benchmark(self.benchmark.name).is_public
         return describe_each(
             targets, lambda each: _metadata(read_rows(each.path, Question), is_public=is_public)
         )

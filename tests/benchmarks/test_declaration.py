@@ -16,7 +16,9 @@ from videomme_pipeline.benchmarks.columns import lettered
 from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.inspection import inspect_folder
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.benchmarks.questions import Annotated, read_questions
+from videomme_pipeline.benchmarks.questions import read_questions
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.source import Annotated
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.writing import write_declaration
@@ -99,8 +101,6 @@ def test_each_row_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         {**ROW, "options": ["Red"]},
         {**ROW, "video": "../a.mp4"},
         {**ROW, "options": list("abcdef")},
-        {**ROW, "id": 1},
-        {**ROW, "id": 1},
     ]
     found = read(
         tmp_path,
@@ -108,14 +108,22 @@ def test_each_row_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         {**COLUMNS, "question_id": "id"},
     )
     assert [(each.row, each.found) for each in found.problems] == [
-        ("q.json, row 2", "the answer 'Purple' matches none of the options A, B, C"),
-        ("q.json, row 3", "`options` must have at least two options, found ['Red']"),
-        ("q.json, row 4", "the path '../a.mp4' leads out of the folder; name a file inside of it"),
-        ("q.json, row 5", "6 options, but `letters` is 4; raise it"),
-        ("question 1", "2 rows have this id; make it unique"),
+        ("q.json, row 2, question 11", "the answer 'Purple' matches none of the options A, B, C"),
+        ("q.json, row 3, question 12", "`options` must have at least two options, found ['Red']"),
+        (
+            "q.json, row 4, question 13",
+            "the path '../a.mp4' leads out of the folder; name a file inside of it",
+        ),
+        ("q.json, row 5, question 14", "6 options, but `letters` is 4; raise it"),
     ]
-    with pytest.raises(AnnotationError, match="row 2: the answer 'Purple'"):
+    with pytest.raises(AnnotationError, match="row 2, question 11: the answer 'Purple'"):
         found.require()
+
+
+def test_a_repeated_question_id_is_reported(tmp_path: Path) -> None:
+    rows = [{**ROW, "id": 1}, {**ROW, "id": 1}]
+    with pytest.raises(AnnotationError, match="question 1: 2 rows have this id; make it unique"):
+        read(tmp_path, rows, {**COLUMNS, "question_id": "id"}).require()
 
 
 def test_an_unknown_column_is_named_with_the_nearest_one(tmp_path: Path) -> None:
@@ -238,7 +246,7 @@ def test_init_declares_a_folder(tmp_path: Path, form: str) -> None:
     assert source.files(questions[0].reference).video == tmp_path / "videos/clips/a.mp4"
     findings = check_data(state.open_source)
     assert {finding.verdict for finding in findings} == {Verdict.OK}
-    assert findings[0].message == "4 questions on 2 videos"
+    assert findings[0].message.startswith("4 questions on 2 videos in ")
 
 
 def test_doctor_says_what_to_fix(tmp_path: Path) -> None:
@@ -249,8 +257,8 @@ def test_doctor_says_what_to_fix(tmp_path: Path) -> None:
     annotations, videos, _ = check_data(opened(tmp_path).open_source)
     assert annotations.verdict is videos.verdict is Verdict.FAILED
     assert annotations.message.endswith(
-        "1 rows cannot be used: questions.jsonl, row 2: the answer 'Bleu' matches none of the "
-        "options A. Red, B. Blue, C. Green"
+        "1 rows cannot be used: questions.jsonl, row 2, question a1: the answer 'Bleu' matches "
+        "none of the options A. Red, B. Blue, C. Green"
     )
     assert "1 of 2 under" in videos.message
     assert "missing: clips/b.mp4; copy them there" in videos.message
@@ -297,5 +305,5 @@ def test_a_changed_declaration_replaces_the_benchmark(tmp_path: Path) -> None:
     before = state.open_source()
     path.write_text(path.read_text() + "mean_of: question_type\n")
     after = opened(tmp_path).open_source()
-    assert after.benchmark.headline.metric is Metric.MEAN_OF
+    assert find_benchmark("my-set").headline.metric is Metric.MEAN_OF
     assert after.version != before.version

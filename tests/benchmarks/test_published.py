@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.hub_server import HubServer, running_hub
-from tests.support.other_benchmarks import COUNTS, OtherBenchmarks, declared, settings
+from tests.support.other_benchmarks import COUNTS, OtherBenchmarks, settings
+from tests.support.published_data import declared
 from tests.support.registered import registered
 from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.benchmarks.locate import FrameFolder
@@ -37,7 +38,7 @@ def opened(others: OtherBenchmarks, name: str, folder: Path) -> DeclaredSource:
 
 
 def test_all_published_benchmarks_have_made_up_data() -> None:
-    assert set(published_benchmarks()) == set(COUNTS)
+    assert set(published_benchmarks()) == {"videomme", "videomme_v2", *COUNTS}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_a_published_benchmark_is_read_and_fetched(
     questions = source.questions()
     videos = videos_of(questions)
     assert (len(questions), len(videos)) == COUNTS[name]
-    source.benchmark.check_letters(questions)
+    find_benchmark(name).check_letters(questions)
     problems = source.fetch(videos, lambda *_: None)
     assert set(problems) <= {"requested"}  # MVBench: videos that must be requested
     for video in videos:

@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.packages import write_package
 from tests.support.registered import registered
-from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric
 from videomme_pipeline.benchmarks.facets import Facet, Facets, Measure
 from videomme_pipeline.benchmarks.question import Letter, Question
@@ -26,7 +25,7 @@ from videomme_pipeline.rows import arrow_schema
 OWN = Benchmark(
     name="own",
     title="Own",
-    source=videomme.BENCHMARK.source,
+    source=find_benchmark("videomme").source,
     facets=(Facet(column="room", title="Room"), Facet(column="duration", title="Duration")),
 )
 
@@ -97,7 +96,7 @@ def test_a_column_is_a_plain_name() -> None:
 
 
 def test_breakdowns_are_named_after_the_facets() -> None:
-    assert videomme.BENCHMARK.breakdowns(Measure.ACCURACY) == {
+    assert find_benchmark("videomme").breakdowns(Measure.ACCURACY) == {
         "overall": (),
         "by_duration": ("duration",),
         "by_domain": ("domain",),
@@ -108,7 +107,7 @@ def test_breakdowns_are_named_after_the_facets() -> None:
         "by_duration_and_sub_category": ("duration", "sub_category"),
         "by_duration_and_task_type": ("duration", "task_type"),
     }
-    assert list(videomme_v2.BENCHMARK.breakdowns(Measure.GROUP_SCORE)) == [
+    assert list(find_benchmark("videomme_v2").breakdowns(Measure.GROUP_SCORE)) == [
         "v2_overall",
         "v2_by_level",
         "v2_by_second_head",

@@ -8,12 +8,22 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.support.published_data import parquet_bytes, table, v1_rows, v2_rows
-from videomme_pipeline.benchmarks import videomme, videomme_v2
+from tests.support.published_data import (
+    V1,
+    V1_ANNOTATIONS,
+    V2,
+    parquet_bytes,
+    read,
+    table,
+    v1_rows,
+    v2_rows,
+)
 from videomme_pipeline.benchmarks.benchmark import Benchmark, License
+from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.benchmarks.question import Question, videos_of
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.settings import BenchmarkSettings, select
-from videomme_pipeline.benchmarks.source import OnProgress, PublishedSource, Source
+from videomme_pipeline.benchmarks.source import OnProgress, Source
 from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import (
     AnnotationError,
@@ -22,12 +32,12 @@ from videomme_pipeline.errors import (
 )
 from videomme_pipeline.fetch.release import VideoReference
 
-V1, V2 = videomme.RELEASE, videomme_v2.RELEASE
+V1_BENCHMARK, V2_BENCHMARK = find_benchmark("videomme"), find_benchmark("videomme_v2")
 
 
-def opened(benchmark: Benchmark, spec: BenchmarkSettings, folder: Path = Path()) -> PublishedSource:
+def opened(benchmark: Benchmark, spec: BenchmarkSettings, folder: Path = Path()) -> DeclaredSource:
     source = benchmark.open_source(spec, folder)
-    assert isinstance(source, PublishedSource)
+    assert isinstance(source, DeclaredSource)
     return source
 
 
@@ -60,7 +70,7 @@ OWN_LICENSE = License(
 OWN = Benchmark(name="house", title="House", source=OwnSource, facets=(), license=OWN_LICENSE)
 
 
-@pytest.mark.parametrize("benchmark", [videomme.BENCHMARK, videomme_v2.BENCHMARK, OWN])
+@pytest.mark.parametrize("benchmark", [V1_BENCHMARK, V2_BENCHMARK, OWN])
 @pytest.mark.parametrize("source", ["hub", "folder"])
 def test_no_source_is_opened_before_the_license_is_accepted(
     benchmark: Benchmark, source: str, tmp_path: Path
@@ -74,16 +84,16 @@ def test_no_source_is_opened_before_the_license_is_accepted(
 
 def test_the_terms_are_those_of_the_benchmark() -> None:
     with pytest.raises(LicenseNotAcceptedError, match="v2: Video-MME-v2 is for academic research"):
-        videomme_v2.BENCHMARK.open_source(BenchmarkSettings(), Path())
+        V2_BENCHMARK.open_source(BenchmarkSettings(), Path())
     with pytest.raises(LicenseNotAcceptedError, match=r"house: House is for .*house.invalid/terms"):
         OWN.open_source(BenchmarkSettings(), Path())
 
 
 def test_a_license_without_acceptance_needs_no_setting() -> None:
-    free = replace(OWN, license=replace(OWN_LICENSE, needs_acceptance=False))
-    assert free.open_source(BenchmarkSettings(), Path()).benchmark is free
+    free = replace(OWN, license=OWN_LICENSE.model_copy(update={"needs_acceptance": False}))
+    assert free.open_source(BenchmarkSettings(), Path()).name == "house"
     without = replace(OWN, license=None)
-    assert without.open_source(BenchmarkSettings(), Path()).benchmark is without
+    assert without.open_source(BenchmarkSettings(), Path()).name == "house"
 
 
 def test_the_license_is_not_accepted_by_default() -> None:
@@ -93,7 +103,7 @@ def test_the_license_is_not_accepted_by_default() -> None:
 @pytest.mark.parametrize("release", [V1, V2], ids=lambda release: release.benchmark)
 def test_releases_are_pinned_to_commits_and_checksums(release: Any) -> None:
     assert len(release.revision) == 40
-    assert release.sha256.keys() == {release.annotations, release.subtitles}
+    assert len(release.sha256.keys() - {release.subtitles}) == 1
     assert {len(value) for value in release.sha256.values()} == {64}
 
 
@@ -113,7 +123,7 @@ def test_any_v1_archive_may_contain_a_video() -> None:
 
 @pytest.fixture(scope="module")
 def v1_questions() -> tuple[Question, ...]:
-    return videomme.read_questions(table(v1_rows()))
+    return read("videomme", table(v1_rows()))
 
 
 def test_limit_takes_the_first_videos_with_all_their_questions(
@@ -177,7 +187,7 @@ def test_source_folder_needs_a_folder() -> None:
 )
 def test_v1_annotations_are_found_where_tools_put_them(place: str, tmp_path: Path) -> None:
     path = write(tmp_path / place)
-    assert opened(videomme.BENCHMARK, own_copy(tmp_path)).stored_annotations() == path
+    assert opened(V1_BENCHMARK, own_copy(tmp_path)).stored_annotations() == (path,)
 
 
 @pytest.mark.parametrize(
@@ -186,42 +196,42 @@ def test_v1_annotations_are_found_where_tools_put_them(place: str, tmp_path: Pat
 )
 def test_v2_annotations_are_found_where_tools_put_them(place: str, tmp_path: Path) -> None:
     path = write(tmp_path / place)
-    assert opened(videomme_v2.BENCHMARK, own_copy(tmp_path)).stored_annotations() == path
+    assert opened(V2_BENCHMARK, own_copy(tmp_path)).stored_annotations() == (path,)
 
 
 def test_annotations_elsewhere_can_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "elsewhere.parquet", parquet_bytes(v2_rows()))
     spec = own_copy(tmp_path, annotations=path)
-    source = opened(videomme_v2.BENCHMARK, spec)
-    assert source.stored_annotations() == path
+    source = opened(V2_BENCHMARK, spec)
+    assert source.stored_annotations() == (path,)
     assert len(source.questions()) == 3200
 
 
 def test_json_annotations_are_found_if_there_is_no_parquet_file(tmp_path: Path) -> None:
     path = write(tmp_path / "videomme" / "test-00000-of-00001.jsonl")
-    source = opened(videomme.BENCHMARK, own_copy(tmp_path))
-    assert source.stored_annotations() == path
-    published = write(tmp_path / V1.annotations)
-    assert source.stored_annotations() == published
+    source = opened(V1_BENCHMARK, own_copy(tmp_path))
+    assert source.stored_annotations() == (path,)
+    published = write(tmp_path / V1_ANNOTATIONS)
+    assert source.stored_annotations() == (published,)
 
 
 def test_missing_annotations_name_the_searched_folders(tmp_path: Path) -> None:
     with pytest.raises(AnnotationError) as caught:
-        opened(videomme.BENCHMARK, own_copy(tmp_path)).stored_annotations()
+        opened(V1_BENCHMARK, own_copy(tmp_path)).stored_annotations()
     assert f"under {tmp_path}" in str(caught.value)
     assert "source: hub" in str(caught.value)
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="none, which is not a folder"):
-        opened(videomme.BENCHMARK, own_copy(tmp_path / "none")).roots()
+        opened(V1_BENCHMARK, own_copy(tmp_path / "none")).roots()
 
 
 def test_annotations_of_the_hub_are_found_once_they_were_fetched(tmp_path: Path) -> None:
-    source = opened(videomme.BENCHMARK, BenchmarkSettings(accept_license=True), tmp_path)
-    assert source.stored_annotations() is None
-    path = write(tmp_path / ".hub" / V1.revision / V1.annotations)
-    assert source.stored_annotations() == path
+    source = opened(V1_BENCHMARK, BenchmarkSettings(accept_license=True), tmp_path)
+    assert source.stored_annotations() == ()
+    path = write(tmp_path / ".hub" / V1.revision / V1_ANNOTATIONS)
+    assert source.stored_annotations() == (path,)
 
 
 def test_v1_and_v2_in_one_cache_are_separated(tmp_path: Path) -> None:
@@ -230,8 +240,7 @@ def test_v1_and_v2_in_one_cache_are_separated(tmp_path: Path) -> None:
     for name in ("videomme", "videomme_v2"):
         write(tmp_path / name / "data" / "001.mp4")
     v1, v2 = (
-        opened(benchmark, own_copy(tmp_path)).roots()
-        for benchmark in (videomme.BENCHMARK, videomme_v2.BENCHMARK)
+        opened(benchmark, own_copy(tmp_path)).roots() for benchmark in (V1_BENCHMARK, V2_BENCHMARK)
     )
     assert set(v1) & set(v2) == {tmp_path}
     assert [len(v1), len(v2)] == [3, 3]

@@ -15,7 +15,7 @@ from av.video.frame import PictureType
 from scipy.stats import binomtest
 
 from tests.support.paths import ROOT
-from videomme_pipeline.benchmarks import videomme, videomme_v2
+from tests.support.published_data import DOMAINS, LOGIC_STRUCTURES, SUB_CATEGORIES, TASK_TYPES, read
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
 from videomme_pipeline.benchmarks.settings import select
 from videomme_pipeline.demo.smoke import benchmark as smoke
@@ -50,12 +50,10 @@ def test_smoke_has_every_task_type_domain_and_duration() -> None:
     questions = smoke.questions("smoke")
     assert len(questions) == 72
     assert Counter(question.facets["task_type"] for question in questions) == dict.fromkeys(
-        videomme.TASK_TYPES, 6
+        TASK_TYPES, 6
     )
-    assert {question.facets["domain"] for question in questions} == set(videomme.DOMAINS)
-    assert {question.facets["sub_category"] for question in questions} <= set(
-        videomme.SUB_CATEGORIES
-    )
+    assert {question.facets["domain"] for question in questions} == set(DOMAINS)
+    assert {question.facets["sub_category"] for question in questions} <= set(SUB_CATEGORIES)
     videos = Counter(question.duration for question in questions)
     assert videos == {Duration.SHORT: 51, Duration.MEDIUM: 15, Duration.LONG: 6}
 
@@ -70,7 +68,7 @@ def test_videos_are_as_long_as_their_duration_class() -> None:
 def test_smoke_v2_has_relevance_and_every_logic_structure() -> None:
     questions = smoke.questions("smoke_v2")
     structures = Counter(question.facets["group_structure"] for question in questions)
-    assert structures == {"4": 16, **dict.fromkeys(videomme_v2.LOGIC_STRUCTURES, 8)}
+    assert structures == {"4": 16, **dict.fromkeys(LOGIC_STRUCTURES, 8)}
     assert {
         question.facets["group_structure"]
         for question in questions
@@ -159,8 +157,8 @@ def test_spoken_answers_are_in_the_subtitles() -> None:
 
 def test_annotation_files_have_the_published_layout(tmp_path: Path) -> None:
     first, second = smoke.write_annotations(tmp_path)
-    assert videomme.read_questions(first, benchmark="smoke", videos=24) == smoke.questions("smoke")
-    assert videomme_v2.read_questions(second, benchmark="smoke_v2", videos=10) == smoke.questions(
+    assert read("videomme", first, benchmark="smoke", videos=24) == smoke.questions("smoke")
+    assert read("videomme_v2", second, benchmark="smoke_v2", videos=10) == smoke.questions(
         "smoke_v2"
     )
 

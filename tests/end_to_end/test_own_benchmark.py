@@ -19,6 +19,7 @@ from tests.support.registered import registered
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
 from videomme_pipeline.benchmarks.facets import Facet, Facets
 from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.settings import select
 from videomme_pipeline.benchmarks.source import OnProgress, Source
 from videomme_pipeline.fetch.release import VideoReference
@@ -50,22 +51,23 @@ class DrawnSource(Source):
         return fingerprint(self.questions())
 
     def questions(self) -> Sequence[Question]:
+        letters = find_benchmark(self.name).letters
         questions = [
             Question(
-                benchmark=self.benchmark.name,
+                benchmark=self.name,
                 question_id=f"{video}-{number}",
                 video_id=f"clip{video}",
                 youtube_id=None,
                 url=None,
                 question=f"What is {number} of {video}?",
-                options=tuple(f"{letter}. Thing {letter}." for letter in self.benchmark.letters),
+                options=tuple(f"{letter}. Thing {letter}." for letter in letters),
                 answer=Letter(answer),
                 facets=Facets({"skill": skill, "room": ROOMS[video % 2]}),
             )
             for video in range(VIDEOS)
             for number, (skill, answer) in enumerate(QUESTIONS)
         ]
-        return select(questions, self.spec)
+        return select(questions, self.settings)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         for number, video in enumerate(videos, start=1):

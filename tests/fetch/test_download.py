@@ -18,14 +18,18 @@ from filelock import FileLock
 from tests.support.hub_server import HubServer, running_hub
 from tests.support.published_data import (
     REVISION,
+    V1,
+    V1_ANNOTATIONS,
+    V2,
     parquet_bytes,
     publish_v1,
     publish_v2,
+    read,
     v1_rows,
     youtube_ids,
     zip_bytes,
 )
-from videomme_pipeline.benchmarks import videomme, videomme_v2
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.settings import BenchmarkSettings
 from videomme_pipeline.errors import (
     DownloadError,
@@ -34,14 +38,18 @@ from videomme_pipeline.errors import (
 )
 from videomme_pipeline.fetch.download import (
     FetchProgress,
-    fetch_annotations,
+    fetch_files,
     fetch_subtitles,
     fetch_videos,
 )
-from videomme_pipeline.fetch.release import VideoReference
+from videomme_pipeline.fetch.release import Release, VideoReference
 
-V1, V2 = videomme.RELEASE, videomme_v2.RELEASE
 ACCEPTED = BenchmarkSettings(accept_license=True, revision=REVISION)
+
+
+def fetch_annotations(release: Release, spec: BenchmarkSettings, folder: Path) -> Path:
+    (path,) = fetch_files(release, spec, folder, [V1_ANNOTATIONS])
+    return path
 
 
 @pytest.fixture
@@ -112,13 +120,13 @@ def files_under(folder: Path) -> list[str]:
 def test_the_questions_arrive_as_published(v1: HubServer, tmp_path: Path) -> None:
     path = fetch_annotations(V1, ACCEPTED, tmp_path)
     assert path.read_bytes() == parquet_bytes(v1_rows())
-    assert len(videomme.read_questions(path)) == 2700
+    assert len(read("videomme", path)) == 2700
 
 
 def test_nothing_is_requested_before_the_license_is_accepted(v1: HubServer, tmp_path: Path) -> None:
     with pytest.raises(LicenseNotAcceptedError, match="academic research only"):
-        videomme.BENCHMARK.open_source(BenchmarkSettings(revision=REVISION), tmp_path)
-    source = videomme.BENCHMARK.open_source(ACCEPTED, tmp_path)
+        find_benchmark("videomme").open_source(BenchmarkSettings(revision=REVISION), tmp_path)
+    source = find_benchmark("videomme").open_source(ACCEPTED, tmp_path)
     assert v1.requests == []
     assert list(tmp_path.iterdir()) == []
     assert len(source.questions()) == 2700
@@ -133,7 +141,7 @@ def test_existing_files_are_not_requested_again(v1: HubServer, tmp_path: Path) -
 
 def test_revisions_do_not_mix(v1: HubServer, tmp_path: Path) -> None:
     other = "f" * 40
-    v1.add(V1.repository, other, V1.annotations, parquet_bytes(v1_rows()[::-1]))
+    v1.add(V1.repository, other, V1_ANNOTATIONS, parquet_bytes(v1_rows()[::-1]))
     first = fetch_annotations(V1, ACCEPTED, tmp_path)
     second = fetch_annotations(V1, ACCEPTED.model_copy(update={"revision": other}), tmp_path)
     assert first.read_bytes() != second.read_bytes()
@@ -145,21 +153,22 @@ def test_an_interrupted_download_resumes_where_it_stopped(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
     v1.resets = resets
-    v1.cut_after[V1.annotations] = [5000]
+    v1.cut_after[V1_ANNOTATIONS] = [5000]
     assert fetch_annotations(V1, ACCEPTED, tmp_path).read_bytes() == parquet_bytes(v1_rows())
-    assert [asked.range for asked in v1.content_requests(V1.annotations)] == [None, "bytes=5000-"]
+    assert [asked.range for asked in v1.content_requests(V1_ANNOTATIONS)] == [None, "bytes=5000-"]
 
 
 def test_a_download_resumes_after_its_process_was_killed(hub: HubServer, tmp_path: Path) -> None:
     data = os.urandom(25_000_000)
-    hub.add(V1.repository, REVISION, V1.annotations, data)
-    hub.stall_after[V1.annotations] = 22_000_000
+    hub.add(V1.repository, REVISION, V1_ANNOTATIONS, data)
+    hub.stall_after[V1_ANNOTATIONS] = 22_000_000
     fetch = (
         "import sys; from pathlib import Path;"
-        "from videomme_pipeline.benchmarks import spec as specs, videomme;"
+        "from tests.support.published_data import V1, V1_ANNOTATIONS;"
+        "from videomme_pipeline.benchmarks import settings as specs;"
         "from videomme_pipeline.fetch import download;"
         f"spec = specs.BenchmarkSettings(accept_license=True, revision='{REVISION}');"
-        "download.fetch_annotations(videomme.RELEASE, spec, Path(sys.argv[1]))"
+        "download.fetch_files(V1, spec, Path(sys.argv[1]), [V1_ANNOTATIONS])"
     )
     with subprocess.Popen([sys.executable, "-c", fetch, str(tmp_path)]) as process:
         assert hub.stalled.wait(timeout=60)
@@ -168,7 +177,7 @@ def test_a_download_resumes_after_its_process_was_killed(hub: HubServer, tmp_pat
     hub.go_on.set()
     written = partial.stat().st_size
     assert fetch_annotations(V1, ACCEPTED, tmp_path).read_bytes() == data
-    assert hub.content_requests(V1.annotations)[-1].range == f"bytes={written}-"
+    assert hub.content_requests(V1_ANNOTATIONS)[-1].range == f"bytes={written}-"
     assert not partial.exists()
 
 
@@ -186,8 +195,8 @@ def wait_for_partial(folder: Path, size_bytes: int) -> list[Path]:
 def test_a_file_with_a_wrong_checksum_is_deleted_and_fetched_by_the_next_run(
     v1: HubServer, tmp_path: Path
 ) -> None:
-    good = v1.files[V1.repository, REVISION][V1.annotations]
-    v1.altered[V1.annotations] = good[:-1] + bytes([good[-1] ^ 1])
+    good = v1.files[V1.repository, REVISION][V1_ANNOTATIONS]
+    v1.altered[V1_ANNOTATIONS] = good[:-1] + bytes([good[-1] ^ 1])
     with pytest.raises(DownloadError, match="the hub reports"):
         fetch_annotations(V1, ACCEPTED, tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
@@ -196,10 +205,10 @@ def test_a_file_with_a_wrong_checksum_is_deleted_and_fetched_by_the_next_run(
 
 
 def test_the_pinned_revision_must_have_the_pinned_checksum(v1: HubServer, tmp_path: Path) -> None:
-    v1.add(V1.repository, V1.revision, V1.annotations, parquet_bytes(v1_rows()))
+    v1.add(V1.repository, V1.revision, V1_ANNOTATIONS, parquet_bytes(v1_rows()))
     with pytest.raises(DownloadError, match=r"7fffab8ed38e.* is pinned"):
         fetch_annotations(V1, BenchmarkSettings(accept_license=True), tmp_path)
-    assert v1.content_requests(V1.annotations) == []
+    assert v1.content_requests(V1_ANNOTATIONS) == []
 
 
 # Failures of the repository itself
@@ -217,7 +226,7 @@ def test_an_unknown_repository_is_named(hub: HubServer, tmp_path: Path) -> None:
 
 
 def test_a_file_that_the_revision_lacks_is_named(v1: HubServer, tmp_path: Path) -> None:
-    del v1.files[V1.repository, REVISION][V1.annotations]
+    del v1.files[V1.repository, REVISION][V1_ANNOTATIONS]
     with pytest.raises(DownloadError, match=r"test-00000-of-00001\.parquet is not in"):
         fetch_annotations(V1, ACCEPTED, tmp_path)
 
@@ -266,13 +275,13 @@ def test_an_unreachable_hub_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_refused_file_says_what_to_do(
     v1: HubServer, tmp_path: Path, status: int, advice: str
 ) -> None:
-    v1.broken[V1.annotations] = status
+    v1.broken[V1_ANNOTATIONS] = status
     with pytest.raises(DownloadError, match=f"the hub answered {status} .*{advice}"):
         fetch_annotations(V1, ACCEPTED, tmp_path)
 
 
 def test_a_partial_file_that_is_too_long_is_fetched_again(v1: HubServer, tmp_path: Path) -> None:
-    place = tmp_path / ".hub" / REVISION / V1.annotations
+    place = tmp_path / ".hub" / REVISION / V1_ANNOTATIONS
     place.parent.mkdir(parents=True)
     place.with_name(f".{place.name}.partial").write_bytes(bytes(10_000_000))
     assert fetch_annotations(V1, ACCEPTED, tmp_path) == place
@@ -284,10 +293,11 @@ def test_offline_mode_uses_existing_files_and_sends_no_request(
 ) -> None:
     fetch = (
         "import sys; from pathlib import Path;"
-        "from videomme_pipeline.benchmarks import spec as specs, videomme;"
+        "from tests.support.published_data import V1, V1_ANNOTATIONS;"
+        "from videomme_pipeline.benchmarks import settings as specs;"
         "from videomme_pipeline.fetch import download;"
         f"spec = specs.BenchmarkSettings(accept_license=True, revision='{REVISION}');"
-        "print(download.fetch_annotations(videomme.RELEASE, spec, Path(sys.argv[1])))"
+        "print(download.fetch_files(V1, spec, Path(sys.argv[1]), [V1_ANNOTATIONS])[0])"
     )
     offline = {**os.environ, "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-c", fetch, str(tmp_path)]

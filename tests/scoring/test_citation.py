@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support.evidence import QUESTIONS, VIDEOS, answer, evidence, question, video
-from videomme_pipeline.benchmarks import videomme
 from videomme_pipeline.benchmarks.benchmark import Size
 from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.scoring.citation import (
     Answer,
     CitationCheck,
@@ -77,7 +77,7 @@ def test_a_chosen_subset_is_a_warning_and_an_incomplete_one_blocks() -> None:
 
 def test_a_benchmark_without_a_size_is_unknown() -> None:
     finding = found(
-        CitationCheck.RELEASE, evidence(benchmark=replace(videomme.BENCHMARK, size=Size()))
+        CitationCheck.RELEASE, evidence(benchmark=replace(find_benchmark("videomme"), size=Size()))
     )
     assert finding.status is Status.UNKNOWN
 
@@ -139,7 +139,7 @@ def test_subtitles_of_a_subset_are_unknown_and_none_at_all_block() -> None:
 
 
 def test_the_releases_declare_their_questions_and_subtitles() -> None:
-    size = videomme.BENCHMARK.size
+    size = find_benchmark("videomme").size
     assert (size.questions, size.videos, size.videos_with_subtitles) == (2_700, 900, 744)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from videomme_pipeline.benchmarks import videomme
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
 from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.scoring.citation import (
     Answer,
     EvaluatedVideo,
@@ -18,7 +18,7 @@ from videomme_pipeline.scoring.scored_question import Outcome
 
 VIDEOS = ("001", "002", "003", "004")
 BENCHMARK = replace(
-    videomme.BENCHMARK,
+    find_benchmark("videomme"),
     size=Size(videos=4, questions_per_video=3, videos_with_subtitles=3),
 )
 

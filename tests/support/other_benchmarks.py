@@ -15,9 +15,7 @@ from PIL import Image
 
 from tests.support.builders import write_video
 from tests.support.hub_server import HubServer
-from tests.support.published_data import REVISION, parquet_bytes, zip_bytes
-from videomme_pipeline.benchmarks.declaration import Declaration
-from videomme_pipeline.benchmarks.registry import _PUBLISHED
+from tests.support.published_data import REVISION, declared, parquet_bytes, zip_bytes
 
 UNPINNED = ("cgbench_mini", "mlvu_test", "video_holmes")
 """Benchmarks whose commit the user has to name."""
@@ -35,10 +33,6 @@ COUNTS: Mapping[str, tuple[int, int]] = {
 """Questions and videos (or clips) of the made-up data, by benchmark."""
 OPTIONS = ["Red", "Blue", "Green"]
 IN_QUESTION = "Which?\n(A) Red\n(B) Blue\n(C) Green"
-
-
-def declared(name: str) -> Declaration:
-    return Declaration.read(_PUBLISHED / f"{name}.yaml")
 
 
 def settings(name: str, folder: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import random
 import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
@@ -17,10 +18,39 @@ import pyarrow.parquet as pq
 
 from tests.support.builders import write_video
 from tests.support.hub_server import HubServer
-from videomme_pipeline.benchmarks import videomme, videomme_v2
+from videomme_pipeline.benchmarks.declaration import PUBLISHED, Declaration
+from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.questions import read_questions
+from videomme_pipeline.fetch.release import Release
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 """A commit that the release does not pin, so that the published checksums do not apply."""
+
+
+def declared(name: str) -> Declaration:
+    """The declaration of a published benchmark."""
+    return Declaration.read(PUBLISHED / f"{name}.yaml")
+
+
+def release(name: str) -> Release:
+    """The files on the hub of a published benchmark."""
+    found = declared(name).release(name)
+    assert found is not None
+    return found
+
+
+def values(column: str) -> tuple[str, ...]:
+    """The declared values of a facet of Video-MME."""
+    (facet,) = [each for each in declared("videomme").declared_facets if each.column == column]
+    return tuple(map(str, facet.values or ()))
+
+
+V1, V2 = release("videomme"), release("videomme_v2")
+V1_ANNOTATIONS, V2_ANNOTATIONS = (
+    declared(name).annotations[0].file for name in ("videomme", "videomme_v2")
+)
+DOMAINS, SUB_CATEGORIES, TASK_TYPES = map(values, ("domain", "sub_category", "task_type"))
+LOGIC_STRUCTURES = ("[1,2,3,4]", "[1,[2,3],4]", "[[1,2],3,4]")
 
 _YOUTUBE_ALPHABET = string.ascii_letters + string.digits + "-_"
 
@@ -47,12 +77,12 @@ def v1_rows(videos: int = 900) -> list[dict[str, Any]]:
                 {
                     "video_id": f"{number:03d}",
                     "duration": ("short", "medium", "long")[(number - 1) * 3 // videos],
-                    "domain": videomme.DOMAINS[number % 6],
-                    "sub_category": videomme.SUB_CATEGORIES[number % 30],
+                    "domain": DOMAINS[number % 6],
+                    "sub_category": SUB_CATEGORIES[number % 30],
                     "url": f"https://www.youtube.com/watch?v={youtube_id}",
                     "videoID": youtube_id,
                     "question_id": key,
-                    "task_type": videomme.TASK_TYPES[(number * 3 + place) % 12],
+                    "task_type": TASK_TYPES[(number * 3 + place) % 12],
                     "question": f"What happens in {key}?" + ("\n1. This\n2. That" * (place == 3)),
                     "options": options,
                     "answer": "ABCD"[(number + place) % 4],
@@ -92,6 +122,27 @@ def table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist([dict(row) for row in rows])
 
 
+def read(
+    name: str, source: Path | pa.Table, *, videos: int | None = None, benchmark: str | None = None
+) -> tuple[Question, ...]:
+    """The questions of a published benchmark in an annotation file, or in a table.
+
+    `videos` is the number of videos that it must have, if not that of the declaration.
+    """
+    declaration = declared(name)
+    if videos is not None:
+        size = declaration.size.model_dump() | {"videos": videos, "questions": None}
+        del size["questions"]
+        values = declaration.model_dump() | {"size": size}
+        declaration = Declaration.model_validate(values)
+    with TemporaryDirectory() as folder:
+        path = source
+        if not isinstance(path, Path):
+            path = Path(folder) / "test.parquet"
+            pq.write_table(source, path)
+        return tuple(read_questions(declaration, [path], benchmark or name).require())
+
+
 def parquet_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
     sink = io.BytesIO()
     pq.write_table(table(rows), sink)
@@ -119,7 +170,6 @@ def publish_v1(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[s
 
     Returns the video files by YouTube id. One ends in `.MP4`, one in `.mkv`.
     """
-    release = videomme.RELEASE
     rows = v1_rows()
     clips = small_videos(folder)
     ids = list(dict.fromkeys(row["videoID"] for row in rows))
@@ -127,35 +177,34 @@ def publish_v1(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[s
     suffixes = {ids[1]: ".MP4", ids[2]: ".mkv"}
     shuffled = ids.copy()
     random.Random(1).shuffle(shuffled)
-    for place, archive in enumerate(release.archives):
+    for place, archive in enumerate(V1.archives):
         members = {
             f"data/{name}{suffixes.get(name, '.mp4')}": videos[name]
-            for name in shuffled[place :: len(release.archives)]
+            for name in shuffled[place :: len(V1.archives)]
         }
-        hub.add(release.repository, revision, archive, zip_bytes(members))
+        hub.add(V1.repository, revision, archive, zip_bytes(members))
     subtitles = {
         f"subtitle/{name}.srt": b"1\n00:00:01,000 --> 00:00:02,000\nhello\n" for name in ids[:744]
     }
-    hub.add(release.repository, revision, release.subtitles, zip_bytes(subtitles, ZIP_DEFLATED))
-    hub.add(release.repository, revision, release.annotations, parquet_bytes(rows))
+    hub.add(V1.repository, revision, V1.subtitles, zip_bytes(subtitles, ZIP_DEFLATED))
+    hub.add(V1.repository, revision, V1_ANNOTATIONS, parquet_bytes(rows))
     return videos
 
 
 def publish_v2(hub: HubServer, folder: Path, revision: str = REVISION) -> dict[str, bytes]:
     """Put v2 on the hub: 800 videos, twenty per archive by number. Returns them by video id."""
-    release = videomme_v2.RELEASE
     clips = small_videos(folder)
     videos = {f"{number:03d}": clips[number % len(clips)] for number in range(1, 801)}
     ids = list(videos)
-    for place, archive in enumerate(release.archives):
+    for place, archive in enumerate(V2.archives):
         members = {f"{name}.mp4": videos[name] for name in ids[place * 20 : place * 20 + 20]}
-        hub.add(release.repository, revision, archive, zip_bytes(members))
+        hub.add(V2.repository, revision, archive, zip_bytes(members))
     word = b'{"text": "hello", "start_time": 0.1, "end_time": 0.5}\n'
     hub.add(
-        release.repository,
+        V2.repository,
         revision,
-        release.subtitles,
+        V2.subtitles,
         zip_bytes({f"subtitle/{name}.jsonl": word for name in ids}, ZIP_DEFLATED),
     )
-    hub.add(release.repository, revision, release.annotations, parquet_bytes(v2_rows()))
+    hub.add(V2.repository, revision, V2_ANNOTATIONS, parquet_bytes(v2_rows()))
     return videos

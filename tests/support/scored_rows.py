@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.support.published_data import DOMAINS, SUB_CATEGORIES, TASK_TYPES
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
-from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.rows import from_values, to_values

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.support.published_data import parquet_bytes, v1_rows
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.settings import BenchmarkSettings
-from videomme_pipeline.benchmarks.videomme import BENCHMARK
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 
@@ -22,7 +22,7 @@ def own_copy(folder: Path) -> BenchmarkSettings:
 
 
 def check(spec: BenchmarkSettings, folder: Path) -> list[Finding]:
-    return check_data(lambda: BENCHMARK.open_source(spec, folder))
+    return check_data(lambda: find_benchmark("videomme").open_source(spec, folder))
 
 
 def by_check(findings: list[Finding]) -> dict[str, Finding]:

@@ -19,9 +19,9 @@ import pytest
 
 from tests.support.full_disk import files_of_at_most
 from tests.support.scored_rows import group_of, questions_of, scored, v1_evaluation, v2_evaluation
-from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.facets import Measure
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import AttemptRow, Served
@@ -42,8 +42,8 @@ V2 = (
     + group_of([Outcome.CORRECT] * 4, video_id="900", evaluation="groups", level=1)[1:]
 )
 
-BREAKDOWNS = videomme.BENCHMARK.breakdowns(Measure.ACCURACY)
-GROUP_BREAKDOWNS = videomme_v2.BENCHMARK.breakdowns(Measure.GROUP_SCORE)
+BREAKDOWNS = find_benchmark("videomme").breakdowns(Measure.ACCURACY)
+GROUP_BREAKDOWNS = find_benchmark("videomme_v2").breakdowns(Measure.GROUP_SCORE)
 
 VIEWS = {
     *BREAKDOWNS,
@@ -136,11 +136,7 @@ def test_a_skill_counts_the_questions_of_its_task_types(
     found = rows_of(connection, "select * from by_skill where evaluation = 'with'")
     assert {row["skill"] for row in found} == {"perception", "reasoning", "temporal"}
     for row in found:
-        members = [
-            scored
-            for scored in WITH
-            if videomme.SKILL_OF_TASK_TYPE[str(scored.facets["task_type"])] == row["skill"]
-        ]
+        members = [scored for scored in WITH if scored.facets["skill"] == row["skill"]]
         assert row["questions"] == len(members)
         assert row["correct"] == sum(scored.is_correct for scored in members)
 
@@ -217,7 +213,7 @@ def test_breakdowns_in_sql_equal_those_of_the_library(
         tuple(row[column] for column in columns): row
         for row in rows_of(connection, f"select * from {name} where evaluation = 'with'")
     }
-    cells = breakdown(WITH, [videomme.BENCHMARK.facet(column) for column in columns])
+    cells = breakdown(WITH, [find_benchmark("videomme").facet(column) for column in columns])
     assert len(found) == len(cells)
     for cell in cells:
         row = found[cell.values]
@@ -294,7 +290,9 @@ def test_group_scores_have_the_same_interval_in_sql_and_in_reports(
     put(other, rows)
     with database.connect(other) as connection:
         in_sql = rows_of(connection, f"select * from {name}")
-    cells = {cell.values: cell for cell in group_breakdowns(videomme_v2.BENCHMARK, rows)[0][name]}
+    cells = {
+        cell.values: cell for cell in group_breakdowns(find_benchmark("videomme_v2"), rows)[0][name]
+    }
     assert len(in_sql) >= len(cells)
     for row in in_sql:
         cell = cells.get(tuple(str(row[column]) for column in GROUP_BREAKDOWNS[name]))

@@ -1,6 +1,6 @@
-"""The declaration of a benchmark: everything that differs from one benchmark to the next.
+"""A benchmark: everything that differs from one benchmark to the next.
 
-Each benchmark is declared once, in its own module. `registry` finds a declaration by name.
+`declaration` reads it from a YAML file, and `registry` finds it by name.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pydantic import Field, model_validator
 
 from videomme_pipeline.benchmarks.facets import Facet, Measure
+from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.benchmarks.settings import BenchmarkSettings
+from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, is_name
 from videomme_pipeline.errors import AnnotationError, LicenseNotAcceptedError
-
-if TYPE_CHECKING:
-    from videomme_pipeline.benchmarks.settings import BenchmarkSettings
-    from videomme_pipeline.benchmarks.source import Source
+from videomme_pipeline.fingerprint import Spec
 
 
 class Metric(StrEnum):
@@ -26,7 +27,7 @@ class Metric(StrEnum):
     ACCURACY = "accuracy"
     """Share of correct responses."""
     GROUP_SCORE = "group_score"
-    """Mean score of groups of questions (Video-MME-v2)."""
+    """Mean score of groups of questions."""
     MEAN_OF = "mean_of"
     """Unweighted mean of the accuracies by the values of one facet."""
 
@@ -48,40 +49,38 @@ class Headline:
         return None if self.facet is None else f"mean_over_{self.facet}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """Counts of the complete benchmark, or None where they are not known.
+class Size(Spec):
+    """Counts of the complete benchmark, with which scores are compared; None where not known."""
 
-    `videos_by` maps a facet to the number of videos that each of its values has. `all_questions` is
-    the number of questions if the videos have different numbers.
-    """
+    videos: int | None = Field(default=None, ge=1)
+    questions_per_video: int | None = Field(default=None, ge=1)
+    """The number of questions on each video. Annotations with any other number are rejected."""
+    questions: int | None = Field(default=None, ge=1)
+    """The number of questions. It follows from the other two if they are declared."""
+    videos_with_subtitles: int | None = Field(default=None, ge=0)
+    videos_by: Mapping[str, int] = Field(default_factory=dict)
+    """The number of videos that each value of a facet has, by facet."""
 
-    videos: int | None = None
-    questions_per_video: int | None = None
-    all_questions: int | None = None
-    videos_with_subtitles: int | None = None
-    videos_by: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def questions(self) -> int | None:
-        """The number of questions, or None if it is not known."""
-        if self.videos is None or self.questions_per_video is None:
-            return self.all_questions
-        return self.videos * self.questions_per_video
+    @model_validator(mode="before")
+    @classmethod
+    def _count_questions(cls, value: object) -> object:
+        counts = value if isinstance(value, dict) else {}
+        videos, per_video = counts.get("videos"), counts.get("questions_per_video")
+        if isinstance(videos, int) and isinstance(per_video, int):
+            return {"questions": videos * per_video, **counts}
+        return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class License:
-    """The terms of use of a benchmark's questions and videos.
-
-    `terms` is a short statement of them, for messages. `url` is the page with the full text.
-    Nothing of a benchmark with `needs_acceptance` is fetched or read before the user accepts them.
-    """
+class License(Spec):
+    """The terms of use of a benchmark's questions and videos."""
 
     name: str
     terms: str
+    """A short statement of the terms, for messages."""
     url: str
+    """The page with the full text."""
     needs_acceptance: bool = True
+    """True if nothing is fetched or read before the user accepts the terms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +98,9 @@ class Benchmark:
 
     name: str
     title: str
-    source: Callable[["Benchmark", "BenchmarkSettings", Path], "Source"]
-    """The class of its source, or a function that returns one. `open_source` calls it."""
+    source: Callable[[str, BenchmarkSettings, Path], Source]
+    """The class of its source, or a function that returns one. `open_source` calls it with the name
+    of the benchmark, the user's settings and the media folder."""
     facets: tuple[Facet, ...]
     license: License | None = None
     """None for data that is drawn on this machine, or is the user's own."""
@@ -108,10 +108,10 @@ class Benchmark:
     strata: tuple[str, ...] = ()
     export_columns: tuple[str, ...] | None = None
     letters: tuple[Letter, ...] = tuple(Letter)[:4]
-    is_grouped: bool = False
-    """True if the questions on one video form a group with one score (Video-MME-v2 rules)."""
+    grouping: Grouping | None = None
+    """The rule by which the questions on one video share one score, if they do."""
     headline: Headline = Headline()
-    size: Size = Size()
+    size: Size = field(default_factory=Size)
     is_public: bool = False
     media_folder: str | None = None
     prompt: str = "contract_v1_exact"
@@ -133,20 +133,28 @@ class Benchmark:
         named = {*chain.from_iterable(self.crossings), *self.strata, *self.size.videos_by}
         if self.headline.facet is not None:
             named.add(self.headline.facet)
+        if self.grouping and self.grouping.chain:
+            named |= {self.grouping.chain.facet, self.grouping.chain.structure}
         if unknown := sorted(named - columns):
             raise ValueError(f"benchmark {self.name}: facet {unknown[0]!r} is not declared")
         if self.letters != tuple(Letter)[: len(self.letters)]:
             raise ValueError(f"benchmark {self.name}: `letters` must be A, B, C … in order")
 
-    def open_source(self, spec: "BenchmarkSettings", folder: Path) -> "Source":
+    def open_source(self, settings: BenchmarkSettings, folder: Path) -> Source:
         """Open the source of its questions and videos. Nothing is fetched or read yet.
 
         Raises:
-            LicenseNotAcceptedError: if the license needs acceptance and `spec` does not accept it.
+            LicenseNotAcceptedError: if the license needs acceptance, and `settings` does not
+                accept it.
         """
-        if self.license and self.license.needs_acceptance and not spec.accept_license:
+        if self.license and self.license.needs_acceptance and not settings.accept_license:
             raise LicenseNotAcceptedError(self.name, self.license.terms, self.license.url)
-        return self.source(self, spec, folder)
+        return self.source(self.name, settings, folder)
+
+    @property
+    def is_grouped(self) -> bool:
+        """True if the questions on one video share one score."""
+        return self.grouping is not None
 
     def check_letters(self, questions: Iterable[Question]) -> None:
         """Check that each question has at most as many options as the benchmark has letters.

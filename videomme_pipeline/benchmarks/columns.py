@@ -6,7 +6,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
+
+from pydantic import model_validator
 
 from videomme_pipeline.benchmarks.question import Letter, split_option
 from videomme_pipeline.fingerprint import Spec
@@ -15,6 +17,8 @@ Cells = Mapping[str, Any]
 """One row of an annotation file, by column."""
 
 _LETTER = re.compile(r"\(?([A-N])\)?\s*[.:)]?")
+
+_WHOLE_NUMBER = re.compile(r"(?:[^\W\d_]+[\s_-]*)?(-?\d{1,18})(?:\.0+)?")
 
 
 class AnswerKind(StrEnum):
@@ -28,15 +32,31 @@ class AnswerKind(StrEnum):
     """The text of the option."""
 
 
+class OptionsKind(StrEnum):
+    """The form of the column with the options."""
+
+    ANY = "any"
+    """A list, a map by letter, or a text with one per line. Options without a letter get one."""
+    LIST = "list"
+    """A list with one text per letter of the benchmark. The texts are kept exactly."""
+    LINES = "lines"
+    """A text with one option per line, "A. …", "B. …" and so on. The lines are kept exactly."""
+
+
 class Columns(Spec):
     """The names of the columns that a question is read from."""
 
-    video: str
-    """Path or id of the video. Without a suffix, the file with a suffix of videos is used."""
+    video: str | None = None
+    """Path of the video. Without a suffix, the file with a suffix of videos is used."""
+    video_id: str | None = None
+    """Id of the video, instead of its path: the file `<id>.mp4` in any common layout is used."""
+    youtube_id: str | None = None
+    """The id in the names of the files, if it is not `video_id`."""
     question: str
     options: str | tuple[str, ...] | None = None
-    """The column with all options (a list, a map by letter, or a text with one per line), or one
-    column per option. Without it, the options are the last lines of the question."""
+    """The column with all options, or one column per option. Without it, the options are the last
+    lines of the question."""
+    options_are: OptionsKind = OptionsKind.ANY
     missing_options: tuple[str, ...] = ("N/A",)
     """Texts that stand for no option."""
     answer: str
@@ -53,12 +73,22 @@ class Columns(Spec):
     subtitle_start: str | None = None
     """Time in the subtitles at which the video begins, in seconds."""
 
+    @model_validator(mode="after")
+    def _one_name_of_the_video(self) -> Self:
+        if (self.video is None) == (self.video_id is None):
+            raise ValueError("set either `video` (a path) or `video_id`")
+        if self.options_are is not OptionsKind.ANY and not isinstance(self.options, str):
+            raise ValueError("`options_are` needs `options`, the column with all options")
+        return self
+
     @property
     def names(self) -> list[str]:
         """All columns that a row must have."""
         options = [self.options] if isinstance(self.options, str) else [*(self.options or ())]
         others = (
             self.video,
+            self.video_id,
+            self.youtube_id,
             self.question,
             *options,
             self.answer,
@@ -68,6 +98,12 @@ class Columns(Spec):
             self.subtitle_start,
         )
         return [name for name in others if name is not None]
+
+
+def whole_number_in(text: str) -> int | None:
+    """The whole number in a text, after a word if there is one ("Level 2"), or None."""
+    match = _WHOLE_NUMBER.fullmatch(text)
+    return int(match[1]) if match else None
 
 
 def text_in(value: object) -> str | None:
@@ -104,16 +140,16 @@ def list_in(value: object) -> list[Any] | Mapping[str, Any] | None:
         return None
     for parse in (json.loads, ast.literal_eval):
         try:
-            found = parse(value)
+            parsed = parse(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
-        if isinstance(found, list | tuple | dict):
-            return list_in(found)
+        if isinstance(parsed, list | tuple | dict):
+            return list_in(parsed)
     return None
 
 
 def question_and_options(row: Cells, columns: Columns) -> tuple[str, list[str]]:
-    """The text of the question, and its options as published.
+    """The text of the question, and its options with their letters.
 
     Raises:
         ValueError: if there are no options.
@@ -121,6 +157,8 @@ def question_and_options(row: Cells, columns: Columns) -> tuple[str, list[str]]:
     question = row[columns.question]
     if not isinstance(question, str) or not question.strip():
         raise ValueError(f"`{columns.question}` must be a text, found {question!r}")
+    if columns.options_are is not OptionsKind.ANY and isinstance(columns.options, str):
+        return question, _exact_options(row[columns.options], columns)
     if columns.options is None:
         stem, options = _split(question)
     elif isinstance(columns.options, str):
@@ -153,8 +191,8 @@ def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter
     text = text_in(value) or ""
     match kind:
         case AnswerKind.LETTER:
-            found = _LETTER.fullmatch(text.upper())
-            chosen = [letter for letter in letters if found and letter == found[1]]
+            match = _LETTER.fullmatch(text.upper())
+            chosen = [letter for letter in letters if match and letter == match[1]]
         case AnswerKind.TEXT:
             chosen = [
                 letter
@@ -163,8 +201,8 @@ def answer_in(value: object, kind: AnswerKind, options: Sequence[str]) -> Letter
             ]
         case _:
             first = 0 if kind is AnswerKind.INDEX else 1
-            place = int(text) - first if text.removeprefix("-").isdecimal() else -1
-            chosen = [letters[place]] if 0 <= place < len(letters) else []
+            index = int(text) - first if text.removeprefix("-").isdecimal() else -1
+            chosen = [letters[index]] if 0 <= index < len(letters) else []
     if not chosen:
         offered = ", ".join(options) if kind is AnswerKind.TEXT else ", ".join(letters)
         raise ValueError(f"the answer {text!r} matches none of the options {offered}")
@@ -178,22 +216,40 @@ def column_of(column: str, value: str) -> str:
     return f"{column}_{re.sub(r'[^a-z0-9]+', '_', value.lower()).strip('_')}"
 
 
+def _exact_options(cell: object, columns: Columns) -> list[str]:
+    """The options exactly as published: the texts of a list, or the lines of a text."""
+    if columns.options_are is OptionsKind.LIST:
+        if isinstance(cell, list) and all(isinstance(text, str) and text.strip() for text in cell):
+            return cell
+        raise ValueError(f"`{columns.options}` must be a list of texts, found {cell!r}")
+    before, options = _split(cell.lstrip("\n")) if isinstance(cell, str) else ("", [])
+    if before or len(options) < 2:
+        raise ValueError(
+            f"`{columns.options}` must be one text with lines A., B. and so on, found {cell!r}"
+        )
+    return options
+
+
 def _options_in(cell: object) -> list[Any]:
-    found = list_in(cell)
-    if isinstance(found, Mapping):
-        return [f"{key}. {found[key]}" for key in sorted(found)]
-    if found is not None:
-        return list(found)
-    return _split("\n" + cell)[1] if isinstance(cell, str) else []
+    options = list_in(cell)
+    if isinstance(options, Mapping):
+        return [f"{key}. {options[key]}" for key in sorted(options)]
+    if options is not None:
+        return list(options)
+    return _split(cell)[1] if isinstance(cell, str) else []
 
 
 def _split(text: str) -> tuple[str, list[str]]:
-    """The lines before option A, and the options. A line may follow the first line of an option."""
+    """The lines before option A, and the options, each with all its lines.
+
+    A line begins the next option only if it starts with the next letter, because an option may
+    contain newlines.
+    """
     lines = text.split("\n")
     starts: list[int] = []
-    for place, line in enumerate(lines):
+    for number, line in enumerate(lines):
         if split_option(line)[0] in tuple(Letter)[len(starts) : len(starts) + 1]:
-            starts.append(place)
+            starts.append(number)
     ends = [*starts[1:], len(lines)]
-    options = ["\n".join(lines[start:end]).strip() for start, end in zip(starts, ends, strict=True)]
+    options = ["\n".join(lines[start:end]) for start, end in zip(starts, ends, strict=False)]
     return "\n".join(lines[: starts[0] if starts else None]).strip(), options

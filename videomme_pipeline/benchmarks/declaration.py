@@ -1,7 +1,7 @@
 """The YAML file that declares a benchmark."""
 
-from collections.abc import Mapping
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Self
 
@@ -9,14 +9,18 @@ from pydantic import AfterValidator, Field, model_validator
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, License, Metric, Size
 from videomme_pipeline.benchmarks.columns import Columns, column_of
-from videomme_pipeline.benchmarks.declared_source import DeclaredSource
-from videomme_pipeline.benchmarks.facets import Facet
+from videomme_pipeline.benchmarks.facets import Derivation, Facet, Measure
+from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.settings import Revision
+from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fetch.release import Release
 from videomme_pipeline.fingerprint import Spec
+
+PUBLISHED = Path(__file__).with_name("published")
+"""The folder of the declarations of published benchmarks."""
 
 
 def _inside(path: str) -> str:
@@ -30,14 +34,12 @@ RelativePath = Annotated[str, Field(min_length=1, max_length=300), AfterValidato
 """A path in the folder of the benchmark."""
 
 
-class LicenseSpec(Spec):
-    """The terms of use. Nothing is fetched or read before the user accepts them."""
+class DerivationSpec(Spec):
+    """How the values of a facet follow from those of another one."""
 
-    name: str
-    terms: str
-    """A short statement of the terms, for messages."""
-    url: str
-    """The page with the full text."""
+    facet: str
+    values: Mapping[str, str]
+    """The value of this facet by the value of the other one."""
 
 
 class FacetSpec(Spec):
@@ -46,20 +48,37 @@ class FacetSpec(Spec):
     title: str | None = None
     column: str | None = None
     """Column of the dataset, if it has another name than the facet."""
-    values: tuple[str, ...] | None = None
-    """The values in display order, or None for any values."""
+    alias: str | None = None
+    """Another name that annotations may have for the column."""
+    values: tuple[str | int, ...] | None = None
+    """The values in display order, or None for any texts. Numbers make it a facet of numbers."""
     value_title: str = "{}"
     """Format of a value for display, such as "{} s"."""
     of_video: bool = False
     """True if all questions on one video have the same value."""
+    required: bool = False
+    """True if each question must have a value."""
+    tested: bool = True
+    """True if comparisons test the difference for each value."""
+    shown: bool = True
+    """False if the facet has no breakdown."""
     each: bool = False
     """True if a row has a list of `values`. Each value then becomes a facet of its own."""
+    derivation: DerivationSpec | None = None
+    """The facet from which this one follows. The dataset then has no column for it."""
 
     @model_validator(mode="after")
-    def _values_of_each(self) -> Self:
+    def _check_values(self) -> Self:
         if self.each and not self.values:
             raise ValueError("`each` needs the list of all `values`")
+        if len({type(value) for value in self.values or ()}) > 1:
+            raise ValueError("`values` are texts or numbers, not both; quote those that are texts")
         return self
+
+    @property
+    def kind(self) -> type[str] | type[int]:
+        """Type of the values."""
+        return int if self.values and isinstance(self.values[0], int) else str
 
 
 class HubSpec(Spec):
@@ -72,6 +91,8 @@ class HubSpec(Spec):
     """Archives with the videos: `.zip`, `.tar` or `.tar.gz`."""
     parts: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     """The files of each archive that is split, in order."""
+    videos_per_archive: int | None = Field(default=None, ge=1)
+    """The number of consecutive videos in each archive, if the number of a video determines it."""
     subtitles: str | None = None
     """The archive with the subtitles."""
     sha256: Mapping[str, str] = Field(default_factory=dict)
@@ -94,13 +115,6 @@ class AnnotationFile(Spec):
     """The frame rate, if each video is a folder of pictures."""
 
 
-class SizeSpec(Spec):
-    """Counts of the complete benchmark, with which scores are compared."""
-
-    videos: int | None = Field(default=None, ge=1)
-    questions: int | None = Field(default=None, ge=1)
-
-
 class Declaration(Spec):
     """One benchmark of multiple-choice questions on videos."""
 
@@ -109,7 +123,7 @@ class Declaration(Spec):
     """Your folder with the annotations and the videos, for a benchmark that is not published."""
     hub: HubSpec | None = None
     """Where a published benchmark comes from."""
-    license: LicenseSpec | None = None
+    license: License | None = None
     annotations: tuple[AnnotationFile, ...]
     """The annotation files, or the path of the only one."""
     videos: RelativePath = "."
@@ -125,10 +139,13 @@ class Declaration(Spec):
     """Pairs of facets with a common breakdown."""
     strata: tuple[str, ...] = ()
     """Facets whose values a subset represents in proportion."""
+    grouping: Grouping | None = None
+    """The rule by which the questions on one video share one score. Facets and the headline score
+    are then about groups."""
     mean_of: str | None = None
     """The facet over whose values the headline score is the mean of the accuracies. Without it,
-    the headline score is the accuracy."""
-    size: SizeSpec = SizeSpec()
+    the headline score is the accuracy, or the group score."""
+    size: Size = Size()
     prompt: str = "contract_v1_exact"
     """The prompt that `videomme init` suggests."""
     published_prompt: str | None = None
@@ -138,6 +155,8 @@ class Declaration(Spec):
     bibtex: str | None = None
     is_public: bool = False
     """True if questions and frames may be shown to anyone."""
+    export_columns: tuple[str, ...] | None = None
+    """The columns of a question in exported results files, in order, if not all."""
 
     @model_validator(mode="before")
     @classmethod
@@ -150,6 +169,8 @@ class Declaration(Spec):
     def _hub_or_folder(self) -> Self:
         if (self.hub is None) == (self.folder is None):
             raise ValueError("set either `folder` (your own benchmark) or `hub` (a published one)")
+        if self.grouping and self.mean_of:
+            raise ValueError("the headline score of groups is the group score; remove `mean_of`")
         return self
 
     @classmethod
@@ -167,14 +188,25 @@ class Declaration(Spec):
         return tuple(
             facet
             for column, spec in self.facets.items()
-            for facet in _facets(column, spec or FacetSpec())
+            for facet in _facets(
+                column,
+                spec or FacetSpec(),
+                Measure.GROUP_SCORE if self.grouping else Measure.ACCURACY,
+            )
         )
+
+    @property
+    def columns_of_facets(self) -> dict[str, FacetSpec]:
+        """The declared facets that are columns of the dataset, by name."""
+        specs = {name: spec or FacetSpec() for name, spec in self.facets.items()}
+        return {name: spec for name, spec in specs.items() if spec.derivation is None}
 
     @property
     def question_settings(self) -> dict[str, object]:
         """The settings that the questions depend on, as JSON."""
         others = {"title", "folder", "hub", "license", "bibtex", "prompt", "alignment", "reader"}
-        return self.model_dump(mode="json", exclude=others | {"published_prompt", "is_public"})
+        others |= {"published_prompt", "is_public", "export_columns"}
+        return self.model_dump(mode="json", exclude=others)
 
     def release(self, name: str) -> Release | None:
         """The files on the hub of the benchmark called `name`, or None if it is not there."""
@@ -184,37 +216,40 @@ class Declaration(Spec):
             benchmark=name,
             repository=self.hub.repository,
             revision=self.hub.revision or "",
-            annotations=self.annotations[0].file,
             subtitles=self.hub.subtitles or "",
             archives=self.hub.archives if self.hub.has_videos else (),
             parts=self.hub.parts,
+            videos_per_archive=self.hub.videos_per_archive,
             sha256=self.hub.sha256,
             video_folder=self.videos,
             subtitle_folder=self.subtitles or self.videos,
-            keeps_folders=True,
+            keeps_folders=self.columns.video_id is None,
         )
 
-    def benchmark(self, name: str, path: Path) -> Benchmark:
-        """The benchmark called `name` that this file at `path` declares.
+    def benchmark(self, path: Path, source: Callable[..., Source]) -> Benchmark:
+        """The benchmark that this file at `path` declares, with the stem of the path as its name.
 
         Raises:
             ConfigurationError: if the facets contradict each other.
         """
-        headline = Headline()
-        if self.mean_of is not None:
-            headline = Headline(metric=Metric.MEAN_OF, facet=self.mean_of)
+        name = path.stem
+        metric = Metric.GROUP_SCORE if self.grouping else Metric.ACCURACY
         try:
             return Benchmark(
                 name=name,
                 title=self.title,
-                source=partial(DeclaredSource, declaration=self),
+                source=source,
                 facets=self.declared_facets,
-                license=License(**self.license.model_dump()) if self.license else None,
+                license=self.license,
                 crossings=self.crossings,
                 strata=self.strata,
+                export_columns=self.export_columns,
                 letters=tuple(Letter)[: self.letters],
-                headline=headline,
-                size=Size(videos=self.size.videos, all_questions=self.size.questions),
+                grouping=self.grouping,
+                headline=Headline(
+                    metric=Metric.MEAN_OF if self.mean_of else metric, facet=self.mean_of
+                ),
+                size=self.size,
                 is_public=self.is_public,
                 prompt=name if self.published_prompt else self.prompt,
                 prompt_text=self.published_prompt,
@@ -227,20 +262,34 @@ class Declaration(Spec):
             raise ConfigurationError(f"{path}: {error}; correct the file") from error
 
 
-def _facets(column: str, spec: FacetSpec) -> list[Facet]:
+def _facets(column: str, spec: FacetSpec, measure: Measure) -> list[Facet]:
     """The facets that one entry of `facets` declares: one, or one per value."""
     title = spec.title or column.replace("_", " ").capitalize()
-    if not spec.each:
+    if spec.each:
         return [
             Facet(
-                column=column,
-                title=title,
-                values=spec.values,
-                value_title=spec.value_title,
-                is_of_video=spec.of_video,
+                column=column_of(column, str(value)),
+                title=f"{title}: {value}",
+                values=(value,),
+                measure=measure,
             )
+            for value in spec.values or ()
         ]
     return [
-        Facet(column=column_of(column, value), title=f"{title}: {value}", values=(value,))
-        for value in spec.values or ()
+        Facet(
+            column=column,
+            title=title,
+            values=spec.values,
+            kind=spec.kind,
+            measure=measure,
+            is_tested=spec.tested,
+            is_shown=spec.shown,
+            is_of_video=spec.of_video,
+            value_title=spec.value_title,
+            derivation=(
+                Derivation(spec.derivation.facet, spec.derivation.values)
+                if spec.derivation
+                else None
+            ),
+        )
     ]

@@ -1,144 +1,200 @@
-"""The files of a declared benchmark: in the user's folder, or fetched from the hub."""
+"""The source of a declared benchmark: the user's own folder, or files fetched from the hub."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from pathlib import Path, PurePosixPath
 
 from blake3 import blake3
+from upath import UPath
 
-from videomme_pipeline.benchmarks.benchmark import Benchmark
+from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.locate import (
     SUBTITLE_SUFFIXES,
     FrameFolder,
-    VideoFile,
+    MediaFile,
+    VideoSource,
     first_file,
 )
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.benchmarks.questions import Annotated, read_questions
+from videomme_pipeline.benchmarks.questions import read_questions
 from videomme_pipeline.benchmarks.settings import BenchmarkSettings, SourceKind, select
-from videomme_pipeline.benchmarks.source import MediaFiles, OnProgress, Source, folders_of
-from videomme_pipeline.errors import AnnotationError, VideoMissingError
+from videomme_pipeline.benchmarks.source import Annotated, MediaFiles, OnProgress, Source
+from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
 from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference, hub_folder
 from videomme_pipeline.fingerprint import fingerprint
-
-if TYPE_CHECKING:
-    from videomme_pipeline.benchmarks.declaration import Declaration
+from videomme_pipeline.storage.copies import on_local_disk
+from videomme_pipeline.storage.layout import open_folder
 
 
 class DeclaredSource(Source):
-    """A benchmark with a declaration. Its videos and subtitles have the paths of its columns."""
+    """A benchmark with a declaration, on the hub or in the user's own copy of it.
+
+    Its videos and subtitles have the paths in its annotations. If the annotations have only the ids
+    of the videos, any common layout of the files is accepted.
+    """
 
     def __init__(
         self,
-        benchmark: Benchmark,
-        spec: BenchmarkSettings,
+        name: str,
+        settings: BenchmarkSettings,
         folder: Path,
         *,
-        declaration: "Declaration",
+        declaration: Declaration,
     ) -> None:
-        super().__init__(benchmark, spec, folder)
+        super().__init__(name, settings, folder)
         self.declaration = declaration
-        self.release = declaration.release(benchmark.name)
+        self.release = declaration.release(name)
 
     @property
     def is_fetched(self) -> bool:
-        """True if missing files are fetched from the hub."""
-        return self.release is not None and self.spec.source is SourceKind.HUB
+        return self.release is not None and self.settings.source is SourceKind.HUB
+
+    @property
+    def has_subtitles(self) -> bool:
+        return self.declaration.subtitles is not None
 
     @property
     def version(self) -> str:
-        paths = self.stored_annotations() if not self.is_fetched else ()
-        hashes = [blake3(path.read_bytes()).hexdigest() for path in paths]
-        revision = self.release.revision if self.release else None
+        hashes = []
+        for file in self.stored_annotations() if not self.is_fetched else ():
+            with on_local_disk(file) as path:
+                hashes.append(blake3(path.read_bytes()).hexdigest())
         return fingerprint(
-            self.benchmark.name,
+            self.name,
             self.declaration.question_settings,
-            revision,
-            self.spec.fingerprint,
+            self.release.revision if self.release else None,
+            self.settings.fingerprint,
             hashes,
         )
 
     def questions(self) -> Sequence[Question]:
-        annotated = self.annotated()
+        annotated = self.stored_questions() or self._read(self._fetched_annotations())
         self.hidden_answers = annotated.hidden
-        return select(annotated.require(), self.spec)
+        return select(annotated.require(), self.settings)
 
-    def known_questions(self) -> Sequence[Question] | None:
-        paths = self.stored_annotations()
-        return None if not paths else select(self._read(paths).require(), self.spec)
+    def stored_questions(self) -> Annotated | None:
+        files = self.stored_annotations()
+        return self._read(files) if files else None
 
-    def annotated(self) -> Annotated:
-        """The content of the annotation files, which are fetched if necessary.
+    def _read(self, files: Sequence[MediaFile]) -> Annotated:
+        """The content of the annotation files.
 
         Raises:
-            VideoMMEError: if they cannot be fetched or read.
+            AnnotationError: if they cannot be read, or lack a declared column.
         """
-        if not self.is_fetched:
-            return self._read(self.stored_annotations())
+        with ExitStack() as opened:
+            paths = [opened.enter_context(on_local_disk(file)) for file in files]
+            return read_questions(self.declaration, paths, self.name)
+
+    @property
+    def _annotation_names(self) -> list[str]:
+        return [annotations.file for annotations in self.declaration.annotations]
+
+    def _fetched_annotations(self) -> tuple[Path, ...]:
+        """The annotation files, which are fetched from the hub."""
         from videomme_pipeline.fetch.download import fetch_files  # noqa: PLC0415 - loads httpx
 
         assert self.release is not None, "a benchmark that is fetched has a release"
-        names = [file.file for file in self.declaration.annotations]
-        return self._read(fetch_files(self.release, self.spec, self.folder, names))
+        return fetch_files(self.release, self.settings, self.folder, self._annotation_names)
 
-    def _read(self, paths: Sequence[Path]) -> Annotated:
-        return read_questions(self.declaration, paths, self.benchmark.name)
-
-    def stored_annotations(self) -> tuple[Path, ...]:
+    def stored_annotations(self) -> tuple[MediaFile, ...]:
         """The annotation files on disk, or none if they have yet to be fetched.
 
         Raises:
             AnnotationError: if the user's folder lacks one.
             ConfigurationError: if the user's folder does not exist.
         """
-        names = [file.file for file in self.declaration.annotations]
+        names = self._annotation_names
         if self.is_fetched and self.release is not None:
-            stored = hub_folder(self.release, self.spec, self.folder)
+            stored = hub_folder(self.release, self.settings, self.folder)
             paths = [stored / name for name in names]
             return tuple(paths) if all(path.is_file() for path in paths) else ()
-        if self.spec.annotations is not None and len(names) == 1:
-            return (self.spec.annotations.expanduser(),)
-        roots = self.roots()
-        found = [first_file(root / name for root in roots) for name in names]
-        for name, path in zip(names, found, strict=True):
-            if path is None:
-                raise AnnotationError(
-                    f"{self.benchmark.name}: no {name} under {', '.join(map(str, roots))}; copy it "
-                    "there, or correct `annotations` in the declaration"
-                )
-        return tuple(path for path in found if path is not None)
+        if self.settings.annotations is not None and len(names) == 1:
+            return (self.settings.annotations.expanduser(),)
+        return tuple(self._own_annotations(name) for name in names)
 
-    def roots(self) -> tuple[Path, ...]:
+    def _own_annotations(self, name: str) -> MediaFile:
+        """The annotation file called `name` in the user's own folder.
+
+        Raises:
+            AnnotationError: if there is none. The message names the searched folders.
+        """
+        roots, published = self.roots(), PurePosixPath(name)
+        # The questions of a Parquet file may also be given as JSON.
+        suffixes = (".parquet", ".json", ".jsonl") if published.suffix == ".parquet" else ()
+        names = [str(published.with_suffix(suffix)) for suffix in suffixes] or [name]
+        file = first_file(
+            root / path
+            for candidate in names
+            for root in roots
+            for path in (candidate, PurePosixPath(candidate).name)
+        )
+        if file is None:
+            others = " (or .json, .jsonl)" if suffixes else ""
+            advice = (
+                "set `annotations` to the path of the file, or fetch it with `source: hub`"
+                if self.release
+                else "copy it there, or correct `annotations` in the declaration"
+            )
+            raise AnnotationError(
+                f"{self.name}: no {name}{others} under {', '.join(map(str, roots))}; {advice}"
+            )
+        return file
+
+    def roots(self) -> tuple[Path | UPath, ...]:
         """The folders that may contain its files, in order of preference.
+
+        The user's `folder` may be an unzipped download, a VLMEvalKit folder (a snapshot in the hub
+        cache with `video/` and `subtitle/` in it), `$HF_HOME` (lmms-eval unzips into a folder with
+        the name of the benchmark in it), the hub cache, or a dataset's folder in it. A folder in an
+        object store is an unzipped download.
 
         Raises:
             ConfigurationError: if the user's folder does not exist.
         """
+        given = self.settings.folder
         if self.is_fetched:
             # Videos that the hub does not have are in the user's own folder.
-            own = self.spec.folder
-            return (self.folder, *([Path(own).expanduser().absolute()] if own else []))
-        given = self.spec.folder or self.declaration.folder
-        repository = self.release.repository if self.release else None
-        return folders_of(self.benchmark.name, given, repository)
+            return (self.folder, *([self._own_root(given)] if given else []))
+        root = self._own_root(given or self.declaration.folder)
+        if isinstance(root, UPath):
+            return (root,)
+        if not root.is_dir():
+            raise ConfigurationError(
+                f"{self.name}: `folder` is {given}, which is not a folder; set it to your copy of "
+                "the benchmark, or use `source: hub`"
+            )
+        inside = [self.name]
+        if self.release is not None:
+            dataset = f"datasets--*--{self.release.repository.rpartition('/')[2]}"
+            inside += ["snapshots/*", f"{dataset}/snapshots/*", f"hub/{dataset}/snapshots/*"]
+        paths = (path for pattern in inside for path in sorted(root.glob(pattern)))
+        return (root, *(path for path in paths if path.is_dir()))
+
+    def _own_root(self, folder: Path | str | None) -> Path | UPath:
+        if "://" in str(folder):
+            return open_folder(str(folder), f"{self.name}: `folder`")
+        return Path(folder or "").expanduser().absolute()
 
     def files(self, video: VideoReference) -> MediaFiles:
-        return MediaFiles(video=self.video_file(video), subtitle=self.subtitle(video))
+        if video.footage.video_file is None:
+            return super().files(video)
+        return MediaFiles(video=self._video_file(video), subtitle=self.subtitle(video))
 
-    def video_file(self, video: VideoReference) -> VideoFile:
+    def _video_file(self, video: VideoReference) -> VideoSource:
         """The file of a video, or the folder of its pictures.
 
         Raises:
             VideoMissingError: if there is none. The message has the searched folders.
         """
         footage, roots = video.footage, self.roots()
-        paths = [root / (footage.video_file or video.video_id) for root in roots]
+        paths = [root / str(footage.video_file) for root in roots]
         if footage.frames_per_second is not None:
             for path in paths:
-                if path.is_dir():
+                if not isinstance(path, UPath) and path.is_dir():
                     return FrameFolder(path, footage.frames_per_second)
-        elif found := first_file(paths, OPTIONAL_SUFFIXES):
-            return found
+        elif file := first_file(paths, OPTIONAL_SUFFIXES):
+            return file
         advice = "the next run fetches it" if self.is_fetched else "copy it there"
         raise VideoMissingError(
             video.video_id,
@@ -146,16 +202,17 @@ class DeclaredSource(Source):
             "the video with `videos` or `limit` in benchmarks.yaml",
         )
 
-    def subtitle(self, video: VideoReference) -> Path | None:
-        folder = self.declaration.subtitles
-        named = video.footage.subtitle_file
-        if named is None and (folder is None or video.footage.video_file is None):
+    def subtitle(self, video: VideoReference) -> MediaFile | None:
+        footage, folder = video.footage, self.declaration.subtitles
+        if footage.subtitle_file is not None:
+            return first_file(root / footage.subtitle_file for root in self.roots())
+        if footage.video_file is None:
+            return super().subtitle(video)
+        if folder is None:
             return None
-        if named is not None:
-            return first_file(root / named for root in self.roots())
-        stem = Path(video.footage.video_file or "").stem
+        stem = PurePosixPath(footage.video_file).stem
         return first_file(
-            root / str(folder) / f"{stem}{suffix}"
+            root / folder / f"{stem}{suffix}"
             for root in self.roots()
             for suffix in SUBTITLE_SUFFIXES
         )
@@ -165,4 +222,6 @@ class DeclaredSource(Source):
             return {}
         from videomme_pipeline.fetch.download import fetch_media  # noqa: PLC0415 - loads httpx
 
-        return fetch_media(self.release, self.spec, videos, self.folder, on_progress)
+        problems = fetch_media(self.release, self.settings, videos, self.folder, on_progress)
+        self.invalidate()
+        return problems

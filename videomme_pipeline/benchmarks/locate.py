@@ -135,10 +135,14 @@ def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
     return found
 
 
-def first_file(paths: Iterable[Path], suffixes: Sequence[str] = ("",)) -> Path | None:
-    """The first of `paths`, each followed by each of `suffixes`, that is a file, or None."""
+def first_file(paths: Iterable[Path | UPath], suffixes: Sequence[str] = ("",)) -> MediaFile | None:
+    """The first of `paths`, each followed by each of `suffixes`, that is a file, or None.
+
+    Raises:
+        StorageError: if an object store cannot be reached.
+    """
     candidates = (path.with_name(path.name + suffix) for path in paths for suffix in suffixes)
-    return next((path for path in candidates if path.is_file()), None)
+    return next((file for path in candidates if (file := find_file(path))), None)
 
 
 def locate_subtitle(media: MediaIndex, video: VideoReference) -> MediaFile | None:

@@ -2,76 +2,43 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from videomme_pipeline.benchmarks.annotation_files import read_rows
 from videomme_pipeline.benchmarks.columns import (
     Cells,
+    OptionsKind,
     answer_in,
     column_of,
     list_in,
     question_and_options,
     seconds_in,
     text_in,
+    whole_number_in,
 )
-from videomme_pipeline.benchmarks.facets import Facets
-from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.declaration import AnnotationFile, Declaration, FacetSpec
+from videomme_pipeline.benchmarks.facets import Facets, FacetValue
+from videomme_pipeline.benchmarks.groups import without_spaces
+from videomme_pipeline.benchmarks.question import Question, videos_of
+from videomme_pipeline.benchmarks.source import Annotated, Problem
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES, Footage
 from videomme_pipeline.fingerprint import fingerprint
 
-if TYPE_CHECKING:
-    from videomme_pipeline.benchmarks.declaration import AnnotationFile, Declaration
-
 MAX_ID_CHARACTERS = 64
 """The longest video id, which is a partition key and the name of files."""
-_LISTED = 5
+_LISTED = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong with one row."""
-
-    row: str
-    found: str
+# An id must not lead out of a folder. A leading hyphen is allowed (several YouTube ids have one), a
+# leading dot or a slash is not.
+_FILE_STEM = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9_.-]{{0,{MAX_ID_CHARACTERS - 1}}}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annotated:
-    """The content of the annotation files of a benchmark.
-
-    `hidden` is the number of rows whose answer is not published. They are left out, and so are the
-    rows in `problems`.
-    """
-
-    questions: tuple[Question, ...]
-    hidden: int
-    problems: tuple[Problem, ...]
-
-    def require(self) -> "tuple[Question, ...]":
-        """The questions.
-
-        Raises:
-            AnnotationError: if there are problems.
-        """
-        if self.problems:
-            raise AnnotationError(f"{self.listed_problems}; `videomme doctor` lists all of them")
-        return self.questions
-
-    @property
-    def listed_problems(self) -> str:
-        """A sentence about the first problems."""
-        listed = "; ".join(f"{each.row}: {each.found}" for each in self.problems[:_LISTED])
-        rest = len(self.problems) - _LISTED
-        return listed + (f"; and {rest:,} more rows" if rest > 0 else "")
-
-
-def read_questions(declaration: "Declaration", files: Sequence[Path], benchmark: str) -> Annotated:
+def read_questions(declaration: Declaration, files: Sequence[Path], benchmark: str) -> Annotated:
     """The questions in the annotation `files` of `benchmark`, in their order.
 
     Raises:
@@ -79,20 +46,58 @@ def read_questions(declaration: "Declaration", files: Sequence[Path], benchmark:
     """
     reader = _Reader(declaration, benchmark)
     for annotations, path in zip(declaration.annotations, files, strict=True):
-        rows = read_rows(path, annotations.rows)
+        rows = [_with_aliases(declaration, row) for row in read_rows(path, annotations.rows)]
         _check_columns(declaration, annotations, rows, path)
         for number, row in enumerate(rows, start=1):
             reader.add({**row, **annotations.values}, annotations, f"{path.name}, row {number}")
-    repeated = [name for name, count in reader.ids.items() if count > 1]
-    problems = [
-        *reader.problems,
-        *(
-            Problem(f"question {name}", f"{reader.ids[name]} rows have this id; make it unique")
-            for name in repeated
-        ),
-    ]
     return Annotated(
-        questions=tuple(reader.questions), hidden=reader.hidden, problems=tuple(problems)
+        questions=tuple(reader.questions),
+        hidden=reader.hidden,
+        problems=tuple(reader.problems or _problems_of_all(declaration, reader.questions, files)),
+        advice=_advice(declaration),
+        files=tuple(files),
+    )
+
+
+def _problems_of_all(
+    declaration: Declaration, questions: Sequence[Question], files: Sequence[Path]
+) -> Iterator[Problem]:
+    """Yield what is wrong with the ids and the number of all questions."""
+    for name, count in Counter(question.question_id for question in questions).items():
+        if count > 1:
+            yield Problem(f"question {name}", f"{count} rows have this id; make it unique")
+    of_files, size = ", ".join(path.name for path in files), declaration.size
+    references = videos_of(questions)
+    unclear = _repeated(video.video_id for video in references)
+    unclear = unclear or _repeated(video.file_stem for video in references)
+    if unclear and declaration.columns.video_id:
+        yield Problem(of_files, f"ids of more than one video: {_listed(unclear)}")
+    if size.questions_per_video is None:
+        return
+    by_video = Counter(question.video_id for question in questions)
+    if size.videos is not None and (
+        (len(by_video), len(questions)) != (size.videos, size.questions)
+    ):
+        yield Problem(
+            of_files,
+            f"{len(questions):,} questions on {len(by_video):,} videos, "
+            f"expected {size.questions:,} on {size.videos:,}",
+        )
+    uneven = [video for video, count in by_video.items() if count != size.questions_per_video]
+    if uneven:
+        yield Problem(
+            of_files, f"videos without {size.questions_per_video} questions: {_listed(uneven)}"
+        )
+
+
+def _advice(declaration: Declaration) -> str:
+    """What to do about annotations that are not those of the pinned revision."""
+    hub = declaration.hub
+    if hub is None or hub.revision is None:
+        return ""
+    return (
+        f" (the declaration is for revision {hub.revision} of {hub.repository}; other revisions "
+        "have other rows and columns, so use this one)"
     )
 
 
@@ -100,62 +105,68 @@ def read_questions(declaration: "Declaration", files: Sequence[Path], benchmark:
 class _Reader:
     """Collects the questions and the problems of all rows."""
 
-    declaration: "Declaration"
+    declaration: Declaration
     benchmark: str
     questions: list[Question] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    ids: Counter[str] = field(default_factory=Counter)
     hidden: int = 0
     _videos: dict[str, Footage] = field(default_factory=dict)
     _rows_of: Counter[str] = field(default_factory=Counter)
 
-    def add(self, row: Cells, annotations: "AnnotationFile", place: str) -> None:
+    def add(self, row: Cells, annotations: AnnotationFile, name: str) -> None:
+        """Add the question in a row, or the problem with the row called `name`."""
         try:
             question = self._question(row, annotations)
         except ValueError as error:
-            self.problems.append(Problem(place, str(error)))
+            column = self.declaration.columns.question_id
+            question_id = text_in(row[column]) if column else None
+            item = name if question_id is None else f"{name}, question {question_id}"
+            self.problems.append(Problem(item, str(error)))
             return
         if question is None:
             self.hidden += 1
         else:
             self.questions.append(question)
-            self.ids[question.question_id] += 1
 
-    def _question(self, row: Cells, annotations: "AnnotationFile") -> Question | None:
+    def _question(self, row: Cells, annotations: AnnotationFile) -> Question | None:
         """The question in a row, or None if its answer is hidden.
 
         Raises:
             ValueError: if a cell cannot be used.
         """
-        columns = self.declaration.columns
+        columns, letters = self.declaration.columns, self.declaration.letters
         footage = self._footage(row, annotations)
-        video_id = self._video_id(footage)
+        video_id = _file_stem(row, columns.video_id) or self._video_id(footage)
         self._rows_of[video_id] += 1
         answer = text_in(row[columns.answer])
+        if answer is None and self.declaration.size.questions_per_video is not None:
+            raise ValueError(f"`{columns.answer}` is empty")
         if answer is None or answer in columns.hidden_answers:
             return None
         text, options = question_and_options(row, columns)
-        if len(options) > self.declaration.letters:
-            raise ValueError(
-                f"{len(options)} options, but `letters` is {self.declaration.letters}; raise it"
-            )
+        if columns.options_are is OptionsKind.LIST and len(options) != letters:
+            raise ValueError(f"`{columns.options}` must have {letters} texts, found {options!r}")
+        if len(options) > letters:
+            raise ValueError(f"{len(options)} options, but `letters` is {letters}; raise it")
         number = f"{video_id}-{self._rows_of[video_id]}"
         return Question(
             benchmark=self.benchmark,
             question_id=(text_in(row[columns.question_id]) if columns.question_id else None)
             or number,
             video_id=video_id,
-            youtube_id=None,
+            youtube_id=_file_stem(row, columns.youtube_id),
             url=text_in(row[columns.url]) if columns.url else None,
             question=text,
             options=tuple(options),
             answer=answer_in(answer, columns.answer_is, options),
-            facets=Facets(dict(self._facets(row))),
+            facets=Facets(self._facets(row)),
             footage=footage,
         )
 
-    def _footage(self, row: Cells, annotations: "AnnotationFile") -> Footage:
+    def _footage(self, row: Cells, annotations: AnnotationFile) -> Footage:
         columns, declaration = self.declaration.columns, self.declaration
+        if columns.video is None:
+            return Footage()
         video = text_in(row[columns.video])
         if video is None:
             raise ValueError(f"`{columns.video}` is empty; name the video")
@@ -192,18 +203,85 @@ class _Reader:
             self._videos.setdefault(name, footage)
         return name
 
-    def _facets(self, row: Cells) -> Iterator[tuple[str, str]]:
-        for name, spec in self.declaration.facets.items():
-            column = spec.column if spec and spec.column else name
-            cell = row.get(column)
-            values = list_in(cell) if spec and spec.each else None
-            if values is not None:
-                known = set(spec.values or ()) if spec else set()
-                yield from ((column_of(name, str(v)), str(v)) for v in values if v in known)
-            elif (text := text_in(cell)) is not None:
-                if spec and spec.values and text not in spec.values:
-                    raise ValueError(f"`{column}` is {text!r}, not one of {', '.join(spec.values)}")
-                yield (column_of(name, text) if spec and spec.each else name), text
+    def _facets(self, row: Cells) -> dict[str, FacetValue]:
+        """The facets that a row has a value for.
+
+        Raises:
+            ValueError: if a value is not declared, or a required one is missing.
+        """
+        facets = {
+            name: value
+            for facet, spec in self.declaration.columns_of_facets.items()
+            for name, value in _values(facet, spec, row.get(spec.column or facet))
+        }
+        grouping = self.declaration.grouping
+        if grouping is None or grouping.chain is None:
+            return facets
+        chain = grouping.chain
+        if chain.structure in facets:
+            facets[chain.structure] = without_spaces(facets[chain.structure])
+        if grouping.is_chain(facets) and grouping.structure(facets) is None:
+            raise ValueError(
+                f"`{chain.structure}` of a {chain.value} group must be one of "
+                f"{', '.join(chain.scores)}, found {facets.get(chain.structure)!r}"
+            )
+        return facets
+
+
+def _values(facet: str, spec: FacetSpec, cell: object) -> Iterator[tuple[str, FacetValue]]:
+    """Yield the name and the value of each facet that one entry of `facets` declares.
+
+    Raises:
+        ValueError: if the value is not declared, or is required and missing.
+    """
+    column = spec.column or facet
+    if spec.each and (values := list_in(cell)) is not None:
+        declared = set(spec.values or ())
+        yield from ((column_of(facet, str(v)), str(v)) for v in values if v in declared)
+        return
+    text = text_in(cell)
+    if text is None:
+        if spec.required:
+            raise ValueError(f"`{column}` is empty")
+        return
+    value: FacetValue | None = whole_number_in(text) if spec.kind is int else text
+    if value is None or (spec.values and value not in spec.values):
+        offered = ", ".join(map(str, spec.values or ()))
+        raise ValueError(f"`{column}` is {text!r}, not one of {offered}")
+    yield (column_of(facet, text) if spec.each else facet), value
+
+
+def _file_stem(row: Cells, column: str | None) -> str | None:
+    """An id that is safe as a file name, or None without a column.
+
+    Raises:
+        ValueError: if it is not safe.
+    """
+    if column is None:
+        return None
+    text = text_in(row[column]) or ""
+    if not _FILE_STEM.fullmatch(text):
+        raise ValueError(f"`{column}` cannot name a file: {row[column]!r}")
+    return text
+
+
+def _with_aliases(declaration: Declaration, row: Cells) -> Cells:
+    """`row` with the columns of facets that it has under another name."""
+    columns = {
+        spec.column or name: row[spec.alias]
+        for name, spec in declaration.columns_of_facets.items()
+        if spec.alias is not None and spec.alias in row
+    }
+    return {**columns, **row}
+
+
+def _repeated(values: Iterable[str]) -> list[str]:
+    return [value for value, count in Counter(values).items() if count > 1]
+
+
+def _listed(values: Sequence[str]) -> str:
+    rest = f" and {len(values) - _LISTED} more" if len(values) > _LISTED else ""
+    return ", ".join(values[:_LISTED]) + rest
 
 
 def _joined(folder: str, path: str) -> str:
@@ -219,8 +297,8 @@ def _joined(folder: str, path: str) -> str:
 
 
 def _check_columns(
-    declaration: "Declaration",
-    annotations: "AnnotationFile",
+    declaration: Declaration,
+    annotations: AnnotationFile,
     rows: Sequence[Mapping[str, object]],
     path: Path,
 ) -> None:
@@ -232,9 +310,7 @@ def _check_columns(
     columns = declaration.columns
     in_all = set.intersection(*(set(row) for row in rows)) | annotations.values.keys()
     in_any = set[str]().union(*rows) | annotations.values.keys()
-    facets = (
-        spec.column if spec and spec.column else name for name, spec in declaration.facets.items()
-    )
+    facets = (spec.column or name for name, spec in declaration.columns_of_facets.items())
     missing = [name for name in columns.names if name not in in_all]
     missing += [name for name in facets if name not in in_any]
     # Only some of the files of a benchmark have clips.
@@ -242,8 +318,9 @@ def _check_columns(
     if len(declaration.annotations) == 1:
         missing += [name for name in bounds if name not in in_any]
     if missing:
+        names = ", ".join(f"`{name}`" for name in missing)
         raise AnnotationError(
-            f"{path}: the declaration names the column `{missing[0]}`, which "
+            f"{path}: the declaration names the column{'s' * (len(missing) > 1)} {names}, which "
             f"{'some rows do not have' if missing[0] in in_any else 'no row has'}: "
-            f"{nearest(missing[0], sorted(in_any))}"
+            f"{nearest(missing[0], sorted(in_any))}{_advice(declaration)}"
         )

@@ -1,26 +1,24 @@
 """The benchmarks that are known by name.
 
-They are the built-in ones, those that a YAML file in the configuration folder or in `published/`
-declares, those that a program registers, and those of installed packages, such as the smoke
-benchmarks. A package declares a benchmark with an entry point in the group
+They are those that a YAML file in the configuration folder or in `published/` declares, those that
+a program registers, and those of installed packages, such as the smoke benchmarks. A package declares a benchmark with an entry point in the group
 `videomme_pipeline.benchmarks`: its name is the name of the benchmark, its value a `Benchmark`. It
 is loaded when it is first used.
 """
 
 from collections.abc import Collection
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from videomme_pipeline import plugins
-from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.benchmark import Benchmark
-from videomme_pipeline.benchmarks.declaration import Declaration
+from videomme_pipeline.benchmarks.declaration import PUBLISHED, Declaration
+from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError
 
 _BENCHMARKS: dict[str, Benchmark] = {}
-_PUBLISHED = Path(__file__).with_name("published")
 
 
 def register(benchmark: Benchmark, *, replaces: bool = False) -> Benchmark:
@@ -49,7 +47,7 @@ def register(benchmark: Benchmark, *, replaces: bool = False) -> Benchmark:
 
 
 def registered_benchmarks() -> tuple[Benchmark, ...]:
-    """All built-in, registered and loaded benchmarks, in this order."""
+    """All registered and loaded benchmarks, in this order."""
     return tuple(_BENCHMARKS.values())
 
 
@@ -63,7 +61,7 @@ def find_benchmark(name: str) -> Benchmark:
     if name in _BENCHMARKS:
         return _BENCHMARKS[name]
     if name in published_benchmarks():
-        return register_declared(_PUBLISHED / f"{name}.yaml")
+        return register_declared(PUBLISHED / f"{name}.yaml")
     if name not in known_benchmarks():
         hint = nearest(name, known_benchmarks())
         raise ConfigurationError(f"there is no benchmark `{name}`, {hint}")
@@ -79,7 +77,7 @@ def known_benchmarks() -> tuple[str, ...]:
 @cache
 def published_benchmarks() -> tuple[str, ...]:
     """The names of the published benchmarks that this package declares in YAML files."""
-    return tuple(sorted(path.stem for path in _PUBLISHED.glob("*.yaml")))
+    return tuple(sorted(path.stem for path in PUBLISHED.glob("*.yaml")))
 
 
 def register_declared(path: Path, reserved: Collection[str] = ()) -> Benchmark:
@@ -90,12 +88,13 @@ def register_declared(path: Path, reserved: Collection[str] = ()) -> Benchmark:
     Raises:
         ConfigurationError: if the file has a mistake. The message names it.
     """
-    others = {*_BUILT_IN, *published_benchmarks(), *plugins.installed(plugins.BENCHMARKS)}
-    if path.stem in others and path.parent != _PUBLISHED:
+    others = {*published_benchmarks(), *plugins.installed(plugins.BENCHMARKS)}
+    if path.stem in others and path.parent != PUBLISHED:
         raise ConfigurationError(
             f"{path}: there is a published benchmark called {path.stem}; rename the file"
         )
-    declared = Declaration.read(path).benchmark(path.stem, path)
+    declaration = Declaration.read(path)
+    declared = declaration.benchmark(path, partial(DeclaredSource, declaration=declaration))
     clashing = [facet.column for facet in declared.facets if facet.column in reserved]
     if clashing:
         raise ConfigurationError(
@@ -124,6 +123,6 @@ def _register_installed(name: str) -> Benchmark:
         raise ConfigurationError(f"package {package}: {error}") from error
 
 
-for built_in in (videomme.BENCHMARK, videomme_v2.BENCHMARK):
-    register(built_in)
-_BUILT_IN = frozenset(_BENCHMARKS)
+# The facets of these benchmarks are columns of the tables of all benchmarks.
+for built_in in ("videomme", "videomme_v2"):
+    find_benchmark(built_in)

@@ -65,23 +65,14 @@ class FetchedFile:
     problem: str | None = None
 
 
-def fetch_annotations(release: Release, spec: FetchSpec, folder: Path) -> Path:
-    """Path of the annotation file, which is downloaded to `folder` unless it exists.
-
-    Raises:
-        DownloadError: if it cannot be fetched or is not the pinned file.
-        StorageError: if `folder` cannot be written.
-    """
-    (path,) = fetch_files(release, spec, folder, [release.annotations])
-    return path
-
-
 def fetch_files(
     release: Release, spec: FetchSpec, folder: Path, names: Sequence[str]
 ) -> tuple[Path, ...]:
     """Paths of repository files, which are downloaded to `folder` unless they exist.
 
-    Errors are those of `fetch_annotations`.
+    Raises:
+        DownloadError: if one of them cannot be fetched or is not the pinned file.
+        StorageError: if `folder` cannot be written.
     """
     mirror = Mirror.of(release, spec, folder)
     if all(mirror.path(name).is_file() for name in names):

@@ -1,6 +1,6 @@
 """Facts about a published benchmark: its dataset repository on the Hugging Face Hub and its files.
 
-`download` fetches the files. The benchmark's own module reads them.
+`download` fetches the files. `benchmarks` declares the facts, and reads the files.
 """
 
 from collections.abc import Mapping
@@ -86,15 +86,12 @@ class Release:
     repository: str
     revision: str
     """The pinned commit, or "" if the user has to name one."""
-    annotations: str
     subtitles: str
     """The archive with the subtitles, or "" if there is none."""
     archives: tuple[str, ...]
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The files of each archive that is split, in order."""
     sha256: Mapping[str, str]
-    videos: int | None = None
-    questions_per_video: int | None = None
     videos_per_archive: int | None = None
     """Number of consecutive videos in each archive, or None if the number of a video does not
     determine its archive."""

@@ -15,7 +15,6 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.benchmarks.videomme import DOMAINS, SUB_CATEGORIES, TASK_TYPES
 from videomme_pipeline.formats.dataset_rows import dataset_row, listed, raw_text
 from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -128,25 +127,28 @@ def official_report(
     by_duration = [
         [row for row in rows if row.facets.get("duration") == duration] for duration in durations
     ]
-    tables: list[tuple[str, Sequence[str], str]] = []
+    tables = []
     if return_categories_accuracy:
-        tables.append(("Video Categories", DOMAINS, "domain"))
+        tables.append(("Video Categories", "domain"))
     if return_sub_categories_accuracy:
-        tables.append(("Video Sub Categories", SUB_CATEGORIES, "sub_category"))
+        tables.append(("Video Sub Categories", "sub_category"))
     if return_task_types_accuracy:
-        tables.append(("Task Categories", TASK_TYPES, "task_type"))
+        tables.append(("Task Categories", "task_type"))
+    facets = find_benchmark(rows[0].benchmark).facets if rows else ()
+    values = {facet.column: facet.values or () for facet in facets}
+    labels = {column: [*map(str, values.get(column, ()))] for _, column in tables}
 
     lines = []
     for duration, part in zip(durations, by_duration, strict=True):
         lines += [_WIDE, f"Evaluation on video Type: {duration}", _WIDE]
-        for title, labels, column in tables:
-            lines += _table(title, labels, column, part)
+        for title, column in tables:
+            lines += _table(title, labels[column], column, part)
         lines += [*_overall(part), "", ""]
     everything = [row for part in by_duration for row in part]
     lines += [_WIDE, "Evaluation on the entire dataset", _WIDE]
-    for title, labels, column in tables:
-        title_here = "Video Domains" if labels is DOMAINS else title
-        lines += _table(title_here, labels, column, everything)
+    for title, column in tables:
+        title_here = "Video Domains" if column == "domain" else title
+        lines += _table(title_here, labels[column], column, everything)
     lines += _overall(everything)
     return "\n".join(lines) + "\n"
 

@@ -18,7 +18,7 @@ from assets.run import refresh_project
 from tests.support.builders import write_video
 from tests.support.projects import ALL, EVALUATIONS, Copy, WriteProject
 from tests.support.published_data import parquet_bytes, v1_rows
-from videomme_pipeline.benchmarks.source import PublishedSource
+from videomme_pipeline.benchmarks.declared_source import DeclaredSource
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS, code_version
@@ -294,7 +294,7 @@ def test_what_depends_on_questions_that_are_not_fetched_yet_is_an_upper_bound(
     project: Project, instance: dg.DagsterInstance, copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change_question(copy)
-    monkeypatch.setattr(PublishedSource, "known_questions", lambda _: None)
+    monkeypatch.setattr(DeclaredSource, "known_questions", lambda _: None)
     announced = work(project, instance)
     assert announced["videomme/questions"] == (1, False)
     assert announced["videomme/prompts"] == (12, True)

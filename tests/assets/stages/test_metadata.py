@@ -11,7 +11,7 @@ import pytest
 from assets.stages.base import BUILD_SECONDS, FILE_BYTES, refresh
 from assets.stages.metadata import LARGEST_PICTURE_BYTES, chart_picture, fenced, picture
 from tests.support.projects import stage
-from videomme_pipeline.benchmarks import videomme
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.project.progress import Progress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS
@@ -52,8 +52,10 @@ def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
     event = events(instance, "videomme/scores")["few"]
     rows = read_rows(project.store.scores("videomme", "few"), ScoredQuestion)
     shown = table(event, "breakdowns")
-    assert {row["by"] for row in shown} == {facet.column for facet in videomme.FACETS}
-    duration = videomme.BENCHMARK.facet("duration")
+    assert {row["by"] for row in shown} == {
+        facet.column for facet in find_benchmark("videomme").facets
+    }
+    duration = find_benchmark("videomme").facet("duration")
     (short,) = breakdown([row for row in rows if row.facets["duration"] == "short"], [duration])
     assert next(row for row in shown if row["value"] == "short") == {
         "by": "duration",

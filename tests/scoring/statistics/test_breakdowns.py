@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from tests.support.paths import GOLDEN
+from tests.support.published_data import DOMAINS
 from tests.support.scored_rows import group_of, scored, v1_evaluation, v2_evaluation
-from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.facets import Facet
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import (
     GroupScoreRow,
@@ -28,7 +29,7 @@ GOLDEN_SCORES = GOLDEN / "scores"
 
 
 def test_cells_of_a_breakdown_add_up_to_the_total() -> None:
-    found = breakdowns(videomme.BENCHMARK, v1_evaluation(1))
+    found = breakdowns(find_benchmark("videomme"), v1_evaluation(1))
     whole = found["overall"][0]
     for cells in found.values():
         assert sum(cell.correct for cell in cells) == whole.correct
@@ -37,12 +38,9 @@ def test_cells_of_a_breakdown_add_up_to_the_total() -> None:
 
 
 def test_cells_are_in_the_order_of_the_benchmark_with_unknown_values_last() -> None:
-    rows = [
-        scored(f"{n:03d}-1", domain=domain)
-        for n, domain in enumerate(["?", *videomme.DOMAINS[::-1]])
-    ]
-    domain = videomme.BENCHMARK.facet("domain")
-    assert [row.values[0] for row in breakdown(rows, [domain])] == [*videomme.DOMAINS, "?"]
+    rows = [scored(f"{n:03d}-1", domain=domain) for n, domain in enumerate(["?", *DOMAINS[::-1]])]
+    domain = find_benchmark("videomme").facet("domain")
+    assert [row.values[0] for row in breakdown(rows, [domain])] == [*DOMAINS, "?"]
 
 
 def test_outcomes_are_counted_separately() -> None:
@@ -71,7 +69,7 @@ def test_the_accuracy_of_lmms_eval_counts_all_questions() -> None:
 
 
 def test_the_mean_group_score_equals_the_rating() -> None:
-    cells, groups, unscored = group_breakdowns(videomme_v2.BENCHMARK, v2_evaluation(1))
+    cells, groups, unscored = group_breakdowns(find_benchmark("videomme_v2"), v2_evaluation(1))
     assert not unscored
     final = rating(groups).final_rating
     assert cells["v2_overall"][0].group_score == pytest.approx(final["total"])
@@ -89,7 +87,7 @@ def test_a_breakdown_of_groups_has_counts_scores_and_the_interval() -> None:
         *group_of([right, right, Outcome.FAILED, Outcome.FAILED], "4", "003"),
         *group_of([right], "4", "004"),
     ]
-    cells, _, _ = group_breakdowns(videomme_v2.BENCHMARK, rows)
+    cells, _, _ = group_breakdowns(find_benchmark("videomme_v2"), rows)
     (by_type,) = cells["v2_by_group_type"]
     (whole,) = cells["v2_overall"]
     estimate = clustered_mean([100, 25, 25], ["001", "002", "003"])
@@ -109,14 +107,14 @@ def test_a_breakdown_of_groups_has_counts_scores_and_the_interval() -> None:
         failed=2,
     )
     assert by_type == replace(whole, values=("relevance",), incomplete_groups=0)
-    cells, _, _ = group_breakdowns(videomme_v2.BENCHMARK, rows[:4])
+    cells, _, _ = group_breakdowns(find_benchmark("videomme_v2"), rows[:4])
     single = cells["v2_overall"][0]
     assert (single.group_score_low, single.interval_kind) == (None, None)
 
 
 def test_incomplete_groups_are_counted_and_have_no_score() -> None:
     rows = group_of([Outcome.CORRECT] * 4)[:2]
-    cells, _, unscored = group_breakdowns(videomme_v2.BENCHMARK, rows)
+    cells, _, unscored = group_breakdowns(find_benchmark("videomme_v2"), rows)
     assert len(unscored) == 1
     whole = cells["v2_overall"][0]
     assert (whole.groups, whole.incomplete_groups, whole.group_score) == (0, 1, None)

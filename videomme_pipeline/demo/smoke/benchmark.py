@@ -14,7 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from videomme_pipeline.benchmarks import videomme, videomme_v2
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.demo.smoke.clips import CLIPS, Clip
@@ -81,8 +80,8 @@ def write_annotations(folder: Path) -> tuple[Path, Path]:
         }
         for question in questions(SMOKE_V2)
     ]
-    pq.write_table(pa.Table.from_pylist(v1).select(list(videomme.COLUMNS)), first)
-    pq.write_table(pa.Table.from_pylist(v2).select(list(videomme_v2.COLUMNS)), second)
+    pq.write_table(pa.Table.from_pylist(v1), first)
+    pq.write_table(pa.Table.from_pylist(v2), second)
     return first, second
 
 

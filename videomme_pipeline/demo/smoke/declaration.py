@@ -3,22 +3,20 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
 
-from videomme_pipeline.benchmarks import videomme, videomme_v2
-from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, Metric, Size
-from videomme_pipeline.benchmarks.facets import Facets
+from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.settings import select
-from videomme_pipeline.benchmarks.source import OnProgress, Source
+from videomme_pipeline.benchmarks.source import Annotated, OnProgress, Source
 from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION
 from videomme_pipeline.errors import StorageError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.processes.tasks import Limits, LocalWorkers, run_tasks
-from videomme_pipeline.rows import to_values
 
 DRAWING_LIMITS = Limits(seconds=900.0)
 
@@ -28,15 +26,17 @@ class SmokeSource(Source):
 
     @property
     def version(self) -> str:
-        return fingerprint(DRAWING_VERSION, [_values(question) for question in self.questions()])
+        return fingerprint(DRAWING_VERSION, self.questions())
 
     def questions(self) -> Sequence[Question]:
         from videomme_pipeline.demo.smoke import benchmark as smoke
 
-        return select(smoke.questions(self.benchmark.name), self.spec)
+        return select(smoke.questions(self.name), self.settings)
 
-    def known_questions(self) -> Sequence[Question]:
-        return self.questions()
+    def stored_questions(self) -> Annotated:
+        from videomme_pipeline.demo.smoke import benchmark as smoke
+
+        return Annotated(questions=smoke.questions(self.name))
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         from videomme_pipeline.demo.smoke.media import is_drawn, make_video
@@ -69,40 +69,32 @@ class SmokeSource(Source):
         return problems
 
 
-def _values(question: Question) -> dict[str, Any]:
-    """Columns of `question` without the facets and the footage of other benchmarks."""
-    declared = {facet.column for facet in (*videomme.FACETS, *videomme_v2.FACETS)}
-    others = {*(Facets.declared.keys() - declared), *to_values(question.footage)}
-    return {name: value for name, value in to_values(question).items() if name not in others}
+def _like(published: str, name: str, title: str, size: Size) -> Benchmark:
+    """A smoke benchmark with the facets and the rules of a published one."""
+    return replace(
+        find_benchmark(published),
+        name=name,
+        title=title,
+        source=SmokeSource,
+        license=None,
+        bibtex=None,
+        repository=None,
+        size=size,
+        is_public=True,
+        media_folder="smoke",
+    )
 
 
-SMOKE = Benchmark(
-    name="smoke",
-    title="Smoke benchmark",
-    source=SmokeSource,
-    facets=videomme.FACETS,
-    crossings=videomme.BENCHMARK.crossings,
-    strata=videomme.BENCHMARK.strata,
-    export_columns=videomme.BENCHMARK.export_columns,
-    size=Size(videos=24, questions_per_video=3, videos_with_subtitles=19),
-    is_public=True,
-    media_folder="smoke",
-    reader="official_v1",
+SMOKE = _like(
+    "videomme",
+    "smoke",
+    "Smoke benchmark",
+    Size(videos=24, questions_per_video=3, videos_with_subtitles=19),
 )
 
-SMOKE_V2 = Benchmark(
-    name="smoke_v2",
-    title="Smoke benchmark, v2",
-    source=SmokeSource,
-    facets=videomme_v2.FACETS,
-    strata=videomme_v2.BENCHMARK.strata,
-    export_columns=videomme_v2.COLUMNS,
-    letters=videomme_v2.LETTERS,
-    is_grouped=True,
-    headline=Headline(metric=Metric.GROUP_SCORE),
-    size=Size(videos=10, questions_per_video=4, videos_with_subtitles=10),
-    is_public=True,
-    media_folder="smoke",
-    prompt="official_v2",
-    reader="official_v2",
+SMOKE_V2 = _like(
+    "videomme_v2",
+    "smoke_v2",
+    "Smoke benchmark, v2",
+    Size(videos=10, questions_per_video=4, videos_with_subtitles=10),
 )
