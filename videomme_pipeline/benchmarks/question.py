@@ -1,6 +1,6 @@
 """The question row that every benchmark is read into, and the closed sets it uses.
 
-Each benchmark's own module parses its published files.
+`questions` reads them from annotation files.
 """
 
 import re

@@ -1,9 +1,9 @@
 """The benchmarks that are known by name.
 
 They are those that a YAML file in the configuration folder or in `published/` declares, those that
-a program registers, and those of installed packages, such as the smoke benchmarks. A package declares a benchmark with an entry point in the group
-`videomme_pipeline.benchmarks`: its name is the name of the benchmark, its value a `Benchmark`. It
-is loaded when it is first used.
+a program registers, and those of installed packages, such as the smoke benchmarks. A package
+declares a benchmark with an entry point in the group `videomme_pipeline.benchmarks`: its name is
+the name of the benchmark, its value a `Benchmark`. It is loaded when it is first used.
 """
 
 from collections.abc import Collection
