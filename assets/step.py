@@ -12,7 +12,7 @@ import dagster as dg
 from assets.instance import POSTGRES_VARIABLE
 from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.locks import FileLocks, shared_locks, this_machine
-from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.reports.terminal.progress import PlainLines
 
@@ -108,7 +108,7 @@ def _logging_progress(project: Project, context: StepContext) -> Iterator[None]:
 
     lines = PlainLines(context.log.info, notes=cost)
 
-    def show(progress: Progress) -> None:
+    def show(progress: StageProgress) -> None:
         before(progress)
         wait = ", ".join(filter(None, [progress.workers, progress.wait]))
         lines.show(progress.what, progress.done, progress.total, failed=progress.failed, wait=wait)

@@ -32,10 +32,10 @@ from videomme_pipeline.project.partitions import (
     variant_of,
     video_of,
 )
-from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import INCOMPLETE, code_version
-from videomme_pipeline.scoring.citation import CitationFinding
+from videomme_pipeline.scoring.citation import CitationFindingRow
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.tables import set_aside, stored_fingerprint
@@ -207,7 +207,7 @@ class Stage(ABC, Generic[P]):
         """Further tags of its events: versions that are neither settings nor parents."""
         return {}
 
-    def citation_findings(self) -> list[CitationFinding]:
+    def citation_findings(self) -> list[CitationFindingRow]:
         """What keeps its scores from being cited. Only scores have findings."""
         return []
 
@@ -485,7 +485,7 @@ def materialization(
 def _show_registered(stage: AnyStage, done: int, total: int) -> None:
     """Show how many stored partitions were reported to Dagster, which did not know them."""
     stage.project.on_progress(
-        Progress(
+        StageProgress(
             what=f"{stage.group}: {stage.name} already stored",
             done=done,
             total=total,

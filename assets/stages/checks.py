@@ -10,7 +10,7 @@ import dagster as dg
 from assets.dagster_internals.checks import evaluation_of
 from assets.stages.base import AnyStage
 from videomme_pipeline.project.partitions import Partition, variant_of
-from videomme_pipeline.scoring.citation import CitationFinding, Status
+from videomme_pipeline.scoring.citation import CitationFindingRow, Status
 
 COMPLETE = "complete"
 CITATION = "citation"
@@ -42,7 +42,7 @@ def check_events(
     partitions, whole = [*partition_checks(stage, attempted, failed_before)], [is_complete(stage)]
     if stage.is_cited:
         found = stage.citation_findings()
-        by_evaluation: dict[str | None, list[CitationFinding]] = defaultdict(list)
+        by_evaluation: dict[str | None, list[CitationFindingRow]] = defaultdict(list)
         for finding in found:
             by_evaluation[finding.evaluation].append(finding)
         for partition in attempted:
@@ -54,7 +54,7 @@ def check_events(
     return CheckEvents(partitions, whole)
 
 
-def citation_result(stage: AnyStage, found: Sequence[CitationFinding]) -> dg.AssetCheckResult:
+def citation_result(stage: AnyStage, found: Sequence[CitationFindingRow]) -> dg.AssetCheckResult:
     """The result of the citation check. It fails as an error only if a score is blocked."""
     problems = [
         f"{finding.evaluation}, {finding.check_name}: {finding.summary}"

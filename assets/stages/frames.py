@@ -32,7 +32,7 @@ from videomme_pipeline.frames.extract import (
 from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.frame_budget import FrameBudget, read_storage
 from videomme_pipeline.project.partitions import VideoVariantPartition
-from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.videos.probe import video_hash
 
 SHEETS_PER_RUN = 50
@@ -103,7 +103,7 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
                 what = f"{self.benchmark.name}: frames"
                 stored = f"The frames of {number} of {total} videos are stored."
                 self.project.on_progress(
-                    Progress(
+                    StageProgress(
                         what=what,
                         done=number,
                         total=total,

@@ -17,7 +17,7 @@ from videomme_pipeline.project.partitions import VariantPartition
 from videomme_pipeline.project.scores import evaluated_videos, score_evaluation
 from videomme_pipeline.project.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import interval, percent
-from videomme_pipeline.scoring.citation import CitationFinding, EvaluatedVideo
+from videomme_pipeline.scoring.citation import CitationFindingRow, EvaluatedVideo
 from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
@@ -76,7 +76,7 @@ class Scores(BenchmarkStage[VariantPartition]):
     def is_current(self, target: Target[VariantPartition]) -> bool:
         return super().is_current(target) and self._has_evaluated_videos(target)
 
-    def citation_findings(self) -> list[CitationFinding]:
+    def citation_findings(self) -> list[CitationFindingRow]:
         from videomme_pipeline.warehouse.database import findings_of  # noqa: PLC0415 - DuckDB
 
         return findings_of(self.store, self.benchmark.name)

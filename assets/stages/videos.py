@@ -19,7 +19,7 @@ from videomme_pipeline.errors import (
 )
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.partitions import VideoPartition
-from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.videos.probe import (
     ProbeJob,
@@ -51,7 +51,9 @@ class Videos(BenchmarkStage[VideoPartition]):
 
         def report(done: int, total: int) -> None:
             stored = f"{done} of {total} videos are on disk."
-            self.project.on_progress(Progress(what=what, done=done, total=total, stored=stored))
+            self.project.on_progress(
+                StageProgress(what=what, done=done, total=total, stored=stored)
+            )
 
         try:
             problems = snapshot.source.fetch(
@@ -111,7 +113,7 @@ class Videos(BenchmarkStage[VideoPartition]):
                 built = self._report(by_video[result.task.video_id], result)
                 yield with_dashboard(built, workers)
                 self.project.on_progress(
-                    Progress(
+                    StageProgress(
                         what=f"{self.benchmark.name}: probed videos",
                         done=number,
                         total=len(jobs),

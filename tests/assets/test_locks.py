@@ -34,7 +34,7 @@ from videomme_pipeline.project.locks import (
     endpoint,
     this_machine,
 )
-from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.project.project import Project, open_project
 
 DATE = "2026-11-20"
@@ -267,7 +267,7 @@ def test_a_failed_step_releases_its_lock(
     server.is_open = True
     users_while_asking: list[tuple[str, ...]] = []
 
-    def fail(progress: Progress) -> None:
+    def fail(progress: StageProgress) -> None:
         if "responses" in progress.what:
             users_while_asking.append(users(project, server))
             raise RuntimeError("on purpose")
@@ -285,7 +285,7 @@ def test_steps_that_use_the_machine_take_turns(
 ) -> None:
     extracting, may_continue = threading.Event(), threading.Event()
 
-    def wait_in_frames(progress: Progress) -> None:
+    def wait_in_frames(progress: StageProgress) -> None:
         if "frames" in progress.what:
             extracting.set()
             may_continue.wait(TIMEOUT_SECONDS)

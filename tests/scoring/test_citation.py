@@ -14,8 +14,8 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.scoring.citation import (
     Answer,
     CitationCheck,
-    Evidence,
-    Finding,
+    CitationEvidence,
+    CitationFinding,
     Status,
     findings,
 )
@@ -24,7 +24,7 @@ from videomme_pipeline.scoring.scored_question import Outcome
 GOLDEN = Path(__file__).parents[1] / "golden" / "citation_findings.txt"
 
 
-def found(check: CitationCheck, stored: Evidence) -> Finding:
+def found(check: CitationCheck, stored: CitationEvidence) -> CitationFinding:
     (finding,) = (one for one in findings(stored) if one.check is check)
     return finding
 
@@ -181,7 +181,7 @@ def test_scores_without_the_file_about_their_videos_are_unknown() -> None:
     assert "no question is asked again" in finding.advice
 
 
-def cases() -> Mapping[str, Evidence]:
+def cases() -> Mapping[str, CitationEvidence]:
     """Evidence for which the checks find different things."""
     undeclared = replace(evidence().benchmark, size=Size())
     no_number = replace(evidence().benchmark, size=Size(videos=4, questions_per_video=3))

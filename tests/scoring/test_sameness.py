@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.evidence import BENCHMARK, answer, question
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.citation import Answer, Evidence, Finding, Status
+from videomme_pipeline.scoring.citation import Answer, CitationEvidence, CitationFinding, Status
 from videomme_pipeline.scoring.sameness import is_same, sameness_findings
 from videomme_pipeline.scoring.scored_question import Outcome
 
@@ -46,7 +46,7 @@ def with_changes(letters: Sequence[Letter], share: float, seed: int = 9) -> list
 
 def evaluation(
     name: str, letters: Sequence[Letter | None], *, frames: int = 8, requests: str | None = None
-) -> Evidence:
+) -> CitationEvidence:
     """An evaluation with these letters. Equal `requests` have equal fingerprints."""
 
     def row(place: int, letter: Letter | None) -> Answer:
@@ -60,7 +60,7 @@ def evaluation(
             request_fingerprint=f"{requests or name}/{asked.question_id}",
         )
 
-    return Evidence(
+    return CitationEvidence(
         benchmark=BENCHMARK,
         evaluation=name,
         questions=QUESTIONS,
@@ -70,7 +70,7 @@ def evaluation(
     )
 
 
-def finding_of(*evaluations: Evidence) -> Finding:
+def finding_of(*evaluations: CitationEvidence) -> CitationFinding:
     return sameness_findings(evaluations)[evaluations[0].evaluation]
 
 

@@ -9,9 +9,9 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.scoring.citation import (
     Answer,
+    CitationEvidence,
     EvaluatedVideo,
-    Evidence,
-    Media,
+    MediaHashes,
     question_fingerprints,
 )
 from videomme_pipeline.scoring.scored_question import Outcome
@@ -78,10 +78,10 @@ def evidence(
     *,
     benchmark: Benchmark = BENCHMARK,
     questions: Sequence[Question] = QUESTIONS,
-) -> Evidence:
+) -> CitationEvidence:
     """A perfect evaluation, except for what is given."""
     evaluated = [video(video_id) for video_id in VIDEOS] if videos is None else videos
-    return Evidence(
+    return CitationEvidence(
         benchmark=benchmark,
         evaluation="made-up",
         questions=questions,
@@ -90,7 +90,9 @@ def evidence(
         specification={},
         videos={row.video_id: row for row in evaluated},
         media={
-            row.video_id: Media(video_hash=row.video_hash or "", subtitle_hash=row.subtitle_hash)
+            row.video_id: MediaHashes(
+                video_hash=row.video_hash or "", subtitle_hash=row.subtitle_hash
+            )
             for row in map(video, VIDEOS)
         },
     )

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from tests.support.scored_rows import scored
 from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter
-from videomme_pipeline.scoring.nightly.alarm import Counts, Evidence, Measure, watch
+from videomme_pipeline.scoring.nightly.alarm import Counts, DropEvidence, Measure, watch
 from videomme_pipeline.scoring.nightly.assess import runs_per_false_alarm, watch_check
 from videomme_pipeline.scoring.nightly.history import history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
@@ -197,7 +197,7 @@ def simulate_thresholds(
     too few are left, the threshold stays the same.
     """
     generator = np.random.default_rng(5)
-    evidences = [Evidence() for _ in range(histories)]
+    evidences = [DropEvidence() for _ in range(histories)]
     quiet = np.ones((len(budgets), histories), bool)
     thresholds = np.zeros((len(budgets), runs))
     for run in range(runs):

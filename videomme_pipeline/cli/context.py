@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dagster import DagsterInstance
 
     from assets.instance import History
-    from videomme_pipeline.project.progress import Progress
+    from videomme_pipeline.project.progress import StageProgress
     from videomme_pipeline.project.project import Project
     from videomme_pipeline.videos.integrity import Finding
 
@@ -55,7 +55,7 @@ def write(text: str) -> None:
 
 
 def open_project(
-    on_progress: "Callable[[Progress], None] | None" = None,
+    on_progress: "Callable[[StageProgress], None] | None" = None,
     evaluations: "Sequence[str] | None" = None,
 ) -> "Project":
     """Open the project in the current folder, and print the evaluation files that have mistakes.
@@ -100,7 +100,7 @@ def open_for_run(
 
     stored = "Everything built so far is stored."
 
-    def show(progress: "Progress") -> None:
+    def show(progress: "StageProgress") -> None:
         nonlocal stored
         stored = progress.stored
         show_progress(progress)
@@ -118,11 +118,11 @@ def open_for_run(
 
 
 @contextmanager
-def showing_progress() -> Iterator["Callable[[Progress], None]"]:
+def showing_progress() -> Iterator["Callable[[StageProgress], None]"]:
     """A function that shows progress on standard error, within the block."""
     from videomme_pipeline.reports.terminal.progress import ProgressLines
 
-    def show(progress: "Progress") -> None:
+    def show(progress: "StageProgress") -> None:
         wait = ", ".join(filter(None, [progress.workers, progress.wait]))
         lines.show(progress.what, progress.done, progress.total, failed=progress.failed, wait=wait)
 

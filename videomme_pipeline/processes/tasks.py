@@ -150,7 +150,7 @@ def _result(task: Task, future: Future[Any]) -> TaskResult[Task, Any]:
 
 # What an executor runs, here or on another machine.
 
-Outcome = tuple[Any, VideoMMEError | None]
+TaskOutcome = tuple[Any, VideoMMEError | None]
 """The value of a task, and the error that ended it."""
 
 
@@ -169,7 +169,9 @@ _ended_runs: deque[str] = deque(maxlen=1_000)
 """Tasks of these runs may still arrive. A worker of a cluster can serve many thousands of runs."""
 
 
-def run_limited(run: str, function: Callable[[Task], Value], task: Task, limits: Limits) -> Outcome:
+def run_limited(
+    run: str, function: Callable[[Task], Value], task: Task, limits: Limits
+) -> TaskOutcome:
     """Run a task of `run` in the child process of this thread."""
     if run in _ended_runs:
         return None, ChildFailedError("its run has ended")

@@ -11,7 +11,7 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import FrameSet, ShownFrame
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.locks import cost_limit, endpoint
-from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.stored import (
@@ -151,7 +151,9 @@ def ask_model(
         stored = f"{plan.evaluation}: {answered} of {total} answers are stored."
         done = answered + failed
         project.on_progress(
-            Progress(what=what, done=done, total=total, failed=failed, stored=stored, wait=wait)
+            StageProgress(
+                what=what, done=done, total=total, failed=failed, stored=stored, wait=wait
+            )
         )
 
     def show(progress: AskingProgress) -> None:

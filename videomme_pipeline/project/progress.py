@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class StageProgress:
     """`done` of `total` items are finished. `what` is a title, such as "smoke: frames".
 
     `failed` is the number of finished items without a result.
@@ -22,7 +22,7 @@ class Progress:
     workers: str = ""
 
 
-def no_progress(progress: Progress) -> None:
+def no_progress(progress: StageProgress) -> None:
     """Ignore the progress."""
 
 

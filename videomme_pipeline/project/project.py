@@ -12,7 +12,7 @@ from videomme_pipeline.evaluation.folder import Configuration, read_configuratio
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.locks import FileLocks, Locks
-from videomme_pipeline.project.progress import Progress, no_message, no_progress
+from videomme_pipeline.project.progress import StageProgress, no_message, no_progress
 from videomme_pipeline.project.runs import RunsSpec, read_runs
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.servers import ModelServers
@@ -42,7 +42,7 @@ class Project:
     configuration: Configuration
     store: Store
     locks: Locks
-    on_progress: Callable[[Progress], None] = no_progress
+    on_progress: Callable[[StageProgress], None] = no_progress
     on_message: Callable[[str], None] = no_message
     spending: Spending = field(default_factory=Spending)
     compute: ComputeTime = field(default_factory=ComputeTime)
@@ -147,7 +147,7 @@ def is_project(folder: Path) -> bool:
 def open_project(
     configuration: Path | None = None,
     data: str | None = None,
-    on_progress: Callable[[Progress], None] = no_progress,
+    on_progress: Callable[[StageProgress], None] = no_progress,
     on_message: Callable[[str], None] = no_message,
 ) -> Project:
     """The project of a configuration folder and a data folder. Reads the configuration only.

@@ -17,7 +17,7 @@ from videomme_pipeline.models.pool import ModelPool, members_of
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import VideoLLM
 from videomme_pipeline.project.locks import Locks, servers_here
-from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.serving.engines import engine_version
@@ -27,7 +27,7 @@ from videomme_pipeline.storage.layout import Store
 
 _SHOWN_CHARACTERS = 100
 
-OnProgress = Callable[[Progress], None]
+OnStageProgress = Callable[[StageProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class ModelServers:
             "all questions"
         )
 
-    def model(self, spec: ModelSpec, *, on_progress: OnProgress | None) -> VideoLLM:
+    def model(self, spec: ModelSpec, *, on_progress: OnStageProgress | None) -> VideoLLM:
         """The model of `spec`, which checks its servers.
 
         With `on_progress`, the servers of a model with `serve` are started first.
@@ -130,7 +130,7 @@ class ModelServers:
         server = self._record.server_of(spec)
         return response if server is None else server.label(response)
 
-    def start(self, spec: ModelSpec, on_progress: OnProgress) -> ModelSpec:
+    def start(self, spec: ModelSpec, on_progress: OnStageProgress) -> ModelSpec:
         """`spec` at the URLs of its servers, which are started if they do not run yet.
 
         A model without `serve` is returned unchanged.
@@ -153,7 +153,7 @@ class ModelServers:
 
             def show(healthy: int, output: str) -> None:
                 on_progress(
-                    Progress(
+                    StageProgress(
                         what=f"{spec.name}: servers",
                         done=healthy,
                         total=serve.replicas,

@@ -13,7 +13,7 @@ from videomme_pipeline.errors import (
     DamagedFileError,
     StorageError,
 )
-from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import Listing
@@ -50,7 +50,7 @@ def copy_tables(
     target: Store,
     *,
     overwrite: bool = False,
-    on_progress: Callable[[Progress], None],
+    on_progress: Callable[[StageProgress], None],
 ) -> Copied:
     """Copy every finished table that `target` does not contain.
 
@@ -67,7 +67,7 @@ def copy_tables(
         for done, each in enumerate(threads.map(copy, tasks), start=1):
             copied += each
             stored = f"{done:,} of {total:,} files are in {target.root}."
-            on_progress(Progress(what="files", done=done, total=total, stored=stored))
+            on_progress(StageProgress(what="files", done=done, total=total, stored=stored))
     return copied
 
 

@@ -25,7 +25,7 @@ from videomme_pipeline.subtitles.align import AlignedLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Served:
+class _ServedText:
     """Columns of `Response` that the scores do not have."""
 
     question_id: str
@@ -115,7 +115,7 @@ def _answer(row: ScoredQuestion, limit: int | None) -> dict[str, Any]:
     }
 
 
-def _served(response: _Served | None, limit: int | None) -> dict[str, Any]:
+def _served(response: _ServedText | None, limit: int | None) -> dict[str, Any]:
     if response is None:
         return {}
     return {
@@ -140,8 +140,8 @@ def _prompts(store: Store, benchmark: str, evaluation: str) -> dict[str, Prompt]
     return {row.question_id: row for row in rows}
 
 
-def _responses(store: Store, benchmark: str, evaluation: str) -> dict[tuple[str, int], _Served]:
-    rows = read_files(store.variant_files("responses", benchmark, evaluation), _Served)
+def _responses(store: Store, benchmark: str, evaluation: str) -> dict[tuple[str, int], _ServedText]:
+    rows = read_files(store.variant_files("responses", benchmark, evaluation), _ServedText)
     return {(row.question_id, row.repeat): row for row in rows}
 
 

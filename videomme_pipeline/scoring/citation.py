@@ -58,7 +58,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CitationFinding:
     """The result of one check: a sentence with numbers, and what to do ("" if it is `ok`)."""
 
     check: CitationCheck
@@ -68,7 +68,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CitationFinding:
+class CitationFindingRow:
     """One row per (evaluation, check)."""
 
     benchmark: str
@@ -101,7 +101,7 @@ class EvaluatedVideo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Media:
+class MediaHashes:
     """Hashes of the current files of one video."""
 
     video_hash: str
@@ -126,7 +126,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class CitationEvidence:
     """Everything that is stored about one evaluation.
 
     `questions` and `media` (by video id) are the current ones. `videos` (by video id) is empty for
@@ -140,7 +140,7 @@ class Evidence:
     answers: Sequence[Answer]
     specification: Mapping[str, object]
     videos: Mapping[str, EvaluatedVideo] = field(default_factory=dict)
-    media: Mapping[str, Media] = field(default_factory=dict)
+    media: Mapping[str, MediaHashes] = field(default_factory=dict)
 
     @property
     def answered(self) -> list[Answer]:
@@ -160,13 +160,13 @@ def question_fingerprints(questions: Iterable[Question]) -> dict[str, str]:
     return {video_id: fingerprint(group) for video_id, group in by_video.items()}
 
 
-def findings(evidence: Evidence) -> list[Finding]:
+def findings(evidence: CitationEvidence) -> list[CitationFinding]:
     """The findings of all checks of a single evaluation that apply to it."""
     found = (check(evidence) for check in _CHECKS)
     return [finding for finding in found if finding is not None]
 
 
-def answered_once(evidence: Evidence) -> Finding:
+def answered_once(evidence: CitationEvidence) -> CitationFinding:
     """Check that every question has one answer per repeat, read by the judge if there is one."""
     rows = Counter((row.question_id, row.repeat) for row in evidence.answers)
     repeats = 1 + max((row.repeat for row in evidence.answers), default=0)
@@ -183,8 +183,8 @@ def answered_once(evidence: Evidence) -> Finding:
     times = "once" if repeats == 1 else f"{repeats} times"
     if not problems:
         summary = f"{len(evidence.questions):,} questions are answered {times}"
-        return Finding(check=CitationCheck.ANSWERS, status=Status.OK, summary=summary)
-    return Finding(
+        return CitationFinding(check=CitationCheck.ANSWERS, status=Status.OK, summary=summary)
+    return CitationFinding(
         check=CitationCheck.ANSWERS,
         status=Status.BLOCKED,
         summary=f"of {len(asked):,} answers, {', '.join(problems)}",
@@ -192,7 +192,7 @@ def answered_once(evidence: Evidence) -> Finding:
     )
 
 
-def matches_release(evidence: Evidence) -> Finding:
+def matches_release(evidence: CitationEvidence) -> CitationFinding:
     """Check that the questions are those that the benchmark declares. A chosen subset is named."""
     size, check = evidence.benchmark.size, CitationCheck.RELEASE
     by_video = Counter(
@@ -200,14 +200,14 @@ def matches_release(evidence: Evidence) -> Finding:
     )
     found = f"{by_video.total():,} questions on {len(by_video):,} videos"
     if size.questions is None:
-        return Finding(
+        return CitationFinding(
             check=check,
             status=Status.UNKNOWN,
             summary=f"{found}; the benchmark does not declare its size",
             advice="declare its `size`: the numbers of videos and questions",
         )
     if by_video.total() == size.questions and size.videos in (None, len(by_video)):
-        return Finding(check=check, status=Status.OK, summary=f"{found}, as declared")
+        return CitationFinding(check=check, status=Status.OK, summary=f"{found}, as declared")
     selected = Counter(question.video_id for question in evidence.questions)
     is_subset = by_video == selected and by_video.total() < size.questions
     declared = f"the benchmark has {size.questions:,}"
@@ -217,7 +217,7 @@ def matches_release(evidence: Evidence) -> Finding:
     if is_subset and (
         size.questions_per_video is None or set(selected.values()) == {size.questions_per_video}
     ):
-        return Finding(
+        return CitationFinding(
             check=check,
             status=Status.WARNING,
             summary=f"{found}: a subset{_keys(evidence)}, {declared}",
@@ -225,7 +225,7 @@ def matches_release(evidence: Evidence) -> Finding:
             "(`videos`, `duration`, `subset`, `limit`) from benchmarks.yaml and from the file of "
             "the evaluation, and run again",
         )
-    return Finding(
+    return CitationFinding(
         check=check,
         status=Status.BLOCKED,
         summary=f"{found}, but {declared}",
@@ -233,14 +233,14 @@ def matches_release(evidence: Evidence) -> Finding:
     )
 
 
-def _keys(evidence: Evidence) -> str:
+def _keys(evidence: CitationEvidence) -> str:
     """The keys of the evaluation that select videos: " (duration: long)"."""
     selected = Selection.stored_in(evidence.specification).selected_by
     keys = ", ".join(f"{key}: {value}" for key, value in selected.items())
     return f" ({keys})" if keys else ""
 
 
-def sent_planned_frames(evidence: Evidence) -> Finding | None:
+def sent_planned_frames(evidence: CitationEvidence) -> CitationFinding | None:
     """Check that every request had the planned number of frames. None without frames."""
     check, answered = CitationCheck.FRAMES, evidence.answered
     planned = {video_id: video.planned_frames for video_id, video in evidence.videos.items()}
@@ -253,7 +253,7 @@ def sent_planned_frames(evidence: Evidence) -> Finding | None:
         if row.num_frames != plan
     ]
     if other:
-        return Finding(
+        return CitationFinding(
             check=check,
             status=Status.BLOCKED,
             summary=f"{len(other):,} of {len(answered):,} requests did not have the planned number "
@@ -262,7 +262,7 @@ def sent_planned_frames(evidence: Evidence) -> Finding | None:
             + evidence.run_again,
         )
     if len(known) < len(answered):
-        return Finding(
+        return CitationFinding(
             check=check,
             status=Status.UNKNOWN,
             summary=f"the planned number of frames of {len(answered) - len(known):,} of "
@@ -272,10 +272,10 @@ def sent_planned_frames(evidence: Evidence) -> Finding | None:
     frames = sorted({row.num_frames for row in answered})
     span = f"{frames[0]} to {frames[-1]}" if len(frames) > 1 else f"{frames[0]}"
     summary = f"{len(answered):,} requests had the planned {span} frames"
-    return Finding(check=check, status=Status.OK, summary=summary)
+    return CitationFinding(check=check, status=Status.OK, summary=summary)
 
 
-def counted_frame_tokens(evidence: Evidence) -> Finding | None:
+def counted_frame_tokens(evidence: CitationEvidence) -> CitationFinding | None:
     """Check that the endpoint counted the tokens of the frames. None if no endpoint gets frames.
 
     Without a published rule, a frame needs at least one token, which proves little: the result
@@ -296,7 +296,7 @@ def counted_frame_tokens(evidence: Evidence) -> Finding | None:
         if row.prompt_tokens is not None and row.prompt_tokens < least[row.video_id]
     ]
     if few:
-        return Finding(
+        return CitationFinding(
             check=check,
             status=Status.BLOCKED,
             summary=f"{len(few):,} of {len(rows):,} requests have fewer prompt tokens than their "
@@ -312,7 +312,7 @@ def counted_frame_tokens(evidence: Evidence) -> Finding | None:
             if uncounted
             else f"the tokens of a frame are unknown for {unruled:,}"
         )
-        return Finding(
+        return CitationFinding(
             check=check,
             status=Status.UNKNOWN,
             summary=f"{reason} of {len(rows):,} requests",
@@ -320,7 +320,7 @@ def counted_frame_tokens(evidence: Evidence) -> Finding | None:
             "models.yaml",
         )
     summary = f"{len(rows):,} requests have the prompt tokens that their frames need"
-    return Finding(check=check, status=Status.OK, summary=summary)
+    return CitationFinding(check=check, status=Status.OK, summary=summary)
 
 
 def _least_tokens(video: EvaluatedVideo) -> int:
@@ -330,7 +330,7 @@ def _least_tokens(video: EvaluatedVideo) -> int:
     return round(LEAST_TOKEN_SHARE * video.frame_tokens)
 
 
-def covers_subtitles(evidence: Evidence) -> Finding | None:
+def covers_subtitles(evidence: CitationEvidence) -> CitationFinding | None:
     """Check how many videos have subtitles. None for an evaluation without subtitles."""
     check, size = CitationCheck.SUBTITLES, evidence.benchmark.size
     if not is_with_subtitles(evidence.answers[0].track):
@@ -343,7 +343,7 @@ def covers_subtitles(evidence: Evidence) -> Finding | None:
     is_complete = videos == size.videos and declared is not None
     if count == 0 or (is_complete and count != declared):
         expected = "" if declared is None else f", but the benchmark has {declared:,}"
-        return Finding(
+        return CitationFinding(
             check=check,
             status=Status.BLOCKED,
             summary=found + (expected if is_complete else ""),
@@ -351,13 +351,13 @@ def covers_subtitles(evidence: Evidence) -> Finding | None:
             + evidence.run_again,
         )
     if is_complete:
-        return Finding(check=check, status=Status.OK, summary=f"{found}, as declared")
+        return CitationFinding(check=check, status=Status.OK, summary=f"{found}, as declared")
     reason = (
         "the benchmark does not declare how many"
         if declared is None
         else f"the benchmark declares {declared:,} of {size.videos or 0:,}, but not which"
     )
-    return Finding(
+    return CitationFinding(
         check=check,
         status=Status.UNKNOWN,
         summary=f"{found}; {reason}",
@@ -367,7 +367,7 @@ def covers_subtitles(evidence: Evidence) -> Finding | None:
     )
 
 
-def has_expected_letters(evidence: Evidence) -> Finding | None:
+def has_expected_letters(evidence: CitationEvidence) -> CitationFinding | None:
     """Compare the letters of the answers with the correct ones by a chi-square test.
 
     None without frames, because a model that sees nothing has to guess. The first repeats only
@@ -396,8 +396,8 @@ def has_expected_letters(evidence: Evidence) -> Finding | None:
         f"p {p_value:.2g}"
     )
     if p_value >= BIASED_P_VALUE or effect < BIASED_EFFECT:
-        return Finding(check=CitationCheck.LETTERS, status=Status.OK, summary=summary)
-    return Finding(
+        return CitationFinding(check=CitationCheck.LETTERS, status=Status.OK, summary=summary)
+    return CitationFinding(
         check=CitationCheck.LETTERS,
         status=Status.WARNING,
         summary=summary,
@@ -405,7 +405,7 @@ def has_expected_letters(evidence: Evidence) -> Finding | None:
     )
 
 
-def has_same_media(evidence: Evidence) -> Finding:
+def has_same_media(evidence: CitationEvidence) -> CitationFinding:
     """Check that videos, subtitles and questions are those that the score was computed from."""
     check = CitationCheck.MEDIA
     if not evidence.videos:
@@ -428,8 +428,8 @@ def has_same_media(evidence: Evidence) -> Finding:
     ]
     if not problems:
         summary = f"the files and questions of {videos} are unchanged"
-        return Finding(check=check, status=Status.OK, summary=summary)
-    return Finding(
+        return CitationFinding(check=check, status=Status.OK, summary=summary)
+    return CitationFinding(
         check=check,
         status=Status.BLOCKED,
         summary=f"changed since the score was computed: {', '.join(problems)}",
@@ -437,7 +437,7 @@ def has_same_media(evidence: Evidence) -> Finding:
     )
 
 
-_CHECKS: tuple[Callable[[Evidence], Finding | None], ...] = (
+_CHECKS: tuple[Callable[[CitationEvidence], CitationFinding | None], ...] = (
     answered_once,
     matches_release,
     sent_planned_frames,
@@ -448,8 +448,8 @@ _CHECKS: tuple[Callable[[Evidence], Finding | None], ...] = (
 )
 
 
-def _not_stored(check: CitationCheck, evidence: Evidence) -> Finding:
-    return Finding(
+def _not_stored(check: CitationCheck, evidence: CitationEvidence) -> CitationFinding:
+    return CitationFinding(
         check=check,
         status=Status.UNKNOWN,
         summary="what the score was computed from is not stored",

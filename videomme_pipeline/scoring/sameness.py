@@ -17,7 +17,12 @@ import scipy  # submodules are imported on first use
 from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.citation import CitationCheck, Evidence, Finding, Status
+from videomme_pipeline.scoring.citation import (
+    CitationCheck,
+    CitationEvidence,
+    CitationFinding,
+    Status,
+)
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.compare import changed_settings
 
@@ -57,7 +62,7 @@ def is_same(informative: int, different: int) -> bool:
     return bool(scipy.special.bdtr(different, informative, LEAST_CHANGED_SHARE) < SAME_P_VALUE)
 
 
-def sameness_findings(evaluations: Sequence[Evidence]) -> dict[str, Finding]:
+def sameness_findings(evaluations: Sequence[CitationEvidence]) -> dict[str, CitationFinding]:
     """The finding of every evaluation that can be compared, by name.
 
     All `evaluations` must be of one benchmark.
@@ -78,19 +83,19 @@ def sameness_findings(evaluations: Sequence[Evidence]) -> dict[str, Finding]:
 
 
 def _finding(
-    evaluations: Sequence[Evidence], place: int, same: Sequence[tuple[int, Sameness]]
-) -> Finding:
+    evaluations: Sequence[CitationEvidence], place: int, same: Sequence[tuple[int, Sameness]]
+) -> CitationFinding:
     check, one = CitationCheck.SAMENESS, evaluations[place]
     if not same:
         if all(row.request_fingerprint is None for row in one.answers):
-            return Finding(
+            return CitationFinding(
                 check=check,
                 status=Status.UNKNOWN,
                 summary="the fingerprints of its requests are not stored",
                 advice=f"{one.run_again}; no question is asked again",
             )
         summary = f"none of {len(evaluations) - 1:,} others has provably the same answers"
-        return Finding(check=check, status=Status.OK, summary=summary)
+        return CitationFinding(check=check, status=Status.OK, summary=summary)
     sentences, shown_differs = [], False
     for other, compared in same:
         settings = _changed(one.specification, evaluations[other].specification)
@@ -102,7 +107,7 @@ def _finding(
             f"{100 * compared.explained:.0f}%), although other settings were used "
             f"({', '.join(sorted(settings)) or 'other requests'})"
         )
-    return Finding(
+    return CitationFinding(
         check=check,
         status=Status.BLOCKED if shown_differs else Status.WARNING,
         summary="; ".join(sentences),
@@ -119,7 +124,7 @@ def _changed(a: Mapping[str, object], b: Mapping[str, object]) -> set[str]:
 class _AnswerTable:
     """The letters of several evaluations: one row per evaluation, one column per answer."""
 
-    def __init__(self, evaluations: Sequence[Evidence]) -> None:
+    def __init__(self, evaluations: Sequence[CitationEvidence]) -> None:
         keys = dict.fromkeys((r.question_id, r.repeat) for e in evaluations for r in e.answers)
         place = {key: number for number, key in enumerate(keys)}
         codes = {letter: number for number, letter in enumerate(Letter, start=1)}

@@ -13,10 +13,10 @@ from videomme_pipeline.rows import arrow_schema, from_table
 from videomme_pipeline.scoring.citation import (
     Answer,
     CitationCheck,
-    CitationFinding,
+    CitationEvidence,
+    CitationFindingRow,
     EvaluatedVideo,
-    Evidence,
-    Media,
+    MediaHashes,
     Status,
     findings,
     question_fingerprints,
@@ -31,7 +31,7 @@ Row = TypeVar("Row")
 
 def citation_findings(
     connection: duckdb.DuckDBPyConnection, store: Store
-) -> Iterator[CitationFinding]:
+) -> Iterator[CitationFindingRow]:
     """Yield the findings about the evaluations in the tables of `connection`.
 
     It needs the tables `questions`, `videos`, `scored_questions` and `evaluated_videos`. The
@@ -47,7 +47,7 @@ def citation_findings(
         for one in evaluations:
             own = [same[one.evaluation]] if one.evaluation in same else []
             for finding in (*findings(one), *own):
-                yield CitationFinding(
+                yield CitationFindingRow(
                     benchmark=benchmark,
                     evaluation=one.evaluation,
                     check_name=finding.check,
@@ -57,10 +57,12 @@ def citation_findings(
                 )
 
 
-def _undeclared(connection: duckdb.DuckDBPyConnection, benchmark: str) -> Iterator[CitationFinding]:
+def _undeclared(
+    connection: duckdb.DuckDBPyConnection, benchmark: str
+) -> Iterator[CitationFindingRow]:
     """One finding about each evaluation of a benchmark that nothing declares."""
     for evaluation in _evaluations(connection, benchmark):
-        yield CitationFinding(
+        yield CitationFindingRow(
             benchmark=benchmark,
             evaluation=evaluation,
             check_name=CitationCheck.RELEASE,
@@ -81,12 +83,14 @@ def _evaluations(connection: duckdb.DuckDBPyConnection, benchmark: str) -> list[
 
 def _evidence(
     connection: duckdb.DuckDBPyConnection, store: Store, benchmark: str
-) -> list[Evidence]:
+) -> list[CitationEvidence]:
     """What is stored about each evaluation of `benchmark`, ordered by name."""
     questions = group_by_video(_rows(connection, "questions", Question, benchmark))
     current = question_fingerprints(chain.from_iterable(questions.values()))
     media = {
-        video.video_id: Media(video_hash=video.content_hash, subtitle_hash=video.subtitle_hash)
+        video.video_id: MediaHashes(
+            video_hash=video.content_hash, subtitle_hash=video.subtitle_hash
+        )
         for video in _rows(connection, "videos", Video, benchmark)
     }
     settings = {
@@ -94,7 +98,7 @@ def _evidence(
         for name in _evaluations(connection, benchmark)
     }
     return [
-        Evidence(
+        CitationEvidence(
             benchmark=find_benchmark(benchmark),
             evaluation=name,
             questions=_selected(questions, specification),

