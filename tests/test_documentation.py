@@ -32,7 +32,7 @@ from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.project.frame_budget import StorageSpec, read_storage
 from videomme_pipeline.project.nightly import read_nightly
-from videomme_pipeline.project.runs import RunsSpec, read_runs
+from videomme_pipeline.project.runs_file import RunsSpec, read_runs
 
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

@@ -20,7 +20,7 @@ from assets.partitions import Partitions, parse_key, partition_key
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.processes.tasks import Workers
-from videomme_pipeline.project.failures import FailureLog
+from videomme_pipeline.project.failed_partitions import FailureLog
 from videomme_pipeline.project.partitions import (
     DIMENSIONS,
     WHOLE,
@@ -35,7 +35,7 @@ from videomme_pipeline.project.partitions import (
 from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.versions import INCOMPLETE, code_version
-from videomme_pipeline.scoring.citation import CitationFindingRow
+from videomme_pipeline.scoring.citation_checks import CitationFindingRow
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.tables import set_aside, stored_fingerprint

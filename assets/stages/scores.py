@@ -14,10 +14,10 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.project.partitions import VariantPartition
-from videomme_pipeline.project.scores import evaluated_videos, score_evaluation
+from videomme_pipeline.project.score_evaluation import evaluated_videos, score_evaluation
 from videomme_pipeline.project.versions import INCOMPLETE
 from videomme_pipeline.reports.terminal.tables import interval, percent
-from videomme_pipeline.scoring.citation import CitationFindingRow, EvaluatedVideo
+from videomme_pipeline.scoring.citation_checks import CitationFindingRow, EvaluatedVideo
 from videomme_pipeline.scoring.readers.judge import summarize_judge
 from videomme_pipeline.scoring.readers.read_answer import READERS
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion

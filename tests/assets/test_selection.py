@@ -16,7 +16,7 @@ from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, Copy, WriteProject, WriteServed, stage
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.project.partitions import video_of
-from videomme_pipeline.scoring.citation import CitationCheck
+from videomme_pipeline.scoring.citation_checks import CitationCheck
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect, findings_of, query

@@ -14,7 +14,7 @@ from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.endpoints import FramesAs, Profile
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.probe import probe_once
+from videomme_pipeline.models.endpoint_probe import probe_once
 from videomme_pipeline.videos.integrity import Verdict
 
 Probe = Callable[..., dict[str, tuple[str, str]]]

@@ -8,7 +8,12 @@ import pytest
 
 from tests.support.evidence import BENCHMARK, answer, question
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.citation import Answer, CitationEvidence, CitationFinding, Status
+from videomme_pipeline.scoring.citation_checks import (
+    Answer,
+    CitationEvidence,
+    CitationFinding,
+    Status,
+)
 from videomme_pipeline.scoring.sameness import is_same, sameness_findings
 from videomme_pipeline.scoring.scored_question import Outcome
 

@@ -7,7 +7,7 @@ from typing import Any
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.scoring.citation import (
+from videomme_pipeline.scoring.citation_checks import (
     Answer,
     CitationEvidence,
     EvaluatedVideo,

@@ -23,7 +23,7 @@ def probe(
     import asyncio
 
     from videomme_pipeline.models.catalog import build_model
-    from videomme_pipeline.models.probe import probe_endpoints, server_finding
+    from videomme_pipeline.models.endpoint_probe import probe_endpoints, server_finding
 
     project = open_project()
     spec = project.configuration.catalog.find(name)

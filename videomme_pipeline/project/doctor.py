@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.catalog import build_model
-from videomme_pipeline.models.probe import probe_once
+from videomme_pipeline.models.endpoint_probe import probe_once
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.progress import no_progress
 from videomme_pipeline.project.project import Project

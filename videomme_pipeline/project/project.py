@@ -13,7 +13,7 @@ from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.locks import FileLocks, Locks
 from videomme_pipeline.project.progress import StageProgress, no_message, no_progress
-from videomme_pipeline.project.runs import RunsSpec, read_runs
+from videomme_pipeline.project.runs_file import RunsSpec, read_runs
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.servers import ModelServers
 from videomme_pipeline.project.spending import Spending

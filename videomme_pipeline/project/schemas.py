@@ -20,7 +20,7 @@ from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
 from videomme_pipeline.models.catalog import entry_specs
 from videomme_pipeline.project.frame_budget import StorageSpec
 from videomme_pipeline.project.nightly import NightlySpec
-from videomme_pipeline.project.runs import RunsSpec
+from videomme_pipeline.project.runs_file import RunsSpec
 from videomme_pipeline.project.workers import cluster_specs
 from videomme_pipeline.prompts.render import TemplateName
 

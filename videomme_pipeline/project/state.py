@@ -22,7 +22,7 @@ from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.frames.sampling import Sampling
-from videomme_pipeline.project.failures import FailureLog
+from videomme_pipeline.project.failed_partitions import FailureLog
 from videomme_pipeline.project.partitions import video_of
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.versions import Versions

@@ -17,7 +17,7 @@ from videomme_pipeline.frames.cache import (
     read_frames,
     read_shown,
 )
-from videomme_pipeline.project.failures import FailureLog
+from videomme_pipeline.project.failed_partitions import FailureLog
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.versions import INCOMPLETE

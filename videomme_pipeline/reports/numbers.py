@@ -18,7 +18,7 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.identity import described
 from videomme_pipeline.reports.json_values import Json, rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
-from videomme_pipeline.scoring.citation import Status
+from videomme_pipeline.scoring.citation_checks import Status
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import (
     GROUP_SIZE,

@@ -17,7 +17,7 @@ import scipy  # submodules are imported on first use
 from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.question import Letter
-from videomme_pipeline.scoring.citation import (
+from videomme_pipeline.scoring.citation_checks import (
     CitationCheck,
     CitationEvidence,
     CitationFinding,

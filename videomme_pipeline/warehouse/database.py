@@ -29,7 +29,7 @@ from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema, to_table
-from videomme_pipeline.scoring.citation import CitationFindingRow, EvaluatedVideo
+from videomme_pipeline.scoring.citation_checks import CitationFindingRow, EvaluatedVideo
 from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import CONFIDENCE, FEW_DIFFERENCES
@@ -46,7 +46,7 @@ from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.publish import publish, replacing
 from videomme_pipeline.storage.tables import read_table, set_aside, verify
 from videomme_pipeline.videos.probe import Video
-from videomme_pipeline.warehouse.citation import citation_findings
+from videomme_pipeline.warehouse.citation_findings import citation_findings
 from videomme_pipeline.warehouse.segments import add_segments
 
 _log = logging.getLogger(__name__)

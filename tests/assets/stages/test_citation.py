@@ -12,7 +12,7 @@ from tests.support.builders import write_video
 from tests.support.model_server import ModelServer
 from tests.support.projects import ALL, Copy, WriteServed
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.scoring.citation import CitationCheck, Status
+from videomme_pipeline.scoring.citation_checks import CitationCheck, Status
 from videomme_pipeline.warehouse.database import connect, findings_of, query
 
 

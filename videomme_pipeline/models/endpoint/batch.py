@@ -20,16 +20,16 @@ from pydantic import ValidationError
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.endpoint.body import RequestBody, request_body
-from videomme_pipeline.models.endpoint.failures import (
+from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone
+from videomme_pipeline.models.endpoint.model import EndpointModel
+from videomme_pipeline.models.endpoint.reply import read_reply
+from videomme_pipeline.models.endpoint.reported_errors import (
     ErrorDetail,
     error_in,
     kind_of_status,
     permanent_failure,
     status_failure,
 )
-from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone
-from videomme_pipeline.models.endpoint.model import EndpointModel
-from videomme_pipeline.models.endpoint.reply import read_reply
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse, connect
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure

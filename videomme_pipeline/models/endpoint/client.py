@@ -11,10 +11,10 @@ from upath import UPath
 
 from videomme_pipeline.models.endpoint.body import RecentFrames, request_body, share_frames
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
-from videomme_pipeline.models.endpoint.failures import status_failure
 from videomme_pipeline.models.endpoint.model import EndpointModel
 from videomme_pipeline.models.endpoint.native import share_video
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply
+from videomme_pipeline.models.endpoint.reported_errors import status_failure
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import Connections, HttpResponse
 from videomme_pipeline.models.video_llm import Reply, Request

@@ -11,13 +11,13 @@ import orjson
 from pydantic import Field, ValidationError
 
 from videomme_pipeline.models.endpoint.endpoints import AnswerConstraint
-from videomme_pipeline.models.endpoint.failures import (
+from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone, Text, Tokens
+from videomme_pipeline.models.endpoint.reported_errors import (
     MAX_MESSAGE_CHARACTERS,
     error_in,
     is_markup,
     permanent_failure,
 )
-from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone, Text, Tokens
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse
 from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE, TokenUsage

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from videomme_pipeline.project.failures import FailureLog
+from videomme_pipeline.project.failed_partitions import FailureLog
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.storage.layout import Store
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.support.made_up_requests import request
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.endpoint.failures import retry_after_seconds, status_failure
 from videomme_pipeline.models.endpoint.reply import read_reply
+from videomme_pipeline.models.endpoint.reported_errors import retry_after_seconds, status_failure
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure

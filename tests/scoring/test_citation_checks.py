@@ -11,7 +11,7 @@ from tests.support.evidence import QUESTIONS, VIDEOS, answer, evidence, question
 from videomme_pipeline.benchmarks.benchmark import Size
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.scoring.citation import (
+from videomme_pipeline.scoring.citation_checks import (
     Answer,
     CitationCheck,
     CitationEvidence,

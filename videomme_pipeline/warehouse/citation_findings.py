@@ -10,7 +10,7 @@ from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
 from videomme_pipeline.rows import arrow_schema, from_table
-from videomme_pipeline.scoring.citation import (
+from videomme_pipeline.scoring.citation_checks import (
     Answer,
     CitationCheck,
     CitationEvidence,
