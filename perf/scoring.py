@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.stats  # noqa: F401 - otherwise imported while `compare` is measured
+from numpy.typing import NDArray
 
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
@@ -153,7 +154,7 @@ def write_evaluation(
     outcomes = chance.choice(
         [outcome.value for outcome in Outcome], size, p=(0.6, 0.35, 0.03, 0.02)
     )
-    columns: dict[str, object] = {
+    columns: dict[str, list[Any] | NDArray[Any]] = {
         "evaluation": [path.stem] * size,
         "outcome": outcomes.tolist(),
         "is_correct": (outcomes == Outcome.CORRECT.value).tolist(),

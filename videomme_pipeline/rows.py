@@ -125,7 +125,7 @@ def to_table(
         column.name: [_plain(column.value(row)) for row in all_rows]
         for column in _columns(row_class)  # type: ignore[arg-type]
     }
-    return pa.table(values, schema=schema.with_metadata(metadata))
+    return pa.table(values, schema=schema.with_metadata(dict(metadata or {})))
 
 
 def from_table(table: pa.Table, row_class: type[Row]) -> list[Row]:
@@ -277,7 +277,7 @@ def _mappings(
     )
 
 
-def _arrow_field(name: str, hint: Any) -> pa.Field:
+def _arrow_field(name: str, hint: Any) -> "pa.Field[Any]":
     hint, optional = _without_none(hint)
     return pa.field(name, _arrow_type(name, hint), nullable=optional)
 

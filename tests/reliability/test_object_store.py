@@ -114,8 +114,7 @@ def tables_of(store: Store) -> Tables:
 
 def _rows(table: pa.Table) -> list[Mapping[str, Any]]:
     kept = [name for name in table.column_names if name not in CHANGING]
-    rows: list[Mapping[str, Any]] = table.select(kept).to_pylist()
-    return rows
+    return [*table.select(kept).to_pylist()]
 
 
 def assert_same(team: Team, machine: Machine) -> None:

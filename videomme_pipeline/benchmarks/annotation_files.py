@@ -44,8 +44,7 @@ def read_rows(path: Path, inner: str | None = None) -> list[Mapping[str, Any]]:
 def _read(path: Path) -> list[Mapping[str, Any]]:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        found: list[Mapping[str, Any]] = read_foreign_table(path).to_pylist()
-        return found
+        return [*read_foreign_table(path).to_pylist()]
     text = path.read_text(encoding="utf-8-sig")
     if suffix in (".csv", ".tsv"):
         delimiter = "\t" if suffix == ".tsv" else ","

@@ -165,11 +165,11 @@ class DataFolder:
     @cached_property
     def video_hashes(self) -> frozenset[str]:
         """The content hashes of the stored videos of all benchmarks."""
-        found = (
-            read_table(path, ["content_hash"]).column("content_hash").to_pylist()
+        return frozenset(
+            str(video_hash)
             for path in self._store.video_files()
+            for video_hash in read_table(path, ["content_hash"]).column("content_hash").to_pylist()
         )
-        return frozenset(video_hash for hashes in found for video_hash in hashes)
 
     @cached_property
     def _named(self) -> dict[str, str]:

@@ -207,11 +207,12 @@ class Numbers:
 
     def leaderboard(self) -> pa.Table:
         """Rows of the view `leaderboard` for these evaluations."""
-        return self._connection.sql(
+        table: pa.Table = self._connection.sql(
             "select * from leaderboard where benchmark = ? and list_contains(?, evaluation) "
             "order by evaluation",
             params=[self._benchmark.name, list(self._place)],
         ).to_arrow_table()
+        return table
 
     def cells_across(self) -> list[Json]:
         """Rows of the view `across_benchmarks` for these evaluations."""

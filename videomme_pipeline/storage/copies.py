@@ -21,7 +21,13 @@ from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.storage.objects import FileState, RemoteFile, get_file, object_state
+from videomme_pipeline.storage.objects import (
+    FileState,
+    RemoteFile,
+    get_file,
+    is_local,
+    object_state,
+)
 
 FOLDER_VARIABLE = "VIDEOMME_CACHE"
 LIMIT_VARIABLE = "VIDEOMME_CACHE_GIGABYTES"
@@ -140,17 +146,20 @@ def _local_copies(folder: Path, limit: str) -> LocalCopies:
 
 
 @contextmanager
-def on_local_disk(file: Path | RemoteFile) -> Iterator[Path]:
+def on_local_disk(file: Path | UPath | RemoteFile) -> Iterator[Path]:
     """Yield a local file as it is, or a copy of a remote one, which is kept during the block.
 
     Raises:
         OSError: if the copy cannot be fetched, or the object changed after it was listed.
     """
-    if not isinstance(file, RemoteFile):
+    if isinstance(file, RemoteFile):
+        with local_copies().hold(file.path, file.state, or_newer=False) as copy:
+            yield copy
+    elif is_local(file):
         yield file
-        return
-    with local_copies().hold(file.path, file.state, or_newer=False) as copy:
-        yield copy
+    else:
+        with local_copies().hold(file) as copy:
+            yield copy
 
 
 def _prefix(path: UPath) -> str:

@@ -3,6 +3,7 @@
 import os
 from collections import defaultdict
 from contextlib import suppress
+from pathlib import Path
 from threading import Lock
 
 from upath import UPath
@@ -19,7 +20,7 @@ NO_BENCHMARKS = ("failures", "frames", "packets", "servers", "sound")
 """The folders in a data folder that do not belong to one benchmark."""
 
 
-def file_state(path: UPath) -> FileState:
+def file_state(path: UPath | Path) -> FileState:
     """The state of a file or an object. That of a broken link is the state of the link.
 
     Raises:

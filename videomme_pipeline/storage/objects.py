@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from upath import UPath
 
 from videomme_pipeline.errors import StorageError
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 WHAT_TO_CHECK = "check the address, the credentials, the network and the space of the object store"
 """What to do about an error of an object store."""
@@ -51,6 +54,14 @@ class RemoteFile:
     @property
     def suffix(self) -> str:
         return str(self.path.suffix)
+
+
+@overload
+def is_local(path: UPath) -> bool: ...
+
+
+@overload
+def is_local(path: UPath | Path) -> "TypeIs[Path]": ...
 
 
 def is_local(path: UPath | Path) -> bool:

@@ -12,7 +12,7 @@ are read by `read_foreign_table`.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -67,7 +67,7 @@ def add_checksums(path: Path) -> None:
         file.write(_trailer(data.digest(), footer) + footer)
 
 
-def read_table(path: UPath | Path, columns: Sequence[str] | None = None) -> pa.Table:
+def read_table(path: UPath | Path, columns: list[str] | None = None) -> pa.Table:
     """The table at `path`, or some of its columns. All bytes of the file are verified.
 
     Raises:
@@ -136,7 +136,7 @@ def checksum(path: UPath | Path) -> str:
         return _verify_footer(tail).hex()
 
 
-def _decoded(path: UPath | Path, content: bytes, columns: Sequence[str] | None = None) -> pa.Table:
+def _decoded(path: UPath | Path, content: bytes, columns: list[str] | None = None) -> pa.Table:
     with _explained(path):
         _verify(content)
         # One thread is faster for small tables.

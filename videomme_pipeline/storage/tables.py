@@ -212,7 +212,7 @@ def set_aside(path: Path | UPath) -> str:
     """Rename a damaged file to `….corrupt`, and return what to do, for the end of a message."""
     aside = path.with_name(f"{path.name}{SET_ASIDE}")
     try:
-        path.rename(aside)
+        path.rename(str(aside))
     except OSError:
         return "; remove it, then run again to rebuild it"
     return f" and was renamed to {aside.name}; run again to rebuild it"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from upath import UPath
+
 from videomme_pipeline.benchmarks.benchmark import License
 from videomme_pipeline.benchmarks.locate import (
     SUBTITLE_SUFFIXES,
@@ -178,5 +180,5 @@ def _names(
     return ", ".join(names[:_LISTED]) + rest
 
 
-def _listed(roots: Sequence[Path]) -> str:
+def _listed(roots: Sequence[Path | UPath]) -> str:
     return ", ".join(map(str, roots))

@@ -175,7 +175,8 @@ class PacketIndex:
             "claimed_seconds": "" if self.claimed_seconds is None else repr(self.claimed_seconds),
             "source": self.source.value,
         }
-        publish(path, parquet.encode(pa.table(columns).replace_schema_metadata(metadata)))
+        table = pa.table({name: pa.array(values) for name, values in columns.items()})
+        publish(path, parquet.encode(table.replace_schema_metadata(metadata)))
 
     @classmethod
     def load(cls, path: UPath) -> "PacketIndex | None":

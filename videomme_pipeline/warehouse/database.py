@@ -382,6 +382,12 @@ def _headline_views() -> dict[str, str]:
 
 def _benchmarks() -> pa.Table:
     """The registered benchmarks: title, headline metric, and number of questions if declared."""
+    types: dict[str, pa.DataType] = {
+        "benchmark": pa.string(),
+        "title": pa.string(),
+        "headline": pa.string(),
+        "declared_questions": pa.int64(),
+    }
     return pa.Table.from_pylist(
         [
             {
@@ -392,14 +398,7 @@ def _benchmarks() -> pa.Table:
             }
             for benchmark in registered_benchmarks()
         ],
-        schema=pa.schema(
-            [
-                ("benchmark", pa.string()),
-                ("title", pa.string()),
-                ("headline", pa.string()),
-                ("declared_questions", pa.int64()),
-            ]
-        ),
+        schema=pa.schema(types),
     )
 
 
@@ -583,7 +582,8 @@ def _quoted(text: str) -> str:
 
 def _t_quantiles() -> pa.Table:
     degrees = np.arange(1, _LONGEST_T_TABLE + 1)
-    return pa.table({"degrees_of_freedom": degrees, "t_975": stdtrit(degrees, 0.975)})
+    quantiles = stdtrit(degrees, 0.975)
+    return pa.table({"degrees_of_freedom": pa.array(degrees), "t_975": pa.array(quantiles)})
 
 
 def _group_outcomes() -> pa.Table:

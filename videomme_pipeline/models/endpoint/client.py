@@ -53,7 +53,7 @@ class OpenAICompatibleModel(EndpointModel):
         """Write what the endpoint reads from the shared folder."""
         if self.spec.reads_video:
             share_video(self.spec, request)
-        elif self.spec.sends_frames_as is FramesAs.FILES:
+        elif self.spec.sends_frames_as is FramesAs.FILES and self.spec.shared_folder:
             share_frames(request.frames, UPath(self.spec.shared_folder))
 
     async def _post(self, request: Request) -> HttpResponse:
