@@ -15,9 +15,21 @@ from numpy.typing import NDArray
 
 from tests.support.builders import ODD_VIDEOS, damage, hole, read_barcode, write_video
 from tests.support.shared_files import OddVideos
+from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fetch.release import Clip
-from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, refusal_reason
-from videomme_pipeline.frames.sampling import Backend, FpsBased, Keyframe, Placement, UniformN
+from videomme_pipeline.frames.backends import (
+    BACKENDS,
+    PYAV,
+    Decoded,
+    Missing,
+    decode_frames,
+    refusal_reason,
+)
+from videomme_pipeline.frames.cache import read_frames
+from videomme_pipeline.frames.extract import FrameJob, extract_here
+from videomme_pipeline.frames.sampling import FpsBased, Keyframe, Placement, UniformN
+from videomme_pipeline.frames.sampling_names import parse_sampling
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.packets import PacketIndex, index_packets
 
 STRATEGIES = (
@@ -41,7 +53,7 @@ def bytes_read() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
-def decoded(path: Path, index: PacketIndex, frames: list[int], backend: Backend) -> list[Decoded]:
+def decoded(path: Path, index: PacketIndex, frames: list[int], backend: str) -> list[Decoded]:
     items = list(decode_frames(path, index, frames, backend))
     assert [item for item in items if isinstance(item, Missing)] == []
     return [item for item in items if isinstance(item, Decoded)]
@@ -54,7 +66,7 @@ def test_pyav_returns_the_frames_of_a_full_decode(odd_video: Path) -> None:
     assert 0 < middle.frames_before < middle.frames_before + middle.frame_count < len(truth)
     for index, strategy in product((whole, middle), STRATEGIES):
         frames = list(strategy.choose(index).frames)
-        items = decoded(odd_video, index, frames, Backend.PYAV)
+        items = decoded(odd_video, index, frames, PYAV)
         assert sorted(item.number for item in items) == frames, strategy.name
         for item in items:
             number = index.frames_before + item.number
@@ -64,7 +76,7 @@ def test_pyav_returns_the_frames_of_a_full_decode(odd_video: Path) -> None:
 def test_the_barcode_agrees_with_the_frame_number(tmp_path: Path) -> None:
     path = write_video(tmp_path / "barcode.mp4", frames=90)
     index = index_packets(path)
-    for item in decoded(path, index, [0, 13, 41, 77, 89], Backend.PYAV):
+    for item in decoded(path, index, [0, 13, 41, 77, 89], PYAV):
         picture = np.asarray(item.frame.to_ndarray(format="rgb24"), np.uint8)
         assert read_barcode(picture) == item.number
 
@@ -75,15 +87,15 @@ def test_only_the_needed_part_of_a_large_file_is_read(tmp_path: Path) -> None:
     index = index_packets(path)
     for number in index.keyframes.tolist():
         bytes_before = bytes_read()
-        decoded(path, index, [number], Backend.PYAV)
+        decoded(path, index, [number], PYAV)
         assert bytes_read() - bytes_before < 0.2 * index.sizes[:20].sum()
 
 
-@pytest.mark.parametrize("backend", [Backend.DECORD, Backend.TORCHCODEC])
+@pytest.mark.parametrize("backend", ["decord", "torchcodec"])
 def test_other_backends_return_exact_frames_or_are_refused(
-    odd_videos: OddVideos, backend: Backend
+    odd_videos: OddVideos, backend: str
 ) -> None:
-    if find_spec(backend.value) is None:
+    if find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")
     accepted = set()
     for name in ODD_VIDEOS:
@@ -93,13 +105,11 @@ def test_other_backends_return_exact_frames_or_are_refused(
             accepted.add(name)
             for strategy in STRATEGIES:
                 assert_equal_to_pyav(path, index, list(strategy.choose(index).frames), backend)
-    assert backend is Backend.TORCHCODEC or accepted >= EXACT_IN_DECORD
+    assert backend == "torchcodec" or accepted >= EXACT_IN_DECORD
 
 
-def assert_equal_to_pyav(
-    path: Path, index: PacketIndex, frames: list[int], backend: Backend
-) -> None:
-    truth = {item.number: item for item in decoded(path, index, frames, Backend.PYAV)}
+def assert_equal_to_pyav(path: Path, index: PacketIndex, frames: list[int], backend: str) -> None:
+    truth = {item.number: item for item in decoded(path, index, frames, PYAV)}
     items = decoded(path, index, frames, backend)
     assert sorted(item.number for item in items) == frames, path.name
     for item in items:
@@ -124,7 +134,7 @@ def test_decord_is_refused_on_files_that_it_decodes_wrong(
     odd_videos: OddVideos, name: str, reason: str
 ) -> None:
     path = odd_videos.path(name)
-    refused = refusal_reason(Backend.DECORD, path, index_packets(path))
+    refused = refusal_reason("decord", path, index_packets(path))
     assert refused is not None
     assert reason in refused
 
@@ -138,8 +148,28 @@ def test_a_backend_that_does_not_load_is_refused(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torchcodec", raising=False)
     path = odd_videos.path("h264.mp4")
-    refused = refusal_reason(Backend.TORCHCODEC, path, index_packets(path))
+    refused = refusal_reason("torchcodec", path, index_packets(path))
     assert refused == "torchcodec does not load: Could not load libtorchcodec."
+
+
+def test_a_backend_is_one_class_that_is_registered_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BACKENDS, "whole", "tests.support.whole_backend:WholeBackend")
+    path = write_video(tmp_path / "a.mp4", frames=30)
+    job = FrameJob(
+        video_id="a",
+        path=path,
+        video_hash="hash",
+        samplings=(parse_sampling("uniform_n-3.whole"), parse_sampling("uniform_n-3")),
+    )
+    store = Store.at(tmp_path / "data")
+    whole, planned = extract_here(job, store=store).frame_sets
+    assert (whole.decoded_by, planned.decoded_by) == ("whole", "pyav")
+    frames = [read_frames(store, "hash", item.fingerprint).frames for item in (whole, planned)]
+    assert frames[0] == frames[1]
+    with pytest.raises(ConfigurationError, match=r"`backend` is 'hole': choose pyav, .*, whole"):
+        parse_sampling({"strategy": "keyframe", "backend": "hole"})
 
 
 def test_frames_around_damage_are_right_and_the_damage_is_reported(tmp_path: Path) -> None:

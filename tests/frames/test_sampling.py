@@ -12,6 +12,7 @@ from tests.support.clock import Clock
 from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.frames.backends import BACKENDS
 from videomme_pipeline.frames.picture import (
     MAX_SIDE_PIXELS,
     Encoding,
@@ -23,7 +24,6 @@ from videomme_pipeline.frames.sampling import (
     MAX_FPS,
     MIN_FPS,
     STRATEGIES,
-    Backend,
     Budgets,
     FpsBased,
     Keyframe,
@@ -225,7 +225,7 @@ COUNTS = st.integers(1, 999)
 COMMON = {
     "picture": PICTURES,
     "on_damage": st.sampled_from(OnDamage),
-    "backend": st.sampled_from(Backend),
+    "backend": st.sampled_from(sorted(BACKENDS)),
     "budgets": st.builds(
         Budgets, short=st.none() | COUNTS, medium=st.none() | COUNTS, long=st.none() | COUNTS
     ),

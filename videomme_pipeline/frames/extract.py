@@ -22,11 +22,17 @@ from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
-from videomme_pipeline.frames.backends import Decoded, Missing, decode_frames, refusal_reason
+from videomme_pipeline.frames.backends import (
+    PYAV,
+    Decoded,
+    Missing,
+    decode_frames,
+    refusal_reason,
+)
 from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprint, read_frames
 from videomme_pipeline.frames.encoding import EncodedPicture, encode
 from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_frames
-from videomme_pipeline.frames.sampling import Backend, Choice, Limit, OnDamage, Sampling
+from videomme_pipeline.frames.sampling import Choice, Limit, OnDamage, Sampling
 from videomme_pipeline.processes.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
@@ -190,7 +196,7 @@ class _Selection:
 
     sampling: Sampling
     choice: Choice
-    backend: Backend
+    backend: str
     wrong_backend: str | None
     fingerprint: str
 
@@ -213,7 +219,7 @@ def _selection(job: FrameJob, sampling: Sampling, index: PacketIndex) -> _Select
     return _Selection(
         sampling=budgeted,
         choice=budgeted.choose(index),
-        backend=Backend.PYAV if wrong_backend else budgeted.backend,
+        backend=PYAV if wrong_backend else budgeted.backend,
         wrong_backend=wrong_backend,
         fingerprint=frames_fingerprint(budgeted, clip=job.clip),
     )
@@ -230,7 +236,7 @@ def _pictures(
     `only` restricts them to these frame numbers.
     """
     for backend in dict.fromkeys(selection.backend for selection in selections):
-        group = [selection for selection in selections if selection.backend is backend]
+        group = [selection for selection in selections if selection.backend == backend]
         requested = [
             dict(zip(selection.choice.frames, selection.choice.requested_seconds, strict=True))
             for selection in group
@@ -323,7 +329,7 @@ def _publish(
                 choice,
                 missing_seconds=[float(index.seconds[item.number]) for item in lost],
                 damage=damage,
-                decoded_by=selection.backend.value,
+                decoded_by=selection.backend,
             )
             frame_sets.append(
                 StoredFrames(
@@ -335,7 +341,7 @@ def _publish(
                     missing=len(lost),
                     damage=damage,
                     bytes=writer.file_bytes,
-                    decoded_by=selection.backend.value,
+                    decoded_by=selection.backend,
                     wrong_backend=selection.wrong_backend,
                 )
             )

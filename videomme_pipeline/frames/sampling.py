@@ -18,10 +18,12 @@ from typing import Annotated, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.frames.backends import BACKENDS, PYAV
 from videomme_pipeline.frames.picture import PictureSpec
 
 Integers = NDArray[np.int64]
@@ -109,12 +111,15 @@ class OnDamage(StrEnum):
     USE_WHAT_DECODES = "use_what_decodes"
 
 
-class Backend(StrEnum):
-    """The decoder. PYAV replaces the others on files that they do not decode exactly."""
+def _check_backend(name: str) -> str:
+    if name not in BACKENDS:
+        known = " or ".join(map(repr, BACKENDS))
+        raise PydanticCustomError("enum", "Input should be {expected}", {"expected": known})
+    return name
 
-    PYAV = "pyav"
-    DECORD = "decord"
-    TORCHCODEC = "torchcodec"
+
+BackendName = Annotated[str, AfterValidator(_check_backend)]
+"""The name of a registered decoder."""
 
 
 class Budgets(Spec):
@@ -142,7 +147,7 @@ class Strategy(Spec):
 
     picture: PictureSpec = PictureSpec()
     on_damage: OnDamage = OnDamage.FAIL
-    backend: Backend = Backend.PYAV
+    backend: BackendName = PYAV
     budgets: Budgets = Budgets()
 
     name_pattern: ClassVar[re.Pattern[str]]
@@ -158,8 +163,8 @@ class Strategy(Spec):
         parts = [self.strategy_name, *self.budgets.name_parts, *self.picture.name_parts]
         if self.on_damage is not OnDamage.FAIL:
             parts.append(self.on_damage.value)
-        if self.backend is not Backend.PYAV:
-            parts.append(self.backend.value)
+        if self.backend != PYAV:
+            parts.append(self.backend)
         return ".".join(parts)
 
     @property

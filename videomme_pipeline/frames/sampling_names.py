@@ -14,8 +14,9 @@ from pydantic import ValidationError
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.configuration import expectation, nearest, parse_spec, shown
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.frames.backends import BACKENDS, PYAV
 from videomme_pipeline.frames.picture import Encoding, Resize
-from videomme_pipeline.frames.sampling import STRATEGIES, Backend, OnDamage, Sampling
+from videomme_pipeline.frames.sampling import STRATEGIES, OnDamage, Sampling
 
 _OPTION_EXAMPLES = (
     "short_side-336",
@@ -29,9 +30,8 @@ _OPTION_EXAMPLES = (
     "png",
     "webp",
     "use_what_decodes",
-    "decord",
-    "torchcodec",
     "budgets-8-16-32",
+    *(name for name in BACKENDS if name != PYAV),
 )
 _BUDGETS = re.compile(r"budgets-(\d+|_)-(\d+|_)-(\d+|_)")
 _PATCHES = re.compile(
@@ -122,7 +122,7 @@ def _read_option(text: str, fields: dict[str, Any]) -> None:
         picture.update(encoding=text)
     elif text == OnDamage.USE_WHAT_DECODES:
         fields["on_damage"] = text
-    elif text in (Backend.DECORD, Backend.TORCHCODEC):
+    elif text in BACKENDS and text != PYAV:
         fields["backend"] = text
     else:
         near = difflib.get_close_matches(text, _OPTION_EXAMPLES, n=1, cutoff=0.0)[0]
