@@ -136,9 +136,8 @@ def read(
         values = declaration.model_dump() | {"size": size}
         declaration = Declaration.model_validate(values)
     with TemporaryDirectory() as folder:
-        path = source
-        if not isinstance(path, Path):
-            path = Path(folder) / "test.parquet"
+        path = source if isinstance(source, Path) else Path(folder) / "test.parquet"
+        if not isinstance(source, Path):
             pq.write_table(source, path)
         return tuple(read_questions(declaration, [path], benchmark or name).require())
 
