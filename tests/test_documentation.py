@@ -26,13 +26,14 @@ from tests.support.paths import ROOT
 from videomme_pipeline.cli.commands import app
 from videomme_pipeline.cli.run import PLANNING
 from videomme_pipeline.cluster.configuration import DaskSpec
+from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.demo.smoke.media import make_video
 from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.project.frame_budget import StorageSpec, read_storage
+from videomme_pipeline.project.frame_budget import STORAGE_FILE, StorageSpec
 from videomme_pipeline.project.nightly import read_nightly
-from videomme_pipeline.project.runs_file import RunsSpec, read_runs
+from videomme_pipeline.project.runs_file import RUNS_FILE, RunsSpec
 
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -172,8 +173,8 @@ def test_yaml_blocks_are_valid_configuration(
     assert (ended.status, ended.err) == (0, f"{PLANNING}\n"), f"{name}: {ended.err}"
     configuration = read_configuration(tmp_path / "configuration")
     read_nightly(configuration)  # `status` does not need these files
-    read_storage(configuration)
-    read_runs(configuration)
+    read_spec(configuration.folder / STORAGE_FILE, StorageSpec)
+    read_spec(configuration.folder / RUNS_FILE, RunsSpec)
 
 
 @pytest.mark.parametrize("words", COMMANDS)

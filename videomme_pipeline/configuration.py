@@ -163,6 +163,15 @@ def _check_limits(text: str) -> None:
             raise _mistake(problem, event.start_mark)
 
 
+def read_spec(path: Path, spec_class: type[AnySpec]) -> AnySpec:
+    """The content of an optional YAML file as a `spec_class`. Without the file, all defaults.
+
+    Raises:
+        ConfigurationError: as `read_yaml` and `parse_spec` do.
+    """
+    return parse_spec(read_yaml(path) if path.exists() else {}, spec_class, str(path))
+
+
 def parse_spec(value: object, spec_class: type[AnySpec], where: str) -> AnySpec:
     """`value` as a `spec_class`.
 

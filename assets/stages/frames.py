@@ -20,6 +20,7 @@ from assets.stages.base import (
 )
 from assets.stages.metadata import picture
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import VideoError, VideoMMEError
 from videomme_pipeline.frames.cache import Frame, FrameSet, read_frames
 from videomme_pipeline.frames.extract import (
@@ -30,7 +31,7 @@ from videomme_pipeline.frames.extract import (
     stored_frames,
 )
 from videomme_pipeline.project.compute import ComputeTime
-from videomme_pipeline.project.frame_budget import FrameBudget, read_storage
+from videomme_pipeline.project.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.videos.probe import video_hash
@@ -73,7 +74,8 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
         by_video: dict[str, list[Target[VideoVariantPartition]]] = defaultdict(list)
         for target in targets:
             by_video[target.partition.video].append(target)
-        budget = FrameBudget(read_storage(self.project.configuration), self.store)
+        file = self.project.configuration.folder / STORAGE_FILE
+        budget = FrameBudget(read_spec(file, StorageSpec), self.store)
         objection = budget.objection(budget.expected_bytes(t.fingerprint for t in targets))
         jobs: list[FrameJob] = []
         for video_id, wanted in by_video.items():

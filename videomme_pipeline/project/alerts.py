@@ -39,7 +39,7 @@ def alert_urls(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def send(alert: Alert, urls: Sequence[str]) -> None:
-    """Send `alert` to all of `urls`, or do nothing if there are none.
+    """Send `alert` to all of `urls`, which may be empty.
 
     Raises:
         AlertError: if apprise does not support a URL or a service did not accept the alert. All
@@ -66,7 +66,7 @@ def send(alert: Alert, urls: Sequence[str]) -> None:
 
 
 def nightly_alert(assessment: Assessment, link: str) -> Alert | None:
-    """The alert about the new findings of a nightly run, or None if there are none."""
+    """The alert about the new findings of a nightly run, or None without new findings."""
     if not assessment.new_findings:
         return None
     worst = assessment.new_findings[0]

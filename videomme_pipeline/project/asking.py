@@ -40,9 +40,9 @@ def requests_of(
     """All requests of an evaluation about a video, with `prompts` or the stored ones.
 
     Raises:
-        NotReadyError: if its prompts or frames are missing; the message says why.
-        DamagedFileError: if its frame file is damaged.
-        VideoError: if the model reads or hears the video, and there is no such file.
+        NotReadyError: if the prompts or frames are missing; the message says why.
+        DamagedFileError: if the frame file is damaged.
+        VideoError: if the model reads or hears the video, but there is no file to send.
     """
     if prompts is None:
         prompts = stored_prompts(benchmark, video_id, evaluation)
@@ -65,7 +65,7 @@ def _load(
     """The frames of a video, with its file `source` and its sound if the model gets them.
 
     Raises:
-        VideoMMEError: if they cannot be read.
+        VideoMMEError: if the frames or the sound cannot be read.
     """
     frames = load_frames(benchmark, video_id, evaluation)
     if source is None:
@@ -79,10 +79,10 @@ def _load(
 def _digest(
     benchmark: BenchmarkState, video_id: str, evaluation: Evaluation, frame: ShownFrame
 ) -> str:
-    """The digest of a frame as the model sees it, with the sound if it hears the video.
+    """The digest of a frame as the model sees the frame, with the sound if the model hears it.
 
-    A model that reads the video sees the frames of its content and the sampling, whatever the size
-    and encoding of ours.
+    A model that reads the video file chooses the frames itself, so the digest depends on the
+    content of the file and on the sampling, not on the size and encoding of our frames.
     """
     sampling = evaluation.sampling
     content = benchmark.snapshot.versions.video(video_id)
@@ -198,19 +198,19 @@ def _has_unsettled(
     """True if a question must be asked, because the journal has no answer to it."""
     for video in requests:
         planned = planned_requests(video, spec.identity, plan, needs_frames=spec.needs_frames)
-        wanted = {each.fingerprint for each in planned}
-        if journal.settled(wanted) != wanted:
+        fingerprints = {request.fingerprint for request in planned}
+        if journal.settled(fingerprints) != fingerprints:
             return True
     return False
 
 
 @contextmanager
 def _locked(project: Project, spec: ModelSpec, plan: RequestPlan) -> Iterator[None]:
-    """Hold the locks of the cost limits and of all endpoints of `spec`.
+    """Hold the locks of the cost limits and of all endpoints of `spec` within the block.
 
-    They are taken in one order, so that no two runs block each other. Cost limits are shared only
-    if several processes may spend at the same time. Servers that this run starts are locked until
-    the run ends, so their endpoints need no lock.
+    All runs take the locks in the same order, so that no two runs block each other. Cost limits are
+    shared only if several processes may spend at the same time. Servers that this run starts are
+    locked until the run ends, so their endpoints need no lock.
     """
     locks, limits = project.locks, spec.limits
     members = () if spec.managed is not None else spec.members

@@ -73,7 +73,7 @@ class PendingRequests:
 def estimate_costs(pending: Iterable[PendingRequests]) -> list[CostEstimate]:
     """One estimate per evaluation with requests to an endpoint, and one per judge.
 
-    An evaluation whose questions are not known yet is left out.
+    An evaluation is left out if its questions have not been fetched yet.
     """
     responses, judges = list[CostEstimate](), list[CostEstimate]()
     for part in pending:
@@ -127,7 +127,8 @@ def _pending_videos(
 ) -> Iterator[tuple[PendingVideo, bool]]:
     """Yield the requests about each video, and True if their number is certain.
 
-    It is not if the prompts cannot be rendered yet, and earlier answers may be used again.
+    The number is uncertain if the prompts cannot be rendered yet and earlier answers exist, because
+    some of these answers may be used again.
     """
     plan = plan_of(evaluation)
     with _journal(benchmark) as journal:
@@ -147,8 +148,8 @@ def _pending_videos(
                 frames = len(video.frame_digests)
                 if journal is not None:
                     model = benchmark.server_record.with_server(evaluation.model)
-                    wanted = planned_requests(video, model.identity, plan)
-                    requests -= len(journal.settled(item.fingerprint for item in wanted))
+                    planned = planned_requests(video, model.identity, plan)
+                    requests -= len(journal.settled(item.fingerprint for item in planned))
             pending = PendingVideo(
                 requests=requests,
                 text_characters=sum(map(len, texts)) // len(texts),
@@ -164,7 +165,7 @@ def _expected_requests(
     """The requests about a video, with the stored prompts or with prompts that are not stored yet.
 
     Raises:
-        VideoMMEError: if its frames or subtitle lines are not stored.
+        VideoMMEError: if the frames or subtitle lines of the video are not stored.
     """
     try:
         return requests_of(benchmark, video_id, evaluation)
@@ -197,7 +198,7 @@ def _estimate_judge(
     requests = dict(judge_requests(judge, unread))
     with _journal(benchmark) as journal:
         settled = journal.settled(requests) if journal else set()
-    known = [_text(request) for key, request in requests.items() if key not in settled]
+    certain = [_text(request) for key, request in requests.items() if key not in settled]
     possible = [_text(request) for _, request in judge_requests(judge, missing)]
     least, most = (
         estimate_cost(
@@ -207,7 +208,7 @@ def _estimate_judge(
             [_without_frames(texts)],
             questions=sum(map(len, selected.values())) * evaluation.repeats,
         )
-        for texts in (known, [*known, *possible])
+        for texts in (certain, [*certain, *possible])
     )
     return estimate_between(least, most)
 
@@ -238,7 +239,7 @@ def _journal(benchmark: BenchmarkState) -> Iterator[Journal | None]:
 
 
 def _expected_frames(benchmark: BenchmarkState, evaluation: Evaluation, video_id: str) -> int:
-    """The number of frames that the sampling would choose, or 1 if the video is missing."""
+    """The number of frames that the sampling would choose; 1 for a video that was not probed."""
     if evaluation.sampling is None:
         return 0
     video = benchmark.snapshot.videos.get(video_id)

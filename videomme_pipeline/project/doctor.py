@@ -41,7 +41,7 @@ def examine(project: Project) -> Iterator[Finding]:
 
 
 def examine_model(project: Project, name: str) -> Iterator[Finding]:
-    """Yield whether the endpoint of a model serves it, and whether it answers one small request.
+    """Yield a check that the endpoint serves the model, and a check that it answers a request.
 
     Raises:
         ModelError: if there is no such model.
@@ -54,10 +54,10 @@ def examine_model(project: Project, name: str) -> Iterator[Finding]:
 
 
 def _versions() -> Finding:
-    found, missing = [f"python {platform.python_version()}"], []
+    versions, missing = [f"python {platform.python_version()}"], []
     for package in NAMED_PACKAGES:
         try:
-            found.append(f"{package} {version(package)}")
+            versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             missing.append(package)
     if missing:
@@ -66,7 +66,7 @@ def _versions() -> Finding:
             verdict=Verdict.WARNING,
             message=f"{', '.join(missing)} not installed here; run `make demo` once",
         )
-    return Finding(check="packages", verdict=Verdict.OK, message=", ".join(found))
+    return Finding(check="packages", verdict=Verdict.OK, message=", ".join(versions))
 
 
 def _ffmpeg() -> Finding:
@@ -112,7 +112,7 @@ def _disk(project: Project) -> Finding:
 
 
 def _workers(project: Project) -> Iterator[Finding]:
-    """Check the cluster of cluster.yaml, if there is one. No jobs are started for it."""
+    """Check the cluster of cluster.yaml, if there is one. The check starts no jobs."""
     if project.cluster is None:
         return
     try:
@@ -164,14 +164,14 @@ def _endpoint(model: ModelSpec) -> Finding:
         served = model.served_models()
     except VideoMMEError as error:
         return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
-    wanted = model.served_name
-    if served is not None and wanted not in served:
+    name = model.served_name
+    if served is not None and name not in served:
         return Finding(
             check=check,
             verdict=Verdict.WARNING,
-            message=f"{model.endpoint} serves {', '.join(served[:5])}, not {wanted}",
+            message=f"{model.endpoint} serves {', '.join(served[:5])}, not {name}",
         )
-    return Finding(check=check, verdict=Verdict.OK, message=f"{model.endpoint} serves {wanted}")
+    return Finding(check=check, verdict=Verdict.OK, message=f"{model.endpoint} serves {name}")
 
 
 def _managed(serve: ServeSpec) -> Finding:

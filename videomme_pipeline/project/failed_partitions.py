@@ -1,7 +1,8 @@
 """Partitions that could not be built, and the reasons. A later build removes the entry.
 
-Each failure is one small file, so parallel runs never overwrite the failures of another run. In
-Dagster, such a partition is only missing; the command line and the report read the reason here.
+Each failure is one small file, so parallel runs never overwrite the failures of another run.
+Dagster shows a failed partition only as missing. The command line and the report read the reason
+here.
 """
 
 import json
@@ -62,7 +63,7 @@ class FailureLog:
 
 
 def _entry(path: UPath) -> tuple[Partition, str] | None:
-    """The partition and the reason in a file, or None if it is damaged. It is then set aside."""
+    """The partition and the reason in a file, or None for a damaged file, which is set aside."""
     try:
         with setting_aside(path):
             entry = json.loads(path.read_bytes())

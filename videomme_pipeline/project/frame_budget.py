@@ -9,8 +9,6 @@ from enum import StrEnum
 from pydantic import Field
 from rich.filesize import decimal
 
-from videomme_pipeline.configuration import parse_spec, read_yaml
-from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.listing import Listing
@@ -35,16 +33,6 @@ class StorageSpec(Spec):
     when_exceeded: WhenExceeded = WhenExceeded.STOP
 
 
-def read_storage(configuration: Configuration) -> StorageSpec:
-    """The content of `storage.yaml`.
-
-    Raises:
-        ConfigurationError: if the file has mistakes.
-    """
-    path = configuration.folder / STORAGE_FILE
-    return parse_spec(read_yaml(path), StorageSpec, str(path)) if path.exists() else StorageSpec()
-
-
 class FrameBudget:
     """The limits of `storage.yaml`, and the size of the frames stored so far."""
 
@@ -57,12 +45,13 @@ class FrameBudget:
         self.stored_bytes = sum(map(sum, self._sizes.values()))
 
     def expected_bytes(self, settings: Iterable[str]) -> float:
-        """Expected size of one new frame file per settings fingerprint, in bytes.
+        """The expected size of new frame files in bytes, one file per fingerprint in `settings`.
 
-        The size is the mean of the stored files with these settings, or 0 if there are none.
+        The size of one is the mean of the stored files with these settings, or 0 without such
+        files.
         """
-        sizes = (self._sizes.get(fingerprint, [0]) for fingerprint in settings)
-        return sum(sum(known) / len(known) for known in sizes)
+        stored = (self._sizes.get(fingerprint, [0]) for fingerprint in settings)
+        return sum(sum(sizes) / len(sizes) for sizes in stored)
 
     def add(self, stored_bytes: int) -> None:
         """Count frames that have just been stored."""
@@ -82,11 +71,11 @@ class FrameBudget:
     def _problem(self, expected_bytes: float) -> str | None:
         advice = "free space (videomme cache gc), change the limit, or set `when_exceeded: warn`"
         more = decimal(round(expected_bytes))
-        wanted = f" and about {more} more are needed" if expected_bytes else ""
+        needed = f" and about {more} more are needed" if expected_bytes else ""
         most = self._spec.max_frames_gigabytes
         if most is not None and self.stored_bytes + expected_bytes > most * 1e9:
             return (
-                f"{decimal(self.stored_bytes)} of frames are stored{wanted}, and "
+                f"{decimal(self.stored_bytes)} of frames are stored{needed}, and "
                 f"{STORAGE_FILE} allows `max_frames_gigabytes: {most:g}`; {advice}"
             )
         folder = self._store.local()
@@ -94,7 +83,7 @@ class FrameBudget:
         free, least = shutil.disk_usage(folder).free, self._spec.min_free_gigabytes
         if free - expected_bytes < least * 1e9:
             return (
-                f"{folder}: {decimal(free)} are free{wanted}, and {STORAGE_FILE} keeps "
+                f"{folder}: {decimal(free)} are free{needed}, and {STORAGE_FILE} keeps "
                 f"`min_free_gigabytes: {least:g}`; {advice}"
             )
         return None

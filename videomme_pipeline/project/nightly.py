@@ -14,15 +14,17 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, model_validator
 from upath import UPath
 
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.subset import stratified_videos
-from videomme_pipeline.configuration import parse_spec, read_yaml
+from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.project.asking import ask, open_journal, requests_of
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.score_evaluation import score_response, with_failed_ones
 from videomme_pipeline.project.state import BenchmarkState
 from videomme_pipeline.project.versions import INCOMPLETE
 from videomme_pipeline.responses.requests import VideoRequests
@@ -31,7 +33,6 @@ from videomme_pipeline.scoring.nightly.assess import Assessment, assess
 from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec
 from videomme_pipeline.scoring.readers.judge import without_judge
-from videomme_pipeline.scoring.score import score_question
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.storage.tables import read_rows, stored_fingerprint, write_rows
 
@@ -39,7 +40,7 @@ NIGHTLY_FILE = "nightly.yaml"
 
 
 class Tracked(Spec):
-    """How one evaluation is tracked."""
+    """The entry of one tracked evaluation."""
 
     videos: int | None = Field(default=None, ge=2)
     """The number of videos, or None for all. The stratified selection is the same in every run."""
@@ -83,10 +84,7 @@ def read_nightly(configuration: Configuration) -> NightlySpec:
     Raises:
         ConfigurationError: if the file has mistakes or names an unknown evaluation.
     """
-    path = configuration.folder / NIGHTLY_FILE
-    if not path.exists():
-        return NightlySpec()
-    spec = parse_spec(read_yaml(path), NightlySpec, str(path))
+    spec = read_spec(configuration.folder / NIGHTLY_FILE, NightlySpec)
     for name in spec.evaluations:
         configuration.evaluation(name)
     return spec
@@ -133,10 +131,10 @@ class TrackedEvaluation:
         return self._observe(self.path(date), date)
 
     def repeat_baseline(self, date: str) -> None:
-        """Ask the repeats of the baseline that are not stored yet, before the run of a date.
+        """Ask the repeats of the baseline that are not stored yet, before the run of `date`.
 
-        Once there is a nightly run with the current settings, nothing is asked: the model may have
-        changed since the baseline.
+        After the first nightly run with the current settings, no repeats are asked, because the
+        model may have changed since the baseline.
         """
         missing = [path for path in self._baseline_repeats() if _is_missing(path)]
         if missing and not self._runs_before(date) and _is_missing(self.path(date)):
@@ -147,7 +145,11 @@ class TrackedEvaluation:
         """The rows that are stored at `path`. Missing answers are asked under `name`."""
         if not _is_missing(path):
             return read_rows(path, ObservedQuestion)
-        rows = [ObservedQuestion.of(self._scored(response), name) for response in self._ask(name)]
+        scored = (
+            score_response(self.benchmark, self.evaluation, question, response)
+            for question, response in self._ask(name)
+        )
+        rows = [ObservedQuestion.of(row, name) for row in scored]
         incomplete = any(row.outcome is Outcome.FAILED for row in rows)
         write_rows(
             path,
@@ -160,7 +162,7 @@ class TrackedEvaluation:
         return rows
 
     def assess(self, date: str) -> Assessment:
-        """Compare a stored nightly run with the baseline and the nightly runs between the two.
+        """Compare a stored nightly run with its baseline and with the nightly runs in between.
 
         Raises:
             NotReadyError: if there is no baseline with the current settings.
@@ -244,8 +246,8 @@ class TrackedEvaluation:
         stored = self.project.store.observation_files(self.benchmark.name, self.evaluation.name)
         return [file.stem for file in stored if first < file.stem < date]
 
-    def _ask(self, date: str) -> Iterator[Response]:
-        """Yield a response per question and repeat. Without an answer, it contains the reason."""
+    def _ask(self, date: str) -> Iterator[tuple[Question, Response]]:
+        """Yield each question and repeat with its response, or with a failed one."""
         evaluation, responses = self.evaluation, dict[tuple[str, int], Response]()
         self.project.observe_servers([evaluation.name])
         requests, reasons = self._requests()
@@ -257,15 +259,9 @@ class TrackedEvaluation:
         except VideoMMEError as error:
             default = str(error)
         for video_id in self.videos:
-            for question in self.benchmark.snapshot.questions[video_id]:
-                for repeat in range(evaluation.repeats):
-                    yield responses.get((question.question_id, repeat)) or Response.not_asked(
-                        question,
-                        evaluation=evaluation.name,
-                        model=evaluation.model.name,
-                        repeat=repeat,
-                        error=reasons.get(video_id, default),
-                    )
+            questions = self.benchmark.snapshot.questions[video_id]
+            reason = reasons.get(video_id, default)
+            yield from with_failed_ones(evaluation, questions, responses, reason)
 
     def _requests(self) -> tuple[list[VideoRequests], dict[str, str]]:
         """The requests, and the reason for each video that cannot be asked about."""
@@ -276,19 +272,6 @@ class TrackedEvaluation:
             except VideoMMEError as error:
                 reasons[video_id] = str(error)
         return requests, reasons
-
-    def _scored(self, response: Response) -> ScoredQuestion:
-        questions = self.benchmark.snapshot.questions[response.video_id]
-        (question,) = (q for q in questions if q.question_id == response.question_id)
-        return score_question(
-            question,
-            response,
-            self.evaluation.reader,
-            example_id=self.benchmark.snapshot.example_ids[question.question_id],
-            evaluation_fingerprint=self.evaluation.fingerprint,
-            sampling=self.evaluation.sampling_name,
-            track=self.evaluation.track,
-        )
 
 
 def _is_missing(path: UPath) -> bool:

@@ -86,7 +86,7 @@ def variant_of(partition: Partition) -> str | None:
 
 
 def variant_in(evaluation: Evaluation, dimension: Dimension) -> str | None:
-    """The variant of `dimension` that an evaluation uses, or None if it uses none.
+    """The variant of `dimension` that an evaluation uses; None without frames or subtitles.
 
     Raises:
         ValueError: for the video dimension, since an evaluation uses all videos.

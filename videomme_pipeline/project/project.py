@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation.folder import Configuration, read_configuration
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.locks import FileLocks, Locks
 from videomme_pipeline.project.progress import StageProgress, no_message, no_progress
-from videomme_pipeline.project.runs_file import RunsSpec, read_runs
+from videomme_pipeline.project.runs_file import RUNS_FILE, RunsSpec
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.project.servers import ModelServers
 from videomme_pipeline.project.spending import Spending
@@ -66,7 +67,7 @@ class Project:
     @cached_property
     def runs(self) -> RunsSpec:
         """The content of runs.yaml."""
-        return read_runs(self.configuration)
+        return read_spec(self.configuration.folder / RUNS_FILE, RunsSpec)
 
     @cached_property
     def server_record(self) -> ServerRecord:
@@ -89,8 +90,11 @@ class Project:
     ) -> None:
         """Record what the servers of the models of `evaluations` are now (None: of all)."""
         self.server_record.invalidate()
-        found = self.configuration.evaluations.values()
-        chosen = [e for e in found if evaluations is None or e.name in evaluations]
+        chosen = [
+            evaluation
+            for evaluation in self.configuration.evaluations.values()
+            if evaluations is None or evaluation.name in evaluations
+        ]
         judges = [e.judge.model for e in chosen if e.judge is not None]
         models = [*(e.model for e in chosen), *judges]
         reporting = [model for model in models if model.reports_server]

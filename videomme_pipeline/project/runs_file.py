@@ -5,8 +5,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from videomme_pipeline.configuration import parse_spec, read_yaml
-from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec
 
 RUNS_FILE = "runs.yaml"
@@ -17,7 +15,7 @@ SplitStage = Literal["videos", "frames", "subtitles", "prompts", "responses"]
 
 
 class RunsSpec(Spec):
-    """The content of `runs.yaml`. Without the file, work is not split."""
+    """The content of `runs.yaml`. Without the file, each backfill is one run."""
 
     max_partitions_per_run: Mapping[SplitStage, Annotated[int, Field(ge=1)]] = Field(
         default_factory=dict
@@ -33,13 +31,3 @@ class RunsSpec(Spec):
     def most_partitions(self, stage: str) -> int | None:
         """The largest number of partitions of a stage in one run or step, or None."""
         return dict[str, int](self.max_partitions_per_run.items()).get(stage)
-
-
-def read_runs(configuration: Configuration) -> RunsSpec:
-    """The content of `runs.yaml`.
-
-    Raises:
-        ConfigurationError: if the file has mistakes.
-    """
-    path = configuration.folder / RUNS_FILE
-    return parse_spec(read_yaml(path), RunsSpec, str(path)) if path.exists() else RunsSpec()

@@ -65,13 +65,13 @@ class _WithDocstrings(GenerateJsonSchema):
     """Uses the docstrings of fields as descriptions."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        found = super().model_schema(schema)
+        properties_schema = super().model_schema(schema)
         for owner in schema["cls"].__mro__:
             if issubclass(owner, BaseModel) and owner is not BaseModel:
                 for name, text in _field_docstrings(owner).items():
-                    if name in found.get("properties", {}):
-                        found["properties"][name].setdefault("description", text)
-        return found
+                    if name in properties_schema.get("properties", {}):
+                        properties_schema["properties"][name].setdefault("description", text)
+        return properties_schema
 
 
 def _schema(kind: Any) -> JsonSchemaValue:

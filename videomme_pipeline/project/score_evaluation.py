@@ -1,8 +1,8 @@
-"""Scores of an evaluation, and what they were computed from."""
+"""Scores of an evaluation, and the inputs that they were computed from."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.evaluation.evaluation import Evaluation
@@ -32,19 +32,7 @@ def score_evaluation(
     reasons = FailureLog(project.store, f"{benchmark.name}/responses").read()
     pairing = evaluation.pairing
     scored = [
-        (
-            question,
-            score_question(
-                question,
-                response,
-                evaluation.reader,
-                example_id=benchmark.snapshot.example_ids[question.question_id],
-                evaluation_fingerprint=evaluation.fingerprint,
-                sampling=evaluation.sampling_name,
-                track=evaluation.track,
-                pairing=pairing,
-            ),
-        )
+        (question, score_response(benchmark, evaluation, question, response, pairing))
         for video_id in benchmark.snapshot.questions_of(evaluation)
         for question, response in _answers(benchmark, video_id, evaluation, reasons)
     ]
@@ -57,8 +45,53 @@ def score_evaluation(
     return judge_rows(scored, judge.model.name, ask)
 
 
+def score_response(
+    benchmark: BenchmarkState,
+    evaluation: Evaluation,
+    question: Question,
+    response: Response,
+    pairing: str | None = None,
+) -> ScoredQuestion:
+    """The response of an evaluation to `question`, read and scored."""
+    return score_question(
+        question,
+        response,
+        evaluation.reader,
+        example_id=benchmark.snapshot.example_ids[question.question_id],
+        evaluation_fingerprint=evaluation.fingerprint,
+        sampling=evaluation.sampling_name,
+        track=evaluation.track,
+        pairing=pairing,
+    )
+
+
+def with_failed_ones(
+    evaluation: Evaluation,
+    questions: Iterable[Question],
+    responses: Mapping[tuple[str, int], Response],
+    reason: str,
+) -> Iterator[tuple[Question, Response]]:
+    """Yield each question and repeat with its response in `responses`, or with a failed one.
+
+    The key of a response is its question id and repeat. `reason` is the error of failed responses.
+    """
+    for question, repeat in product(questions, range(evaluation.repeats)):
+        response = responses.get((question.question_id, repeat))
+        yield (
+            question,
+            response
+            or Response.not_asked(
+                question,
+                evaluation=evaluation.name,
+                model=evaluation.model.name,
+                repeat=repeat,
+                error=reason,
+            ),
+        )
+
+
 def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[EvaluatedVideo]:
-    """What the scores of an evaluation are computed from now, one row per video."""
+    """The inputs from which the scores of an evaluation are computed now, one row per video."""
     snapshot = benchmark.snapshot
     selected = snapshot.questions_of(evaluation)
     questions = question_fingerprints(chain.from_iterable(selected.values()))
@@ -85,7 +118,7 @@ def evaluated_videos(benchmark: BenchmarkState, evaluation: Evaluation) -> list[
 def _planned_frames(
     benchmark: BenchmarkState, video_id: str, video: Video | None, evaluation: Evaluation
 ) -> int | None:
-    """The number of frames that the sampling chose for a video; None if it is not stored."""
+    """The number of frames that the sampling chose for a video; None if there are no frames yet."""
     if evaluation.sampling is None or not evaluation.model.needs_frames:
         return 0
     if video is None:
@@ -111,20 +144,8 @@ def _answers(
     evaluation: Evaluation,
     reasons: Mapping[Partition, str],
 ) -> Iterator[tuple[Question, Response]]:
-    """Yield each question and repeat of a video with its response, or with a failed one."""
+    """Each question and repeat of a video with its response, or with a failed one."""
     responses = stored_responses(benchmark, video_id, evaluation)
     reason = reasons.get(VideoVariantPartition(video_id, evaluation.name), "never asked")
-    for question in benchmark.snapshot.questions[video_id]:
-        for repeat in range(evaluation.repeats):
-            response = responses.get((question.question_id, repeat))
-            yield (
-                question,
-                response
-                or Response.not_asked(
-                    question,
-                    evaluation=evaluation.name,
-                    model=evaluation.model.name,
-                    repeat=repeat,
-                    error=reason,
-                ),
-            )
+    questions = benchmark.snapshot.questions[video_id]
+    return with_failed_ones(evaluation, questions, responses, reason)

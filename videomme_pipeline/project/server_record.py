@@ -68,7 +68,10 @@ class ServerRecord:
         return self._seen[model]
 
     def with_server(self, spec: AnyModelSpec) -> AnyModelSpec:
-        """`spec` with its current server in its identity, unless that is the first one."""
+        """`spec` with its current server in the identity.
+
+        The first server ever seen is left out, so that stored answers stay valid.
+        """
         seen = self.seen(spec)
         if not seen or seen[0] is _first(seen):
             return spec.with_server(None)

@@ -81,11 +81,11 @@ class ModelServers:
                         self._record.record(spec, identity, datetime.now(UTC), is_stored=is_stored)
 
     def check(self, spec: ModelSpec, member: ModelSpec) -> None:
-        """Check that the server of `member`, an endpoint of `spec`, is the one of `spec`.
+        """Check that the endpoint `member` reports the server that is recorded for `spec`.
 
         Raises:
-            ModelError: if it is another one. If it is the only one, it is recorded, so that the
-                next run asks it all questions.
+            ModelError: if `member` reports another server. If the model has one endpoint, the new
+                server is recorded, so that the next run asks it every question.
         """
         self.check_running()
         running = self._running

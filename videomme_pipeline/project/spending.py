@@ -9,10 +9,10 @@ from videomme_pipeline.errors import CostLimitError
 
 
 class Ledger(Protocol):
-    """Where the cost of a run is recorded, for all processes that work on it."""
+    """The record of a run's cost, shared by all processes that work on the run."""
 
     def read(self) -> tuple[float, bool]:
-        """The dollars that the run has spent, and whether its limit is used up."""
+        """The dollars that the run has spent, and True if the limit of the run is used up."""
 
     def write(self, dollars: float, *, is_used_up: bool) -> None: ...
 
@@ -53,7 +53,7 @@ class Spending:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Begin with what other processes have spent, and record what is spent in the block."""
+        """Begin with the cost of other processes, and record the cost of the block."""
         if self.ledger is not None:
             spent_dollars, is_used_up = self.ledger.read()
             self.spent_dollars = max(self.spent_dollars, spent_dollars)
@@ -68,7 +68,7 @@ class Spending:
     def stop(self, name: str, error: CostLimitError, own_limit: float | None) -> CostLimitError:
         """Record that `error` ended the requests of `name`, and return the error to raise.
 
-        The limit is either `own_limit`, which is that of the model, or that of the run.
+        The exceeded limit is either `own_limit`, the limit of the model, or the limit of the run.
         """
         if self.max_dollars is not None and error.max_dollars != own_limit:
             self.is_used_up = True

@@ -1,7 +1,7 @@
-"""The state of one benchmark: its settings, and a snapshot of what is stored.
+"""The state of one benchmark: its settings, and a snapshot of its stored data.
 
-A snapshot is read lazily and never changes. `invalidate` drops it when files may have changed, so
-that the next access reads a new one.
+A snapshot is read lazily and never changes. When files may have changed, `invalidate` drops the
+snapshot, so that the next access reads the files again.
 """
 
 import logging
@@ -71,7 +71,7 @@ class BenchmarkState:
     def offers(self, sampling: str) -> bool:
         """True if samplings.yaml contains this sampling, so that it has frames of all videos."""
         offered = self._configuration.samplings.get(self.name, ())
-        return any(each.name == sampling for each in offered)
+        return any(offer.name == sampling for offer in offered)
 
     @contextmanager
     def predicted(self) -> Iterator[None]:
@@ -93,7 +93,7 @@ class BenchmarkState:
         """Open the source of this benchmark's questions and files. Nothing is fetched or read yet.
 
         Raises:
-            LicenseNotAcceptedError: if the user has to accept its license first.
+            LicenseNotAcceptedError: if the user has to accept the benchmark's license first.
         """
         benchmark = find_benchmark(self.name)
         spec = self._configuration.benchmarks[self.name]
@@ -126,7 +126,7 @@ class Snapshot:
 
     @cached_property
     def source(self) -> Source:
-        """The source of its questions and videos. Its files are indexed once.
+        """The source of the benchmark's questions and videos. The source's files are indexed once.
 
         Raises:
             LicenseNotAcceptedError: if the user has to accept the benchmark's license first.
@@ -170,7 +170,7 @@ class Snapshot:
 
     @cached_property
     def questions_version(self) -> str | None:
-        """The data version of the stored questions, or None if there are none."""
+        """The data version of the stored questions, or None if no questions are stored."""
         return stored_fingerprint(self._benchmark.store.questions(self._benchmark.name))
 
     @cached_property
@@ -210,7 +210,7 @@ class Snapshot:
 
     @property
     def is_prediction(self) -> bool:
-        """True if it contains the questions that a refresh will build."""
+        """True if the snapshot contains the questions that a refresh will build."""
         return False
 
     @cached_property
@@ -218,7 +218,7 @@ class Snapshot:
         return self._benchmark.memo(self.questions_version)
 
     def subtitle_hash(self, video_id: str) -> str | None:
-        """Hash of a video's subtitle file, or None if it has none.
+        """Hash of a video's subtitle file, or None if the video has no such file.
 
         Raises:
             NotReadyError: if the file cannot be read.
@@ -226,13 +226,13 @@ class Snapshot:
         if video_id not in self._subtitle_hashes:
             path = self.source.subtitle(self.reference(video_id))
             try:
-                found = content_hash(path, self._benchmark.hashes) if path else None
+                digest = content_hash(path, self._benchmark.hashes) if path else None
             except OSError as error:
                 raise NotReadyError(
                     f"video {video_id}: its subtitle file {path} cannot be read "
                     f"({error.strerror}); replace or remove it"
                 ) from error
-            self._subtitle_hashes[video_id] = found
+            self._subtitle_hashes[video_id] = digest
         return self._subtitle_hashes[video_id]
 
     def reference(self, video_id: str) -> VideoReference:
@@ -241,28 +241,28 @@ class Snapshot:
 
 
 class PredictedSnapshot(Snapshot):
-    """The data that is stored after a refresh has built questions and videos, as far as known.
+    """The data that will be stored after a refresh, as far as it can be predicted.
 
     The questions are those of the source, unless they must be fetched first. Each video that was
     probed before has the content hash of its current file.
     """
 
     @cached_property
-    def _known_questions(self) -> dict[str, tuple[Question, ...]] | None:
+    def _source_questions(self) -> dict[str, tuple[Question, ...]] | None:
         try:
-            found = self.source.known_questions()
+            questions = self.source.known_questions()
         except VideoMMEError:
             return None
-        return None if found is None else group_by_video(found)
+        return None if questions is None else group_by_video(questions)
 
     @property
     def is_prediction(self) -> bool:
-        return self._known_questions is not None
+        return self._source_questions is not None
 
     @cached_property
     def questions(self) -> dict[str, tuple[Question, ...]]:
-        known = self._known_questions
-        return super().questions if known is None else known
+        questions = self._source_questions
+        return super().questions if questions is None else questions
 
     @cached_property
     def videos(self) -> dict[str, Video]:

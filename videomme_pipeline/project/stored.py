@@ -58,16 +58,16 @@ def whole_video(benchmark: BenchmarkState, video_id: str) -> Path:
     """The file of a video that is sent as it is.
 
     Raises:
-        VideoError: if there is none, it has changed, or the video is only a part of it.
+        VideoError: if there is no such file, it has changed, or the video is only a part of it.
     """
     reference = benchmark.snapshot.reference(video_id)
     path = benchmark.snapshot.source.files(reference).video
     if not isinstance(path, Path) or reference.footage.clip is not None:
         is_remote = isinstance(path, RemoteFile)
-        found = "in an object store" if is_remote else "a folder of pictures"
+        media = "in an object store" if is_remote else "a folder of pictures"
         raise VideoError(
             video_id,
-            f"{path}: the video is {reference.footage.clip or found}, which cannot be sent; send "
+            f"{path}: the video is {reference.footage.clip or media}, which cannot be sent; send "
             "its frames instead",
         )
     if video_hash(path, video_id, benchmark.hashes) != benchmark.snapshot.versions.video(video_id):
@@ -98,7 +98,7 @@ def stored_lines(
     """The subtitle lines of an evaluation's track, or None if it has no track.
 
     Raises:
-        NotReadyError: if they are missing, or belong to other frames or settings.
+        NotReadyError: if the lines are missing, or belong to other frames or settings.
     """
     track = evaluation.track_name
     if track is None:
@@ -116,7 +116,7 @@ def stored_prompts(
     """The prompts of a video.
 
     Raises:
-        NotReadyError: if they are missing, or were rendered from other inputs.
+        NotReadyError: if the prompts are missing, or were rendered from other inputs.
     """
     path = benchmark.store.prompts(benchmark.name, evaluation.name, video_id)
     if stored_fingerprint(path) != benchmark.snapshot.versions.prompts(video_id, evaluation):

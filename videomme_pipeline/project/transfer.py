@@ -23,10 +23,11 @@ from videomme_pipeline.storage.tables import REQUESTS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """What was done with one file, or with all. Names are relative to the store.
+    """The result of copying one file, or all files. Names are relative to the store.
 
-    `same` counts files that the target already contained. `different` are files that it contains
-    with another content, which it keeps. `problems` say which files could not be copied, and why.
+    `same` counts files that the target already contained. `different` names the files that the
+    target contains with another content and keeps. `problems` has a message for each file that
+    could not be copied.
     """
 
     copied: int = 0
@@ -64,8 +65,8 @@ def copy_tables(
     total, copied = len(files), Copied()
     copy = partial(_copy, target.root, overwrite)
     with ThreadPoolExecutor(REQUESTS) as threads:
-        for done, each in enumerate(threads.map(copy, tasks), start=1):
-            copied += each
+        for done, result in enumerate(threads.map(copy, tasks), start=1):
+            copied += result
             stored = f"{done:,} of {total:,} files are in {target.root}."
             on_progress(StageProgress(what="files", done=done, total=total, stored=stored))
     return copied
@@ -75,25 +76,25 @@ def check_license(store: Store, *, is_private: bool) -> None:
     """Check that the tables of a store may be copied to a place that others can read.
 
     Raises:
-        ConfigurationError: if they belong to a benchmark whose license forbids it.
+        ConfigurationError: if some belong to a benchmark whose license forbids sharing.
     """
-    known = known_benchmarks()
+    declared = known_benchmarks()
     restricted = [
         name
         for name in store.benchmarks()
-        if name not in known or not find_benchmark(name).is_public
+        if name not in declared or not find_benchmark(name).is_public
     ]
     if restricted and not is_private:
         raise ConfigurationError(
             f"the license of {', '.join(restricted)} does not allow you to share its questions, "
-            "subtitles and frames; use `--private` if only people who accepted it can read the "
-            "target"
+            "subtitles and frames; use `--private` if only people who accepted the license can "
+            "read the target"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A file to copy to `path`. `is_stored` is True if there is a file when the copy starts."""
+    """A file to copy to `path`. `is_stored` is True if `path` exists when the copy starts."""
 
     file: UPath
     path: UPath
@@ -106,10 +107,10 @@ def _copy(root: UPath, overwrite: bool, task: _Task) -> Copied:
             data = parquet.read_bytes(task.file)
             if publish_new(task.path, data):
                 return Copied(copied=1, bytes=len(data))
-        found = _checksum(task.path)
-        if found == parquet.checksum(task.file):
+        stored = _checksum(task.path)
+        if stored == parquet.checksum(task.file):
             return Copied(same=1)
-        if found is not None and not overwrite:
+        if stored is not None and not overwrite:
             return Copied(different=("/".join(task.path.relative_to(root).parts),))
         data = parquet.read_bytes(task.file)
         publish(task.path, data)
@@ -119,7 +120,7 @@ def _copy(root: UPath, overwrite: bool, task: _Task) -> Copied:
 
 
 def _checksum(path: UPath) -> str | None:
-    """The checksum of a file of the target, or None if there is none or its end is damaged."""
+    """The checksum of the target's file at `path`, or None if it is missing or damaged."""
     try:
         return parquet.checksum(path)
     except (FileNotFoundError, DamagedFileError):

@@ -55,10 +55,10 @@ def code_version(stage: str) -> str:
 class Versions:
     """The data versions of one benchmark, for the questions and video rows of one snapshot.
 
-    `subtitle_hash` returns the hash of a video's subtitle file, and `with_server` a model with the
-    server that it has when it is first needed. Every method raises `NotReadyError` if a video that
-    it needs has no row; `reasons` has the messages by video. `memo` caches versions that were
-    computed from the same questions, by everything else that they depend on.
+    `subtitle_hash` returns the hash of a video's subtitle file. `with_server(spec)` adds the
+    model's current server to the spec. Every method raises `NotReadyError` for a video without a
+    row, with the message in `reasons` if there is one. `memo` caches the versions that were
+    computed from the same questions. Its keys contain everything else that a version depends on.
     """
 
     def __init__(  # noqa: PLR0913 - everything that versions depend on
@@ -102,7 +102,7 @@ class Versions:
         return self._once(("frames", content, settings), lambda: fingerprint(settings, content))
 
     def sent_frames(self, video_id: str, evaluation: Evaluation) -> str | None:
-        """Version of the frames that an evaluation sends, or None if it sends none."""
+        """Version of the frames that an evaluation sends, or None for a blind evaluation."""
         sampling = evaluation.sampling
         if sampling is None:
             return None
@@ -133,7 +133,7 @@ class Versions:
     def prompts(self, video_id: str, evaluation: Evaluation) -> str:
         """Version of the prompts of a video: template, questions, frames and subtitle lines.
 
-        The prompts of a blind evaluation do not depend on the video, so it may be missing.
+        The prompts of a blind evaluation do not depend on the video, so the video may be missing.
         """
         return self._once(
             ("prompts", *self._inputs(video_id, evaluation)),
@@ -201,7 +201,7 @@ class Versions:
     @cached_property
     def _durations(self) -> dict[str, Duration | None]:
         """The duration class of each video."""
-        return {video_id: found[0].duration for video_id, found in self._questions.items()}
+        return {video_id: rows[0].duration for video_id, rows in self._questions.items()}
 
     def _without_answers(self, video_id: str) -> str:
         """Hash of a video's questions without the answers, as prompts can contain them."""

@@ -1,7 +1,7 @@
 """The content of the data folder: stored files, the evaluations that use them, and garbage.
 
-Frames, packet indexes, aligned subtitles and prompts can be rebuilt, so those that nothing uses are
-garbage. Responses, scores and nightly runs are results, which are listed but never removed.
+Frames, packet indexes, aligned subtitles and prompts can be rebuilt. If nothing uses such a file,
+it is garbage. Responses, scores and nightly runs are results, which are listed but never removed.
 """
 
 from collections import defaultdict
@@ -37,8 +37,8 @@ _REBUILT_FOR_FREE = ("subtitles", "prompts")
 class Shelf:
     """The stored files of one kind and name, such as the frames of a sampling.
 
-    `named_by` contains the evaluations that use them. `offered` is True if samplings.yaml contains
-    the sampling.
+    `named_by` contains the evaluations that use the files. `offered` is True if samplings.yaml
+    contains the sampling.
     """
 
     kind: str
@@ -128,10 +128,10 @@ class DataFolder:
                 "cannot find unused files while a configuration file has a mistake; fix it first: "
                 f"{problem}"
             )
-        known = sorted({self.sampling_of(file) for file in self.frames})
+        cached = sorted({self.sampling_of(file) for file in self.frames})
         for name in samplings:
-            if name not in known:
-                hint = nearest(name, known) if known else "no frames are cached"
+            if name not in cached:
+                hint = nearest(name, cached) if cached else "no frames are cached"
                 raise ConfigurationError(f"no frames of the sampling `{name}` are cached: {hint}")
         return [
             *self._garbage_frames(samplings),
@@ -259,14 +259,15 @@ def by_reason(garbage: Iterable[Garbage]) -> list[GarbageOfReason]:
     sizes: dict[str, list[int]] = defaultdict(list)
     for file in garbage:
         sizes[file.why].append(file.bytes)
-    found = [
-        GarbageOfReason(why=why, files=len(each), bytes=sum(each)) for why, each in sizes.items()
+    reasons = [
+        GarbageOfReason(why=why, files=len(bytes_of_files), bytes=sum(bytes_of_files))
+        for why, bytes_of_files in sizes.items()
     ]
-    return sorted(found, key=lambda reason: reason.bytes, reverse=True)
+    return sorted(reasons, key=lambda reason: reason.bytes, reverse=True)
 
 
 def remove(garbage: Iterable[Garbage]) -> None:
-    """Delete the files, and the folders that this leaves empty."""
+    """Delete the files, and every folder that is empty afterwards."""
     for item in garbage:
         if item.path.is_dir():
             item.path.fs.rm(item.path.path, recursive=True)
