@@ -11,6 +11,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import cache
+from graphlib import TopologicalSorter
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -24,35 +25,9 @@ SIZE_LIMIT_BYTES = 2_500_000
 TEXT_LIMITS: tuple[int | None, ...] = (None, 16_000, 6_000, 2_500, 1_000, 400, 150)
 """Characters kept of one text, tried in order until the file is small enough."""
 
-_SCRIPTS = (  # in this order, each constant is defined before another script uses it
-    "dom.js",
-    "format.js",
-    "data.js",
-    "address.js",
-    "tables.js",
-    "exports.js",
-    "marks.js",
-    "matrix.js",
-    "scatter.js",
-    "cite.js",
-    "leaderboard.js",
-    "across.js",
-    "repeats.js",
-    "breakdowns.js",
-    "questions.js",
-    "inputs.js",
-    "answers.js",
-    "question.js",
-    "compare.js",
-    "history.js",
-    "keyboard.js",
-    "main.js",
-)
-
 # The scripts are ES modules for the linter and one inline script in the page.
-_MODULE_SYNTAX = re.compile(
-    r"^import [^;]*;\n|^export (?=async |const |function |let )", re.MULTILINE
-)
+_IMPORT = re.compile(r'^import [^;]*"\./([^"]+)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=async |const |function |let )", re.MULTILINE)
 
 _BESIDE = "file: http: https:"
 _NONE = "'none'"
@@ -185,7 +160,14 @@ def _style() -> str:
 
 @cache
 def _script() -> str:
-    parts = [_MODULE_SYNTAX.sub("", _template_text("script", name)) for name in _SCRIPTS]
+    """All scripts as one, each after the scripts that it imports."""
+    folder = files("videomme_pipeline.reports").joinpath("templates", "script")
+    scripts = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    imports = {name: _IMPORT.findall(scripts[name]) for name in sorted(scripts)}
+    parts = [
+        _EXPORT.sub("", _IMPORT.sub("", scripts[name]))
+        for name in TopologicalSorter(imports).static_order()
+    ]
     return '"use strict";\n{\n' + "\n".join(parts) + "}\n"
 
 

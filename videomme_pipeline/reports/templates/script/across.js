@@ -20,10 +20,10 @@ export function acrossView({ page }) {
     sticky: true,
     step: Infinity,
     columns: [
-      ...SETTINGS.map(([key, title], place) => ({
+      ...SETTINGS.map(([key, title], index) => ({
         key,
         title,
-        class: place ? null : "name",
+        class: index ? null : "name",
         value: (row) => row[key].replaceAll("_", " "),
       })),
       ...page.benchmarks.map((benchmark) => ({

@@ -3,24 +3,7 @@
 
 import { go, link } from "./address.js";
 import { h, select } from "./dom.js";
-import {
-  count,
-  interval,
-  known,
-  NONE,
-  percent,
-  plural,
-  points,
-  probability,
-  scoreText,
-} from "./format.js";
-import {
-  bestBaseline,
-  mainInterval,
-  mainScore,
-  mainScoreText,
-  referenceValues,
-} from "./leaderboard.js";
+import { count, interval, known, NONE, percent, plural, scoreText } from "./format.js";
 import {
   axisHead,
   differenceAxis,
@@ -28,7 +11,6 @@ import {
   lineChart,
   MAX_SHOWN,
   NARROW_AXIS,
-  referenceKey,
   sameNumbersBelow,
   seriesKey,
   UNIT_AXIS,
@@ -36,6 +18,16 @@ import {
 } from "./marks.js";
 import { exportButtons, parquetButton } from "./exports.js";
 import { dataTable, heading, ordered } from "./tables.js";
+import { differenceTable } from "./differences.js";
+import { seriesPicker, shownEvaluations } from "./picker.js";
+import {
+  bestBaseline,
+  chanceOf,
+  mainInterval,
+  mainScore,
+  mainScoreText,
+  referenceValues,
+} from "./scores.js";
 
 export function breakdownsView({ benchmark, params }) {
   const shown = shownEvaluations(benchmark, params);
@@ -120,7 +112,7 @@ function weakSpots(benchmark, evaluation) {
     false,
   );
   const byChance = Math.max(1, Math.round(0.025 * cells.length));
-  const place = ({ breakdown, row, cell }) => [
+  const weakness = ({ breakdown, row, cell }) => [
     questionsOf(breakdown, row, evaluation, row.value),
     ` (${breakdown.title.toLowerCase()}, ${scoreText(breakdown.measure, cell.value)})`,
   ];
@@ -132,7 +124,7 @@ function weakSpots(benchmark, evaluation) {
         ? [
             h("strong", {}, evaluation.name),
             " is weak in ",
-            weak.slice(0, 4).map((item, index) => [index ? ", " : "", place(item)]),
+            weak.slice(0, 4).map((item, index) => [index ? ", " : "", weakness(item)]),
             weak.length > 4 ? ` and ${count(weak.length - 4)} more` : "",
             ".",
           ]
@@ -157,84 +149,6 @@ function questionsOf(breakdown, row, evaluation, text) {
     ? { [breakdown.key]: value, show: evaluation.name, of: evaluation.name, outcome: "incorrect" }
     : { [breakdown.key]: value };
   return h("a", { href: link("questions", changes) }, text);
-}
-
-/** The evaluations to show: those chosen in the URL, or the best. */
-export function shownEvaluations(benchmark, params) {
-  const wanted = params.get("show")?.split(",") ?? [];
-  const chosen = benchmark.evaluations.filter((item) => wanted.includes(item.name));
-  const fallback = ordered(
-    benchmark.evaluations.filter((item) => !item.baseline),
-    mainScore,
-    true,
-  );
-  const shown = chosen.length ? chosen : fallback.length ? fallback : benchmark.evaluations;
-  return shown.slice(0, chosen.length ? MAX_SHOWN : 4);
-}
-
-export function seriesPicker(benchmark, params, view, shown = shownEvaluations(benchmark, params)) {
-  const names = shown.map((item) => item.name);
-  return h(
-    "fieldset",
-    { class: "legend" },
-    h(
-      "legend",
-      {},
-      benchmark.evaluations.length > 1
-        ? `Evaluations shown (up to ${MAX_SHOWN})`
-        : "Evaluation shown",
-    ),
-    ordered(benchmark.evaluations, mainScore, true).map((item) => {
-      const series = names.indexOf(item.name);
-      const control = h("input", {
-        type: "checkbox",
-        disabled: series < 0 && names.length >= MAX_SHOWN,
-        onchange: (event) => {
-          const next = event.target.checked
-            ? [...names, item.name]
-            : names.filter((name) => name !== item.name);
-          go(
-            link(
-              view,
-              { show: next.join(",") },
-              ["benchmark", ...params.keys()].filter((key) => key !== "show"),
-            ),
-          );
-        },
-      });
-      control.checked = series >= 0;
-      return h("label", {}, control, series >= 0 ? seriesKey(series) : null, item.name);
-    }),
-    view === "breakdowns" ? chanceKeys(benchmark) : null,
-  );
-}
-
-/** Expected score of random guessing: the dashed line in charts of `measure`. */
-export const chanceOf = (benchmark, measure) =>
-  measure === "accuracy" ? benchmark.chance : benchmark.chance_group_score;
-
-function chanceKeys(benchmark) {
-  const measures = [...new Set(benchmark.breakdowns.map((item) => item.measure))].filter(
-    (measure) => known(chanceOf(benchmark, measure)),
-  );
-  const blind = bestBaseline(benchmark);
-  return [
-    measures.map((measure) =>
-      h(
-        "span",
-        { class: "key" },
-        referenceKey("chance"),
-        `chance ${scoreText(measure, chanceOf(benchmark, measure))}`,
-      ),
-    ),
-    blind &&
-      h(
-        "span",
-        { class: "key" },
-        referenceKey("blind"),
-        `best baseline (${blind.name}) on the same questions`,
-      ),
-  ];
 }
 
 function breakdownSection(benchmark, breakdown, shown, order) {
@@ -353,98 +267,6 @@ function trackSections(benchmark, shown) {
       ];
     }),
   );
-}
-
-/** Table with plots of rows {by, value, n, difference, low, high, p?, significant?}. */
-export function differenceTable({ label, rows, scale, marked = false, step = Infinity }) {
-  const direction = (row) =>
-    !known(row.low) || !isSignificant(row, marked)
-      ? "even"
-      : row.difference > 0
-        ? "better"
-        : "worse";
-  return dataTable({
-    label,
-    step,
-    rows,
-    columns: [
-      {
-        key: "value",
-        title: "Questions",
-        class: "name",
-        value: (row) => (row.by ? `${row.by}: ${row.value}` : row.value),
-        cell: (row) => [row.value, row.by ? h("small", {}, row.by) : null],
-      },
-      {
-        key: "plot",
-        title: "",
-        class: "plot",
-        head: () => axisHead(scale, points0),
-        cell: (row) =>
-          intervalPlot(
-            [
-              {
-                value: row.difference,
-                low: row.low,
-                high: row.high,
-                class: direction(row),
-                series: 0,
-              },
-            ],
-            scale,
-            [],
-            0,
-          ),
-      },
-      {
-        key: "difference",
-        title: "Difference",
-        number: true,
-        value: (row) => row.difference,
-        cell: (row) => h("span", { class: direction(row) }, points(row.difference)),
-      },
-      { key: "interval", title: "95% CI", number: true, fold: 2, cell: pointsInterval },
-      {
-        key: "n",
-        title: "n",
-        number: true,
-        fold: 4,
-        value: (row) => row.n,
-        cell: (row) => count(row.n),
-      },
-      rows.some((row) => known(row.p)) && {
-        key: "p",
-        title: marked ? "Adjusted p" : "p",
-        number: true,
-        fold: 3,
-        value: (row) => row.p,
-        cell: (row) => probability(row.p),
-      },
-      marked && {
-        key: "mark",
-        title: "Significance",
-        hint: "After Benjamini–Hochberg",
-        fold: 1,
-        value: (row) => (row.significant ? "significant" : ""),
-        cell: (row) =>
-          !known(row.significant)
-            ? ""
-            : row.significant
-              ? h("strong", { class: "nowrap" }, "● significant")
-              : h("span", { class: "soft nowrap" }, "○ not significant"),
-      },
-    ].filter(Boolean),
-  });
-}
-
-const points0 = (value) => points(value).replace(/\.0$/, "");
-export const pointsInterval = (row) =>
-  known(row.low) ? `${points(row.low)} to ${points(row.high)}` : NONE;
-
-export function isSignificant(row, marked = false) {
-  return marked && known(row.significant)
-    ? row.significant
-    : known(row.low) && (row.low > 0 || row.high < 0);
 }
 
 /** Score by number of frames, for models evaluated with several samplings. */

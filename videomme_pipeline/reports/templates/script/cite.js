@@ -4,13 +4,13 @@ import { go, link } from "./address.js";
 import { h, select } from "./dom.js";
 import { copyButton } from "./exports.js";
 import { count, day, interval, known, scoreText } from "./format.js";
-import { isBlocked, mainInterval, mainScore } from "./leaderboard.js";
 import { ordered } from "./tables.js";
+import { isBlocked, mainInterval, mainScore } from "./scores.js";
 
 /** A box for one evaluation: the one in the URL, or the best one. */
 export function citationBox(benchmark, params) {
   const ranked = ordered(benchmark.evaluations, mainScore, true);
-  const item = ranked.find((one) => one.name === params.get("of")) ?? ranked[0];
+  const item = ranked.find((evaluation) => evaluation.name === params.get("of")) ?? ranked[0];
   return [
     h("h2", {}, "Cite a score"),
     h(
@@ -18,7 +18,7 @@ export function citationBox(benchmark, params) {
       { class: "controls" },
       select(
         "Evaluation",
-        ranked.map((one) => [one.name, one.name]),
+        ranked.map(({ name }) => [name, name]),
         item.name,
         (name) => go(link("leaderboard", { of: name }, [...params.keys()])),
       ),

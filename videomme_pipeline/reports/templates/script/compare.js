@@ -1,15 +1,15 @@
 // Two evaluations compared question by question: B minus A.
 
 import { go, link } from "./address.js";
-import { differenceTable, isSignificant, pointsInterval } from "./breakdowns.js";
 import { outcomeMark } from "./data.js";
 import { h, select } from "./dom.js";
 import { count, known, NONE, percent, plural, points, probability } from "./format.js";
-import { isBlocked, mainScore } from "./leaderboard.js";
 import { differenceAxis } from "./marks.js";
 import { questionRows, rememberListing } from "./questions.js";
 import { exportButtons } from "./exports.js";
 import { dataTable, heading, ordered } from "./tables.js";
+import { comparisonOf, differenceTable, isSignificant, pointsInterval } from "./differences.js";
+import { isBlocked, mainScore } from "./scores.js";
 
 export function compareView({ benchmark, params, details }) {
   if (benchmark.evaluations.length < 2)
@@ -81,31 +81,6 @@ function chosenPair(benchmark, params) {
   const fallback = ranked.length > 1 ? ranked : ordered(benchmark.evaluations, mainScore, true);
   return { a: named(params.get("a")) ?? fallback[1], b: named(params.get("b")) ?? fallback[0] };
 }
-
-/** The comparison `to` minus `from`, or undefined if the page does not have this pair. */
-export function comparisonOf(benchmark, to, from) {
-  const found = benchmark.comparisons.find(
-    (item) => (item.a === from && item.b === to) || (item.a === to && item.b === from),
-  );
-  if (!found || (found.a === from && found.b === to)) return found;
-  const turn = (row) => ({
-    ...row,
-    difference: negative(row.difference),
-    low: negative(row.high),
-    high: negative(row.low),
-  });
-  return {
-    ...found,
-    a: from,
-    b: to,
-    overall: turn(found.overall),
-    won: found.lost,
-    lost: found.won,
-    marginals: found.marginals?.map(turn) ?? null,
-  };
-}
-
-const negative = (value) => (known(value) ? -value : value);
 
 /** Sentences that say which evaluation is better, and whether the difference is significant. */
 function conclusion(benchmark, a, b) {
@@ -231,14 +206,14 @@ const FLIPS = [
  * Questions with different outcomes, side by side. `sides` has the answers, before(row) and
  * after(row), and the responses, beforeText(row) and afterText(row).
  */
-export function flipSections(benchmark, details, sides, wanted, onchange) {
+export function flipSections(benchmark, details, sides, requested, onchange) {
   const rows = questionRows(benchmark, details)
     .map((row) => ({ ...row, flip: flipOf(sides.before(row), sides.after(row)) }))
     .filter((row) => row.flip);
   const tally = Object.fromEntries(
     FLIPS.map(([key]) => [key, rows.filter((row) => key === "all" || row.flip === key).length]),
   );
-  const chosen = wanted ?? (tally.lost ? "lost" : "all");
+  const chosen = requested ?? (tally.lost ? "lost" : "all");
   const texts = details?.questions.some((item) => item.question);
   const side = (key, title, answers, text) => ({
     key,
@@ -247,7 +222,7 @@ export function flipSections(benchmark, details, sides, wanted, onchange) {
     headClass: "own-name",
     value: (row) =>
       answers(row)
-        .map((one) => `${one.name} ${one.letter}`)
+        .map(({ name, letter }) => `${name} ${letter}`)
         .join(" "),
     cell: (row) => [answers(row).map(outcomeMark), " ", excerpt(text(row))],
   });

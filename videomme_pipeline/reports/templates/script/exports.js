@@ -101,7 +101,7 @@ const LATEX = {
 };
 
 export const latexText = (text) =>
-  text.replace(/[\\~^−×–<>&%$#_{}]/g, (found) => LATEX[found] ?? `\\${found}`);
+  text.replace(/[\\~^−×–<>&%$#_{}]/g, (character) => LATEX[character] ?? `\\${character}`);
 
 /** The cells of a table as a screen reader reads them; charts are left out. */
 function textCells(table) {

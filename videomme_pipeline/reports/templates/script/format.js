@@ -50,8 +50,8 @@ export function day(iso) {
   return iso ? new Date(iso).toISOString().slice(0, 10) : NONE;
 }
 
-export function plural(number, one, many = `${one}s`) {
-  return `${count(number)} ${number === 1 ? one : many}`;
+export function plural(number, singular, many = `${singular}s`) {
+  return `${count(number)} ${number === 1 ? singular : many}`;
 }
 
 export const compareText = new Intl.Collator("en", { numeric: true }).compare;

@@ -1,15 +1,16 @@
 // Nightly runs of the same evaluation, and the changes in the last one.
 
 import { go, link } from "./address.js";
-import { isSignificant, pointsInterval, seriesPicker, shownEvaluations } from "./breakdowns.js";
 import { flipSections } from "./compare.js";
 import { readAnswers } from "./data.js";
 import { h, select } from "./dom.js";
 import { count, day, interval, known, percent, plural, points } from "./format.js";
-import { mainScore } from "./leaderboard.js";
 import { axis, lineChart, MAX_SHOWN, sameNumbersBelow } from "./marks.js";
 import { exportButtons } from "./exports.js";
 import { dataTable, heading, ordered } from "./tables.js";
+import { isSignificant, pointsInterval } from "./differences.js";
+import { seriesPicker, shownEvaluations } from "./picker.js";
+import { mainScore } from "./scores.js";
 
 const DOUBTFUL_SHARE = 0.01;
 
@@ -185,7 +186,7 @@ function alarmOf(run) {
 
 /** Sentence that compares the last nightly run of an evaluation with the previous one. */
 function lastRunSentence(benchmark, item) {
-  const run = benchmark.last_runs.find((one) => one.evaluation === item.index);
+  const run = benchmark.last_runs.find((entry) => entry.evaluation === item.index);
   const before = run.before_date ? day(run.before_date) : "the scores of the evaluation";
   const changed = run.before.filter(
     (cell, index) => cell && run.after[index] && cell !== run.after[index],
@@ -208,7 +209,7 @@ function lastRunSentence(benchmark, item) {
 
 /** What the nightly check of the score found, against all earlier runs and the baseline. */
 function assessed(benchmark, item) {
-  const { assessment } = benchmark.last_runs.find((one) => one.evaluation === item.index);
+  const { assessment } = benchmark.last_runs.find((entry) => entry.evaluation === item.index);
   return known(assessment) ? h("small", { class: "below" }, `Nightly check: ${assessment}.`) : null;
 }
 
@@ -269,9 +270,9 @@ function lastRunSections(benchmark, details, observed, params) {
       { class: "controls" },
       select(
         "Evaluation",
-        names.map((one) => [one, one]),
+        names.map((value) => [value, value]),
         name,
-        (one) => turn({ of: one }),
+        (value) => turn({ of: value }),
       ),
     );
   return [choice, ...sections];

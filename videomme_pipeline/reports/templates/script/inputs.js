@@ -65,11 +65,11 @@ function filmstrip(times, sheet, video, lines) {
   const byFrame = Map.groupBy(lines, (line) => line.frame);
   const isPlain = !sheet && !lines.some((line) => known(line.frame));
   const strip = h("ol", { class: isPlain ? "frames times-only" : "frames" });
-  const frame = (seconds, place) =>
+  const frame = (seconds, number) =>
     h(
       "li",
       {},
-      sheet && place < MOST_PICTURES ? picture(sheet, times.length, place, seconds) : null,
+      sheet && number < MOST_PICTURES ? picture(sheet, times.length, number, seconds) : null,
       player
         ? h(
             "button",
@@ -78,22 +78,22 @@ function filmstrip(times, sheet, video, lines) {
             clock(seconds),
           )
         : h("span", {}, clock(seconds)),
-      byFrame.get(place)?.map((line) => h("q", { dir: "auto" }, line.text)),
+      byFrame.get(number)?.map((line) => h("q", { dir: "auto" }, line.text)),
     );
   return [player?.element, growingList(strip, times.map(frame), FIRST_FRAMES, "frame")];
 }
 
 /** One cell of a contact sheet. */
-function picture(sheet, total, place, seconds) {
+function picture(sheet, total, number, seconds) {
   const { width, height } = CELL;
   const rows = Math.ceil(Math.min(total, MOST_PICTURES) / SHEET_COLUMNS);
-  const [x, y] = [place % SHEET_COLUMNS, Math.floor(place / SHEET_COLUMNS)];
+  const [x, y] = [number % SHEET_COLUMNS, Math.floor(number / SHEET_COLUMNS)];
   return h(
     "svg",
     {
       viewBox: `${x * width} ${y * height} ${width} ${height}`,
       role: "img",
-      "aria-label": `Frame ${place + 1} at ${clock(seconds)}`,
+      "aria-label": `Frame ${number + 1} at ${clock(seconds)}`,
     },
     h("image", { href: sheet, width: SHEET_COLUMNS * width, height: rows * height }),
   );

@@ -1,9 +1,7 @@
 // The leaderboard: the best evaluation, the significance of its lead, and published results.
 
 import { amend, link } from "./address.js";
-import { isSignificant, pointsInterval } from "./breakdowns.js";
 import { citationBox } from "./cite.js";
-import { comparisonOf } from "./compare.js";
 import { OUTCOMES } from "./data.js";
 import { checkbox, h, select } from "./dom.js";
 import {
@@ -28,6 +26,8 @@ import { scatterSection } from "./scatter.js";
 import { searchWords } from "./questions.js";
 import { exportButtons, parquetButton } from "./exports.js";
 import { dataTable, heading, ordered } from "./tables.js";
+import { comparisonOf, isSignificant, pointsInterval } from "./differences.js";
+import { isBlocked, isGrouped, mainInterval, mainScore, referenceValues } from "./scores.js";
 
 const FIRST_ROWS = 25;
 
@@ -142,8 +142,6 @@ function summarySentences(benchmark) {
   return sentences;
 }
 
-export const isBlocked = (evaluation) => evaluation.citation === "blocked";
-
 const CITATION = {
   blocked: { title: "do not cite", class: "worse" },
   warning: { title: "mention", class: null },
@@ -213,19 +211,6 @@ function amongPublished(benchmark, best) {
   const track = best.subtitles ? "with subtitles" : "without subtitles";
   const above = rivals.filter((row) => row.main > score).length;
   return `Of ${count(rivals.length)} published results ${track}, ${count(above)} ${above === 1 ? "is" : "are"} better.`;
-}
-
-export const mainScore = (evaluation) =>
-  evaluation.mean?.value ?? evaluation.group_score ?? evaluation.accuracy;
-export const mainScoreText = (evaluation) =>
-  scoreText(known(evaluation.group_score) ? "group_score" : "accuracy", mainScore(evaluation));
-
-export function mainInterval(evaluation) {
-  const { mean } = evaluation;
-  if (mean) return [mean.value, mean.low, mean.high];
-  return known(evaluation.group_score)
-    ? [evaluation.group_score, evaluation.group_low, evaluation.group_high]
-    : [evaluation.accuracy, evaluation.low, evaluation.high];
 }
 
 function leaderboardTable(benchmark, params) {
@@ -511,7 +496,6 @@ function outcomeCell(row) {
 
 const cachedShare = (row) =>
   row.prompt_tokens && known(row.cached_tokens) ? row.cached_tokens / row.prompt_tokens : null;
-const isGrouped = (benchmark) => benchmark.evaluations.some((item) => known(item.group_score));
 const evaluationWords = (row) =>
   [
     row.name,
@@ -527,12 +511,12 @@ const evaluationWords = (row) =>
 
 /** Rows with all words of `q` and the track, without hidden published rows. */
 function filtered(rows, { q, track, published }, words, hasSubtitles) {
-  const wanted = searchWords(q);
+  const needed = searchWords(q);
   return rows.filter((row) => {
     if (row.published && published === "hidden") return false;
     if (track && hasSubtitles && hasSubtitles(row) !== (track === "with")) return false;
     const text = words(row).toLowerCase();
-    return wanted.every((word) => text.includes(word));
+    return needed.every((word) => text.includes(word));
   });
 }
 
@@ -570,26 +554,6 @@ function publishedNote(published) {
     ". ",
     published.note,
   );
-}
-
-/** Scores reached without the video: chance and the best baseline. */
-export function referenceValues(benchmark) {
-  const values = [];
-  const chance = isGrouped(benchmark) ? benchmark.chance_group_score : benchmark.chance;
-  if (known(chance)) values.push({ name: "chance", value: chance, class: "chance" });
-  const blind = bestBaseline(benchmark);
-  if (blind)
-    values.push({ name: `best baseline (${blind.name})`, value: mainScore(blind), class: "blind" });
-  return values;
-}
-
-/** The best evaluation that did not see the videos. */
-export function bestBaseline(benchmark) {
-  return ordered(
-    benchmark.evaluations.filter((item) => item.baseline && known(mainScore(item))),
-    mainScore,
-    true,
-  )[0];
 }
 
 /** The axis of the chart, zoomed to the evaluations that saw the videos. */

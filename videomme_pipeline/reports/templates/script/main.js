@@ -100,11 +100,11 @@ function unknownNames(benchmark, view, params) {
   const known = new Set(benchmark.evaluations.map((item) => item.name));
   const named = ["show", "a", "b", "of"].flatMap((key) => params.get(key)?.split(",") ?? []);
   const unknown = [...new Set(named)].filter((name) => name && !known.has(name));
-  const wanted = params.get("benchmark") ?? benchmark.name;
+  const requested = params.get("benchmark") ?? benchmark.name;
   const sentences = [
     !Object.hasOwn(VIEWS, view) && `There is no view “${view}”. This is the leaderboard.`,
-    wanted !== benchmark.name &&
-      `This page has no benchmark “${wanted}”. This is ${benchmark.title}.`,
+    requested !== benchmark.name &&
+      `This page has no benchmark “${requested}”. This is ${benchmark.title}.`,
     ...unknown.map((name) => [
       `This page has no evaluation “${name}” of ${benchmark.title}. If it is configured, `,
       h("code", {}, `videomme run ${name}`),

@@ -187,9 +187,9 @@ export function lineChart({ label, lines, scale, ticks, references = [] }) {
     plot.append(
       h("text", { x: x(tick.x), y: "100%", dy: "-0.15em", "text-anchor": "middle" }, tick.text),
     );
-  for (const [place, line] of lines.entries()) {
+  for (const [series, line] of lines.entries()) {
     // Keep intervals with the same x apart.
-    const beside = DODGE * (place - (lines.length - 1) / 2);
+    const beside = DODGE * (series - (lines.length - 1) / 2);
     const group = h("g", { class: `series-${line.series}`, transform: `translate(${beside})` });
     line.points.forEach((point, index) => {
       const before = line.points[index - 1];
@@ -261,8 +261,8 @@ export function scatterPlot({ label, points, scale, format }) {
       h("text", { x: x(price), y: "100%", dy: "-0.15em", "text-anchor": "middle" }, format(price)),
     );
   const best = points.filter((point) => point.isBest);
-  for (const [place, point] of best.entries()) {
-    const before = best[place - 1];
+  for (const [index, point] of best.entries()) {
+    const before = best[index - 1];
     if (before)
       plot.append(line("path", [x(before.x), y(before.value)], [x(point.x), y(point.value)]));
   }

@@ -1,13 +1,12 @@
 // Every evaluation against every other one: won, lost, and whether the difference is significant.
 
 import { link } from "./address.js";
-import { isSignificant } from "./breakdowns.js";
-import { comparisonOf } from "./compare.js";
 import { h } from "./dom.js";
 import { exportButtons } from "./exports.js";
 import { count, known, NONE, plural, points, probability } from "./format.js";
-import { mainScore } from "./leaderboard.js";
 import { dataTable, heading, ordered } from "./tables.js";
+import { comparisonOf, isSignificant } from "./differences.js";
+import { mainScore } from "./scores.js";
 
 const FALSE_ALARM_RATE = 0.05;
 
@@ -47,9 +46,9 @@ export function matrixSection(benchmark) {
         number: true,
         value: (row) => significant(row).filter((overall) => overall.difference < 0).length,
       },
-      ...ranked.map((column, place) => ({
+      ...ranked.map((column, index) => ({
         key: `minus-${column.name}`,
-        title: `− ${place + 1}`,
+        title: `− ${index + 1}`,
         hint: `Row minus ${column.name}`,
         number: true,
         value: (row) => (row === column ? null : difference(row, column)?.difference),

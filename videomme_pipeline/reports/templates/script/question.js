@@ -2,11 +2,11 @@
 
 import { go, link } from "./address.js";
 import { answerCard, factList } from "./answers.js";
-import { seriesPicker, shownEvaluations } from "./breakdowns.js";
 import { facetsOf, readAnswers } from "./data.js";
 import { h } from "./dom.js";
 import { inputSections } from "./inputs.js";
 import { listing } from "./questions.js";
+import { seriesPicker, shownEvaluations } from "./picker.js";
 
 export function questionView({ benchmark, params, details, share }) {
   const index = benchmark.questions.id.indexOf(params.get("id"));
@@ -62,7 +62,7 @@ function neighbours(benchmark, index) {
     listing?.benchmark === benchmark.name
       ? listing.table.sorted().map((row) => row.index)
       : id.map((_, position) => position);
-  const place = rows.indexOf(index);
+  const current = rows.indexOf(index);
   const step = (position, text, rel) =>
     position >= 0 && position < rows.length
       ? h("a", { href: link("question", { id: id[rows[position]] }), rel }, text)
@@ -72,9 +72,9 @@ function neighbours(benchmark, index) {
     { "aria-label": "Questions", class: "controls-line" },
     h("button", { type: "button", class: "plain link", onclick: backToList }, "All questions"),
     " · ",
-    step(place < 0 ? -1 : place - 1, "← Previous", "prev"),
+    step(current < 0 ? -1 : current - 1, "← Previous", "prev"),
     " · ",
-    step(place + 1, "Next →", "next"),
+    step(current + 1, "Next →", "next"),
   );
 }
 
@@ -88,10 +88,10 @@ function optionList(benchmark, index, texts, shown) {
   return h(
     "ol",
     { class: "options" },
-    texts.options.map((option, place) => {
-      const letter = letters[place];
+    texts.options.map((option, position) => {
+      const letter = letters[position];
       const readers = shown.filter((item) =>
-        readAnswers(benchmark.results[item.index][index]).some((one) => one.letter === letter),
+        readAnswers(benchmark.results[item.index][index]).some((read) => read.letter === letter),
       );
       return h(
         "li",

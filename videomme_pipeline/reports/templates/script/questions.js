@@ -1,12 +1,12 @@
 // All questions in one table, with filters, search, sorting and keyboard navigation.
 
 import { amend, link } from "./address.js";
-import { seriesPicker, shownEvaluations } from "./breakdowns.js";
 import { facetsOf, outcomeMark, OUTCOMES, readAnswers } from "./data.js";
 import { announce, checkbox, h, select } from "./dom.js";
 import { compareText, count, known, plural } from "./format.js";
 import { exportButtons } from "./exports.js";
 import { dataTable, heading } from "./tables.js";
+import { seriesPicker, shownEvaluations } from "./picker.js";
 
 /** Few enough that a search draws them between two keystrokes. */
 const LISTED_QUESTIONS = 40;
@@ -34,11 +34,11 @@ export function questionsView({ benchmark, params, details }) {
     Object.assign(criteria, changes);
     amend(changes);
     const selected = selectQuestions(rows, criteria, shown, facetKeys);
-    const found = `${count(selected.length)} of ${plural(rows.length, "question")}`;
-    table.replace(selected, found);
+    const matches = `${count(selected.length)} of ${plural(rows.length, "question")}`;
+    table.replace(selected, matches);
     nothing.hidden = selected.length > 0;
     rememberListing({ table, benchmark: benchmark.name, address: location.hash });
-    announce(found);
+    announce(matches);
   };
   const nothing = h(
     "p",
@@ -114,7 +114,7 @@ function questionColumns(benchmark, shown, details) {
     },
     ...facetsOf(benchmark)
       .filter(([key]) => key !== "domain")
-      .map(([key, title], place) => ({ key, title, fold: 2 + place, value: (row) => row[key] })),
+      .map(([key, title], index) => ({ key, title, fold: 2 + index, value: (row) => row[key] })),
     { key: "answer", title: "Answer", value: (row) => row.answer },
     ...shown.map((item) => ({
       key: item.name,
@@ -130,10 +130,10 @@ function questionColumns(benchmark, shown, details) {
 }
 
 function selectQuestions(rows, criteria, shown, facetKeys) {
-  const wanted = searchWords(criteria.q);
+  const needed = searchWords(criteria.q);
   const considered = criteria.of ? shown.filter((item) => item.name === criteria.of) : shown;
   return rows.filter((row) => {
-    if (!wanted.every((word) => row.words.includes(word))) return false;
+    if (!needed.every((word) => row.words.includes(word))) return false;
     if (facetKeys.some((key) => criteria[key] && String(row[key]) !== criteria[key])) return false;
     if (
       criteria.outcome &&

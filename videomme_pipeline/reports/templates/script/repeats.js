@@ -10,13 +10,13 @@ export function repeatsSection(benchmark) {
   const rows = benchmark.evaluations.filter((item) => item.repeats);
   if (!rows.length) return null;
   const most = Math.max(...rows.map((item) => item.repeats.count));
-  const estimate = (key, title, found, hint) => ({
+  const estimate = (key, title, estimateOf, hint) => ({
     key,
     title,
     number: true,
     hint,
-    value: (row) => found(row)?.value,
-    cell: (row) => estimateCell(found(row)),
+    value: (row) => estimateOf(row)?.value,
+    cell: (row) => estimateCell(estimateOf(row)),
   });
   const table = dataTable({
     label: "Repeated questions, with 95% CIs clustered by video",
@@ -38,11 +38,11 @@ export function repeatsSection(benchmark) {
         (row) => row.repeats.majority_vote,
         "Accuracy of the most frequent letter of each question",
       ),
-      ...Array.from({ length: most - 1 }, (_, place) => place + 2).map((k) =>
+      ...Array.from({ length: most - 1 }, (_, index) => index + 2).map((k) =>
         estimate(
           `pass_at_${k}`,
           `pass@${k} (%)`,
-          (row) => row.repeats.pass_at_k.find((one) => one.k === k),
+          (row) => row.repeats.pass_at_k.find((pass) => pass.k === k),
           `Questions with at least one correct answer among ${k} repeats`,
         ),
       ),
@@ -57,9 +57,9 @@ export function repeatsSection(benchmark) {
   return [heading("Repeats", exportButtons("repeats", table)), table.element];
 }
 
-function estimateCell(found) {
+function estimateCell(estimate) {
   return [
-    h("span", { class: "strong" }, percent(found?.value)),
-    h("small", { class: "below" }, interval(found?.low, found?.high)),
+    h("span", { class: "strong" }, percent(estimate?.value)),
+    h("small", { class: "below" }, interval(estimate?.low, estimate?.high)),
   ];
 }

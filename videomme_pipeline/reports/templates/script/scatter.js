@@ -3,9 +3,9 @@
 import { go, link } from "./address.js";
 import { h, select } from "./dom.js";
 import { compact, dollars, known, percent, plural, seconds } from "./format.js";
-import { mainInterval, mainScore } from "./leaderboard.js";
 import { scatterPlot, zoomedAxis } from "./marks.js";
 import { ordered } from "./tables.js";
+import { mainInterval, mainScore } from "./scores.js";
 
 const perAnswer = (item, total) => (known(total) ? total / item.responses : null);
 
@@ -48,7 +48,7 @@ export function scatterSection(benchmark, params) {
         { class: "controls" },
         select(
           "Horizontal axis",
-          keys.map((one) => [one, PRICES[one].title]),
+          keys.map((price) => [price, PRICES[price].title]),
           key,
           (price) => go(link("leaderboard", { price }, [...params.keys()])),
         ),

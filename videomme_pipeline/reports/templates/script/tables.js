@@ -112,22 +112,22 @@ export function dataTable({
 
   function drawBodies(visible) {
     if (!groups) return [h("tbody", {}, visible.map(rowElements))];
-    return [...new Set(visible.map(groups.of))].map((place) =>
+    return [...new Set(visible.map(groups.of))].map((group) =>
       h(
         "tbody",
         {},
-        groups.titles[place]
+        groups.titles[group]
           ? h(
               "tr",
               { class: "group" },
               h(
                 "th",
                 { scope: "rowgroup", colspan: drawn.length - folded.length },
-                h("span", {}, groups.titles[place]),
+                h("span", {}, groups.titles[group]),
               ),
             )
           : null,
-        visible.filter((row) => groups.of(row) === place).map(rowElements),
+        visible.filter((row) => groups.of(row) === group).map(rowElements),
       ),
     );
   }
@@ -222,22 +222,24 @@ export function dataTable({
   /** Move the focus `down` or up by a row, from outside to the first row. False at the top. */
   function walk(down) {
     const links = rowLinks();
-    const place = links.findIndex((link) => link?.closest("tr").contains(document.activeElement));
-    if (!down && place <= 0) return false;
-    if (down && place === links.length - 1 && !more.hidden) showMore();
-    else links[place + (down ? 1 : -1)]?.focus();
+    const position = links.findIndex((link) =>
+      link?.closest("tr").contains(document.activeElement),
+    );
+    if (!down && position <= 0) return false;
+    if (down && position === links.length - 1 && !more.hidden) showMore();
+    else links[position + (down ? 1 : -1)]?.focus();
     return true;
   }
 
   /** Show the row that `matches` in the middle of the window, and focus it. */
   function reveal(matches) {
-    const place = sorted.findIndex(matches);
-    if (place < 0) return false;
-    if (place >= shown) {
-      shown = STEP * Math.ceil((place + 1) / STEP);
+    const position = sorted.findIndex(matches);
+    if (position < 0) return false;
+    if (position >= shown) {
+      shown = STEP * Math.ceil((position + 1) / STEP);
       draw();
     }
-    const link = rowLinks()[place];
+    const link = rowLinks()[position];
     link.scrollIntoView({ block: "center" });
     link.focus({ preventScroll: true });
     return true;

@@ -1,0 +1,46 @@
+// The scores of evaluations, and what they are compared with: chance and the best baseline.
+
+import { known, scoreText } from "./format.js";
+import { ordered } from "./tables.js";
+
+export const mainScore = (evaluation) =>
+  evaluation.mean?.value ?? evaluation.group_score ?? evaluation.accuracy;
+export const mainScoreText = (evaluation) =>
+  scoreText(known(evaluation.group_score) ? "group_score" : "accuracy", mainScore(evaluation));
+
+export function mainInterval(evaluation) {
+  const { mean } = evaluation;
+  if (mean) return [mean.value, mean.low, mean.high];
+  return known(evaluation.group_score)
+    ? [evaluation.group_score, evaluation.group_low, evaluation.group_high]
+    : [evaluation.accuracy, evaluation.low, evaluation.high];
+}
+
+export const isBlocked = (evaluation) => evaluation.citation === "blocked";
+
+export const isGrouped = (benchmark) =>
+  benchmark.evaluations.some((item) => known(item.group_score));
+
+/** Scores reached without the video: chance and the best baseline. */
+export function referenceValues(benchmark) {
+  const values = [];
+  const chance = isGrouped(benchmark) ? benchmark.chance_group_score : benchmark.chance;
+  if (known(chance)) values.push({ name: "chance", value: chance, class: "chance" });
+  const blind = bestBaseline(benchmark);
+  if (blind)
+    values.push({ name: `best baseline (${blind.name})`, value: mainScore(blind), class: "blind" });
+  return values;
+}
+
+/** The best evaluation that did not see the videos. */
+export function bestBaseline(benchmark) {
+  return ordered(
+    benchmark.evaluations.filter((item) => item.baseline && known(mainScore(item))),
+    mainScore,
+    true,
+  )[0];
+}
+
+/** Expected score of random guessing: the dashed line in charts of `measure`. */
+export const chanceOf = (benchmark, measure) =>
+  measure === "accuracy" ? benchmark.chance : benchmark.chance_group_score;
