@@ -8,7 +8,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
-from types import TracebackType
 from typing import cast
 
 import dagster as dg
@@ -41,12 +40,7 @@ class EventBatch:
     def __enter__(self) -> "EventBatch":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.store()
 
     def add(self, materialization: dg.AssetMaterialization) -> None:

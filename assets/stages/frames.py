@@ -78,11 +78,11 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
         budget = FrameBudget(read_spec(file, StorageSpec), self.store)
         objection = budget.objection(budget.expected_bytes(t.fingerprint for t in targets))
         jobs: list[FrameJob] = []
-        for video_id, wanted in by_video.items():
+        for video_id, of_video in by_video.items():
             try:
-                jobs.append(self._job(video_id, wanted))
+                jobs.append(self._job(video_id, of_video))
             except VideoMMEError as error:
-                for target in wanted:
+                for target in of_video:
                     yield Failed(partition=target.partition, reason=str(error))
         by_video = {job.video_id: by_video[job.video_id] for job in jobs}
         total = len(jobs)
@@ -117,8 +117,8 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
                 objection = budget.objection()
                 if objection:
                     break
-        for wanted in by_video.values():
-            for target in wanted:
+        for of_video in by_video.values():
+            for target in of_video:
                 yield Failed(partition=target.partition, reason=str(objection))
 
     def _job(self, video_id: str, targets: Sequence[Target[VideoVariantPartition]]) -> FrameJob:
@@ -160,7 +160,7 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
         self, targets: Sequence[Target[VideoVariantPartition]]
     ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
         shown, others = targets[:SHEETS_PER_RUN], targets[SHEETS_PER_RUN:]
-        yield from describe_each(shown, lambda each: self._stored(each) | self._sheet(each))
+        yield from describe_each(shown, lambda target: self._stored(target) | self._sheet(target))
         yield from describe_each(others, self._stored)
 
     def _stored(self, target: Target[VideoVariantPartition]) -> dict[str, object]:

@@ -51,7 +51,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
     def describe(
         self, targets: Sequence[Target[VideoVariantPartition]]
     ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
-        described = describe_each(targets, lambda each: _metadata(stored_settings(each.path)))
+        described = describe_each(targets, lambda target: _metadata(stored_settings(target.path)))
         return self._with_coverage(described, targets)
 
     def _with_coverage(
@@ -124,7 +124,7 @@ class Subtitles(BenchmarkStage[VideoVariantPartition]):
     def _evaluations(self) -> dict[str, Evaluation]:
         """The first evaluation with each track."""
         evaluations = reversed(self.benchmark.evaluations.values())
-        return {track: each for each in evaluations if (track := each.track_name)}
+        return {track: evaluation for evaluation in evaluations if (track := evaluation.track_name)}
 
     def _cues(self, video_id: str, parser: SrtParser) -> CueFile | None:
         snapshot = self.benchmark.snapshot

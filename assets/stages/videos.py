@@ -126,7 +126,7 @@ class Videos(BenchmarkStage[VideoPartition]):
     def describe(
         self, targets: Sequence[Target[VideoPartition]]
     ) -> Iterator[Built[VideoPartition] | Failed[VideoPartition]]:
-        return describe_each(targets, lambda each: _metadata(*read_rows(each.path, Video)))
+        return describe_each(targets, lambda target: _metadata(*read_rows(target.path, Video)))
 
     def _job(self, target: Target[VideoPartition]) -> ProbeJob:
         snapshot, video_id = self.benchmark.snapshot, target.partition.video

@@ -149,14 +149,14 @@ def fetch_videos(
         StorageError: before the first download if the disk is too small for all wanted videos, or
             later if it is full.
     """
-    wanted = tuple(videos)
+    requested = tuple(videos)
     mirror = Mirror.of(release, spec, folder)
-    files, problems = _find_files(mirror, wanted, folder)
+    files, problems = _find_files(mirror, requested, folder)
     if _missing(files):
         with _locked(folder):
             jobs = _unzip_jobs(mirror, _missing(files))
             _require_space(jobs, folder, keep_archives=spec.keep_archives)
-            meter = _Meter(on_progress, len(wanted), jobs)
+            meter = _Meter(on_progress, len(requested), jobs)
             for job in jobs:
                 problems |= _unzip(job, mirror, meter)
                 if not spec.keep_archives and not problems.keys() & job.videos:
@@ -168,12 +168,12 @@ def fetch_videos(
             path=None if video.video_id in problems else files[video.video_id][0].path,
             problem=problems.get(video.video_id),
         )
-        for video in wanted
+        for video in requested
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _WantedFile:
+class _VideoMember:
     """A member of an archive that belongs to a video, and the folder to extract it to."""
 
     video_id: str
@@ -189,7 +189,7 @@ class _WantedFile:
         return _is_complete(self.folder, self.member)
 
 
-_Files = Mapping[str, Sequence[_WantedFile]]
+_Files = Mapping[str, Sequence[_VideoMember]]
 """The files of each video: one, or the pictures of a folder."""
 
 
@@ -199,7 +199,7 @@ class _UnzipJob:
 
     archive: str
     remote: tuple[HubFile, ...]
-    files: Sequence[_WantedFile]
+    files: Sequence[_VideoMember]
 
     @property
     def videos(self) -> set[str]:
@@ -283,16 +283,20 @@ class _Directory:
     def at(self, path: PurePosixPath, suffixes: Sequence[str] = ("",)) -> list[Member]:
         """The member whose path ends in `path` and one of `suffixes`."""
         for suffix in suffixes:
-            wanted = f"/{path}{suffix}"
+            ending = f"/{path}{suffix}"
             for member in self._by_name.get(f"{path.name}{suffix}", ()):
-                if f"/{member.name}".endswith(wanted):
+                if f"/{member.name}".endswith(ending):
                     return [member]
         return []
 
     def inside(self, path: PurePosixPath) -> list[Member]:
         """The members in a folder whose path ends in `path`."""
-        found = self._by_folder.get(path.name, ())
-        return [m for m in found if f"/{PurePosixPath(m.name).parent}".endswith(f"/{path}")]
+        members = self._by_folder.get(path.name, ())
+        return [
+            member
+            for member in members
+            if f"/{PurePosixPath(member.name).parent}".endswith(f"/{path}")
+        ]
 
 
 def _subtitle(
@@ -329,8 +333,8 @@ def _is_complete(target: Path, member: Member) -> bool:
     return path.is_file() and path.stat().st_size == member.size_bytes
 
 
-def _missing(files: _Files) -> list[_WantedFile]:
-    return [file for found in files.values() for file in found if not file.is_complete]
+def _missing(files: _Files) -> list[_VideoMember]:
+    return [file for of_video in files.values() for file in of_video if not file.is_complete]
 
 
 def _members_of(
@@ -348,15 +352,15 @@ def _members_of(
 
 
 def _find_files(
-    mirror: Mirror, wanted: Sequence[VideoReference], folder: Path
-) -> tuple[dict[str, Sequence[_WantedFile]], dict[str, str]]:
+    mirror: Mirror, videos: Sequence[VideoReference], folder: Path
+) -> tuple[dict[str, Sequence[_VideoMember]], dict[str, str]]:
     """The files of each video in the archives, and the problems of the others, by video id."""
     release = mirror.release
-    candidates = {video: release.archives_with(video.video_id) for video in wanted}
+    candidates = {video: release.archives_with(video.video_id) for video in videos}
     archives = list(dict.fromkeys(chain.from_iterable(candidates.values())))
-    found, unread = mirror.directories(archives)
-    directories = {archive: _Directory(members) for archive, members in found.items()}
-    files: dict[str, Sequence[_WantedFile]] = {}
+    listed, unread = mirror.directories(archives)
+    directories = {archive: _Directory(members) for archive, members in listed.items()}
+    files: dict[str, Sequence[_VideoMember]] = {}
     problems: dict[str, str] = {}
     for video, possible in candidates.items():
         for archive in possible:
@@ -364,7 +368,7 @@ def _find_files(
                 members, inside = _members_of(video, directories[archive], release)
                 if members:
                     files[video.video_id] = [
-                        _WantedFile(video_id=video.video_id, member=member, folder=folder / inside)
+                        _VideoMember(video_id=video.video_id, member=member, folder=folder / inside)
                         for member in members
                     ]
                     break
@@ -381,8 +385,8 @@ def _find_files(
     return files, problems
 
 
-def _unzip_jobs(mirror: Mirror, missing: Sequence[_WantedFile]) -> list[_UnzipJob]:
-    by_archive: defaultdict[str, list[_WantedFile]] = defaultdict(list)
+def _unzip_jobs(mirror: Mirror, missing: Sequence[_VideoMember]) -> list[_UnzipJob]:
+    by_archive: defaultdict[str, list[_VideoMember]] = defaultdict(list)
     for file in missing:
         by_archive[file.member.archive].append(file)
     remote = {archive: mirror.missing(archive) for archive in by_archive}

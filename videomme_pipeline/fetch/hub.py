@@ -121,11 +121,11 @@ class HubRepository:
                 on_bytes(opened.tell())
                 self._append_rest(file, opened, on_bytes)
             if not file.is_intact(partial):
-                found = file.digest(partial)
+                digest = file.digest(partial)
                 partial.unlink()
                 kind = "sha256" if file.sha256 else "Git sha1"
                 raise DownloadError(
-                    f"{file.path} of {self}: the downloaded file has {kind} {found}, the hub "
+                    f"{file.path} of {self}: the downloaded file has {kind} {digest}, the hub "
                     f"reports {file.sha256 or file.git_sha1}. The file was deleted; run again, and "
                     "if that does not help, look for a proxy or mirror that changes files "
                     "(HF_ENDPOINT)."
@@ -133,9 +133,9 @@ class HubRepository:
             partial.replace(target)
         return target
 
-    def open(self, file: HubFile) -> "RemoteFile":
+    def open(self, file: HubFile) -> "HubStream":
         """`file` as a seekable binary file that reads by HTTP ranges."""
-        return RemoteFile(self._url(file.path), file.size_bytes)
+        return HubStream(self._url(file.path), file.size_bytes)
 
     def _append_rest(
         self, file: HubFile, opened: BinaryIO, on_bytes: Callable[[int], None]
@@ -207,10 +207,10 @@ def explained(item: str) -> Iterator[None]:
             f"{_advice(error.response.status_code)}"
         ) from error
     except httpx2.HTTPError as error:
-        found = _redacted(f"{type(error).__name__}: {error}")
+        problem = _redacted(f"{type(error).__name__}: {error}")
         raise DownloadError(
-            f"{item}: the connection failed ({found}); check the network and HF_ENDPOINT, then run "
-            "again: complete files are kept, and a download resumes where it stopped"
+            f"{item}: the connection failed ({problem}); check the network and HF_ENDPOINT, then "
+            "run again: complete files are kept, and a download resumes where it stopped"
         ) from error
     except OSError as error:
         if error.errno in _UNWRITABLE:
@@ -239,7 +239,7 @@ def _advice(status: int) -> str:
     return "run again later: complete files are kept"
 
 
-class RemoteFile(io.RawIOBase):
+class HubStream(io.RawIOBase):
     """A file on the hub that is read by HTTP ranges.
 
     A request is as long as the read, but at least one block. The block is kept, so that adjacent

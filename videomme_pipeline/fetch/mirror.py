@@ -145,8 +145,8 @@ class Mirror:
         if unread:
             reported = self.reported(chain.from_iterable(map(self.files_of, unread)))
             with ThreadPoolExecutor(_DIRECTORIES_AT_ONCE) as pool:
-                found = pool.map(lambda archive: self._directory(archive, reported), unread)
-                for archive, result in zip(unread, found, strict=True):
+                results = pool.map(lambda archive: self._directory(archive, reported), unread)
+                for archive, result in zip(unread, results, strict=True):
                     if isinstance(result, str):
                         problems[archive] = result
                     else:

@@ -96,7 +96,7 @@ def resize_as_torchvision(picture: Plane, width: int, height: int) -> Plane:
 
     size, filter_ = (width, height), Image.Resampling.BICUBIC
     channels = np.moveaxis(picture, 2, 0).astype(np.float32)
-    resized = [np.asarray(Image.fromarray(each).resize(size, filter_)) for each in channels]
+    resized = [np.asarray(Image.fromarray(channel).resize(size, filter_)) for channel in channels]
     return np.stack(resized, axis=2).round().clip(0, 255).astype(np.uint8)
 
 

@@ -119,10 +119,11 @@ def extract(
     pending: list[FrameJob] = []
     reused: dict[FrameJob, tuple[StoredFrames, ...]] = {}
     for job in jobs:
-        wanted = {frames_fingerprint(s, job.duration, job.clip): s for s in job.samplings}
-        cached = {name: _cached(store, job.video_hash, name) for name in wanted}
+        samplings = {frames_fingerprint(s, job.duration, job.clip): s for s in job.samplings}
+        cached = {name: _cached(store, job.video_hash, name) for name in samplings}
         frame_sets = tuple(stored for stored in cached.values() if stored is not None)
-        todo = replace(job, samplings=tuple(s for f, s in wanted.items() if cached[f] is None))
+        missing = tuple(samplings[name] for name, stored in cached.items() if stored is None)
+        todo = replace(job, samplings=missing)
         if todo.samplings:
             pending.append(todo)
             reused[todo] = frame_sets
@@ -241,8 +242,8 @@ def _pictures(
             dict(zip(selection.choice.frames, selection.choice.requested_seconds, strict=True))
             for selection in group
         ]
-        wanted = set[int]().union(*requested)
-        numbers = sorted(wanted if only is None else wanted & set(only))
+        chosen = set[int]().union(*requested)
+        numbers = sorted(chosen if only is None else chosen & set(only))
         requests = list(zip(group, requested, strict=True))
         decoded = decode_frames(job.file, index, numbers, backend)
         yield from _in_order(numbers, (_encode(item, index, requests) for item in decoded))
@@ -286,12 +287,12 @@ def _in_order(
 ) -> Iterator[_Extracted | Missing]:
     """Yield the items in the order of `numbers`. Items with a second attempt arrive late."""
     early: dict[int, list[_Extracted | Missing]] = {}
-    place = 0
+    done = 0
     for number, items in arriving:
         early[number] = items
-        while place < len(numbers) and numbers[place] in early:
-            yield from early.pop(numbers[place])
-            place += 1
+        while done < len(numbers) and numbers[done] in early:
+            yield from early.pop(numbers[done])
+            done += 1
 
 
 def _publish(
@@ -355,27 +356,27 @@ def _publish(
 
 def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str | None:
     """Description of a missing end of the file and of lost frames of the choice, or None."""
-    found = []
+    sentences = []
     if index.missing_seconds:
-        found.append(
+        sentences.append(
             f"the file is cut off: decoded {index.duration_seconds:.0f} of "
             f"{index.claimed_seconds:.0f} s; last good frame {index.seconds[-1]:.1f} s"
         )
     if lost:
         before = [n for n in choice.frames if n < lost[0].number]
         last = f"; last good frame {index.seconds[before[-1]]:.1f} s" if before else ""
-        found.append(
+        sentences.append(
             f"decoded {choice.count - len(lost)} of {choice.count} frames{last}; the first that "
             f"fails is at {index.seconds[lost[0].number]:.1f} s ({lost[0].reason})"
         )
-    return "; ".join(found) or None
+    return "; ".join(sentences) or None
 
 
 def _unusable(job: FrameJob, damage: str | None) -> VideoUnreadableError:
-    found = damage or "the sampling selects none of its frames"
+    problem = damage or "the sampling selects none of its frames"
     return VideoUnreadableError(
         job.video_id,
-        f"{job.path}: {found}; get the file again, or set `on_damage: use_what_decodes`",
+        f"{job.path}: {problem}; get the file again, or set `on_damage: use_what_decodes`",
     )
 
 

@@ -37,16 +37,16 @@ def plan(index: PacketIndex, frames: Iterable[int]) -> list[Span]:
     picture that is decoded after a keyframe but shown before it (open GOP, HEVC leading pictures)
     depends on the previous keyframe.
     """
-    wanted = np.array(sorted(set(frames)), np.int64)
-    if not len(wanted):
+    numbers = np.array(sorted(set(frames)), np.int64)
+    if not len(numbers):
         return []
     if index.source is IndexSource.DECODE:
-        return [Span(first=0, last=len(index.pts) - 1, frames=tuple(wanted.tolist()))]
+        return [Span(first=0, last=len(index.pts) - 1, frames=tuple(numbers.tolist()))]
     keys = np.flatnonzero(index.is_keyframe)
-    positions = index.shown[wanted].tolist()
+    positions = index.shown[numbers].tolist()
     firsts = [_key_before(index, keys, position) for position in positions]
     spans: list[Span] = []
-    for first, position, number in sorted(zip(firsts, positions, wanted.tolist(), strict=True)):
+    for first, position, number in sorted(zip(firsts, positions, numbers.tolist(), strict=True)):
         previous = spans[-1] if spans else None
         if previous is not None and first <= previous.last + 1:
             spans[-1] = Span(
@@ -87,7 +87,7 @@ def split_frames(spans: Sequence[Span], parts: int) -> list[tuple[int, ...]]:
 
 def _key_before(index: PacketIndex, keys: Integers, position: int) -> int:
     """The position of the keyframe to start from for the packet at `position`."""
-    place = int(np.searchsorted(keys, position, side="right")) - 1
-    while place >= 0 and index.pts[keys[place]] > index.pts[position]:
-        place -= 1
-    return int(keys[place]) if place >= 0 else 0
+    key = int(np.searchsorted(keys, position, side="right")) - 1
+    while key >= 0 and index.pts[keys[key]] > index.pts[position]:
+        key -= 1
+    return int(keys[key]) if key >= 0 else 0

@@ -109,13 +109,13 @@ class _Decoder:
                 self._codec.skip_frame = "DEFAULT" if needed else "NONREF"
             frames = self._send(position, packet, damage)
             for frame in frames:
-                place = self._position(frame.pts)
-                if place is None or frame.pts is None:
+                shown_at = self._position(frame.pts)
+                if shown_at is None or frame.pts is None:
                     continue
                 if frame.is_corrupt:
-                    damage.add(place, "a picture that its decoder marks as corrupt")
+                    damage.add(shown_at, "a picture that its decoder marks as corrupt")
                 if frame.pts in numbers:
-                    waiting.append((place, int(highest[place - span.first]), frame))
+                    waiting.append((shown_at, int(highest[shown_at - span.first]), frame))
                 while waiting and waiting[0][1] <= frame.pts:
                     yield from self._undamaged(waiting.pop(0), numbers, damage)
         for item in waiting:
@@ -177,9 +177,9 @@ class _Decoder:
         for earlier in (*SEEK_BACK_SECONDS, None):
             self._seek(first, earlier)
             packets = self._remaining()
-            found = next((item for item in packets if item[0] >= first), None)
-            if found is not None and (found[0] == first or earlier is None):
-                yield found
+            start = next((item for item in packets if item[0] >= first), None)
+            if start is not None and (start[0] == first or earlier is None):
+                yield start
                 yield from packets
                 return
 
@@ -223,10 +223,10 @@ class _Decoder:
         """The position in decoding order of the packet with this pts, or None if there is none."""
         if pts is None:
             return None
-        place = int(self._sorted_pts.searchsorted(pts))
-        if place == len(self._sorted_pts) or self._sorted_pts[place] != pts:
+        rank = int(self._sorted_pts.searchsorted(pts))
+        if rank == len(self._sorted_pts) or self._sorted_pts[rank] != pts:
             return None
-        return int(self._by_pts[place])
+        return int(self._by_pts[rank])
 
 
 class _Damage:
@@ -264,7 +264,7 @@ def _decode_in_order(
     """Decode from the first packet and count the frames, as its packet index was built."""
     import av  # noqa: PLC0415
 
-    wanted, last = set(frames), max(frames, default=-1)
+    pending, last = set(frames), max(frames, default=-1)
     number = -frames_before
     with open_video(path) as (container, stream):
         for packet in container.demux(stream):
@@ -273,8 +273,8 @@ def _decode_in_order(
             except av.FFmpegError:
                 continue
             for frame in decoded:
-                if number in wanted:
-                    wanted.discard(number)
+                if number in pending:
+                    pending.discard(number)
                     if frame.is_corrupt:
                         yield Missing(number=number, reason="its decoder marks it as corrupt")
                     else:
@@ -283,7 +283,7 @@ def _decode_in_order(
             if number > last:
                 break
     reason = "the decoder returns no picture for it"
-    yield from (Missing(number=left, reason=reason) for left in sorted(wanted))
+    yield from (Missing(number=left, reason=reason) for left in sorted(pending))
 
 
 _LENIENT = {"hevc", "vp9", "av1"}
@@ -309,8 +309,8 @@ def _nal_types(data: bytes, has_extradata: bool) -> set[int]:
     """The NAL unit types in an H.264 packet, with lengths (mp4, mkv) or start codes."""
     if data[:3] == b"\0\0\1" or data[:4] == b"\0\0\0\1" or not has_extradata:
         return {part[0] & 31 for part in data.split(b"\0\0\1")[1:] if part}
-    types, place = set(), 0
-    while place + 5 <= len(data):
-        types.add(data[place + 4] & 31)
-        place += 4 + int.from_bytes(data[place : place + 4], "big")
+    types, offset = set(), 0
+    while offset + 5 <= len(data):
+        types.add(data[offset + 4] & 31)
+        offset += 4 + int.from_bytes(data[offset : offset + 4], "big")
     return types

@@ -113,8 +113,8 @@ class OnDamage(StrEnum):
 
 def _check_backend(name: str) -> str:
     if name not in BACKENDS:
-        known = " or ".join(map(repr, BACKENDS))
-        raise PydanticCustomError("enum", "Input should be {expected}", {"expected": known})
+        names = " or ".join(map(repr, BACKENDS))
+        raise PydanticCustomError("enum", "Input should be {expected}", {"expected": names})
     return name
 
 
@@ -308,16 +308,16 @@ class QwenRate(Strategy):
 
     def _choose(self, index: Timing) -> Choice:
         total = len(index.seconds)
-        wanted = index.duration_seconds * self.fps
-        count, asked = self._count(wanted, total), max(self._whole(wanted), 1)
+        requested = index.duration_seconds * self.fps
+        count, asked = self._count(requested, total), max(self._whole(requested), 1)
         limit = None
-        if count != self._whole(wanted):
-            limit = Limit.MAXIMUM if wanted > count else Limit.MINIMUM
+        if count != self._whole(requested):
+            limit = Limit.MAXIMUM if requested > count else Limit.MINIMUM
         # A video of one frame has no even number of frames.
         frames = self._place(total, count) if count else np.arange(total)
         return _choice(frames, index.seconds[frames], asked=asked, limit=limit)
 
-    def _count(self, wanted: float, total: int) -> int:
+    def _count(self, requested: float, total: int) -> int:
         """The number of frames, from the number that the rate requests and that of the video."""
         raise NotImplementedError
 
@@ -353,9 +353,9 @@ class QwenVl(QwenRate):
         "qwen_vl-1-min-16-max-64",
     )
 
-    def _count(self, wanted: float, total: int) -> int:
+    def _count(self, requested: float, total: int) -> int:
         least, most = self.min_frames + self.min_frames % 2, max(_even(self.max_frames), 2)
-        return _even(min(max(wanted, least), most, total))
+        return _even(min(max(requested, least), most, total))
 
     def _place(self, total: int, count: int) -> Integers:
         return spread(total, count)
@@ -374,8 +374,8 @@ class Qwen2Vl(QwenRate):
     name_pattern: ClassVar[re.Pattern[str]] = _rate_pattern("qwen2_vl")
     name_examples: ClassVar[tuple[str, ...]] = ("qwen2_vl-2", "qwen2_vl-2-max-512")
 
-    def _count(self, wanted: float, total: int) -> int:
-        return _even(min(max(wanted, self.min_frames), _even(min(self.max_frames, total))))
+    def _count(self, requested: float, total: int) -> int:
+        return _even(min(max(requested, self.min_frames), _even(min(self.max_frames, total))))
 
     def _place(self, total: int, count: int) -> Integers:
         return place(total, count, Placement.STARTS)
@@ -392,8 +392,8 @@ class Qwen3Vl(QwenRate):
     name_pattern: ClassVar[re.Pattern[str]] = _rate_pattern("qwen3_vl")
     name_examples: ClassVar[tuple[str, ...]] = ("qwen3_vl-2", "qwen3_vl-2-max-128")
 
-    def _count(self, wanted: float, total: int) -> int:
-        return min(max(int(wanted), self.min_frames), self.max_frames, total)
+    def _count(self, requested: float, total: int) -> int:
+        return min(max(int(requested), self.min_frames), self.max_frames, total)
 
     def _whole(self, number: float) -> int:
         return int(number)

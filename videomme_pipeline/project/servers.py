@@ -6,7 +6,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from videomme_pipeline.errors import DamagedFileError, ModelError
@@ -57,12 +56,7 @@ class ModelServers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def observe(self, specs: Iterable[ModelSpec], *, is_stored: bool = True) -> None:

@@ -62,10 +62,10 @@ class LocalCopies:
             OSError: if the store cannot be reached, the disk is full, or the object has another
                 state and `or_newer` is not set.
         """
-        wanted = state = state or object_state(path)
-        while (lock := _lock_shared(copy := self._place(path, state), state.bytes)) is None:
+        requested = state = state or object_state(path)
+        while (lock := _lock_shared(copy := self._copy_of(path, state), state.bytes)) is None:
             state = self._fetch(path, state)
-            if state != wanted and not or_newer:
+            if state != requested and not or_newer:
                 raise OSError(errno.ESTALE, "it changed after it was listed", str(path))
         try:
             os.utime(copy)
@@ -80,7 +80,7 @@ class LocalCopies:
             copy.unlink(missing_ok=True)
         return bool(copies)
 
-    def _place(self, path: UPath, state: FileState) -> Path:
+    def _copy_of(self, path: UPath, state: FileState) -> Path:
         return self._folder / f"{_prefix(path)}{fingerprint(state)}-{path.name}"
 
     def _fetch(self, path: UPath, state: FileState) -> FileState:
@@ -92,32 +92,32 @@ class LocalCopies:
             fcntl.flock(locked, fcntl.LOCK_EX)
             try:
                 get_file(path, new)
-                found = object_state(path)
-                if found == state and new.stat().st_size == state.bytes:
-                    new.replace(self._place(path, state))
-                return found
+                current = object_state(path)
+                if current == state and new.stat().st_size == state.bytes:
+                    new.replace(self._copy_of(path, state))
+                return current
             finally:
                 new.unlink(missing_ok=True)
 
-    def _make_room(self, wanted_bytes: int) -> None:
-        """Remove copies until there is room for `wanted_bytes` more."""
+    def _make_room(self, needed_bytes: int) -> None:
+        """Remove copies until there is room for `needed_bytes` more."""
         with self._lock:
-            if wanted_bytes > self._room_bytes:
+            if needed_bytes > self._room_bytes:
                 share = self._limit_bytes // _SHARE
-                self._room_bytes = self._free(wanted_bytes + share)
-            self._room_bytes -= wanted_bytes
+                self._room_bytes = self._free(needed_bytes + share)
+            self._room_bytes -= needed_bytes
 
-    def _free(self, wanted_bytes: int) -> int:
-        """Remove unused copies, the oldest use first, and return the room, up to `wanted_bytes`."""
+    def _free(self, needed_bytes: int) -> int:
+        """Remove unused copies, the oldest use first, and return the room, up to `needed_bytes`."""
         with os.scandir(self._folder) as entries:
             copies = sorted((e.stat().st_mtime_ns, e.stat().st_size, e.path) for e in entries)
         room = self._limit_bytes - sum(size for _, size, _ in copies)
         for _, size, copy in copies:
-            if room >= wanted_bytes:
+            if room >= needed_bytes:
                 break
             if _remove_unused(Path(copy)):
                 room += size
-        return min(room, wanted_bytes)
+        return min(room, needed_bytes)
 
 
 def local_copies() -> LocalCopies:

@@ -247,7 +247,9 @@ class Store:
 
     def _files(self, *pattern: str) -> list[UPath]:
         """The files that match `pattern`, sorted; none if the fixed part of it is not a folder."""
-        fixed = next((place for place, part in enumerate(pattern) if "*" in part), len(pattern))
+        fixed = next(
+            (position for position, part in enumerate(pattern) if "*" in part), len(pattern)
+        )
         folder = self.path(*pattern[:fixed])
         if not is_local(folder):
             return self._objects(folder, pattern[:fixed], pattern[fixed:])
@@ -267,9 +269,9 @@ class Store:
                 return [
                     self.path(*fixed, name) for name in _matching(list_objects(folder), pattern)
                 ]
-            found = list_folders(folder)
+            folders = list_folders(folder)
         others = () if fixed else NO_BENCHMARKS
-        names = [name for name in found if fnmatchcase(name, pattern[0]) and name not in others]
+        names = [name for name in folders if fnmatchcase(name, pattern[0]) and name not in others]
         return [file for name in names for file in self._files(*fixed, name, *pattern[1:])]
 
 

@@ -66,8 +66,8 @@ class Listing:
         """
         if self._is_local:
             return file_state(path)
-        if found := self._object(path):
-            return found
+        if state := self._object(path):
+            return state
         raise FileNotFoundError(f"{path}: no such object")
 
     def list_ahead(self, *part: str) -> None:

@@ -72,5 +72,5 @@ def refuse_network_disk(path: Path, remedy: str) -> None:
 
 @cache
 def _mounts() -> dict[str, str]:
-    found = {each.mountpoint: each.fstype for each in psutil.disk_partitions(all=True)}
-    return {"/": "", **found}
+    mounts = {disk.mountpoint: disk.fstype for disk in psutil.disk_partitions(all=True)}
+    return {"/": "", **mounts}

@@ -86,8 +86,8 @@ def reaching(path: UPath | Path) -> Iterator[None]:
             raise
         if isinstance(error, FileNotFoundError):
             raise FileNotFoundError(errno.ENOENT, "no such object", str(path)) from error
-        found = getattr(error, "strerror", None) or str(error)
-        text = " ".join(found.split()) or type(error).__name__
+        problem = getattr(error, "strerror", None) or str(error)
+        text = " ".join(problem.split()) or type(error).__name__
         raise OSError(getattr(error, "errno", None) or errno.EIO, text) from error
 
 
@@ -163,8 +163,8 @@ def parse_time(value: Any) -> datetime:
     try:
         return datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        found: datetime = parse_timestamp(value)
-        return found
+        time: datetime = parse_timestamp(value)
+        return time
 
 
 def object_state(path: UPath) -> FileState:
@@ -189,10 +189,10 @@ def list_objects(folder: UPath) -> dict[str, FileState]:
     start = len(folder.path.rstrip("/")) + 1
     try:
         with reaching(folder):
-            found = folder.fs.find(folder.path, detail=True)
+            infos = folder.fs.find(folder.path, detail=True)
     except FileNotFoundError:
         return {}
-    return {path[start:]: _state(info) for path, info in sorted(found.items())}
+    return {path[start:]: _state(info) for path, info in sorted(infos.items())}
 
 
 def get(path: UPath, last_bytes: int | None = None) -> bytes:
@@ -223,10 +223,10 @@ def list_folders(folder: UPath) -> list[str]:
     """
     try:
         with reaching(folder):
-            found = folder.fs.ls(folder.path, detail=True)
+            infos = folder.fs.ls(folder.path, detail=True)
     except FileNotFoundError:
         return []
-    names = (info["name"].rstrip("/") for info in found if info["type"] == "directory")
+    names = (info["name"].rstrip("/") for info in infos if info["type"] == "directory")
     return sorted(name.rpartition("/")[2] for name in names)
 
 

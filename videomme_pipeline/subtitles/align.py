@@ -244,8 +244,8 @@ def _within_window(
     counts = (starts <= times + 1000 * after_ms) & (ends > times - 1000 * before_ms)
     first_frame = counts.argmax(axis=0).tolist()
     return [
-        replace(lines[place], frame=first_frame[place])
-        for place in np.flatnonzero(counts.any(axis=0)).tolist()
+        replace(lines[number], frame=first_frame[number])
+        for number in np.flatnonzero(counts.any(axis=0)).tolist()
     ]
 
 
@@ -337,10 +337,10 @@ def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     first_frame = dict(zip(of_entry[::-1].tolist(), at_frame[::-1].tolist(), strict=True))
     # lmms-eval lists its lines in the order of a plain set that is filled in this order.
     order = list(set(of_entry.tolist()))
-    tagged = [(place, _tagged_text(entries[place].text)) for place in order]
+    tagged = [(number, _tagged_text(entries[number].text)) for number in order]
     return [
-        replace(entries[place], frame=first_frame[place], text=text)
-        for place, text in tagged
+        replace(entries[number], frame=first_frame[number], text=text)
+        for number, text in tagged
         if text is not None
     ]
 
@@ -357,7 +357,7 @@ def _lmms_eval_entries(cues: CueFile) -> list[AlignedLine]:
     _require_utf8(cues, "lmms-eval")
     numbers = {cue.line: cue.number for cue in cues.cues}
     entries: dict[tuple[float, float], AlignedLine] = {}
-    place = 1
+    line_number = 1
     for section in cues.raw.split("\n\n"):
         lines = section.split("\n")
         if section.strip() and len(lines) >= 3:
@@ -366,18 +366,18 @@ def _lmms_eval_entries(cues: CueFile) -> list[AlignedLine]:
                 start, end = _lmms_eval_seconds(times[0]), _lmms_eval_seconds(times[1])
             except (ValueError, IndexError, OverflowError) as error:
                 raise SubtitleError(
-                    f"lmms-eval stops at line {place + 1}, {lines[1]!r}, with {error!r}; "
+                    f"lmms-eval stops at line {line_number + 1}, {lines[1]!r}, with {error!r}; "
                     "choose another alignment for this file"
                 ) from error
             entries[(start, end)] = AlignedLine(
                 frame=None,
-                cue=numbers.get(place + 1),
-                last_cue=numbers.get(place + 1),
+                cue=numbers.get(line_number + 1),
+                last_cue=numbers.get(line_number + 1),
                 start_seconds=start,
                 end_seconds=end,
                 text=" ".join(lines[2:]),
             )
-        place += len(lines) + 1
+        line_number += len(lines) + 1
     return list(entries.values())
 
 
@@ -424,8 +424,8 @@ def _concatenated(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
 def _interleaved(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     lines = _spoken(cues)
     return [
-        replace(lines[place], frame=frame)
-        for frame, place in np.argwhere(_spoken_between(lines, frames)).tolist()
+        replace(lines[number], frame=frame)
+        for frame, number in np.argwhere(_spoken_between(lines, frames)).tolist()
     ]
 
 
@@ -436,7 +436,7 @@ def _vlmevalkit_interleaved(cues: CueFile, frames: SampledFrames) -> list[Aligne
     next_seconds = _next_seconds(frames)
     lines: list[AlignedLine] = []
     for frame in np.flatnonzero(spoken.any(axis=1)).tolist():
-        between = [words[place] for place in np.flatnonzero(spoken[frame]).tolist()]
+        between = [words[number] for number in np.flatnonzero(spoken[frame]).tolist()]
         lines.append(
             AlignedLine(
                 frame=frame,

@@ -123,11 +123,11 @@ def read_srt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
     raw, encoding = _decode(data)
     cues: list[Cue] = []
     problems: list[str] = []
-    for number, (place, timing, rows) in enumerate(_blocks(raw.split("\n"))):
+    for number, (line_number, timing, rows) in enumerate(_blocks(raw.split("\n"))):
         try:
-            cues.append(_srt_cue(parser, number, place, timing, rows))
+            cues.append(_srt_cue(parser, number, line_number, timing, rows))
         except ValueError as problem:
-            problems.append(f"cue {number + 1} (line {place}): {problem}")
+            problems.append(f"cue {number + 1} (line {line_number}): {problem}")
     if not cues and raw.strip():
         raise SubtitleError(_nothing_read("SRT", "00:00:01,000 --> 00:00:02,500", problems))
     return _cue_file(cues, problems, encoding, raw=raw)
@@ -144,12 +144,14 @@ def read_words(data: bytes) -> CueFile:
     raw, encoding = _decode(data)
     words: list[Cue] = []
     problems: list[str] = []
-    lines = [(place, line) for place, line in enumerate(raw.split("\n"), 1) if line.strip()]
-    for number, (place, line) in enumerate(lines):
+    lines = [
+        (line_number, line) for line_number, line in enumerate(raw.split("\n"), 1) if line.strip()
+    ]
+    for number, (line_number, line) in enumerate(lines):
         try:
-            words.append(_word(number, place, line))
+            words.append(_word(number, line_number, line))
         except ValueError as problem:
-            problems.append(f"word {number + 1} (line {place}): {problem}")
+            problems.append(f"word {number + 1} (line {line_number}): {problem}")
     if not words and lines:
         example = '{"text": "Hello", "start_time": 0.3, "end_time": 0.5}'
         raise SubtitleError(_nothing_read("words", example, problems))
@@ -211,10 +213,10 @@ def _rewritten(file: CueFile, cues: Sequence[Cue]) -> CueFile:
     """`file` with `cues` only, and with them as its SRT text."""
     if file.is_words:
         return replace(file, cues=tuple(cues))
-    placed = tuple(replace(cue, line=4 * place + 2) for place, cue in enumerate(cues))
+    placed = tuple(replace(cue, line=4 * index + 2) for index, cue in enumerate(cues))
     raw = "\n".join(
-        f"{place}\n{_srt_time(cue.start_seconds)} --> {_srt_time(cue.end_seconds)}\n{cue.text}\n"
-        for place, cue in enumerate(placed, start=1)
+        f"{index}\n{_srt_time(cue.start_seconds)} --> {_srt_time(cue.end_seconds)}\n{cue.text}\n"
+        for index, cue in enumerate(placed, start=1)
     )
     return replace(file, cues=placed, raw=raw)
 
@@ -267,8 +269,8 @@ def _cue_file(
 
 
 def _nothing_read(kind: str, example: str, problems: list[str]) -> str:
-    found = problems[0] if problems else f"no line like {example}"
-    return f"no cue can be read as {kind} ({found}); fetch the file again or remove it"
+    problem = problems[0] if problems else f"no line like {example}"
+    return f"no cue can be read as {kind} ({problem}); fetch the file again or remove it"
 
 
 def _decode(data: bytes) -> tuple[str, str]:
@@ -326,11 +328,11 @@ def _looks_like_gbk(data: bytes) -> bool:
 def _blocks(lines: list[str]) -> Iterator[tuple[int, re.Match[str] | None, list[str]]]:
     """Line number (from 1), timing (None if it is unreadable) and rows of each cue."""
     timings = [
-        (place, timing)
-        for place, line in enumerate(lines)
+        (index, timing)
+        for index, line in enumerate(lines)
         if "-->" in line and ((timing := _TIMING.search(line)) or _is_broken_timing(line))
     ]
-    ends = [*(place for place, _ in timings[1:]), None]
+    ends = [*(index for index, _ in timings[1:]), None]
     for (start, timing), end in zip(timings, ends, strict=False):
         rows = lines[start + 1 : end]
         yield start + 1, timing, rows if end is None else _without_index(rows)
@@ -348,7 +350,7 @@ def _without_index(rows: list[str]) -> list[str]:
     A number is an index if it is directly before the timing line or after a blank line. Otherwise
     it is spoken text.
     """
-    last = next((place for place in reversed(range(len(rows))) if rows[place].strip()), None)
+    last = next((index for index in reversed(range(len(rows))) if rows[index].strip()), None)
     if last is None or not _INDEX.fullmatch(rows[last]):
         return rows
     is_adjacent = last == len(rows) - 1
@@ -357,11 +359,11 @@ def _without_index(rows: list[str]) -> list[str]:
 
 
 def _srt_cue(
-    parser: SrtParser, number: int, place: int, timing: re.Match[str] | None, rows: list[str]
+    parser: SrtParser, number: int, line_number: int, timing: re.Match[str] | None, rows: list[str]
 ) -> Cue:
     if (size := sum(map(len, rows))) > MAX_CUE_CHARACTERS:
         raise SubtitleError(
-            f"cue {number + 1} (line {place}) has {size:,} characters, and the limit is "
+            f"cue {number + 1} (line {line_number}) has {size:,} characters, and the limit is "
             f"{MAX_CUE_CHARACTERS:,}; replace or remove the file"
         )
     if timing is None:
@@ -372,7 +374,7 @@ def _srt_cue(
         raise ValueError(f"it ends before it starts: {timing[0]!r}")
     return Cue(
         number=number,
-        line=place,
+        line=line_number,
         start_seconds=start_ms / 1000,
         end_seconds=end_ms / 1000,
         text=_plain_text(text),
@@ -393,7 +395,7 @@ def _plain_text(markup: str) -> str:
     return " ".join(html.unescape(text).translate(_INVISIBLE).split())
 
 
-def _word(number: int, place: int, line: str) -> Cue:
+def _word(number: int, line_number: int, line: str) -> Cue:
     try:
         entry: Any = json.loads(line)
         text, start, end = entry["text"], float(entry["start_time"]), float(entry["end_time"])
@@ -409,4 +411,4 @@ def _word(number: int, place: int, line: str) -> Cue:
         raise ValueError(f"{line.strip()[:80]!r} cannot be read") from error
     if not -_MAX_SECONDS < start <= end < _MAX_SECONDS:
         raise ValueError(f"its times are not a span: {line.strip()[:80]!r}")
-    return Cue(number=number, line=place, start_seconds=start, end_seconds=end, text=text)
+    return Cue(number=number, line=line_number, start_seconds=start, end_seconds=end, text=text)

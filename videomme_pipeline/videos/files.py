@@ -47,5 +47,5 @@ def local_video(source: VideoSource, video_id: str) -> Iterator[VideoFile]:
 def unreadable(video_id: str, path: VideoSource, error: OSError) -> VideoUnreadableError:
     """The error for a file that the operating system cannot read."""
     missing = isinstance(error, FileNotFoundError)
-    found = "no such file" if missing else f"the file cannot be read ({error.strerror})"
-    return VideoUnreadableError(video_id, f"{path}: {found}; get it again")
+    problem = "no such file" if missing else f"the file cannot be read ({error.strerror})"
+    return VideoUnreadableError(video_id, f"{path}: {problem}; get it again")

@@ -5,7 +5,6 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from videomme_pipeline.benchmarks.locate import MediaFile
@@ -42,12 +41,7 @@ class HashCache:
     def __enter__(self) -> "HashCache":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An outermost box. Its content begins at `start`. `end` may be beyond the file's end."""
+    """A top-level box, whose content begins at `start`. `end` may be beyond the file's end."""
 
     kind: bytes
     start: int
@@ -68,7 +68,7 @@ def read_sample_tables(path: Path) -> SampleTables | None:
 
 
 def top_boxes(path: Path) -> list[Box]:
-    """The outermost boxes of an mp4 in file order, up to the first that is malformed.
+    """The top-level boxes of an mp4 in file order, up to the first that is malformed.
 
     Raises:
         OSError: if it is not a file that can be read.

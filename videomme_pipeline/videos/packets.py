@@ -230,14 +230,14 @@ def clip_of(index: PacketIndex, clip: Clip | None, video_id: str, path: VideoFil
     Raises:
         VideoUnreadableError: if the clip is outside of the video.
     """
-    found = index.within(clip)
-    if clip is not None and not found.frame_count:
+    clipped = index.within(clip)
+    if clip is not None and not clipped.frame_count:
         raise VideoUnreadableError(
             video_id,
             f"{path}: {clip} contains no frame of this video of {index.duration_seconds:.1f} s; "
             "correct the bounds in the annotations",
         )
-    return found
+    return clipped
 
 
 def read_moov(path: Path) -> PacketIndex | None:
@@ -323,8 +323,8 @@ def _decode_packets(path: VideoFile, video_id: str | None, claimed: float | None
             except av.FFmpegError:
                 continue
             for frame in decoded:
-                known = frame.pts is not None and (not pts or frame.pts > pts[-1])
-                pts.append(frame.pts if known else (pts[-1] + step if pts else 0))
+                is_usable = frame.pts is not None and (not pts or frame.pts > pts[-1])
+                pts.append(frame.pts if is_usable else (pts[-1] + step if pts else 0))
                 keys.append(bool(frame.key_frame))
     times = np.array(pts, np.int64)
     return PacketIndex(

@@ -95,9 +95,9 @@ def content_hash(
         pictures = [(item.name, content_hash(item, hashes)) for item in path.pictures]
         return blake3(canonical_json([path.frames_per_second, pictures]).encode()).hexdigest()
     path, status = _with_status(path)
-    known = None if verify or hashes is None else hashes.get(path, status)
-    if known is not None:
-        return known
+    cached = None if verify or hashes is None else hashes.get(path, status)
+    if cached is not None:
+        return cached
     value = _blake3(path)
     if hashes is not None:
         hashes.put(path, status, value)

@@ -91,5 +91,5 @@ def _samples(path: Path, video_id: str) -> Iterator[bytes]:
             for frame in chain(container.decode(audio=0), (None,)):
                 yield from (part.to_ndarray().tobytes() for part in resampler.resample(frame))
     except av.FFmpegError as error:
-        found = f"its sound does not decode ({error.strerror}); get the file again"
-        raise VideoUnreadableError(video_id, f"{path}: {found}") from error
+        problem = f"its sound does not decode ({error.strerror}); get the file again"
+        raise VideoUnreadableError(video_id, f"{path}: {problem}") from error

@@ -4,7 +4,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic
-from types import TracebackType
 
 from rich.console import Console
 from rich.markup import escape
@@ -92,12 +91,7 @@ class ProgressLines:
             self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
             self._bars.stop()
 
