@@ -27,13 +27,13 @@ from videomme_pipeline.cluster.configuration import DaskSpec
 from videomme_pipeline.cluster.dask import connect
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.processes.tasks import Limits, LocalWorkers, Workers, run_tasks
+from videomme_pipeline.processes.tasks import LocalWorkers, TaskLimits, Workers, run_tasks
 from videomme_pipeline.project.progress import no_message
 from videomme_pipeline.storage.layout import Store
 
 TASKS = 500
 VIDEOS = 8
-LIMITS = Limits(seconds=600)
+LIMITS = TaskLimits(seconds=600)
 SAMPLING = parse_sampling("uniform_n-64")
 
 

@@ -8,11 +8,16 @@ import pytest
 from tests.support.packages import write_package
 from videomme_pipeline import plugins
 from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.project.locks import shared_locks
 from videomme_pipeline.project.workers import read_cluster
 
 ENTRY_POINTS = """\
 [videomme_pipeline.workers]
+broken = videomme_barn:MISSING
+wrong = videomme_barn:NUMBER
+
+[videomme_pipeline.servers]
 broken = videomme_barn:MISSING
 wrong = videomme_barn:NUMBER
 
@@ -24,6 +29,7 @@ GROUPS = {
     plugins.BENCHMARKS: {"smoke", "smoke_v2"},
     plugins.MODELS: {"embedded"},
     plugins.WORKERS: {"dask"},
+    plugins.SERVERS: {"local"},
     plugins.LOCKS: {"postgresql"},
 }
 
@@ -44,7 +50,12 @@ def use_locks(kind: str, _folder: Path) -> None:
     shared_locks(f"{kind}+driver://host/database", run="a test", on_wait=print)
 
 
-USES = [use_workers, use_locks]
+def use_servers(kind: str, folder: Path) -> None:
+    (folder / "models.yaml").write_text(f"mine: {{serve: {{kind: {kind}}}}}\n")
+    Catalog.read(folder / "models.yaml")
+
+
+USES = [use_workers, use_locks, use_servers]
 
 
 @pytest.mark.parametrize("group", GROUPS)

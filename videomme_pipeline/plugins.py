@@ -20,6 +20,8 @@ BENCHMARKS = "videomme_pipeline.benchmarks"
 """Benchmarks, by name. The value is a `Benchmark`."""
 WORKERS = "videomme_pipeline.workers"
 """Kinds of workers, by the `kind` in `cluster.yaml`. The value is a subclass of `ClusterSpec`."""
+SERVERS = "videomme_pipeline.servers"
+"""Kinds of servers, by the `kind` in `serve` of a model. The value is a subclass of `ServeSpec`."""
 LOCKS = "videomme_pipeline.locks"
 """Locks that several machines share, by the scheme of a database's URL. The value is a subclass of
 `Locks`."""

@@ -19,8 +19,8 @@ from assets.triggers.jobs import REFRESH_JOB, run_config
 from videomme_pipeline.benchmarks.locate import index_media, state_of
 from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.pricing import OPENAI_URL
-from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.alerts import Alert, AlertType, alert_urls, run_failure_alert, send
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state import BenchmarkState
@@ -109,12 +109,12 @@ def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinitio
     )
     def model_servers(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         configuration = project.reopened().configuration
-        remote = [
-            e
-            for e in configuration.evaluations.values()
-            if e.model.is_remote and e.model.endpoint != OPENAI_URL
-        ]
-        models = {e.model.name: e.model for e in remote}
+        evaluations = configuration.evaluations.values()
+        models = {
+            e.model.name: e.model
+            for e in evaluations
+            if isinstance(e.model, RemoteSpec) and e.model.endpoint != OPENAI_URL
+        }
         now = {name: served_models(model) for name, model in models.items()}
         seen = _cursor(context)
         known = {
@@ -130,8 +130,8 @@ def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinitio
         if not up:
             context.update_cursor(json.dumps(cursor))
             return dg.SkipReason("no model server came up")
-        evaluations = [e.name for e in remote if e.model.name in up]
-        return _refresh(evaluations, cursor, f"servers of {', '.join(up)}")
+        of_servers = [e.name for e in evaluations if e.model.name in up]
+        return _refresh(of_servers, cursor, f"servers of {', '.join(up)}")
 
     return model_servers
 
@@ -179,7 +179,7 @@ def media_fingerprint(benchmark: BenchmarkState) -> str:
     return fingerprint([(file.name, state_of(file)) for file in files])
 
 
-def served_models(model: ModelSpec) -> list[str]:
+def served_models(model: RemoteSpec) -> list[str]:
     """Sorted names of the models that the endpoint of `model` serves; empty if it is down."""
     try:
         return model.served_models() or []
@@ -187,7 +187,7 @@ def served_models(model: ModelSpec) -> list[str]:
         return []
 
 
-def _other_model(model: ModelSpec, before: list[str], now: list[str]) -> Alert:
+def _other_model(model: RemoteSpec, before: list[str], now: list[str]) -> Alert:
     return Alert(
         title=f"{model.name}: another model is served",
         body=(

@@ -31,7 +31,7 @@ from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.processes.tasks import Limits, run_tasks
+from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
 from videomme_pipeline.project.doctor import examine
 from videomme_pipeline.project.progress import no_message
 from videomme_pipeline.project.project import open_project
@@ -42,7 +42,7 @@ from videomme_pipeline.videos.probe import ProbeJob, content_hash, hash_on, prob
 
 pytestmark = pytest.mark.slow
 
-MINUTE = Limits(seconds=60, memory_bytes=1 << 30)
+MINUTE = TaskLimits(seconds=60, memory_bytes=1 << 30)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_closing_the_iterator_ends_the_children_of_workers(
 ) -> None:
     tasks = [tmp_path / "hang", tmp_path / "done", tmp_path / "hang_too"]
     with workers_of(shared_cluster, tmp_path) as workers:
-        results = run_tasks(write_pid, tasks, workers=workers, limits=Limits(seconds=600))
+        results = run_tasks(write_pid, tasks, workers=workers, limits=TaskLimits(seconds=600))
         assert next(results).task.name == "done"
         children = wait_for_pids([tmp_path / "hang", tmp_path / "hang_too"])
         results.close()

@@ -12,7 +12,7 @@ from tests.support.child_tasks import double, log_and_wait
 from tests.support.slurm import CAN_RUN, slurm
 from videomme_pipeline.cluster.configuration import DaskSpec
 from videomme_pipeline.cluster.dask import DaskWorkers, connect
-from videomme_pipeline.processes.tasks import Limits, run_tasks
+from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
 from videomme_pipeline.project.progress import no_message
 
 pytestmark = [
@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root"),
 ]
 
-MINUTE = Limits(seconds=60)
+MINUTE = TaskLimits(seconds=60)
 
 
 @pytest.fixture

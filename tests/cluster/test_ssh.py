@@ -14,7 +14,7 @@ from tests.support.ssh_server import CAN_RUN, ssh_server
 from videomme_pipeline.cluster.configuration import DaskSpec
 from videomme_pipeline.cluster.dask import connect
 from videomme_pipeline.errors import ClusterError
-from videomme_pipeline.processes.tasks import Limits, run_tasks
+from videomme_pipeline.processes.tasks import TaskLimits, run_tasks
 from videomme_pipeline.project.progress import no_message
 
 pytestmark = [
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(not CAN_RUN, reason="needs an SSH server (openssh-server)"),
 ]
 
-MINUTE = Limits(seconds=60)
+MINUTE = TaskLimits(seconds=60)
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def test_a_bad_file_is_skipped_and_the_others_load(folder: Path) -> None:
     configuration = read_configuration(folder)
     assert list(configuration.evaluations) == ["good"]
     assert list(configuration.problems) == ["bad"]
-    assert configuration.evaluation("good").model.served_name == "Served/Model-7B"
+    assert configuration.evaluation("good").model.identity["model"] == "Served/Model-7B"
 
 
 @pytest.mark.parametrize("name", ["my evaluation", "-leading", ".hidden-not", "a|b", "größe"])

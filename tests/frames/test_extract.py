@@ -23,7 +23,7 @@ from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract, ext
 from videomme_pipeline.frames.sampling import Limit, Sampling
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.frames.show import show_frames
-from videomme_pipeline.processes.tasks import Limits, LocalWorkers, run_tasks
+from videomme_pipeline.processes.tasks import LocalWorkers, TaskLimits, run_tasks
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.packets import index_packets
 from videomme_pipeline.videos.probe import content_hash
@@ -177,7 +177,7 @@ def test_budgets_and_limits_are_stored_with_the_frames(tmp_path: Path, store: St
 
 def test_a_time_limit_affects_only_the_slow_video(tmp_path: Path, store: Store) -> None:
     video_job = job(write_video(tmp_path / "a.mp4"))
-    (result,) = extract([video_job], store=store, limits=Limits(seconds=0.01))
+    (result,) = extract([video_job], store=store, limits=TaskLimits(seconds=0.01))
     assert "not finished after 0.01 s" in str(result.error)
     assert run(store, video_job)["a"].error is None
 
@@ -194,7 +194,7 @@ def test_children_do_not_load_pandas(tmp_path: Path, store: Store) -> None:
     video_job = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
     task = extract_module._Task(job=video_job)
     function = partial(modules_loaded_by, store)
-    (result,) = run_tasks(function, [task], workers=LocalWorkers(1), limits=Limits(seconds=60))
+    (result,) = run_tasks(function, [task], workers=LocalWorkers(1), limits=TaskLimits(seconds=60))
     assert result.value is not None
     assert {"pyarrow", "av"} <= result.value
     assert "pandas" not in result.value

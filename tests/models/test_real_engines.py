@@ -7,7 +7,6 @@ frames arrive, tokens are counted and answers are returned.
 import asyncio
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ import pytest
 from tests.support.builders import draw_frame
 from tests.support.made_up_requests import request
 from tests.support.paths import ROOT
+from tests.support.servers import server_at
 from videomme_pipeline.demo.embedded.model import WEIGHTS
 from videomme_pipeline.demo.package_files import fetch
 from videomme_pipeline.errors import DownloadError
@@ -31,7 +31,7 @@ from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.reported import reported_identity
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import Reply, Request, ResponseFailure
-from videomme_pipeline.serving.configuration import ServeSpec
+from videomme_pipeline.serving.configuration import LocalServers
 from videomme_pipeline.serving.replicas import Replicas
 
 pytestmark = pytest.mark.slow
@@ -44,9 +44,9 @@ TOKENS_PER_PICTURE = (PICTURE_PIXELS // PATCH_PIXELS) ** 2
 
 def running(folder: Path, **serve: object) -> Iterator[Replicas]:
     """Two replicas of a managed server on the CPU."""
-    spec = ServeSpec.model_validate({"replicas": 2, "gpus_per_replica": 0, **serve})
-    replicas = Replicas.start(spec, name="served", weights=spec.weights, logs=folder)
-    replicas.wait_until_healthy(300, lambda _healthy, _output: None)
+    settings = {"replicas": 2, "gpus_per_replica": 0, "start_seconds": 300, **serve}
+    spec = LocalServers.model_validate(settings)
+    replicas = spec.start("served", folder, lambda _healthy, _total, _output: None)
     yield replicas
     replicas.close()
 
@@ -197,7 +197,7 @@ async def answers_again(replicas: Replicas, profile: str, name: str = "served") 
     spec = EndpointSpec.model_validate(
         {"name": "served", "model": name, "profile": profile, "base_url": replicas.urls[0]}
     )
-    os.kill(replicas.pids[0], signal.SIGKILL)
+    server_at(replicas.urls[0]).kill()
     deadline = time.monotonic() + 300
     example = with_real_pictures(request(frames=2, max_tokens=4))
     replies: list[Reply] = []

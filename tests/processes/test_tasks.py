@@ -26,8 +26,8 @@ from videomme_pipeline.errors import MissingExtraError
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.processes.tasks import (
     MAX_LOSSES,
-    Limits,
     LocalWorkers,
+    TaskLimits,
     TaskResult,
     run_tasks,
 )
@@ -43,7 +43,7 @@ def run(
     seconds: float = 60,
     memory_bytes: int | None = None,
 ) -> Generator[TaskResult[Task, Value]]:
-    limits = Limits(seconds=seconds, memory_bytes=memory_bytes)
+    limits = TaskLimits(seconds=seconds, memory_bytes=memory_bytes)
     return run_tasks(function, tasks, workers=LocalWorkers(2), limits=limits)
 
 
@@ -124,9 +124,9 @@ def test_children_end_when_their_parent_is_killed(tmp_path: Path, how: str) -> N
     program = (
         "from pathlib import Path\n"
         "from tests.support.child_tasks import write_pid\n"
-        "from videomme_pipeline.processes.tasks import Limits, LocalWorkers, run_tasks\n"
+        "from videomme_pipeline.processes.tasks import TaskLimits, LocalWorkers, run_tasks\n"
         f"list(run_tasks(write_pid, [Path({str(task)!r})], workers=LocalWorkers(1), "
-        "limits=Limits(seconds=600)))\n"
+        "limits=TaskLimits(seconds=600)))\n"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}
@@ -139,7 +139,7 @@ def test_children_end_when_their_parent_is_killed(tmp_path: Path, how: str) -> N
 
 
 def test_a_task_that_its_cluster_loses_is_submitted_again() -> None:
-    limits = Limits(seconds=60)
+    limits = TaskLimits(seconds=60)
     results = run_tasks(double, [1, 2], workers=LosingCluster(1), limits=limits)
     assert {result.task: result.value for result in results} == {1: 2, 2: 4}
     (result,) = run_tasks(double, [1], workers=HopelessCluster(1), limits=limits)

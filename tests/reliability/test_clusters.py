@@ -27,7 +27,7 @@ from videomme_pipeline.cluster.dask import connect
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.processes.tasks import Limits, Workers, run_tasks
+from videomme_pipeline.processes.tasks import TaskLimits, Workers, run_tasks
 from videomme_pipeline.project.progress import no_message
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.probe import content_hash
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 
 SAMPLING = parse_sampling("uniform_n-64")
 VIDEOS = 16
-MINUTE = Limits(seconds=60)
+MINUTE = TaskLimits(seconds=60)
 OWN_NAME = (
     'test "$VIDEOMME_TEST_HOST" || VIDEOMME_TEST_HOST={number} exec unshare --uts sh -c '
     '\'hostname host{number}; exec "$0" "$@"\' "$0" "$@"'

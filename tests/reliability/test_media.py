@@ -29,7 +29,7 @@ from tests.support.builders import (
 from tests.support.paths import ROOT
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
-from videomme_pipeline.processes.tasks import Limits
+from videomme_pipeline.processes.tasks import TaskLimits
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.container import VIDEO_LIMITS
 from videomme_pipeline.videos.probe import ProbeJob, probe_videos
@@ -382,7 +382,7 @@ def unexpected(folder: Path, names: Iterable[str], seconds: float) -> dict[str, 
         FrameJob(video_id=name, path=path, video_hash=hashes[name], samplings=(EVERY_FRAME,))
         for name, path in paths.items()
     ]
-    limits = Limits(seconds=seconds, memory_bytes=VIDEO_LIMITS.memory_bytes)
+    limits = TaskLimits(seconds=seconds, memory_bytes=VIDEO_LIMITS.memory_bytes)
     probed = {
         result.task.video_id: result.error for result in probe_videos(probe_jobs, limits=limits)
     }

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.serving.configuration import ServeSpec
+from videomme_pipeline.serving.configuration import LocalServers
 from videomme_pipeline.serving.engines import ENGINES, Engine, EngineName, engine_version, options
 
 
@@ -41,7 +43,7 @@ from videomme_pipeline.serving.engines import ENGINES, Engine, EngineName, engin
     ],
 )
 def test_the_command_of_each_engine(engine: str, expected: str) -> None:
-    serve = ServeSpec(
+    serve = LocalServers(
         engine=EngineName(engine),
         weights="org/m",
         revision="v1",
@@ -84,6 +86,13 @@ def test_an_entry_has_the_profile_of_its_engine() -> None:
     assert other.profile is Profile.GENERIC
     with pytest.raises(ValueError, match="remove one"):
         EndpointSpec.model_validate({"name": "mine", "serve": serve, "base_url": "http://a/v1"})
+
+
+def test_the_error_for_a_wrong_key_names_the_nearest_one(tmp_path: Path) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text("mine:\n  serve: {engin: vllm, weights: org/m}\n")
+    with pytest.raises(ConfigurationError, match=r"model mine: `serve` .* did you mean `engine`"):
+        Catalog.read(path)
 
 
 def test_everything_about_a_server_that_can_change_an_answer_is_in_the_identity() -> None:

@@ -1,7 +1,5 @@
 """Servers that are started, die, and end with the process that started them."""
 
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,8 +11,9 @@ import psutil
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.servers import server_at
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.serving.configuration import ServeSpec
+from videomme_pipeline.serving.configuration import LocalServers
 from videomme_pipeline.serving.engines import EngineName
 from videomme_pipeline.serving.replicas import Replicas
 
@@ -24,8 +23,8 @@ ENGINE = (sys.executable, "-m", "tests.support.engine")
 def start(folder: Path, **changes: object) -> Replicas:
     """Two replicas whose weights and logs are in `folder`."""
     spec = {"engine": EngineName.VLLM, "weights": str(folder), "replicas": 2, "command": ENGINE}
-    serve = ServeSpec.model_validate(spec | changes)
-    return Replicas.start(serve, name="mine", weights=str(folder), logs=folder / "logs")
+    serve = LocalServers.model_validate(spec | changes)
+    return serve.launch("mine", str(folder), folder / "logs")
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -42,17 +41,16 @@ def is_answering(url: str) -> bool:
         return False
 
 
-def with_children(pids: tuple[int, ...]) -> list[psutil.Process]:
+def with_children(servers: list[psutil.Process]) -> list[psutil.Process]:
     """These processes and those that they started."""
-    found = [psutil.Process(pid) for pid in pids]
-    return [*found, *(child for each in found for child in each.children(recursive=True))]
+    return [*servers, *(child for server in servers for child in server.children(recursive=True))]
 
 
 def test_a_server_that_cannot_start_is_an_error_with_its_last_output(tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     replicas = start(tmp_path)
     with pytest.raises(ModelError, match=r"ended with status 1; its last output was 'out of mem"):
-        replicas.wait_until_healthy(60, lambda _healthy, _output: None)
+        replicas.wait_until_healthy(60, lambda _healthy, _total, _output: None)
     with pytest.raises(ModelError, match="is not installed"):
         start(tmp_path, command=["no-such-engine"])
 
@@ -71,22 +69,22 @@ def test_a_replica_that_dies_is_started_again_at_its_address(
     slow = tmp_path / "slow"
     slow.touch()
 
-    def show(_healthy: int, output: str) -> None:
+    def show(_healthy: int, _total: int, output: str) -> None:
         if output == f"loading {tmp_path}":
             slow.unlink(missing_ok=True)
 
     replicas = start(tmp_path)
     replicas.wait_until_healthy(60, show)
-    processes = with_children(replicas.pids)
+    first, second = replicas.urls
+    processes = with_children([server_at(first), server_at(second)])
     assert len(processes) == 4
     assert [each.environ()["CUDA_VISIBLE_DEVICES"] for each in processes[:2]] == ["3", "5"]
-    first, second = replicas.urls
-    os.kill(replicas.pids[0], signal.SIGKILL)
+    processes[0].kill()
     wait_for(lambda: not is_answering(first))
     assert is_answering(second)
     wait_for(lambda: is_answering(first))
     assert replicas.failure is None
-    processes += with_children(replicas.pids)
+    processes += with_children([server_at(first), server_at(second)])
     replicas.close()
     psutil.wait_procs(processes, timeout=20)
     assert [each for each in processes if each.is_running()] == []
@@ -97,19 +95,17 @@ def test_servers_end_when_the_process_that_started_them_is_killed(tmp_path: Path
     code = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from videomme_pipeline.serving.replicas import Replicas\n"
-        "from videomme_pipeline.serving.configuration import ServeSpec\n"
-        "serve = ServeSpec(engine='vllm', weights='w', command=sys.argv[2:])\n"
-        "folder = Path(sys.argv[1])\n"
-        "replicas = Replicas.start(serve, name='mine', weights=str(folder), logs=folder)\n"
-        "replicas.wait_until_healthy(60, lambda healthy, output: None)\n"
-        "print(*replicas.pids, flush=True)\n"
+        "from videomme_pipeline.serving.configuration import LocalServers\n"
+        "serve = LocalServers(engine='vllm', weights=sys.argv[1], command=sys.argv[2:])\n"
+        "servers = serve.start('mine', Path(sys.argv[1]), lambda healthy, total, output: None)\n"
+        "print(*servers.urls, flush=True)\n"
         "time.sleep(600)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path), *ENGINE]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
         assert parent.stdout is not None
-        processes = with_children(tuple(map(int, parent.stdout.readline().split())))
+        url = parent.stdout.readline().strip()
+        processes = with_children([server_at(url, psutil.Process(parent.pid))])
         assert len(processes) == 2
         parent.kill()
     psutil.wait_procs(processes, timeout=20)

@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.serving.configuration import ServeSpec
-from videomme_pipeline.serving.engines import EngineName
 from videomme_pipeline.serving.weights import find_weights, weights_identity
 
 HOUR = 3600.0
 
 
 def find(weights: Path | str) -> str:
-    return find_weights(ServeSpec(engine=EngineName.VLLM, weights=str(weights)))
+    return find_weights(str(weights))
 
 
 def checkpoint(folder: Path, *, hours_old: float, content: bytes = b"weights") -> Path:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.spec import ModelSpec, Provider
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.spec import Provider
 from videomme_pipeline.models.video_llm import Reply, Request
 
 KEY_VARIABLE = "PARROT_KEY"
 
 
-class ParrotSpec(ModelSpec):
+class ParrotSpec(RemoteSpec):
     """A remote model that gives the same answer to every question."""
 
     kind: Literal["parrot"] = "parrot"
@@ -29,8 +30,8 @@ class ParrotSpec(ModelSpec):
     def endpoint(self) -> str:
         return "https://parrots.invalid/v1"
 
-    def served_models(self, environment: Mapping[str, str] = os.environ) -> list[str]:
-        _check_key(environment)
+    def served_models(self) -> list[str]:
+        _check_key(os.environ)
         return [self.served_name]
 
 

@@ -17,7 +17,7 @@ from tests.support.builders import (
     write_video,
 )
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
-from videomme_pipeline.processes.tasks import Limits
+from videomme_pipeline.processes.tasks import TaskLimits
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import read_rows, write_rows
 from videomme_pipeline.videos import probe
@@ -122,10 +122,10 @@ class Endless(PosixPath):
 
 def test_a_video_over_its_limits_does_not_stop_the_others(tmp_path: Path) -> None:
     good = job(write_video(tmp_path / "a.mp4"))
-    (large,) = probe_videos([good], limits=Limits(seconds=60, memory_bytes=1 << 20))
+    (large,) = probe_videos([good], limits=TaskLimits(seconds=60, memory_bytes=1 << 20))
     assert isinstance(large.error, VideoError)
     (late,) = probe_videos(
-        [replace(good, path=Endless(str(good.path)))], limits=Limits(seconds=0.5)
+        [replace(good, path=Endless(str(good.path)))], limits=TaskLimits(seconds=0.5)
     )
     assert "video a: " in str(late.error)
     assert "not finished after 0.5 s" in str(late.error)

@@ -1,11 +1,15 @@
 """The command that shows what an endpoint does with pictures: probe."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from videomme_pipeline.cli.arguments import AsJson
 from videomme_pipeline.cli.context import end_with_findings, note, open_project, showing_progress
+
+if TYPE_CHECKING:
+    from videomme_pipeline.models.spec import ModelSpec
 
 commands = typer.Typer()
 
@@ -23,6 +27,7 @@ def probe(
     import asyncio
 
     from videomme_pipeline.models.catalog import build_model
+    from videomme_pipeline.models.endpoint.remote import RemoteSpec
     from videomme_pipeline.models.endpoint_probe import probe_endpoints, server_finding
 
     project = open_project()
@@ -30,9 +35,13 @@ def probe(
     with project.servers as servers:
         with showing_progress() as show:
             served = servers.start(spec, show)
-        note(f"Sending a few small requests to {served.endpoint or name}…")
-        members = [(member, build_model(member)) for member in served.members]
-        findings = asyncio.run(probe_endpoints(members))
-        if served.reports_server:
+        members: Sequence[ModelSpec] = [served]
+        address = name
+        if isinstance(served, RemoteSpec):
+            members, address = served.members, served.endpoint
+        note(f"Sending a few small requests to {address}…")
+        pairs = [(member, build_model(member)) for member in members]
+        findings = asyncio.run(probe_endpoints(pairs))
+        if isinstance(served, RemoteSpec) and served.reports_server:
             findings.append(server_finding(served))
     end_with_findings(findings, as_json=as_json)

@@ -23,10 +23,11 @@ def serve(
     dies is started again. A run starts the servers it needs by itself.
     """
     from videomme_pipeline.errors import ConfigurationError
+    from videomme_pipeline.models.endpoint.remote import RemoteSpec
 
     project = open_project()
     spec = project.configuration.catalog.find(name)
-    if spec.managed is None:
+    if not isinstance(spec, RemoteSpec) or spec.managed is None:
         raise ConfigurationError(
             f"model {name}: models.yaml does not say how to start its servers; add `serve`"
         )

@@ -33,7 +33,13 @@ from videomme_pipeline.frames.cache import Frame, FrameWriter, frames_fingerprin
 from videomme_pipeline.frames.encoding import EncodedPicture, encode
 from videomme_pipeline.frames.plan import Span, packets_needed, plan, split_frames
 from videomme_pipeline.frames.sampling import Choice, Limit, OnDamage, Sampling
-from videomme_pipeline.processes.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
+from videomme_pipeline.processes.tasks import (
+    LocalWorkers,
+    TaskLimits,
+    TaskResult,
+    Workers,
+    run_tasks,
+)
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import RemoteFile
@@ -108,7 +114,7 @@ def extract(
     *,
     store: Store,
     workers: Workers | None = None,
-    limits: Limits = VIDEO_LIMITS,
+    limits: TaskLimits = VIDEO_LIMITS,
 ) -> Generator[FrameResult]:
     """Extract the frames that are not in the cache, and yield each job's result when it is ready.
 

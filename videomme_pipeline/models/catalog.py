@@ -23,6 +23,7 @@ from videomme_pipeline.models.baselines import (
     RandomBaseline,
     RandomSpec,
 )
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint.spec import EndpointSpec, ServiceTier
 from videomme_pipeline.models.pool import ModelPool
 from videomme_pipeline.models.spec import ModelSpec, Provider
@@ -80,7 +81,8 @@ class Catalog:
             _parse_entry(str(name), entry, f"{path}: model {name}")
             for name, entry in read_yaml(path).items()
         )
-        register_key_variables(chain.from_iterable(spec.key_variables for spec in models))
+        remote = (spec for spec in models if isinstance(spec, RemoteSpec))
+        register_key_variables(chain.from_iterable(spec.key_variables for spec in remote))
         return cls(models=models)
 
     @property
@@ -138,9 +140,9 @@ def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) ->
             installed.
     """
     build = _provider(spec.kind, f"model {spec.name}").build
-    if len(spec.members) == 1:
+    if not isinstance(spec, RemoteSpec) or len(spec.members) == 1:
         return build(spec, environment)
-    return ModelPool({str(item.endpoint): build(item, environment) for item in spec.members})
+    return ModelPool({member.endpoint: build(member, environment) for member in spec.members})
 
 
 def _built_in(name: str) -> ModelSpec | None:

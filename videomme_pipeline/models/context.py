@@ -7,8 +7,8 @@ servers shrink the frames of long videos.
 
 from dataclasses import dataclass
 
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE
-from videomme_pipeline.models.spec import ModelSpec
 
 MOST_CHARACTERS_PER_TOKEN = 6
 """English text has 4 to 5 characters per token."""
@@ -35,7 +35,7 @@ class ContextExcess:
 
 
 def context_excess(
-    model: ModelSpec,
+    model: RemoteSpec,
     context_tokens: int | None,
     *,
     frames: int,

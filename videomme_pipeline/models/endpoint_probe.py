@@ -18,6 +18,7 @@ from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.pricing import LEAST_TOKEN_SHARE
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import (
@@ -82,7 +83,7 @@ async def _compared(
     expected: Sequence[Finding], first: ModelSpec, spec: ModelSpec, model: VideoLLM
 ) -> Finding:
     """Whether an endpoint shows a model the same as the first one."""
-    check = f"endpoint {spec.endpoint}"
+    check = f"endpoint {_address(spec)}"
     try:
         found = await probe(spec, model)
     except ModelError as error:
@@ -94,9 +95,9 @@ async def _compared(
         if finding.check in _EQUAL_CHECKS and finding.message != shown.get(finding.check)
     ]
     if different:
-        message = f"differs from {first.endpoint}: {'; '.join(different)}"
+        message = f"differs from {_address(first)}: {'; '.join(different)}"
         return _failed(check, f"{message}. Serve the same model with the same settings at both")
-    return _ok(check, f"shows the same as {first.endpoint}")
+    return _ok(check, f"shows the same as {_address(first)}")
 
 
 async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
@@ -105,7 +106,7 @@ async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
     Raises:
         ModelError: if the model does not answer a request with text alone.
     """
-    if not spec.answers_at_once:
+    if isinstance(spec, RemoteSpec) and not spec.answers_at_once:
         raise ModelError(
             f"model {spec.name}: `service_tier: batch` answers within a day; probe an entry "
             "without it"
@@ -124,7 +125,7 @@ async def probe(spec: ModelSpec, model: VideoLLM) -> list[Finding]:
         await model.close()
 
 
-def server_finding(spec: ModelSpec) -> Finding:
+def server_finding(spec: RemoteSpec) -> Finding:
     """What the servers of a model report about themselves, and whether they are equal."""
     check = "server"
     try:
@@ -306,8 +307,12 @@ def _probed(reply: Reply) -> Probed:
     )
 
 
+def _address(spec: ModelSpec) -> str:
+    return spec.endpoint if isinstance(spec, RemoteSpec) else "this process"
+
+
 def _text(spec: ModelSpec, text: Probed) -> Finding:
-    where = spec.endpoint or "this process"
+    where = _address(spec)
     served = "" if text.reported_model is None else f" as {text.reported_model}"
     tokens = "reports no tokens" if text.tokens is None else f"{text.tokens:,} prompt tokens"
     message = f"{where} answers{served} ({tokens})"
@@ -360,7 +365,9 @@ def _size(spec: ModelSpec, few: Probed, more: Probed, large: Probed) -> Finding:
     if large_tokens <= small_tokens:
         message = f"{found}: the server scales every picture to one size"
         return _warning(check, message)
-    expected = spec.frame_tokens((LARGE_PIXELS, LARGE_PIXELS))
+    expected = None
+    if isinstance(spec, RemoteSpec):
+        expected = spec.frame_tokens((LARGE_PIXELS, LARGE_PIXELS))
     if expected is None:
         message = f"{found}; set `tokens_per_frame` to detect dropped frames"
     else:

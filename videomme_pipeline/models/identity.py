@@ -5,6 +5,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Self
 
+from blake3 import blake3
+
+HASH_BYTES = 12
+"""Length of a hash in an identity."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerIdentity:
@@ -53,6 +58,11 @@ class ServerIdentity:
     def __str__(self) -> str:
         values = asdict(self)
         return ", ".join(f"{_title(name)} {values[name] or 'unknown'}" for name in values)
+
+
+def text_hash(text: str) -> str:
+    """Hash of a text, such as a chat template."""
+    return blake3(text.encode()).hexdigest(length=HASH_BYTES)
 
 
 def read_identity(stored: str) -> ServerIdentity:

@@ -1,26 +1,21 @@
 """The base class of all entries in `models.yaml`, and the provider of a kind of model.
 
 Each kind has one subclass of `ModelSpec` and one `Provider`, which `catalog` finds by the `kind`
-of an entry. Callers use only the properties defined here and never check the kind.
+of an entry. Callers use the properties defined here and never check the kind. What only models
+behind an endpoint have is in `endpoint.remote`.
 """
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from pydantic import Field
 
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS
 from videomme_pipeline.fingerprint import Spec, fingerprint
-from videomme_pipeline.models.pricing import Tariff
 from videomme_pipeline.models.video_llm import VideoLLM
-
-if TYPE_CHECKING:
-    from videomme_pipeline.models.identity import ServerIdentity
-    from videomme_pipeline.serving.configuration import ServeSpec
 
 
 class Schedule(StrEnum):
@@ -73,73 +68,13 @@ class ModelSpec(Spec, ABC):
     def identity(self) -> Mapping[str, object]:
         """Every value of the model that can change an answer.
 
-        URLs, limits and prices are not included. A remote model has the same `identity` as its
-        spec.
+        URLs, limits and prices are not included. The `identity` of the built model is the same.
         """
 
     @property
     def fingerprint(self) -> str:
         """Hash of `identity` alone."""
         return fingerprint(self.identity)
-
-    @property
-    def endpoint(self) -> str | None:
-        """URL of the server that answers, or None for a model in this process."""
-        return None
-
-    @property
-    def members(self) -> "tuple[ModelSpec, ...]":
-        """One spec for each endpoint of this model, in the order of the entry."""
-        return (self,)
-
-    @property
-    def is_remote(self) -> bool:
-        """True if a server answers. Only such a model can be a judge."""
-        return self.endpoint is not None
-
-    @property
-    def managed(self) -> "ServeSpec | None":
-        """How the servers of this model are started, or None if they are not."""
-        return None
-
-    def served_at(self, urls: Sequence[str], weights: str) -> Self:  # noqa: ARG002 - for subclasses
-        """This model at the URLs of its servers, which have loaded `weights`."""
-        return self
-
-    @property
-    def server(self) -> str | None:
-        """Hash of the server in the identity, or None for the first that was seen."""
-        return None
-
-    def with_server(self, server: str | None) -> Self:  # noqa: ARG002 - for subclasses
-        """This model with the hash of a server in its identity, or without one."""
-        return self
-
-    @property
-    def reports_server(self) -> bool:
-        """True if the server of the endpoint may report what it is."""
-        return False
-
-    def reported_server(
-        self,
-        environment: Mapping[str, str] = os.environ,  # noqa: ARG002 - for subclasses
-    ) -> "ServerIdentity | None":
-        """What the server of the endpoint reports, or None if it is down or reports nothing.
-
-        Raises:
-            ModelError: if the key is not in `environment`, or several endpoints are not equal.
-        """
-        return None
-
-    @property
-    def key_variables(self) -> tuple[str, ...]:
-        """Environment variables with keys of the endpoint. Child processes do not get them."""
-        return ()
-
-    @property
-    def served_name(self) -> str:
-        """The name that the endpoint uses for the model."""
-        return self.name
 
     @property
     def sees_frame_times(self) -> bool:
@@ -167,44 +102,18 @@ class ModelSpec(Spec, ABC):
         return Schedule.TOGETHER
 
     @property
-    def answers_at_once(self) -> bool:
-        """False if an answer can take a day."""
-        return True
-
-    @property
     def costs_money(self) -> bool:
         """True if a lost answer costs money."""
         return False
 
-    @property
-    def tariff(self) -> Tariff:
-        """Prices of the model."""
-        return Tariff(model=self.served_name)
-
-    def frame_tokens(self, size: tuple[int, int]) -> int | None:  # noqa: ARG002 - for subclasses
-        """Prompt tokens of one frame of `size` (width, height), or None if unknown."""
-        return None
-
-    def served_models(
-        self,
-        environment: Mapping[str, str] = os.environ,  # noqa: ARG002 - for subclasses
-    ) -> list[str] | None:
-        """Sorted names of the models that the endpoint serves, or None if it has no list.
-
-        Raises:
-            ModelError: if the key is not in `environment` or the endpoint does not answer.
-        """
-        return None
-
-    def context_tokens(
-        self,
-        environment: Mapping[str, str] = os.environ,  # noqa: ARG002 - for subclasses
-    ) -> int | None:
-        """Tokens that a prompt can have at most, or None if unknown. May ask the endpoint."""
-        return None
-
 
 AnyModelSpec = TypeVar("AnyModelSpec", bound=ModelSpec)
+
+
+class WithServer(Protocol):
+    """A function that adds the current server of a model to its spec."""
+
+    def __call__(self, spec: AnyModelSpec, /) -> AnyModelSpec: ...
 
 
 @dataclass(frozen=True, slots=True)

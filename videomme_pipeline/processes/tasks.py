@@ -27,7 +27,7 @@ MAX_LOSSES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class TaskLimits:
     """The limits of one task."""
 
     seconds: float
@@ -109,7 +109,7 @@ def run_tasks(
     tasks: Sequence[Task],
     *,
     workers: Workers,
-    limits: Limits,
+    limits: TaskLimits,
 ) -> Generator[TaskResult[Task, Value]]:
     """Apply `function` to each task on `workers`, and yield each result when it is ready.
 
@@ -170,7 +170,7 @@ _ended_runs: deque[str] = deque(maxlen=1_000)
 
 
 def run_limited(
-    run: str, function: Callable[[Task], Value], task: Task, limits: Limits
+    run: str, function: Callable[[Task], Value], task: Task, limits: TaskLimits
 ) -> TaskOutcome:
     """Run a task of `run` in the child process of this thread."""
     if run in _ended_runs:
@@ -197,7 +197,7 @@ def end_children(run: str) -> None:
             own.child.end()
 
 
-def _own_child(run: str, limits: Limits) -> _OwnChild:
+def _own_child(run: str, limits: TaskLimits) -> _OwnChild:
     own: _OwnChild | None = getattr(_thread, "own", None)
     if own is None or own.run != run or own.child.memory_limit_bytes != limits.memory_bytes:
         if own is not None:

@@ -9,6 +9,7 @@ from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import FrameSet, ShownFrame
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.locks import cost_limit, endpoint
 from videomme_pipeline.project.progress import StageProgress
@@ -173,7 +174,7 @@ def ask_model(
         if spec.costs_money:
             plan = replace(plan, max_cost_dollars=spending.left_dollars)
         spec = project.server_record.with_server(spec)
-        needs_servers = spec.managed is not None and _has_unsettled(requests, spec, journal, plan)
+        needs_servers = _starts_servers(spec) and _has_unsettled(requests, spec, journal, plan)
         model = servers.model(spec, on_progress=project.on_progress if needs_servers else None)
         responses = collect_now(requests, model, journal, plan, on_progress=show)
         stack.enter_context(closing(responses))
@@ -190,6 +191,10 @@ def ask_model(
                 yield servers.label(spec, response)
         except CostLimitError as error:
             raise spending.stop(plan.evaluation, error, spec.limits.max_cost_dollars) from error
+
+
+def _starts_servers(spec: ModelSpec) -> bool:
+    return isinstance(spec, RemoteSpec) and spec.managed is not None
 
 
 def _has_unsettled(
@@ -213,8 +218,9 @@ def _locked(project: Project, spec: ModelSpec, plan: RequestPlan) -> Iterator[No
     locked until the run ends, so their endpoints need no lock.
     """
     locks, limits = project.locks, spec.limits
-    members = () if spec.managed is not None else spec.members
-    urls = sorted(item.endpoint for item in members if item.endpoint is not None)
+    urls: list[str] = []
+    if isinstance(spec, RemoteSpec) and not _starts_servers(spec):
+        urls = sorted(member.endpoint for member in spec.members)
     resources = [endpoint(url, limits.concurrent_runs) for url in urls]
     if spec.costs_money and locks.spans_processes:
         spending = project.spending

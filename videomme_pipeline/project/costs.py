@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.errors import ModelError, NotReadyError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
-from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.asking import plan_of, requests_of
 from videomme_pipeline.project.prompts import render_prompts
 from videomme_pipeline.project.state import BenchmarkState
@@ -80,8 +80,8 @@ def estimate_costs(pending: Iterable[PendingRequests]) -> list[CostEstimate]:
         benchmark = part.benchmark
         for name, videos in part.videos.items():
             evaluation = benchmark.evaluations[name]
-            if evaluation.model.is_remote:
-                responses.append(_estimate(benchmark, evaluation, videos))
+            if isinstance(evaluation.model, RemoteSpec):
+                responses.append(_estimate(benchmark, evaluation, evaluation.model, videos))
         for name in part.scores:
             evaluation = benchmark.evaluations[name]
             if evaluation.judge is not None and benchmark.snapshot.questions_version is not None:
@@ -90,14 +90,14 @@ def estimate_costs(pending: Iterable[PendingRequests]) -> list[CostEstimate]:
 
 
 def _estimate(
-    benchmark: BenchmarkState, evaluation: Evaluation, video_ids: Sequence[str]
+    benchmark: BenchmarkState, evaluation: Evaluation, model: RemoteSpec, video_ids: Sequence[str]
 ) -> CostEstimate:
     questions = sum(len(benchmark.snapshot.questions[video_id]) for video_id in video_ids)
     pending = list(_pending_videos(benchmark, evaluation, video_ids))
     least, most = (
         estimate_cost(
             evaluation.name,
-            evaluation.model,
+            model,
             evaluation.decoding,
             videos,
             questions=questions * evaluation.repeats,
@@ -109,13 +109,13 @@ def _estimate(
     )
     return with_context(
         estimate_between(least, most),
-        evaluation.model,
+        model,
         [video for video, _ in pending],
-        _context_tokens(evaluation.model),
+        _context_tokens(model),
     )
 
 
-def _context_tokens(model: ModelSpec) -> int | None:
+def _context_tokens(model: RemoteSpec) -> int | None:
     """The context of `model`, or None if it is unknown or the endpoint cannot be asked now."""
     with suppress(ModelError):
         return model.context_tokens()

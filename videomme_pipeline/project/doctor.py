@@ -10,14 +10,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.catalog import build_model
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.project.progress import no_progress
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.servers import ModelServers
 from videomme_pipeline.project.workers import CLUSTER_FILE
-from videomme_pipeline.serving.configuration import ServeSpec
-from videomme_pipeline.serving.weights import find_weights
 from videomme_pipeline.videos.integrity import Finding, Verdict, check_data
 
 NAMED_PACKAGES = ("dagster", "duckdb", "pyarrow", "av", "pysubs2", "openai")
@@ -36,7 +35,7 @@ def examine(project: Project) -> Iterator[Finding]:
         yield from _data(project, name)
     used = {e.model.name: e.model for e in project.configuration.evaluations.values()}
     for model in used.values():
-        if model.is_remote:
+        if isinstance(model, RemoteSpec):
             yield from map(_endpoint, model.members)
 
 
@@ -47,7 +46,7 @@ def examine_model(project: Project, name: str) -> Iterator[Finding]:
         ModelError: if there is no such model.
     """
     model = project.configuration.catalog.find(name)
-    if model.is_remote:
+    if isinstance(model, RemoteSpec):
         yield _endpoint(model)
     with project.servers as servers:
         yield _request(model, servers)
@@ -145,7 +144,7 @@ def _data(project: Project, name: str) -> Iterator[Finding]:
 def _request(model: ModelSpec, servers: ModelServers) -> Finding:
     """Send one small request, without a retry. `videomme probe` sends more."""
     check = f"request to {model.name}"
-    if not model.answers_at_once:
+    if isinstance(model, RemoteSpec) and not model.answers_at_once:
         message = "not sent: `service_tier: batch` answers within a day"
         return Finding(check=check, verdict=Verdict.WARNING, message=message)
     try:
@@ -155,12 +154,12 @@ def _request(model: ModelSpec, servers: ModelServers) -> Finding:
         return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
 
 
-def _endpoint(model: ModelSpec) -> Finding:
+def _endpoint(model: RemoteSpec) -> Finding:
     """Check that the key is set and that the endpoint serves the model."""
     check = f"model {model.name}"
-    if model.managed is not None:
-        return replace(_managed(model.managed), check=check)
     try:
+        if model.managed is not None:
+            return Finding(check=check, verdict=Verdict.OK, message=model.managed.check())
         served = model.served_models()
     except VideoMMEError as error:
         return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
@@ -172,18 +171,3 @@ def _endpoint(model: ModelSpec) -> Finding:
             message=f"{model.endpoint} serves {', '.join(served[:5])}, not {name}",
         )
     return Finding(check=check, verdict=Verdict.OK, message=f"{model.endpoint} serves {name}")
-
-
-def _managed(serve: ServeSpec) -> Finding:
-    """Check that the engine is installed and that there are weights. No server is started."""
-    check = "server"
-    program = serve.program[0]
-    if shutil.which(program) is None:
-        message = f"the program {program} is not installed; install it or set `serve: command`"
-        return Finding(check=check, verdict=Verdict.FAILED, message=message)
-    try:
-        weights = find_weights(serve)
-    except VideoMMEError as error:
-        return Finding(check=check, verdict=Verdict.FAILED, message=str(error))
-    message = f"runs start {serve.replicas} × {serve.engine.value} with {weights}"
-    return Finding(check=check, verdict=Verdict.OK, message=message)

@@ -10,6 +10,7 @@ from pathlib import Path
 from videomme_pipeline.configuration import read_spec
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.evaluation.folder import Configuration, read_configuration
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.processes.tasks import LocalWorkers, Workers
 from videomme_pipeline.project.compute import ComputeTime
 from videomme_pipeline.project.locks import FileLocks, Locks
@@ -97,7 +98,7 @@ class Project:
         ]
         judges = [e.judge.model for e in chosen if e.judge is not None]
         models = [*(e.model for e in chosen), *judges]
-        reporting = [model for model in models if model.reports_server]
+        reporting = [m for m in models if isinstance(m, RemoteSpec) and m.reports_server]
         self.servers.observe(reporting, is_stored=is_stored)
 
     def reopened(self) -> "Project":

@@ -18,6 +18,7 @@ from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
 from videomme_pipeline.models.catalog import entry_specs
+from videomme_pipeline.models.endpoint.managed import ServeSpec, serve_specs
 from videomme_pipeline.project.frame_budget import StorageSpec
 from videomme_pipeline.project.nightly import NightlySpec
 from videomme_pipeline.project.runs_file import RunsSpec
@@ -65,6 +66,9 @@ class _WithDocstrings(GenerateJsonSchema):
     """Uses the docstrings of fields as descriptions."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        if schema["cls"] is ServeSpec:
+            kinds: Any = Union[*serve_specs()]
+            return self.generate_inner(TypeAdapter(kinds).core_schema)
         properties_schema = super().model_schema(schema)
         for owner in schema["cls"].__mro__:
             if issubclass(owner, BaseModel) and owner is not BaseModel:

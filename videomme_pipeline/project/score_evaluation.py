@@ -7,6 +7,7 @@ from itertools import chain, product
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.frames.cache import planned_frames
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.project.asking import ask_model
 from videomme_pipeline.project.failed_partitions import FailureLog
 from videomme_pipeline.project.partitions import Partition, VideoVariantPartition
@@ -129,12 +130,13 @@ def _planned_frames(
 
 def _frame_tokens(video: Video | None, planned: int | None, evaluation: Evaluation) -> int | None:
     """Prompt tokens of the planned frames, 0 if no endpoint gets any, None if they are unknown."""
-    if planned == 0 or evaluation.sampling is None or not evaluation.model.is_remote:
+    model = evaluation.model
+    if planned == 0 or evaluation.sampling is None or not isinstance(model, RemoteSpec):
         return 0
     if video is None or planned is None:
         return None
     size = evaluation.sampling.picture.size(video.width, video.height, planned)
-    per_frame = evaluation.model.frame_tokens(size)
+    per_frame = model.frame_tokens(size)
     return None if per_frame is None else planned * per_frame
 
 

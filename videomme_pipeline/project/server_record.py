@@ -14,6 +14,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.fingerprint import canonical_json, fingerprint
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.identity import ServerIdentity
 from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
 from videomme_pipeline.responses.response import Response
@@ -56,7 +57,7 @@ class ServerRecord:
         """Drop what was read, because files may have changed."""
         self._seen = {}
 
-    def seen(self, spec: ModelSpec) -> list[SeenServer]:
+    def seen(self, spec: RemoteSpec) -> list[SeenServer]:
         """The servers of a model, the current one first.
 
         Raises:
@@ -72,20 +73,24 @@ class ServerRecord:
 
         The first server ever seen is left out, so that stored answers stay valid.
         """
+        if not isinstance(spec, RemoteSpec):
+            return spec
         seen = self.seen(spec)
         if not seen or seen[0] is _first(seen):
             return spec.with_server(None)
         return spec.with_server(seen[0].key)
 
     def server_of(self, spec: ModelSpec) -> SeenServer | None:
-        """The server in the identity of `spec`, or the first one. None if none was seen."""
+        """The server in the identity of `spec`, or the first server. None if none was seen."""
+        if not isinstance(spec, RemoteSpec):
+            return None
         seen = self.seen(spec)
         if not seen or spec.server is None:
             return _first(seen) if seen else None
         return next(server for server in seen if server.key == spec.server)
 
     def record(
-        self, spec: ModelSpec, identity: ServerIdentity, now: datetime, *, is_stored: bool = True
+        self, spec: RemoteSpec, identity: ServerIdentity, now: datetime, *, is_stored: bool = True
     ) -> None:
         """Record that the server of `spec` is now the one with this identity.
 
@@ -105,7 +110,7 @@ class ServerRecord:
             _write(path, spec.name, now_seen)
 
 
-def _fingerprint(spec: ModelSpec) -> str:
+def _fingerprint(spec: RemoteSpec) -> str:
     """The fingerprint of a model with its first server."""
     return spec.with_server(None).fingerprint
 

@@ -11,17 +11,16 @@ from typing import Self
 from videomme_pipeline.errors import DamagedFileError, ModelError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.connection_check import CheckedModel
+from videomme_pipeline.models.endpoint.managed import RunningServers, ServeSpec
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pool import ModelPool, members_of
-from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
 from videomme_pipeline.models.video_llm import VideoLLM
 from videomme_pipeline.project.locks import Locks, servers_here
 from videomme_pipeline.project.progress import StageProgress
 from videomme_pipeline.project.server_record import ServerRecord
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.serving.engines import engine_version
-from videomme_pipeline.serving.replicas import Replicas
-from videomme_pipeline.serving.weights import find_weights, weights_identity
 from videomme_pipeline.storage.layout import Store
 
 _SHOWN_CHARACTERS = 100
@@ -31,12 +30,10 @@ OnStageProgress = Callable[[StageProgress], None]
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """The servers that run now, the model that they serve, and its weights."""
+    """The servers that run now, and the model that they serve."""
 
-    spec: ModelSpec
-    served: ModelSpec
-    weights: str
-    replicas: Replicas
+    spec: RemoteSpec
+    servers: RunningServers
 
 
 class ModelServers:
@@ -59,7 +56,7 @@ class ModelServers:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def observe(self, specs: Iterable[ModelSpec], *, is_stored: bool = True) -> None:
+    def observe(self, specs: Iterable[RemoteSpec], *, is_stored: bool = True) -> None:
         """Record what the servers of these models are now.
 
         A server that is down, whose key is not set, or whose endpoints differ is left as it was.
@@ -74,7 +71,7 @@ class ModelServers:
                     with suppress(DamagedFileError):  # every plan of this model has the error
                         self._record.record(spec, identity, datetime.now(UTC), is_stored=is_stored)
 
-    def check(self, spec: ModelSpec, member: ModelSpec) -> None:
+    def check(self, spec: RemoteSpec, member: RemoteSpec) -> None:
         """Check that the endpoint `member` reports the server that is recorded for `spec`.
 
         Raises:
@@ -83,7 +80,7 @@ class ModelServers:
         """
         self.check_running()
         running = self._running
-        identity = _identity(member, None if running is None else running.weights)
+        identity = _identity(member, None if running is None else running.servers.weights)
         if identity is None:
             return
         expected = self._record.server_of(spec)
@@ -100,7 +97,7 @@ class ModelServers:
             "all questions"
         )
 
-    def model(self, spec: ModelSpec, *, on_progress: OnStageProgress | None) -> VideoLLM:
+    def model(self, spec: AnyModelSpec, *, on_progress: OnStageProgress | None) -> VideoLLM:
         """The model of `spec`, which checks its servers.
 
         With `on_progress`, the servers of a model with `serve` are started first.
@@ -110,7 +107,11 @@ class ModelServers:
         """
         served = spec if on_progress is None else self.start(spec, on_progress)
         built = build_model(served)
-        if served.reports_server:
+        if (
+            isinstance(spec, RemoteSpec)
+            and isinstance(served, RemoteSpec)
+            and served.reports_server
+        ):
             members = zip(members_of(built).items(), served.members, strict=True)
             checked = {
                 title: CheckedModel(model, partial(self.check, spec, member))
@@ -124,7 +125,7 @@ class ModelServers:
         server = self._record.server_of(spec)
         return response if server is None else server.label(response)
 
-    def start(self, spec: ModelSpec, on_progress: OnStageProgress) -> ModelSpec:
+    def start(self, spec: AnyModelSpec, on_progress: OnStageProgress) -> AnyModelSpec:
         """`spec` at the URLs of its servers, which are started if they do not run yet.
 
         A model without `serve` is returned unchanged.
@@ -132,37 +133,37 @@ class ModelServers:
         Raises:
             ModelError: if there are no weights, or a server does not start.
         """
-        serve = spec.managed
-        if serve is None:
+        if not isinstance(spec, RemoteSpec) or spec.managed is None:
             return spec
-        if self._running is not None and self._running.spec == spec:
-            return self._running.served
-        self.stop()
-        self._lock.enter_context(self._locks.using(servers_here()))
-        try:
-            weights = find_weights(serve)
-            replicas = Replicas.start(
-                serve, name=spec.served_name, weights=weights, logs=self._store.server_logs
+        running = self._running
+        if running is None or running.spec != spec:
+            self.stop()
+            servers = self._started(spec, spec.managed, on_progress)
+            running = self._running = _Running(spec, servers)
+        return spec.served_at(running.servers.urls, running.servers.served_name)
+
+    def _started(
+        self, spec: RemoteSpec, serve: ServeSpec, on_progress: OnStageProgress
+    ) -> RunningServers:
+        """Start the servers of `spec`, once no other run has servers on this machine."""
+
+        def show(answering: int, total: int, output: str) -> None:
+            on_progress(
+                StageProgress(
+                    what=f"{spec.name}: servers",
+                    done=answering,
+                    total=total,
+                    stored="Everything built so far is stored.",
+                    wait=output[:_SHOWN_CHARACTERS],
+                )
             )
 
-            def show(healthy: int, output: str) -> None:
-                on_progress(
-                    StageProgress(
-                        what=f"{spec.name}: servers",
-                        done=healthy,
-                        total=serve.replicas,
-                        stored="Everything built so far is stored.",
-                        wait=output[:_SHOWN_CHARACTERS],
-                    )
-                )
-
-            replicas.wait_until_healthy(serve.start_seconds, show)
+        self._lock.enter_context(self._locks.using(servers_here()))
+        try:
+            return serve.start(spec.served_name, self._store.server_logs, show)
         except BaseException:
             self._lock.close()
             raise
-        served = spec.served_at(replicas.urls, weights)
-        self._running = _Running(spec, served, weights, replicas)
-        return served
 
     def check_running(self) -> None:
         """Check that at least one of the servers that were started runs or is started again.
@@ -171,33 +172,29 @@ class ModelServers:
             ModelError: if all have died too often.
         """
         running = self._running
-        if running is not None and (failure := running.replicas.failure):
+        if running is not None and (failure := running.servers.failure):
             raise ModelError(f"model {running.spec.name}: all servers have died: {failure}")
 
     def stop(self) -> None:
         """Stop the servers that run."""
         running, self._running = self._running, None
         if running is not None:
-            running.replicas.close()
+            running.servers.close()
         self._lock.close()
 
-    def _look(self, spec: ModelSpec) -> ServerIdentity | None:
+    def _look(self, spec: RemoteSpec) -> ServerIdentity | None:
         with suppress(ModelError):
             return _identity(spec)
         return None
 
 
-def _identity(spec: ModelSpec, weights: str | None = None) -> ServerIdentity | None:
-    """What is known about the server of `spec` now. A managed server has loaded `weights`.
+def _identity(spec: RemoteSpec, weights: str | None = None) -> ServerIdentity | None:
+    """The current identity of the server of `spec`, or None if it is unknown.
 
-    Weights and engine of a managed server are known before it runs. What their files contain has
-    priority over what the server reports, so that an identity does not change with the start.
+    A managed server has loaded `weights`. Its engine and the contents of its weights have priority
+    over what the server reports, so that the identity is the same before and after the start.
     """
     reported = spec.reported_server()
     if spec.managed is None:
         return reported
-    serve = spec.managed
-    version = engine_version(serve.adapter, serve.program)
-    installed = ServerIdentity(engine=serve.engine.value, version=version)
-    files = weights_identity(weights or find_weights(serve), serve.revision)
-    return files.completed_by(installed).completed_by(reported or ServerIdentity())
+    return spec.managed.server_identity(weights).completed_by(reported or ServerIdentity())

@@ -23,7 +23,7 @@ from videomme_pipeline.frames.cache import (
     frames_fingerprint,
 )
 from videomme_pipeline.frames.sampling import Sampling
-from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.models.spec import WithServer
 from videomme_pipeline.prompts.render import RENDER_VERSION
 from videomme_pipeline.responses.requests import RESPONSE_VERSION
 from videomme_pipeline.scoring.readers.read_answer import READERS
@@ -67,7 +67,7 @@ class Versions:
         questions: Mapping[str, Sequence[Question]],
         videos: Mapping[str, Video],
         subtitle_hash: Callable[[str], str | None],
-        with_server: Callable[[ModelSpec], ModelSpec],
+        with_server: WithServer,
         reasons: Mapping[str, str],
         memo: dict[Hashable, str],
     ) -> None:

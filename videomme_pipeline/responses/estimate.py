@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from videomme_pipeline.models.context import context_excess
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.pricing import VideoTokens
-from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Decoding
 
 CHARACTERS_PER_TOKEN = 4
@@ -65,7 +65,7 @@ class CostEstimate:
 
 def estimate_cost(
     evaluation: str,
-    model: ModelSpec,
+    model: RemoteSpec,
     decoding: Decoding,
     videos: Iterable[PendingVideo],
     *,
@@ -110,7 +110,7 @@ def estimate_cost(
 
 def with_context(
     estimate: CostEstimate,
-    model: ModelSpec,
+    model: RemoteSpec,
     videos: Iterable[PendingVideo],
     context_tokens: int | None,
 ) -> CostEstimate:
@@ -145,7 +145,7 @@ def estimate_between(low: CostEstimate, high: CostEstimate) -> CostEstimate:
     )
 
 
-def _video_tokens(model: ModelSpec, videos: Sequence[PendingVideo]) -> list[VideoTokens] | None:
+def _video_tokens(model: RemoteSpec, videos: Sequence[PendingVideo]) -> list[VideoTokens] | None:
     """Tokens of the frames of each video, or None if those of any video are unknown."""
     found = []
     for video in videos:
@@ -156,7 +156,7 @@ def _video_tokens(model: ModelSpec, videos: Sequence[PendingVideo]) -> list[Vide
     return found
 
 
-def _frame_tokens(model: ModelSpec, video: PendingVideo) -> int | None:
+def _frame_tokens(model: RemoteSpec, video: PendingVideo) -> int | None:
     """Tokens of all frames of one request."""
     if video.frames == 0:
         return 0

@@ -1,17 +1,36 @@
-"""`serve:` of an entry in `models.yaml`: a server that this project starts and stops."""
+"""`serve` of an entry in `models.yaml`, for servers that run as processes on this machine."""
 
-from collections.abc import Mapping
-from typing import Any
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import Field
 
-from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.serving.engines import ENGINES, LOOPBACK, Engine, EngineName, options
+from videomme_pipeline.errors import ModelError
+from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.models.endpoint.managed import ServeSpec
+from videomme_pipeline.models.identity import ServerIdentity
+from videomme_pipeline.processes.secrets import child_environment
+from videomme_pipeline.serving.engines import (
+    ENGINES,
+    LOOPBACK,
+    Engine,
+    EngineName,
+    engine_version,
+    options,
+)
+from videomme_pipeline.serving.replicas import Launch, Replicas, free_ports
+from videomme_pipeline.serving.weights import find_weights, weights_identity
+
+_GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
-class ServeSpec(Spec):
-    """How the servers of a model are started."""
+class LocalServers(ServeSpec):
+    """How the servers of a model are started on this machine."""
 
+    kind: Literal["local"] = "local"
     engine: EngineName
     weights: str = Field(min_length=1)
     """A folder or file, a glob whose newest finished checkpoint is served, or a repository of the
@@ -29,18 +48,11 @@ class ServeSpec(Spec):
     """How long a server may take to load its weights."""
 
     @property
-    def adapter(self) -> Engine:
-        """The declaration of the engine."""
-        return ENGINES[self.engine]
-
-    @property
-    def program(self) -> tuple[str, ...]:
-        """The program and subcommand that start the engine."""
-        return self.command or self.adapter.command
+    def profile(self) -> Profile:
+        return self._adapter.profile
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """The values that can change an answer."""
         return {
             "engine": self.engine.value,
             "weights": self.weights,
@@ -49,9 +61,50 @@ class ServeSpec(Spec):
             "args": self.args,
         }
 
+    def server_identity(self, weights: str | None) -> ServerIdentity:
+        """The contents of the weights' files and the version of the installed engine."""
+        version = engine_version(self._adapter, self._program)
+        files = weights_identity(weights or find_weights(self.weights), self.revision)
+        return files.completed_by(ServerIdentity(engine=self.engine.value, version=version))
+
+    def check(self) -> str:
+        self._require_program()
+        weights = find_weights(self.weights)
+        return f"runs start {self.replicas} × {self.engine.value} with {weights}"
+
+    def start(
+        self, name: str, logs: Path, on_progress: Callable[[int, int, str], None]
+    ) -> Replicas:
+        replicas = self.launch(name, find_weights(self.weights), logs)
+        replicas.wait_until_healthy(self.start_seconds, on_progress)
+        return replicas
+
+    def launch(self, name: str, weights: str, logs: Path) -> Replicas:
+        """Start servers of `weights` under a name. They still have to load the weights.
+
+        Raises:
+            ModelError: if the engine is not installed, or there are too few GPUs.
+        """
+        self._require_program(f"model {name}: ")
+        gpus = self._gpus_of_replicas(name)
+        ports = free_ports(self.replicas)
+        launches = [
+            Launch(
+                title=f"server {number} of model {name}",
+                command=self.command_line(weights, name, port),
+                environment={**child_environment(), _GPUS_VARIABLE: visible},
+                port=port,
+                health=self._adapter.health,
+                log=logs / f"{_file_stem(name)}.{number}.log",
+            )
+            for number, (port, visible) in enumerate(zip(ports, gpus, strict=True), start=1)
+        ]
+        has_names = self._adapter.name_option is not None
+        return Replicas(launches, weights=weights, served_name=name if has_names else weights)
+
     def command_line(self, weights: str, name: str, port: int) -> list[str]:
         """The command of one replica that serves `weights` under `name`."""
-        engine = self.adapter
+        engine = self._adapter
         chosen = {
             engine.name_option: name,
             engine.revision_option: self.revision,
@@ -60,7 +113,7 @@ class ServeSpec(Spec):
             engine.port_option: port,
         }
         return [
-            *self.program,
+            *self._program,
             *([weights] if engine.weights_option is None else [engine.weights_option, weights]),
             *(
                 text
@@ -70,3 +123,40 @@ class ServeSpec(Spec):
             ),
             *options(self.args),
         ]
+
+    @property
+    def _adapter(self) -> Engine:
+        return ENGINES[self.engine]
+
+    @property
+    def _program(self) -> tuple[str, ...]:
+        """The program and subcommand that start the engine."""
+        return self.command or self._adapter.command
+
+    def _require_program(self, where: str = "") -> None:
+        program = self._program[0]
+        if shutil.which(program) is None:
+            raise ModelError(
+                f"{where}the program {program} is not installed; install {self.engine}, or set "
+                "`serve: command` to its path"
+            )
+
+    def _gpus_of_replicas(self, name: str) -> list[str]:
+        """The value of `CUDA_VISIBLE_DEVICES` for each replica."""
+        count = self.gpus_per_replica
+        needed = count * self.replicas
+        visible = os.environ.get(_GPUS_VARIABLE)
+        gpus = [str(number) for number in range(needed)]
+        if visible is not None:
+            gpus = [gpu for gpu in visible.split(",") if gpu]
+        if len(gpus) < needed:
+            raise ModelError(
+                f"model {name}: {self.replicas} replicas need {needed} GPUs, but "
+                f"{_GPUS_VARIABLE}={visible} has {len(gpus)}; reduce `replicas` or "
+                "`gpus_per_replica`"
+            )
+        return [",".join(gpus[i * count : (i + 1) * count]) for i in range(self.replicas)]
+
+
+def _file_stem(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)

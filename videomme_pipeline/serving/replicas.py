@@ -5,8 +5,6 @@ servers are process groups that end with this process.
 """
 
 import os
-import shutil
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +12,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
-from typing import Self
+from socket import create_server
 
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.served import get
 from videomme_pipeline.processes.lifeline import ProcessGroup
-from videomme_pipeline.processes.secrets import child_environment
-from videomme_pipeline.serving.configuration import ServeSpec
 from videomme_pipeline.serving.engines import LOOPBACK
 
 MAX_RESTARTS = 5
@@ -30,7 +26,6 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
 STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.5
 _HEALTH_SECONDS = 2.0
-_GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 _LOG_TAIL_BYTES = 4096
 
 _log = getLogger(__name__)
@@ -64,11 +59,6 @@ class Replica:
         return f"http://{LOOPBACK}:{self.launch.port}/v1"
 
     @property
-    def pid(self) -> int:
-        """The id of the server's process."""
-        return self._group.pid
-
-    @property
     def has_ended(self) -> bool:
         return self._group.exit_status is not None
 
@@ -99,8 +89,8 @@ class Replica:
         return ""
 
     @property
-    def cause_of_death(self) -> str:
-        """How it ended."""
+    def exit_report(self) -> str:
+        """Exit status, last output line and path of the log."""
         return (
             f"{self.launch.title} ended with status {self._group.exit_status}; its last output "
             f"was {self.last_output!r} (log: {self.launch.log})"
@@ -114,7 +104,7 @@ class Replica:
         if self._restart_at is None:
             pause = min(FIRST_PAUSE_SECONDS * 2**self.restarts, LONGEST_PAUSE_SECONDS)
             self._restart_at = now + pause
-            _log.warning("%s; starting it again in %g s", self.cause_of_death, pause)
+            _log.warning("%s; starting it again in %g s", self.exit_report, pause)
         elif now >= self._restart_at:
             self._restart_at = None
             self.restarts += 1
@@ -132,43 +122,13 @@ class Replica:
 
 
 class Replicas:
-    """All servers of one model. They run until `close`."""
+    """The servers of one model, as `RunningServers`. They still have to load the weights."""
 
-    def __init__(self, replicas: Sequence[Replica]) -> None:
-        self._replicas = tuple(replicas)
+    def __init__(self, launches: Sequence[Launch], *, weights: str, served_name: str) -> None:
+        self.weights, self.served_name = weights, served_name
+        self._replicas = tuple(map(Replica, launches))
         self._is_closing = threading.Event()
         self._keeper = threading.Thread(target=self._keep_running, name="servers", daemon=True)
-
-    @classmethod
-    def start(cls, serve: ServeSpec, *, name: str, weights: str, logs: Path) -> Self:
-        """Start servers of `weights` under a name. They still have to load the weights.
-
-        Raises:
-            ModelError: if the engine is not installed, or there are too few GPUs.
-        """
-        program = serve.program[0]
-        if shutil.which(program) is None:
-            raise ModelError(
-                f"model {name}: the program {program} is not installed; install {serve.engine}, or "
-                "set `serve: command` to its path"
-            )
-        gpus = _gpus_of_replicas(serve, name)
-        ports = _free_ports(serve.replicas)
-        return cls(
-            [
-                Replica(
-                    Launch(
-                        title=f"server {number} of model {name}",
-                        command=serve.command_line(weights, name, port),
-                        environment={**child_environment(), _GPUS_VARIABLE: visible},
-                        port=port,
-                        health=serve.adapter.health,
-                        log=logs / f"{_file_stem(name)}.{number}.log",
-                    )
-                )
-                for number, (port, visible) in enumerate(zip(ports, gpus, strict=True), start=1)
-            ]
-        )
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -176,23 +136,19 @@ class Replicas:
         return tuple(replica.url for replica in self._replicas)
 
     @property
-    def pids(self) -> tuple[int, ...]:
-        """The processes of all replicas."""
-        return tuple(replica.pid for replica in self._replicas)
-
-    @property
     def failure(self) -> str | None:
         """Why no replica will ever answer again, or None."""
         if all(replica.is_given_up for replica in self._replicas):
-            return self._replicas[-1].cause_of_death
+            return self._replicas[-1].exit_report
         return None
 
     def wait_until_healthy(
-        self, limit_seconds: float, on_progress: Callable[[int, str], None]
+        self, limit_seconds: float, on_progress: Callable[[int, int, str], None]
     ) -> None:
         """Wait until all replicas answer, and restart them from then on if they die.
 
-        `on_progress` gets the number of healthy replicas and the last output of another one.
+        `on_progress` gets the number of healthy replicas, the number of all, and the last output
+        of a replica that is not healthy.
 
         Raises:
             ModelError: if one of them ends, or does not answer within `limit_seconds`. All are
@@ -204,7 +160,8 @@ class Replicas:
             while loading := [item for item in self._replicas if not item.is_healthy]:
                 if problem := _problem(loading, limit_seconds, time.monotonic() > deadline):
                     raise ModelError(problem)
-                on_progress(len(self._replicas) - len(loading), loading[0].last_output)
+                count = len(self._replicas)
+                on_progress(count - len(loading), count, loading[0].last_output)
                 time.sleep(_POLL_SECONDS)
             on_error.pop_all()
         self._keeper.start()
@@ -230,7 +187,7 @@ def _problem(loading: Sequence[Replica], limit_seconds: float, is_late: bool) ->
     """Why these replicas will not become healthy, or None if they may."""
     ended = next((replica for replica in loading if replica.has_ended), None)
     if ended is not None:
-        return f"{ended.cause_of_death}; correct `serve` in models.yaml"
+        return f"{ended.exit_report}; correct `serve` in models.yaml"
     if is_late:
         launch = loading[0].launch
         return (
@@ -240,30 +197,10 @@ def _problem(loading: Sequence[Replica], limit_seconds: float, is_late: bool) ->
     return None
 
 
-def _gpus_of_replicas(serve: ServeSpec, name: str) -> list[str]:
-    """The value of `CUDA_VISIBLE_DEVICES` for each replica."""
-    each = serve.gpus_per_replica
-    needed = each * serve.replicas
-    visible = os.environ.get(_GPUS_VARIABLE)
-    gpus = [str(number) for number in range(needed)]
-    if visible is not None:
-        gpus = [gpu for gpu in visible.split(",") if gpu]
-    if len(gpus) < needed:
-        raise ModelError(
-            f"model {name}: {serve.replicas} replicas need {needed} GPUs, but "
-            f"{_GPUS_VARIABLE}={visible} has {len(gpus)}; reduce `replicas` or `gpus_per_replica`"
-        )
-    return [",".join(gpus[i * each : (i + 1) * each]) for i in range(serve.replicas)]
-
-
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Different ports of the loopback that no process uses now."""
-    sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    sockets = [create_server((LOOPBACK, 0)) for _ in range(count)]
+    ports = [socket.getsockname()[1] for socket in sockets]
+    for socket in sockets:
+        socket.close()
     return ports
-
-
-def _file_stem(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)

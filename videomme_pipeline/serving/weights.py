@@ -11,8 +11,7 @@ from typing import Any
 from blake3 import blake3
 
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.identity import ServerIdentity
-from videomme_pipeline.serving.configuration import ServeSpec
+from videomme_pipeline.models.identity import HASH_BYTES, ServerIdentity, text_hash
 
 SETTLED_SECONDS = 60.0
 """A checkpoint whose files changed more recently may not be complete."""
@@ -24,13 +23,12 @@ _PROCESSOR_FILES = (
     "video_preprocessor_config.json",
 )
 _SAMPLES, _SAMPLE_BYTES = 16, 1 << 16
-_HASH_BYTES = 12
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _GLOB = re.compile(r"[*?\[]")
 
 
-def find_weights(serve: ServeSpec, now: float | None = None) -> str:
-    """The absolute path of the weights, or the name of their repository.
+def find_weights(weights: str, now: float | None = None) -> str:
+    """The absolute path of the files that `serve: weights` names, or the name of a repository.
 
     Of the checkpoints that match a glob, the newest one is chosen in which all files are present
     and none changed in the last minute.
@@ -38,14 +36,14 @@ def find_weights(serve: ServeSpec, now: float | None = None) -> str:
     Raises:
         ModelError: if there are no weights.
     """
-    path = Path(serve.weights).expanduser()
-    if _GLOB.search(serve.weights):
+    path = Path(weights).expanduser()
+    if _GLOB.search(weights):
         return str(_newest(path, time.time() if now is None else now))
     if path.exists():
         return str(path.resolve())
-    if _HUB_NAME.fullmatch(serve.weights):
-        return serve.weights
-    raise ModelError(f"weights {serve.weights}: no such file or folder; correct `serve: weights`")
+    if _HUB_NAME.fullmatch(weights):
+        return weights
+    raise ModelError(f"weights {weights}: no such file or folder; correct `serve: weights`")
 
 
 def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
@@ -77,11 +75,6 @@ def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
         if isinstance(quantization, dict)
         else None,
     )
-
-
-def text_hash(text: str) -> str:
-    """Hash of a text, such as a chat template."""
-    return blake3(text.encode()).hexdigest(length=_HASH_BYTES)
 
 
 def _newest(pattern: Path, now: float) -> Path:
@@ -145,7 +138,7 @@ def _hash_of_files(paths: Iterable[Path]) -> str | None:
     digest = blake3()
     for path in existing:
         digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest(length=_HASH_BYTES)
+    return digest.hexdigest(length=HASH_BYTES)
 
 
 def _sampled_hash(paths: Sequence[Path]) -> str | None:
@@ -158,7 +151,7 @@ def _sampled_hash(paths: Sequence[Path]) -> str | None:
             for number in range(_SAMPLES):
                 file.seek(max(size - _SAMPLE_BYTES, 0) * number // (_SAMPLES - 1))
                 digest.update(file.read(_SAMPLE_BYTES))
-    return digest.hexdigest(length=_HASH_BYTES) if paths else None
+    return digest.hexdigest(length=HASH_BYTES) if paths else None
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
 from videomme_pipeline.errors import VideoUnreadableError
-from videomme_pipeline.processes.tasks import Limits
+from videomme_pipeline.processes.tasks import TaskLimits
 from videomme_pipeline.videos.files import stat_file, unreadable
 from videomme_pipeline.videos.mp4 import (
     has_encrypted_video,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.stream import VideoStream
 
-VIDEO_LIMITS = Limits(seconds=900.0, memory_bytes=4 << 30)
+VIDEO_LIMITS = TaskLimits(seconds=900.0, memory_bytes=4 << 30)
 """Limits of the child process of one video."""
 
 _WITHOUT_PROBES = {

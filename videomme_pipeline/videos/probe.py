@@ -15,7 +15,13 @@ from videomme_pipeline.benchmarks.locate import FrameFolder, MediaFile, VideoFil
 from videomme_pipeline.errors import VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
 from videomme_pipeline.fingerprint import canonical_json
-from videomme_pipeline.processes.tasks import Limits, LocalWorkers, TaskResult, Workers, run_tasks
+from videomme_pipeline.processes.tasks import (
+    LocalWorkers,
+    TaskLimits,
+    TaskResult,
+    Workers,
+    run_tasks,
+)
 from videomme_pipeline.storage.copies import on_local_disk
 from videomme_pipeline.storage.objects import RemoteFile
 from videomme_pipeline.videos.container import VIDEO_LIMITS, open_video
@@ -173,7 +179,7 @@ def probe_videos(
     jobs: Sequence[ProbeJob],
     *,
     workers: Workers | None = None,
-    limits: Limits = VIDEO_LIMITS,
+    limits: TaskLimits = VIDEO_LIMITS,
 ) -> Generator[ProbeResult]:
     """Probe videos on `workers`, and yield each job's result when it is ready.
 

@@ -16,9 +16,9 @@ from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION
 from videomme_pipeline.errors import StorageError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.processes.tasks import Limits, LocalWorkers, run_tasks
+from videomme_pipeline.processes.tasks import LocalWorkers, TaskLimits, run_tasks
 
-DRAWING_LIMITS = Limits(seconds=900.0)
+DRAWING_LIMITS = TaskLimits(seconds=900.0)
 
 
 class SmokeSource(Source):

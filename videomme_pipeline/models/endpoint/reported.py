@@ -12,8 +12,7 @@ import orjson
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.served import SilentServerError, get, list_models
-from videomme_pipeline.models.identity import ServerIdentity
-from videomme_pipeline.serving.weights import text_hash
+from videomme_pipeline.models.identity import ServerIdentity, text_hash
 
 LOOK_SECONDS = 2.0
 """A plan must not wait long for a server that is down."""

@@ -19,13 +19,13 @@ from videomme_pipeline.models.endpoint.endpoints import (
     Profile,
     frame_tokens,
 )
+from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
 from videomme_pipeline.models.endpoint.reported import reported_identity, reports_identity
 from videomme_pipeline.models.endpoint.served import ServedModel, list_models
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
 from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
-from videomme_pipeline.models.spec import ModelSpec, Schedule
-from videomme_pipeline.serving.configuration import ServeSpec
-from videomme_pipeline.serving.engines import ENGINES, EngineName
+from videomme_pipeline.models.spec import Schedule
 
 
 class ImageDetail(StrEnum):
@@ -75,7 +75,12 @@ def _variable_name(name: str) -> str:
     return name
 
 
-class EndpointSpec(ModelSpec):
+def _profile_of_servers(values: dict[str, Any]) -> Profile:
+    serve: ServeSpec | None = values.get("serve")
+    return Profile.GENERIC if serve is None else serve.profile
+
+
+class EndpointSpec(RemoteSpec):
     """A model of an endpoint that speaks OpenAI's chat completions."""
 
     added: ClassVar[frozenset[str]] = frozenset({"audio"})
@@ -88,9 +93,10 @@ class EndpointSpec(ModelSpec):
     base_url: Annotated[str | tuple[str, ...], AfterValidator(_urls_without_secrets)] | None = None
     """URL of the endpoint, including `/v1`, or a list of URLs that serve the same model. Default:
     OpenAI's."""
-    serve: ServeSpec | None = None
+    serve: Serve | None = None
     """Servers that are started for a run and stopped at its end, instead of `base_url`."""
-    profile: Profile = Profile.GENERIC
+    profile: Profile = Field(default_factory=_profile_of_servers)
+    """Family of endpoints. Default: that of the engine in `serve`, or else `generic`."""
     api_key_env: Annotated[str, AfterValidator(_variable_name)] | None = None
     """Environment variable that contains the key. Keys are never written in a file."""
     revision: str | None = None
@@ -120,18 +126,8 @@ class EndpointSpec(ModelSpec):
     is_paid: bool | None = None
     """True if lost answers cost money (every answer is then flushed to disk). Default: True with
     `prices`, else the profile's."""
-    _server: str | None = PrivateAttr(default=None)
-    _weights: str | None = PrivateAttr(default=None)
-    """The name in requests to a started server that has no other name."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_the_profile_of_its_engine(cls, values: Any) -> Any:
-        serve = values.get("serve") if isinstance(values, Mapping) else None
-        engine = serve.get("engine") if isinstance(serve, Mapping) else None
-        if isinstance(engine, str) and engine in set(EngineName):
-            return {"profile": ENGINES[EngineName(engine)].profile.value, **values}
-        return values
+    _served_name: str | None = PrivateAttr(default=None)
+    """The name of the model in requests to servers that were started."""
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
@@ -169,7 +165,7 @@ class EndpointSpec(ModelSpec):
             "image_detail": self.image_detail,
             "extra_body": self.extra_body,
             **({} if self.serve is None else {"serve": self.serve.identity}),
-            **({} if self._server is None else {"server": self._server}),
+            **({} if self.server is None else {"server": self.server}),
         }
 
     @property
@@ -186,26 +182,16 @@ class EndpointSpec(ModelSpec):
     def managed(self) -> ServeSpec | None:
         return self.serve
 
-    def served_at(self, urls: Sequence[str], weights: str) -> Self:
+    def served_at(self, urls: Sequence[str], name: str) -> Self:
         served = self.model_copy(update={"base_url": tuple(urls)})
-        if self.serve is not None and self.serve.adapter.name_option is None:
-            served._weights = weights
+        served._served_name = name
         return served
-
-    @property
-    def server(self) -> str | None:
-        return self._server
-
-    def with_server(self, server: str | None) -> Self:
-        changed = self.model_copy()
-        changed._server = server
-        return changed
 
     @property
     def reports_server(self) -> bool:
         return self.serve is not None or reports_identity(self.profile)
 
-    def reported_server(self, environment: Mapping[str, str] = os.environ) -> ServerIdentity | None:
+    def reported_server(self) -> ServerIdentity | None:
         """What the servers of all endpoints that answer report.
 
         Raises:
@@ -213,7 +199,7 @@ class EndpointSpec(ModelSpec):
         """
         if self.base_url is None or not reports_identity(self.profile):
             return None
-        key = self.api_key(environment)
+        key = self.api_key(os.environ)
         with ThreadPoolExecutor(len(self._urls)) as threads:
             found = threads.map(
                 lambda url: reported_identity(url, self.profile, self.served_name, key), self._urls
@@ -248,7 +234,7 @@ class EndpointSpec(ModelSpec):
 
     @property
     def served_name(self) -> str:
-        return self._weights or self.model or self.name
+        return self._served_name or self.model or self.name
 
     @property
     def endpoint_profile(self) -> EndpointProfile:
@@ -309,10 +295,10 @@ class EndpointSpec(ModelSpec):
             frames_as=self.sends_frames_as,
         )
 
-    def served_models(self, environment: Mapping[str, str] = os.environ) -> list[str] | None:
+    def served_models(self) -> list[str] | None:
         if self.base_url is None and self.serve is not None:
             return None
-        return sorted({served.id for served in self._listed(environment)})
+        return sorted({served.id for served in self._listed(os.environ)})
 
     def context_tokens(self, environment: Mapping[str, str] = os.environ) -> int | None:
         if self.max_model_len is not None or not self.endpoint_profile.reports_context:

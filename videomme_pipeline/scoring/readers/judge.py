@@ -19,7 +19,8 @@ from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES
 from videomme_pipeline.models.catalog import Catalog, build_model
-from videomme_pipeline.models.spec import ModelSpec
+from videomme_pipeline.models.endpoint.remote import RemoteSpec
+from videomme_pipeline.models.spec import ModelSpec, WithServer
 from videomme_pipeline.models.video_llm import Decoding
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import collect_now
@@ -75,7 +76,7 @@ class JudgeSpec(Spec):
 class Judge:
     """A model that reads answers. Scores depend on it; nothing upstream of them does."""
 
-    model: ModelSpec
+    model: RemoteSpec
     decoding: Decoding
 
     @classmethod
@@ -87,14 +88,14 @@ class Judge:
             ConfigurationError: if the model has no endpoint and so cannot answer text prompts.
         """
         model = catalog.find(spec.model)
-        if not model.is_remote:
+        if not isinstance(model, RemoteSpec):
             raise ConfigurationError(
                 f"judge {model.name}: it can only answer questions about videos; name a model of "
                 "models.yaml that has an endpoint"
             )
         return cls(model=model, decoding=spec.decoding)
 
-    def served_by(self, with_server: Callable[[ModelSpec], ModelSpec]) -> "Judge":
+    def served_by(self, with_server: WithServer) -> "Judge":
         """This judge, with the current server of its model."""
         return replace(self, model=with_server(self.model))
 

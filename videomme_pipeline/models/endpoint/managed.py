@@ -1,0 +1,122 @@
+"""Servers that this project starts for a model: what `serve` of an entry must provide."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Protocol
+
+from pydantic import BeforeValidator
+
+from videomme_pipeline import plugins
+from videomme_pipeline.configuration import parse_spec
+from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.fingerprint import Spec
+from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.models.identity import ServerIdentity
+
+DEFAULT_KIND = "local"
+
+
+class RunningServers(Protocol):
+    """Equal servers of one model. They run until `close`, and are restarted if they die."""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The base URLs of all servers."""
+
+    @property
+    def weights(self) -> str:
+        """The path or name of the weights that the servers have loaded."""
+
+    @property
+    def served_name(self) -> str:
+        """The name of the model in requests to the servers."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why no server will ever answer again, or None."""
+
+    def close(self) -> None:
+        """Stop all servers."""
+
+
+class ServeSpec(Spec, ABC):
+    """`serve` of an entry in `models.yaml`: servers that this project starts and stops.
+
+    A subclass declares `kind` as a `Literal` with a default, and the keys that users may set. A
+    package provides the subclass by an entry point with the name of the kind in the group
+    `videomme_pipeline.servers`.
+    """
+
+    kind: str
+
+    @property
+    @abstractmethod
+    def profile(self) -> Profile:
+        """The profile of an entry that sets none."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> Mapping[str, object]:
+        """The settings that can change an answer."""
+
+    @abstractmethod
+    def server_identity(self, weights: str | None) -> ServerIdentity:
+        """Facts about the servers that are known before they run.
+
+        `weights` are those that running servers have loaded, or None if no server runs.
+
+        Raises:
+            ModelError: if there are no weights.
+        """
+
+    @abstractmethod
+    def check(self) -> str:
+        """Check that the servers can be started, and return what a run starts. Starts nothing.
+
+        Raises:
+            ModelError: if the engine or the weights are missing.
+        """
+
+    @abstractmethod
+    def start(
+        self, name: str, logs: Path, on_progress: Callable[[int, int, str], None]
+    ) -> RunningServers:
+        """Start the servers of the model `name`, and wait until all of them answer.
+
+        `logs` is the folder of their logs. `on_progress` gets the number of servers that answer,
+        the number of all, and the last output of a server that does not answer yet.
+
+        Raises:
+            ModelError: if there are no weights, or a server does not start.
+        """
+
+
+def serve_specs() -> list[type[ServeSpec]]:
+    """The class of `serve` for each installed kind of servers.
+
+    Raises:
+        ConfigurationError: if a package cannot be loaded.
+    """
+    return [_spec_of(kind) for kind in plugins.installed(plugins.SERVERS)]
+
+
+def _parsed(value: object) -> object:
+    """The spec of the servers that a mapping describes. Other values are returned unchanged."""
+    if not isinstance(value, Mapping):
+        return value
+    try:
+        return parse_spec(value, _spec_of(str(value.get("kind", DEFAULT_KIND))), "serve")
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
+
+
+def _spec_of(kind: str) -> type[ServeSpec]:
+    spec: type[ServeSpec] = plugins.find_class(
+        plugins.SERVERS, kind, ServeSpec, f"servers of the kind `{kind}`"
+    )
+    return spec
+
+
+Serve = Annotated[ServeSpec, BeforeValidator(_parsed)]
+"""The type of a field with a `ServeSpec`, which reads the mapping of a YAML file."""

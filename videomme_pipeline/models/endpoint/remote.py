@@ -1,0 +1,97 @@
+"""The base class of models behind an endpoint: what only they have."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Self
+
+from pydantic import PrivateAttr
+
+from videomme_pipeline.models.endpoint.managed import ServeSpec
+from videomme_pipeline.models.identity import ServerIdentity
+from videomme_pipeline.models.pricing import Tariff
+from videomme_pipeline.models.spec import ModelSpec
+
+
+class RemoteSpec(ModelSpec, ABC):
+    """A model behind an HTTP endpoint. Callers check `isinstance(spec, RemoteSpec)`.
+
+    A subclass implements `identity` and `endpoint`. The defaults describe an endpoint that reports
+    nothing about itself and whose servers this project does not start.
+    """
+
+    _server: str | None = PrivateAttr(default=None)
+
+    @property
+    @abstractmethod
+    def endpoint(self) -> str:
+        """URL of the endpoint, or the URLs of all endpoints, for messages."""
+
+    @property
+    def members(self) -> "tuple[RemoteSpec, ...]":
+        """One spec for each endpoint of this model, in the order of the entry."""
+        return (self,)
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """Environment variables with keys of the endpoint. Child processes do not get them."""
+        return ()
+
+    @property
+    def served_name(self) -> str:
+        """The name that the endpoint uses for the model."""
+        return self.name
+
+    @property
+    def answers_at_once(self) -> bool:
+        """False if an answer can take a day."""
+        return True
+
+    @property
+    def tariff(self) -> Tariff:
+        """Prices of the model."""
+        return Tariff(model=self.served_name)
+
+    def frame_tokens(self, size: tuple[int, int]) -> int | None:
+        """Prompt tokens of one frame of `size` (width, height), or None if unknown."""
+
+    def context_tokens(self) -> int | None:
+        """Tokens that a prompt can have at most, or None if unknown. May ask the endpoint."""
+
+    def served_models(self) -> list[str] | None:
+        """Sorted names of the models that the endpoint serves, or None if it has no list.
+
+        Raises:
+            ModelError: if the key is not set or the endpoint does not answer.
+        """
+
+    @property
+    def server(self) -> str | None:
+        """Hash of the server in the identity, or None for the first server that was seen."""
+        return self._server
+
+    def with_server(self, server: str | None) -> Self:
+        """This model with the hash of a server in its identity, or without one."""
+        changed = self.model_copy()
+        changed._server = server
+        return changed
+
+    @property
+    def reports_server(self) -> bool:
+        """True if the server of the endpoint may report what it is."""
+        return False
+
+    def reported_server(self) -> ServerIdentity | None:
+        """Facts that the server reports, or None if it is down or reports nothing.
+
+        Raises:
+            ModelError: if the key is not set, or several endpoints are not equal.
+        """
+
+    @property
+    def managed(self) -> ServeSpec | None:
+        """How the servers of this model are started, or None if this project starts none."""
+        return None
+
+    def served_at(self, urls: Sequence[str], name: str) -> Self:
+        """This model at the URLs of its servers, which know it as `name`. Needs `managed`."""
+        raise NotImplementedError
