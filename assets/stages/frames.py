@@ -167,7 +167,7 @@ class Frames(BenchmarkStage[VideoVariantPartition]):
         return _metadata(stored_frames(self.store, self._content(target), target.fingerprint))
 
     def _sheet(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
-        """The contact sheet of stored frames. Empty if there are none, or they are not public."""
+        """The contact sheet of stored frames. Empty without frames, or if they are not public."""
         if not find_benchmark(self.benchmark.name).is_public:
             return {}
         frames = read_frames(self.store, self._content(target), target.fingerprint)

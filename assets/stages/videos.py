@@ -68,7 +68,7 @@ class Videos(BenchmarkStage[VideoPartition]):
             yield Failed(partition=VideoPartition(video_id), reason=reason)
 
     def _hash_on_cluster(self, ids: Sequence[str]) -> None:
-        """Hash the videos whose hash is unknown. Otherwise this machine would hash each of them."""
+        """Hash the videos whose hash is unknown, which this machine would otherwise hash."""
         snapshot, paths = self.benchmark.snapshot, []
         for video_id in ids:
             with suppress(VideoMissingError):

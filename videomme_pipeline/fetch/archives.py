@@ -78,7 +78,7 @@ def is_tar(archive: str) -> bool:
 
 
 def is_compressed_tar(archive: str) -> bool:
-    """True if all bytes before a member are needed to read it, so that ranges are useless."""
+    """True if reading a member needs all bytes before the member, so that ranges are useless."""
     return archive.endswith((".tar.gz", ".tgz"))
 
 

@@ -2,10 +2,10 @@
 
 All files are of one commit. A file gets its final name only when it is complete and verified, so
 the next run repairs an interrupted one. Videos are in zip archives of about 5 GB (v1) and 2 GB
-(v2). The directories of the archives (some kilobytes at the end of each) list the videos. They are
-read by HTTP ranges and kept. If more than half of an archive is wanted, it is downloaded whole and
-compared with its sha256. Otherwise only the wanted members are read by ranges and compared with
-their CRC.
+(v2). The directories of the archives (some kilobytes at the end of each) list the videos. The
+directories are read by HTTP ranges and kept. If more than half of an archive is needed, the archive
+is downloaded whole and compared with its sha256. Otherwise only the needed members are read by
+ranges and compared with their CRC.
 """
 
 import shutil
@@ -146,7 +146,7 @@ def fetch_videos(
 
     Raises:
         DownloadError: if the repository cannot be read at all (missing, gated, offline).
-        StorageError: before the first download if the disk is too small for all wanted videos, or
+        StorageError: before the first download if the disk is too small for all requested videos, or
             later if it is full.
     """
     requested = tuple(videos)
@@ -195,7 +195,7 @@ _Files = Mapping[str, Sequence[_VideoMember]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _UnzipJob:
-    """The wanted files in one archive. `remote` are its parts that are not on disk."""
+    """The needed files in one archive. `remote` are the parts of the archive not on disk."""
 
     archive: str
     remote: tuple[HubFile, ...]

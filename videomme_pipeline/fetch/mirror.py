@@ -82,10 +82,10 @@ class Mirror:
         return [name for name in self.files_of(archive) if not self.path(name).is_file()]
 
     def open(self, archive: str, reported: Mapping[str, HubFile]) -> BinaryFile:
-        """An archive. Its files that are not on disk are read from the hub by ranges.
+        """An archive. The files of the archive that are not on disk are read by ranges.
 
         Raises:
-            DownloadError: if one of them is neither on disk nor in `reported`.
+            DownloadError: if a file is neither on disk nor in `reported`.
         """
         parts = [self._open_file(name, reported) for name in self.files_of(archive)]
         return parts[0][0] if len(parts) == 1 else JoinedFile(parts)

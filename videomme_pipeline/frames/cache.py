@@ -1,8 +1,8 @@
 """The frames of one video under one sampling, and the files that store them.
 
 There is one Parquet file per video content and settings. The settings contain everything that
-changes a pixel. So the frames of a moved or renamed video are found, and frames with other
-settings are never mixed up with them. `frames.extract` extracts frames.
+changes a pixel. So the frames of a moved or renamed video are used again, and frames with
+different settings are never mixed up. `frames.extract` extracts frames.
 """
 
 import io
@@ -96,9 +96,9 @@ class FrameSet:
     `asked` is the number of frames that the sampling requests, and `limit` the reason if there
     are more or fewer. `missing_seconds` are the times of chosen frames that do not decode, and
     `damage` describes the damage. Both are empty for an undamaged video. `decoded_by` is the
-    backend that was used. It is not the sampling's backend if that would return wrong frames.
-    `source` is the file of the video, for a model that takes the frames itself, and `sound` its
-    WAV file, for a model that hears it. They are not stored with the frames.
+    backend that was used: PyAV if the sampling's backend would return wrong frames. `source` is
+    the file of the video, for a model that takes the frames itself, and `sound` is its WAV file,
+    for a model that hears it. `source` and `sound` are not stored with the frames.
     """
 
     video_hash: str
@@ -268,7 +268,8 @@ def read_frames(store: Store, video_hash: str, settings_fingerprint: str) -> Fra
 
     Raises:
         FileNotFoundError: if none are stored.
-        DamagedFileError: if the file is damaged. It is set aside, so that the next run rebuilds it.
+        DamagedFileError: if the file is damaged. The file is set aside, and the next run rebuilds
+            it.
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):

@@ -169,7 +169,7 @@ def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
 
 
 def packet_index(store: Store, job: FrameJob) -> PacketIndex:
-    """The packet index of the job's video or clip. That of the file is stored if it is not yet.
+    """The packet index of the job's video or clip. The index of the whole file is stored.
 
     Raises:
         VideoUnreadableError: if the file has no video stream that can be opened, or the clip is
@@ -240,7 +240,7 @@ def _pictures(
 ) -> Iterator[_Extracted | Missing]:
     """The frames of all selections in order of time, each decoded once.
 
-    `only` restricts them to these frame numbers.
+    With `only`, frames with other numbers are left out.
     """
     for backend in dict.fromkeys(selection.backend for selection in selections):
         group = [selection for selection in selections if selection.backend == backend]
@@ -427,7 +427,7 @@ def _decoded_bytes(job: FrameJob, store: Store) -> int:
 
 
 def _stored_index(job: FrameJob, store: Store) -> PacketIndex | None:
-    """The packet index of the job's video or clip, or None if that of the file is not stored."""
+    """The packet index of the job's video or clip, or None if no index of the file is stored."""
     index = PacketIndex.load(store.packets(job.video_hash))
     return None if index is None else index.within(job.clip)
 
@@ -439,7 +439,7 @@ def _spans(job: FrameJob, index: PacketIndex) -> list[Span]:
 
 
 def _split(job: FrameJob, store: Store, parts: int) -> list[tuple[int, ...]]:
-    """The wanted frames of a video in parts, or an empty list if it should not be split.
+    """The chosen frames of a video in parts, or an empty list if it should not be split.
 
     Only a video whose packet index is stored is split, since this process opens no video.
     """
@@ -584,7 +584,7 @@ def stored_frames(store: Store, video_hash: str, fingerprint: str) -> StoredFram
 
 
 def _size(path: VideoSource) -> int:
-    """The size of a file, or 0 if there is none. Its task reports the missing file."""
+    """The size of a file, or 0 if there is none. The task of the video reports a missing file."""
     if isinstance(path, RemoteFile):
         return path.state.bytes
     return path.stat().st_size if isinstance(path, Path) and path.exists() else 0

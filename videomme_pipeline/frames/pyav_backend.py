@@ -55,7 +55,7 @@ def _decode_span(
 ) -> Iterator[Decoded | Missing]:
     """Yield the frames of a span. If the decoder omits some, start one keyframe earlier.
 
-    This happens in streams that refresh their pictures gradually, without real keyframes.
+    Decoders omit frames in streams that refresh pictures gradually, without real keyframes.
     """
     missing = set(span.frames)
     for decoded in decoder.decode(span):
@@ -207,7 +207,7 @@ class _Decoder:
         self._packets = self._container.demux(self._stream)
 
     def _seek_target(self, first: int) -> int:
-        """The timestamp to seek to. libav interprets it differently for each container."""
+        """The timestamp to seek to. libav interprets timestamps differently for each container."""
         index, container = self._index, self._container.format.name
         if "mp4" in container:
             # libav seeks to the last keyframe whose dts is not later than the target, or to the

@@ -1,9 +1,9 @@
 """Sampling strategies, which choose frames of a video from its packet index without decoding.
 
 A strategy is one class: its parameters are fields, `_choose` is its rule, and `name_pattern` is
-the syntax of its name. It is registered by adding it to `Sampling`. Named placements equal those
-of the published evaluators. A sampling also has the other settings that change the pictures a
-model sees: their size and encoding, the backend, and the handling of damaged videos.
+the syntax of its name. A strategy is registered by adding it to `Sampling`. Named placements equal
+those of the published evaluators. A sampling also has the other settings that change the pictures
+a model sees: their size and encoding, the backend, and the handling of damaged videos.
 
 `picture` has the size and encoding of pictures, and `sampling_names` parses names such as
 `fps_based-1-max-512.long_side-512.png`. Decoding and encoding belong to `frames.backends` and
@@ -175,7 +175,7 @@ class Strategy(Spec):
     def for_duration(self, duration: Duration | None) -> Self:
         """This sampling with the budget of a duration class applied and all budgets removed.
 
-        Videos of different classes have equal samplings then if their numbers of frames are equal.
+        Two classes whose numbers of frames are equal then have equal samplings.
         """
         budget = self.budgets.for_duration(duration)
         changes: dict[str, object] = {"budgets": Budgets()}

@@ -63,7 +63,8 @@ class Child:
     ) -> Value:
         """The value of `function(task)`, computed in the child process.
 
-        Threads that share the child wait for each other. Their time limits begin after that.
+        Threads that share the child wait for each other. The time limit of a task begins when the
+        task is sent.
 
         Raises:
             ChildFailedError: if the task ended its process, or raised an unexpected error.
@@ -99,7 +100,7 @@ class Child:
         try:
             is_value, value = _receive(self._process.results)
         except (EOFError, pickle.UnpicklingError):
-            cause = self._process.cause_of_death()
+            cause = self._process.exit_report()
             self.end()
             raise ChildFailedError(cause) from None
         if is_value:
@@ -161,8 +162,8 @@ class _Process:
             with contextlib.suppress(OSError):
                 stream.close()
 
-    def cause_of_death(self) -> str:
-        """How the process ended, with the last line of its log. Waits until it has ended."""
+    def exit_report(self) -> str:
+        """Exit status and last output line of the process, in words. Wait until it has ended."""
         code = self._process.wait()
         self._log.seek(0)
         last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]

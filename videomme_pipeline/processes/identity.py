@@ -94,7 +94,8 @@ def _scope() -> dict[str, str]:
 def _started(process: psutil.Process) -> float | None:
     """The start time of a process, or None if it has ended.
 
-    On Linux it is in clock ticks since the boot, so setting the system clock does not change it.
+    On Linux the time is in clock ticks since the boot, so setting the system clock does not change
+    it.
     """
     if process.status() == psutil.STATUS_ZOMBIE:
         return None

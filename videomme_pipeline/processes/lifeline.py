@@ -34,7 +34,7 @@ def end_with_parent(lifeline: int, *, with_group: bool = False) -> None:
 class ProcessGroup:
     """Any program in a process group of its own, which ends with this process.
 
-    Its output goes to `log`. It may start processes; they belong to the group.
+    The output of the program goes to `log`. Processes that the program starts belong to the group.
     """
 
     def __init__(

@@ -69,12 +69,12 @@ class Workers(Protocol):
         """The URL of a page that shows the workers, or None."""
 
     def problems(self) -> Mapping[str, str | None]:
-        """What keeps each worker of a cluster from running tasks, or None, by its address."""
+        """The reason why a worker of a cluster runs no tasks, or None, by the worker's address."""
 
     def executor(self, run: str) -> AbstractContextManager[Executor]:
         """An executor of `run_limited` for one run. Tasks that still run are ended after the block.
 
-        It cancels the future of a task that it has lost.
+        The executor cancels the future of a task that the cluster has lost.
         """
 
 
@@ -187,7 +187,7 @@ def run_limited(
 
 
 def end_children(run: str) -> None:
-    """End the child processes of `run` in this process. Their tasks fail."""
+    """End the child processes of `run` in this process. The tasks of these children fail."""
     _ended_runs.append(run)
     children = _children.pop(run, [])
     for own in children:

@@ -39,8 +39,8 @@ def read_end(path: UPath | Path, count: int) -> bytes:
 def read_copy(path: UPath | Path, state: FileState | None = None) -> bytes:
     """All bytes of a file, from a local copy if the file is in an object store.
 
-    The copy is fetched if there is none of the object's `state`. Without `state`, that of the
-    object is requested. Errors are those of `read`.
+    The copy is fetched if there is none of the object's `state` (by default the current state of
+    the object). Errors are those of `read`.
     """
     return read(path) if is_local(path) else _explained(path, lambda: _copied(UPath(path), state))
 

@@ -3,8 +3,8 @@
 The name of a copy contains the size and version of its object, so a changed object gets another
 copy. A copy appears whole or not at all. The copies of all processes of a machine have a common
 size limit, and those that were not used for the longest time are removed first. A lock protects a
-copy that is in use, or not complete yet. It ends with the process, so the next process can remove
-what a killed one left.
+copy that is in use, or not complete yet. The lock ends with its process, so another process can
+remove the copies that a killed process left.
 """
 
 import errno
@@ -52,10 +52,10 @@ class LocalCopies:
     def hold(
         self, path: UPath, state: FileState | None = None, *, or_newer: bool = True
     ) -> Iterator[Path]:
-        """Yield a copy of an object, which is kept during the block. It is fetched if necessary.
+        """Yield a copy of an object, which is kept during the block.
 
-        Without `state`, that of the object is requested. If there is no copy of `state`, and the
-        object has another one now, that is fetched.
+        The copy is fetched if there is none of `state` (by default the object's current state). If
+        the object has another state by now, a copy of that state is fetched.
 
         Raises:
             FileNotFoundError: if there is no such object.
@@ -84,7 +84,7 @@ class LocalCopies:
         return self._folder / f"{_prefix(path)}{fingerprint(state)}-{path.name}"
 
     def _fetch(self, path: UPath, state: FileState) -> FileState:
-        """Fetch an object, and return its state. If that is not `state`, there is no copy of it."""
+        """Fetch an object, and return its state. The copy is kept only if that state is `state`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._make_room(state.bytes)
         with NamedTemporaryFile(dir=self._folder, prefix=".", delete=False) as locked:

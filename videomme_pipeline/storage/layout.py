@@ -258,7 +258,7 @@ class Store:
         return sorted(folder.glob("/".join(pattern[fixed:])), key=str)
 
     def _objects(self, folder: UPath, fixed: Sequence[str], pattern: Sequence[str]) -> list[UPath]:
-        """The objects under `folder` that match `pattern`, sorted. It sends few requests.
+        """The objects under `folder` that match `pattern`, sorted. Few requests are sent.
 
         `fixed` are the parts of the path of `folder`.
         """
@@ -276,7 +276,7 @@ class Store:
 
 
 def _matching(names: Iterable[str], pattern: Sequence[str]) -> Iterator[str]:
-    """Yield the paths with as many parts as `pattern`, of which each matches."""
+    """Yield the paths with as many parts as `pattern`, if each part matches."""
     for name in names:
         parts = name.split("/")
         if len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern)):

@@ -21,7 +21,7 @@ NO_BENCHMARKS = ("failures", "frames", "packets", "servers", "sound")
 
 
 def file_state(path: UPath | Path) -> FileState:
-    """The state of a file or an object. That of a broken link is the state of the link.
+    """The state of a file or an object. The state of a broken link is that of the link itself.
 
     Raises:
         FileNotFoundError: if there is none.
@@ -39,8 +39,8 @@ def file_state(path: UPath | Path) -> FileState:
 class Listing:
     """The files under a folder, each part of which is listed once, when it is first needed.
 
-    A part is a folder on a local disk. In an object store it is everything under a folder such as
-    "frames" or "videomme/responses".
+    A part is a folder on a local disk. In an object store a part is everything under a folder such
+    as "frames" or "videomme/responses".
     """
 
     def __init__(self, root: UPath) -> None:
@@ -96,7 +96,7 @@ class Listing:
 
 
 def states_of_files(folder: str) -> dict[str, FileState]:
-    """The states of the entries of a folder. That of a broken link is the state of the link."""
+    """The states of the entries of a folder. The state of a broken link is that of the link."""
     try:
         with os.scandir(folder) as entries:
             return {

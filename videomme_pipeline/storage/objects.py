@@ -27,7 +27,7 @@ _VERSION_KEYS = ("ETag", "etag", "generation", "blob_id", "LastModified", "mtime
 
 @dataclass(frozen=True, slots=True, order=True)
 class FileState:
-    """Size and version of a file or an object. They change with its content."""
+    """Size and version of a file or an object, which change with its content."""
 
     bytes: int
     version: str
@@ -129,8 +129,8 @@ def open_root(url: str | Path | UPath) -> UPath:
 def _stop_thread_at_exit() -> None:
     """Stop the thread of fsspec when the process ends.
 
-    It keeps references to what its callers used. If they are alive when the interpreter ends,
-    DuckDB prints its types as leaked.
+    The thread keeps references to what its callers used. If these objects are alive when the
+    interpreter ends, DuckDB prints its types as leaked.
     """
     atexit.register(_stop_thread)
 

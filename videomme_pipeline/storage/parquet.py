@@ -91,8 +91,8 @@ def read_foreign_table(path: Path) -> pa.Table:
 def read_copied_table(path: UPath | Path, state: FileState | None = None) -> pa.Table:
     """The table at `path`, from a local copy if the file is in an object store.
 
-    The copy is fetched if there is none of the object's `state`, or if the copy is damaged.
-    Without `state`, that of the object is requested. Errors are those of `read_table`.
+    The copy is fetched if there is none of the object's `state` (by default the current state of
+    the object), or if the copy is damaged. Errors are those of `read_table`.
     """
     try:
         return _decoded(path, read_copy(path, state))
@@ -127,7 +127,7 @@ def read_bytes(path: UPath | Path) -> bytes:
 
 
 def checksum(path: UPath | Path) -> str:
-    """Checksum of the file at `path`. Only its end is read.
+    """Checksum of the file at `path`. Only the end of the file is read.
 
     Errors are those of `read_table`.
     """

@@ -112,7 +112,8 @@ def _sweep_once(pid: int, parent: Path) -> None:  # noqa: ARG001 - a forked proc
 def _sweep(parent: Path) -> None:
     """Remove the scratch folders in `parent` that killed processes have left.
 
-    The end of a process on another machine is not visible. Its folders are removed after a month.
+    This machine cannot see whether a process of another machine has ended, so the folders of other
+    machines are removed after a month.
     """
     with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:

@@ -58,7 +58,8 @@ def read_rows(path: UPath, row_class: type[Row]) -> list[Row]:
 
     Raises:
         FileNotFoundError: if there is no file at `path`.
-        DamagedFileError: if the file is damaged. It is set aside, so that the next run rebuilds it.
+        DamagedFileError: if the file is damaged. The file is set aside, and the next run rebuilds
+            it.
     """
     with setting_aside(path):
         return from_table(parquet.read_table(path), row_class)
@@ -78,7 +79,7 @@ class StoredRow(Generic[Row]):
 
 
 class RowFile(Generic[Row]):
-    """A file of rows. Reading it again parses it again only if it changed."""
+    """A file of rows. Another read parses the file again only if the file changed."""
 
     def __init__(self, path: UPath, row_class: type[Row]) -> None:
         self._path, self._row_class = path, row_class
@@ -93,7 +94,7 @@ class RowFile(Generic[Row]):
 
 
 class RowFolder(Generic[Row]):
-    """A folder of files with one row each. Reading it again reads only the files that changed.
+    """A folder of files with one row each. Another read reads only the files that changed.
 
     Objects are read by several threads, from local copies if there are any.
     """
@@ -132,7 +133,7 @@ class RowFolder(Generic[Row]):
         }
 
     def _read(self, name: str, state: FileState) -> StoredRow[Row] | None:
-        """The row of one file, or None if the file is damaged. It is then set aside."""
+        """The row of one file, or None if the file is damaged. A damaged file is set aside."""
         path = self._folder / f"{name}.parquet"
         try:
             with setting_aside(path):
@@ -153,7 +154,8 @@ def read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
 
     Raises:
         FileNotFoundError: if there is no file at `path`.
-        DamagedFileError: if the file is damaged. It is set aside, so that the next run rebuilds it.
+        DamagedFileError: if the file is damaged. The file is set aside, and the next run rebuilds
+            it.
     """
     with setting_aside(path):
         return parquet.read_table(path, columns)
@@ -172,7 +174,7 @@ def verify(paths: Iterable[UPath]) -> tuple[list[UPath], list[str]]:
 
 
 def _problem_of(path: UPath) -> str | None:
-    """What is wrong with a stored table. It is set aside if it is damaged."""
+    """Description of what is wrong with a stored table, or None. A damaged table is set aside."""
     try:
         with setting_aside(path):
             parquet.read_bytes(path)

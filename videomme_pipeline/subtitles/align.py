@@ -82,7 +82,7 @@ INTERLEAVED_POLICIES = frozenset({Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEA
 
 
 class Alignment(Spec):
-    """A policy and its parameters. In YAML it can be written as its name: `window-500-250`."""
+    """A policy and its parameters, which can be written as a name in YAML: `window-500-250`."""
 
     added: ClassVar[frozenset[str]] = frozenset({"parser"})
 

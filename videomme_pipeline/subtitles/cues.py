@@ -70,7 +70,7 @@ class CueFile:
 
     `problems` has the line and the problem of each of the `skipped` cues. `raw` is the decoded
     text of an SRT file with "\\n" line ends and all tags, for the policies that parse it like a
-    published evaluator. It is "" for a word file. `is_words` is True for a word file (v2) and
+    published evaluator. `raw` is "" for a word file. `is_words` is True for a word file (v2) and
     False for an SRT file (v1).
     """
 

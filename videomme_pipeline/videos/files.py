@@ -28,7 +28,7 @@ def stat_file(path: Path) -> os.stat_result:
 
 @contextmanager
 def local_video(source: VideoSource, video_id: str) -> Iterator[VideoFile]:
-    """Yield the local file of a video. That of a remote one is a copy, kept during the block.
+    """Yield the local file of a video, or a copy of a remote file, kept during the block.
 
     Raises:
         VideoUnreadableError: if the copy cannot be fetched.

@@ -27,9 +27,9 @@ _log = logging.getLogger(__name__)
 class HashCache:
     """Content hashes in one SQLite file: by path, size, mtime and inode, or by path and state.
 
-    The state is that of a remote file. A change that preserves all of them is detected only by
-    `content_hash(…, verify=True)` or after `clear`. A damaged file is replaced by an empty one,
-    and a damaged hash counts as missing.
+    Remote files have a state. A change of a file that preserves its size, mtime and inode (or its
+    state) is detected only by `content_hash(…, verify=True)` or after `clear`. A damaged cache is
+    replaced by an empty one, and a damaged hash counts as missing.
 
     Every method raises StorageError if the file cannot be read or written.
     """
@@ -108,7 +108,7 @@ class HashCache:
         return self._connection
 
     def _replace(self, error: Exception) -> None:
-        """Set the damaged file aside. Its log would be applied to the new file, so delete it."""
+        """Set the damaged file aside, and delete its log, which SQLite would apply to a new file."""
         self.close()
         for suffix in ("-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """The packet index of a video: the time of each compressed picture, and which are keyframes.
 
-It is built once per video content and stored. Only streams without usable timestamps are decoded
-for it. For an mp4 the index is read from the sample tables, which takes milliseconds for an hour
+The index is built once per video content and stored. Only streams without usable timestamps are
+decoded for it. For an mp4 the index is read from the sample tables, which takes milliseconds for an hour
 of video. Any other container is demuxed once. `frames.sampling` chooses frames from the index.
 """
 
@@ -57,8 +57,8 @@ class PacketIndex:
     `dts` are in units of `time_base`. Hidden packets precede the start of an edit, or are outside
     of the clip: other pictures need them, but they are never shown. A packet `precedes_loss` if the
     container is damaged directly after it, so that it may be truncated and others may be missing.
-    `claimed_seconds` is the length of the stream according to the container. In a truncated file it
-    exceeds `duration_seconds`. `last_duration` is the duration of the last frame. `frames_before`
+    `claimed_seconds` is the length of the stream according to the container. In a truncated file
+    `claimed_seconds` exceeds `duration_seconds`. `last_duration` is the duration of the last frame. `frames_before`
     are shown in the file before a clip begins.
     """
 
@@ -77,8 +77,8 @@ class PacketIndex:
     def within(self, clip: Clip | None) -> "PacketIndex":
         """The index of a clip of this video, whose frames and times count from its own start.
 
-        Its first frame is the one on screen at the start of the clip. It has no frames if the clip
-        is outside of the video.
+        The first frame of a clip is the one on screen at its start. A clip outside of the video has
+        no frames.
         """
         if clip is None:
             return self

@@ -139,7 +139,7 @@ def hash_on(workers: Workers, paths: Sequence[VideoSource], hashes: HashCache) -
 
 
 def _with_status(path: MediaFile) -> tuple[MediaFile, Status]:
-    """An absolute path with the status of its file. That of a remote file is already known."""
+    """An absolute path with the status of its file. The status of a remote file is its state."""
     if isinstance(path, RemoteFile):
         return path, path.state
     return path.absolute(), stat_file(path)
@@ -158,8 +158,8 @@ def _blake3(path: MediaFile) -> str:
 class ProbeJob:
     """A video to probe: the file, its content hash, and the same for its subtitles, if any.
 
-    Only `clip` of the file is shown; None is all of it. Its packet index is stored in `index_file`,
-    if it is set.
+    Only `clip` of the file is shown, or the whole file if `clip` is None. The packet index is
+    stored in `index_file`, if there is one.
     """
 
     benchmark: str

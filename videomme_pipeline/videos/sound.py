@@ -1,6 +1,7 @@
 """The sound of a video as a model gets it: one channel, 16,000 samples per second, WAV.
 
-It is stored once per content of a video, and decoded in a child process when it is first needed.
+The sound is stored once per content of a video, and decoded in a child process when it is first
+needed.
 """
 
 import io
