@@ -416,9 +416,9 @@ def test_an_incomplete_file_is_unzipped_again(v2: HubServer, tmp_path: Path) -> 
 def test_progress_counts_all_videos_and_bytes(v2: HubServer, tmp_path: Path) -> None:
     reports: list[FetchProgress] = []
     fetch_videos(V2, ACCEPTED, v2_videos(1, 21, 22, 23), tmp_path, reports.append)
-    assert (reports[0].videos_done, reports[0].videos_wanted, reports[0].bytes_done) == (0, 4, 0)
+    assert (reports[0].videos_done, reports[0].videos_requested, reports[0].bytes_done) == (0, 4, 0)
     assert reports[-1].videos_done == 4
-    assert reports[-1].bytes_done == reports[-1].bytes_wanted > 0
+    assert reports[-1].bytes_done == reports[-1].bytes_needed > 0
     assert all(a.bytes_done <= b.bytes_done for a, b in pairwise(reports))
 
 

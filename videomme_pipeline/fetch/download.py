@@ -39,7 +39,7 @@ from videomme_pipeline.fetch.release import (
 _log = getLogger(__name__)
 
 WHOLE_ARCHIVE_SHARE = 0.5
-"""An archive is downloaded whole if more than this share of its bytes is wanted."""
+"""An archive is downloaded whole if more than this share of its bytes is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class FetchProgress:
     """Progress of a fetch. Bytes are those of whole archives and of unzipped files."""
 
     videos_done: int
-    videos_wanted: int
+    videos_requested: int
     bytes_done: int
-    bytes_wanted: int
+    bytes_needed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ def fetch_media(
         spec,
         videos,
         folder,
-        lambda progress: on_progress(progress.videos_done, progress.videos_wanted),
+        lambda progress: on_progress(progress.videos_done, progress.videos_requested),
     )
     if release.subtitles:
         fetched += fetch_subtitles(release, spec, videos, folder)
@@ -146,8 +146,8 @@ def fetch_videos(
 
     Raises:
         DownloadError: if the repository cannot be read at all (missing, gated, offline).
-        StorageError: before the first download if the disk is too small for all requested videos, or
-            later if it is full.
+        StorageError: before the first download if the disk is too small for all requested videos,
+            or later if it is full.
     """
     requested = tuple(videos)
     mirror = Mirror.of(release, spec, folder)
@@ -227,15 +227,15 @@ class _Meter:
     def __init__(
         self,
         on_progress: Callable[[FetchProgress], None],
-        videos_wanted: int,
+        videos_requested: int,
         jobs: Sequence[_UnzipJob],
     ) -> None:
         self._report = on_progress
         self._now = FetchProgress(
-            videos_done=videos_wanted - sum(len(job.videos) for job in jobs),
-            videos_wanted=videos_wanted,
+            videos_done=videos_requested - sum(len(job.videos) for job in jobs),
+            videos_requested=videos_requested,
             bytes_done=0,
-            bytes_wanted=sum(job.download_bytes + job.unzipped_bytes for job in jobs),
+            bytes_needed=sum(job.download_bytes + job.unzipped_bytes for job in jobs),
         )
         self._report(self._now)
 

@@ -1,8 +1,8 @@
 """Verified files of a dataset repository on the Hugging Face Hub at one commit.
 
 `HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE` work as in `huggingface_hub`, which sends the
-requests. Its `hf_hub_download` is not used: since version 2 that function restarts a file after the process
-was killed, and it compares sizes but not checksums.
+requests. Its `hf_hub_download` is not used: since version 2 that function restarts a file after the
+process was killed, and compares sizes but not checksums.
 """
 
 import errno

@@ -1,7 +1,7 @@
-"""The plan: which packets to decode for the wanted frames, computed from the packet index.
+"""The plan: which packets to decode for the chosen frames, computed from the packet index.
 
-A compressed picture depends on earlier ones, back to a keyframe. For each wanted frame, the plan
-starts at the last keyframe that is not shown later than the frame. All wanted frames with the same
+A compressed picture depends on earlier ones, back to a keyframe. For each chosen frame, the plan
+starts at the last keyframe that is not shown later than the frame. All chosen frames with the same
 keyframe are decoded together, in decoding order. `frames.backends` decodes the packets.
 """
 
@@ -18,7 +18,7 @@ from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 class Span:
     """Packets to feed without a seek: positions `first` … `last` in decoding order, inclusive.
 
-    `first` is a keyframe. `frames` are the numbers of the wanted frames among the packets.
+    `first` is a keyframe. `frames` are the numbers of the chosen frames among the packets.
     """
 
     first: int

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 SEEK_BACK_SECONDS = (0.0, 1.0, 10.0)
-"""Seconds to seek before the wanted packet. The next value is used if a seek ends too late, as in
+"""Seconds to seek before the needed packet. The next value is used if a seek ends too late, as in
 MPEG-TS, and after the last value the start of the file."""
 
 
@@ -89,7 +89,7 @@ class _Decoder:
         self.damage: str | None = None
 
     def decode(self, span: Span) -> Iterator[Decoded]:
-        """Yield the undamaged wanted frames of `span`.
+        """Yield the undamaged chosen frames of `span`.
 
         A picture is yielded only after all pictures that it may depend on, since the decoder
         reports their damage only when it returns them.

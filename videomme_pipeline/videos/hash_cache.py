@@ -108,7 +108,7 @@ class HashCache:
         return self._connection
 
     def _replace(self, error: Exception) -> None:
-        """Set the damaged file aside, and delete its log, which SQLite would apply to a new file."""
+        """Set the damaged file aside, and delete its log, which SQLite would apply to another."""
         self.close()
         for suffix in ("-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)

@@ -167,14 +167,14 @@ def _duplicates(
 
 
 def _names(
-    unused: _Unused, videos: Sequence[VideoReference], is_wanted: Callable[[str], bool]
+    unused: _Unused, videos: Sequence[VideoReference], is_listed: Callable[[str], bool]
 ) -> str:
-    """The names of the first wanted files of `videos` that are not read."""
+    """The names of the first listed files of `videos` that are not read."""
     names = [
         path.name
         for video in videos
         for path in unused.get(video.file_stem, ())
-        if is_wanted(path.name)
+        if is_listed(path.name)
     ]
     rest = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + rest

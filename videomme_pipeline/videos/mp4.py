@@ -51,8 +51,8 @@ def read_sample_tables(path: Path) -> SampleTables | None:
     """The sample tables of an mp4, or None if they do not describe the video completely.
 
     The tables are incomplete in other containers, in fragmented or encrypted files, and with
-    several video tracks. They are also not used if the edit list has several segments, starts between two
-    frames or ends before the last frame. Times and sizes equal those of libav's demuxer.
+    several video tracks. They are also not used if the edit list has several segments, starts
+    between two frames or ends before the last frame. Times and sizes equal those of libav's demuxer.
     """
     try:
         boxes = top_boxes(path)

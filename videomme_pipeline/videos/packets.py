@@ -1,8 +1,8 @@
 """The packet index of a video: the time of each compressed picture, and which are keyframes.
 
 The index is built once per video content and stored. Only streams without usable timestamps are
-decoded for it. For an mp4 the index is read from the sample tables, which takes milliseconds for an hour
-of video. Any other container is demuxed once. `frames.sampling` chooses frames from the index.
+decoded for it. For an mp4 the index is read from the sample tables, which takes milliseconds for an
+hour of video. Any other container is demuxed once. `frames.sampling` chooses frames from the index.
 """
 
 import logging
@@ -58,8 +58,8 @@ class PacketIndex:
     of the clip: other pictures need them, but they are never shown. A packet `precedes_loss` if the
     container is damaged directly after it, so that it may be truncated and others may be missing.
     `claimed_seconds` is the length of the stream according to the container. In a truncated file
-    `claimed_seconds` exceeds `duration_seconds`. `last_duration` is the duration of the last frame. `frames_before`
-    are shown in the file before a clip begins.
+    `claimed_seconds` exceeds `duration_seconds`. `last_duration` is the duration of the last frame.
+    `frames_before` is the number of frames that the file shows before a clip begins.
     """
 
     pts: Integers
