@@ -52,7 +52,7 @@ def read_sample_tables(path: Path) -> SampleTables | None:
 
     The tables are incomplete in other containers, in fragmented or encrypted files, and with
     several video tracks. They are also not used if the edit list has several segments, starts
-    between two frames or ends before the last frame. Times and sizes equal those of libav's demuxer.
+    between two frames or ends before the last frame. Times and sizes are those of libav's demuxer.
     """
     try:
         boxes = top_boxes(path)
