@@ -69,7 +69,7 @@ def build_definitions(
 
 def _asset(
     stage: AnyStage,
-    known: set[dg.AssetKey],
+    stage_keys: set[dg.AssetKey],
     nightly_keys: Sequence[dg.AssetKey],
     freshness: dg.FreshnessPolicy | None,
     project: Project,
@@ -81,7 +81,7 @@ def _asset(
     """
     partitions = stage.partitions_def
     is_result = isinstance(stage, SharedStage)
-    deps = [dep for dep in stage.deps() if dep.asset_key in known]
+    deps = [dep for dep in stage.deps() if dep.asset_key in stage_keys]
     deps += [dg.AssetDep(key) for key in nightly_keys if is_result]
     metadata = (
         {"dagster/column_schema": column_schema(stage.row_class)} if stage.row_class else None

@@ -52,19 +52,19 @@ def prepare_home() -> Path:
     """
     home = _home_folder()
     settings = home / SETTINGS_FILE
-    wanted = _SETTINGS.read_text(encoding="utf-8") + _postgres_settings(
+    current = _SETTINGS.read_text(encoding="utf-8") + _postgres_settings(
         os.environ.get(POSTGRES_VARIABLE)
     )
-    found = settings.read_text(encoding="utf-8") if settings.exists() else _OURS
-    if found.startswith(_OURS) and found != wanted:
-        publish(UPath(settings), wanted.encode())
+    stored = settings.read_text(encoding="utf-8") if settings.exists() else _OURS
+    if stored.startswith(_OURS) and stored != current:
+        publish(UPath(settings), current.encode())
     os.environ[HOME_VARIABLE] = str(home)
     return home
 
 
 @contextmanager
 def open_history() -> Iterator[History]:
-    """Open the instance for a block that only reads it. A home that does not exist stays so.
+    """Open the instance for a block that only reads. A home that does not exist is not created.
 
     Raises:
         ConfigurationError: as `open_instance`.
@@ -92,7 +92,7 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
         StorageError: if a database cannot be read or written, even in the block, or is on a network
             file system.
     """
-    # Importing both takes more than a second, which the plan of a new project needs for nothing.
+    # Importing both takes more than a second, and the plan of a new project needs neither.
     from alembic.util import CommandError  # noqa: PLC0415
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
 
@@ -127,8 +127,7 @@ def _what_failed(home: Path, error: "DBAPIError | sqlite3.Error") -> str:
     return (
         f"{', '.join(damaged)}: damaged ({cause}). Dagster stores the history of runs there. "
         f"Restore it from a backup, or move {home} away and run again: data, answers and scores "
-        "are stored elsewhere and are found again, so nothing is asked again; only the history of "
-        "runs is lost."
+        "are stored elsewhere, so nothing is asked again; only the history of runs is lost."
     )
 
 

@@ -2,8 +2,8 @@
 
 Dagster records at most a process id, which is ambiguous if several machines share an instance. The
 full identity of the process is therefore recorded on the run: when a command creates the run, and
-by each step for runs that Dagster launches. A process that is not visible from this machine never
-counts as dead. A launched run that never reaches its first step is dead after a while.
+by the executor of a run that Dagster launches. A process that is not visible from this machine
+never counts as dead. A launched run whose executor does not start in 15 minutes counts as dead.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ def run_here(
 
 
 def recording_process(executor: dg.ExecutorDefinition) -> dg.ExecutorDefinition:
-    """The same executor, which first records its process as the one that works on the run."""
+    """`executor`, which first records its process as the process that works on the run."""
     create = executor.executor_creation_fn
     assert create is not None
     return dg.ExecutorDefinition(
@@ -107,7 +107,7 @@ class _RecordingExecutor(dg.Executor):
 
 
 def record_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
-    """Record this process on a run as the one that works on it."""
+    """Record this process on a run as the process that works on the run."""
     process = RunProcess.here(run_id=run.run_id)
     if RunProcess.of(run) != process:
         instance.add_run_tags(run.run_id, {PROCESS_TAG: process.as_json()})
@@ -116,7 +116,7 @@ def record_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
 def record_evaluations(
     instance: dg.DagsterInstance, run: dg.DagsterRun, evaluations: Sequence[str]
 ) -> None:
-    """Record on a run the evaluations that it is for."""
+    """Record on a run the evaluations that the run builds."""
     instance.add_run_tags(run.run_id, {EVALUATIONS_TAG: ", ".join(evaluations)})
 
 
@@ -128,10 +128,11 @@ def cancel_own_runs(instance: dg.DagsterInstance) -> None:
 
 
 def end_dead_runs(instance: dg.DagsterInstance, now: datetime) -> list[str]:
-    """End the runs whose process died, and return their ids.
+    """End the runs whose process died, and return the ids of these runs.
 
-    Dagster would show a run as running forever after a kill or a power cut, and count it against
-    the limit of concurrent runs. A run that was to be terminated is canceled, others have failed.
+    After a kill or a power cut, Dagster would show a run as running forever, and count it against
+    the limit of concurrent runs. A run that the user asked to terminate becomes canceled. Any other
+    run becomes failed.
     """
     records = instance.get_run_records(dg.RunsFilter(statuses=_OPEN))
     dead = [record.dagster_run for record in records if _is_dead(record, now)]

@@ -74,7 +74,7 @@ def run_nightly(
             run or in the future.
         NotReadyError: if an evaluation has no baseline.
     """
-    tracked = {each.evaluation.name: each for each in tracked_evaluations(project)}
+    tracked = {entry.evaluation.name: entry for entry in tracked_evaluations(project)}
     file = project.configuration.folder / NIGHTLY_FILE
     if not tracked:
         raise ConfigurationError(f"{file}: no evaluation is tracked; name one under `evaluations`")
@@ -90,18 +90,18 @@ def run_nightly(
             f"no nightly run on {date}: choose a date from {nightly.since} (`since` in {file}) "
             "to today"
         )
-    for each in chosen:
-        each.baseline()
+    for evaluation in chosen:
+        evaluation.baseline()
     job = build_definitions(project).resolve_job_def(NIGHTLY_JOB)
     run_here(
         job,
         instance,
         partition_key=date,
-        asset_selection=[nightly_key(each) for each in chosen],
+        asset_selection=[nightly_key(evaluation) for evaluation in chosen],
         run_config={"loggers": QUIET},
     )
-    assessments = [each.assess(date) for each in chosen]
-    refresh_project(project, instance, [each.evaluation.name for each in chosen])
+    assessments = [evaluation.assess(date) for evaluation in chosen]
+    refresh_project(project, instance, [entry.evaluation.name for entry in chosen])
     return assessments
 
 
@@ -110,7 +110,7 @@ def _wrongly_shown(states: Sequence[PartitionState], instance: dg.DagsterInstanc
     partitions: dict[AnyStage, set[Partition]] = defaultdict(set)
     for state in states:
         partitions[state.stage].add(state.partition)
-    return any(known & wrongly_shown(instance, stage) for stage, known in partitions.items())
+    return any(own & wrongly_shown(instance, stage) for stage, own in partitions.items())
 
 
 def _not_fresh(states: Iterable[PartitionState]) -> list[PartitionState]:

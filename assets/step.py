@@ -1,4 +1,4 @@
-"""The context in which every step of a run works."""
+"""The context of every step of a run: its locks, cost limit, progress and cancellation."""
 
 import os
 import signal
@@ -35,10 +35,10 @@ def within_step(
 ) -> Iterator[None]:
     """Run the block as the work of one step of a run.
 
-    Limits what the run spends on models over all of its steps.
-    A step that `needs_machine` waits until no other such step works on this machine. Endpoints and
-    cost limits are shared through PostgreSQL if Dagster uses it. The log of the step names the run
-    that it waits for, and has a line about its progress every ten seconds.
+    `max_dollars` limits the cost of all steps of the run together. A step that `needs_machine`
+    waits until no other such step works on this machine. Endpoints and cost limits are shared
+    through PostgreSQL if Dagster uses it. The log of the step names the run that the step waits
+    for, and has a line about the progress of the step every ten seconds.
     """
 
     def show(message: str) -> None:
@@ -124,14 +124,14 @@ def _logging_progress(project: Project, context: StepContext) -> Iterator[None]:
 def _canceling(context: StepContext) -> Iterator[None]:
     """Let a signal raise KeyboardInterrupt in the block, which cancels the run.
 
-    Dagster raises an exception of its own, which asyncio takes for the error of a single task. It
-    sends SIGINT to terminate a run that it launched.
+    Dagster sends SIGINT to terminate a run that it launched. Dagster's own handler raises another
+    exception, which asyncio takes for the error of a single task.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     numbers = (signal.SIGINT, signal.SIGTERM)
-    handlers = {each: signal.signal(each, signal.default_int_handler) for each in numbers}
+    handlers = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
         yield
     except KeyboardInterrupt:

@@ -31,7 +31,8 @@ from videomme_pipeline.project.partitions import (
 )
 
 _NEWEST_EVENTS = 500
-"""Unit costs are means over the measured ones among so many events, the newest that have any."""
+"""Unit costs are means over the measured partitions among this many events. If none of them was
+measured, older events are read."""
 
 
 class Work(Enum):
@@ -39,14 +40,14 @@ class Work(Enum):
 
     BUILD = auto()
     REPORT = auto()
-    """It is already stored, and only reported to Dagster."""
+    """The partition is already stored, and only reported to Dagster."""
     UNKNOWN = auto()
-    """It is built, unless the parents that it waits for stay the same."""
+    """The partition is built, unless the parents that it waits for stay the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitCost:
-    """Mean time and size of one partition, over `partitions` measured ones."""
+    """The mean time and size of one partition, over `partitions` measured partitions."""
 
     seconds: float
     bytes: float
@@ -57,10 +58,10 @@ class UnitCost:
 class RefreshEstimate:
     """The work of a refresh on one asset.
 
-    `partitions` is the number of partitions to build, or None if it is not known yet. With
+    `partitions` is the number of partitions to build, or None before the questions are built. With
     `is_upper_bound`, some of them may turn out to be unchanged. `already_stored` is the number of
-    those that are only reported to Dagster. `seconds` is wall-clock time, and `bytes` is the size
-    of the new files. Both are None if no comparable partition was measured.
+    partitions that are only reported to Dagster. `seconds` is wall-clock time, and `bytes` is the
+    size of the new files. Both are None if no comparable partition was measured.
     """
 
     asset: str
@@ -103,17 +104,17 @@ def unit_costs(history: History, stage: AnyStage) -> dict[str | None, UnitCost]:
     measured: dict[str | None, list[tuple[float, float]]] = defaultdict(list)
     cursor: str | None = None
     while not measured:  # the newest may all be events of partitions that were only reported
-        found = history.fetch_materializations(stage.asset_key, limit=_NEWEST_EVENTS, cursor=cursor)
-        for record in found.records:
+        page = history.fetch_materializations(stage.asset_key, limit=_NEWEST_EVENTS, cursor=cursor)
+        for record in page.records:
             event = record.asset_materialization
             if event is None or BUILD_SECONDS not in event.metadata:
                 continue
             seconds, size = (event.metadata[name].value for name in (BUILD_SECONDS, FILE_BYTES))
             partition = stage.parse_partition(event.partition) if event.partition else WHOLE
             measured[variant_of(partition)].append((float(str(seconds)), float(str(size))))
-        if not found.has_more:
+        if not page.has_more:
             break
-        cursor = found.cursor
+        cursor = page.cursor
     return {variant: _mean(costs) for variant, costs in measured.items()}
 
 
@@ -167,18 +168,18 @@ def _estimate(
             bytes=None,
         )
     to_build = [state for state, work in work_of.items() if work is not Work.REPORT]
-    wanted = Counter(variant_of(state.partition) for state in to_build)
-    costs = unit_costs(history, stage) if wanted else {}
-    units = {variant: _unit(stage, variant, costs) for variant in wanted}
-    known = {variant: unit for variant, unit in units.items() if unit is not None}
-    is_known = len(known) == len(units)
+    counts = Counter(variant_of(state.partition) for state in to_build)
+    costs = unit_costs(history, stage) if counts else {}
+    units = [(_unit(stage, variant, costs), count) for variant, count in counts.items()]
+    measured = [(unit, count) for unit, count in units if unit is not None]
+    is_measured = len(measured) == len(units)
     return RefreshEstimate(
         asset=asset,
         partitions=len(to_build),
         is_upper_bound=Work.UNKNOWN in work_of.values(),
         already_stored=len(work_of) - len(to_build),
-        seconds=sum(wanted[v] * unit.seconds for v, unit in known.items()) if is_known else None,
-        bytes=sum(wanted[v] * unit.bytes for v, unit in known.items()) if is_known else None,
+        seconds=sum(unit.seconds * count for unit, count in measured) if is_measured else None,
+        bytes=sum(unit.bytes * count for unit, count in measured) if is_measured else None,
     )
 
 

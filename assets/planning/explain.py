@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 import dagster as dg
@@ -51,7 +52,7 @@ _SHOWN_VERSION = 8
 
 
 class Cause(StrEnum):
-    """Why a partition is not fresh, the most specific cause first."""
+    """The causes of a partition that is not fresh, the most specific cause first."""
 
     FAILED = "failed"
     NEVER_BUILT = "never built"
@@ -105,12 +106,12 @@ class Explanation:
         self._roots: dict[PartitionState, frozenset[_Root]] = {}
 
     def reasons(self, state: PartitionState) -> tuple[Reason, ...]:
-        """Why a partition is not fresh, the most specific reason first; empty if it is fresh."""
+        """The reasons of a partition that is not fresh, the most specific first; () if it is."""
         if state.freshness is Freshness.FRESH:
             return ()
         if state not in self._reasons:
-            found = sorted(self._find(state), key=lambda reason: _ORDER[reason.cause])
-            self._reasons[state] = tuple(found)
+            reasons = sorted(self._find(state), key=lambda reason: _ORDER[reason.cause])
+            self._reasons[state] = tuple(reasons)
         return self._reasons[state]
 
     def causes(self) -> dict[str, Counter[Cause]]:
@@ -141,12 +142,12 @@ class Explanation:
     def _changes(
         self, state: PartitionState, recorded: Mapping[str, str], *, is_blocked: bool
     ) -> Iterator[Reason]:
-        """Yield what changed in a partition itself since it was built.
+        """Yield the changes of a partition itself since it was built.
 
         With `is_blocked`, the caller already reports changes upstream.
         """
         stage = state.stage
-        # The versions of readers, which follow after a space, are a reason of their own.
+        # The versions of readers follow after a space. They are a reason of their own.
         now = stage.code_version.partition(" ")[0]
         before = recorded.get(CODE_VERSION_TAG, now).partition(" ")[0]
         if before != now:
@@ -186,12 +187,12 @@ class Explanation:
 
     def _roots_upstream(self, state: PartitionState) -> frozenset[_Root]:
         if state not in self._roots:
-            found = (self._began_at(parent) for parent in self._changing_parents(state))
-            self._roots[state] = frozenset(root for roots in found for root in roots)
+            parents_roots = map(self._began_at, self._changing_parents(state))
+            self._roots[state] = frozenset(chain.from_iterable(parents_roots))
         return self._roots[state]
 
     def _began_at(self, state: PartitionState) -> frozenset[_Root]:
-        """The partition itself if the change began there, else the partitions where it began."""
+        """The partitions where the change of a partition began: the partition itself, or others."""
         cause = self.reasons(state)[0].cause
         if cause is Cause.UPSTREAM or (cause is Cause.NEVER_BUILT and self._roots_upstream(state)):
             return self._roots_upstream(state)
@@ -214,19 +215,19 @@ def matching(states: Sequence[PartitionState], words: str) -> list[PartitionStat
     Raises:
         ConfigurationError: if `words` selects no partition.
     """
-    found = [state for state in states if words in _names(state)]
-    if not found:
-        kinds = zip(*map(_names, states), strict=True)
-        known = list(dict.fromkeys(name for names in kinds for name in names if name is not None))
+    selected = [state for state in states if words in _names(state)]
+    if not selected:
+        by_kind = zip(*map(_names, states), strict=True)
+        names = [name for name in dict.fromkeys(chain.from_iterable(by_kind)) if name is not None]
         raise ConfigurationError(
             f"no partition, video, sampling, track, evaluation or asset `{words}`: "
-            f"{nearest(words, known) if known else 'no benchmark is configured'}"
+            f"{nearest(words, names) if names else 'no benchmark is configured'}"
         )
-    return found
+    return selected
 
 
 def _names(state: PartitionState) -> tuple[str | None, ...]:
-    """The names that select a partition, those of the most partitions first."""
+    """The names that select a partition. A name that selects more partitions comes first."""
     stage, partition = state.stage, state.partition
     return (
         stage.name,
@@ -247,16 +248,17 @@ def _changed_settings(stage: AnyStage, target: Target[Any]) -> Iterator[Reason]:
     now, before = stage.settings_of(evaluation), stored_settings(target.path)
     if not before:
         return
-    known = now.keys() & (before.keys() | Selection.model_fields)  # stored only if there is one
+    # A file has no selection of videos if the evaluation selects all videos.
+    stored = now.keys() & (before.keys() | Selection.model_fields)
     for setting in changed_settings(
-        {name: before.get(name) for name in now if name in known},
-        {name: now[name] for name in now if name in known},
+        {name: before.get(name) for name in now if name in stored},
+        {name: now[name] for name in now if name in stored},
     ):
         yield Reason(Cause.SETTING, f"{setting.key}: {_change(setting.a, setting.b)}")
 
 
 def _changed_video(stage: Videos, target: Target[Any], recorded: str) -> Iterator[Reason]:
-    """Yield what changed in the files of a video since it was probed."""
+    """Yield the changes of a video's files since the video was probed."""
     if recorded != target.data_version:
         yield Reason(Cause.NEW_BYTES, _versions(recorded, target.data_version))
     snapshot, video_id = stage.benchmark.snapshot, video_of(target.partition)
@@ -266,11 +268,11 @@ def _changed_video(stage: Videos, target: Target[Any], recorded: str) -> Iterato
         yield Reason(Cause.FILE, str(target.path))
     elif video.subtitle_hash != snapshot.subtitle_hash(video_id):
         hashes = (video.subtitle_hash, snapshot.subtitle_hash(video_id))
-        yield Reason(Cause.NEW_SUBTITLES, _versions(*(one or "none" for one in hashes)))
+        yield Reason(Cause.NEW_SUBTITLES, _versions(*(digest or "none" for digest in hashes)))
 
 
 def _changed_server(stage: Responses, target: Target[Any]) -> Iterator[Reason]:
-    """Yield how the server of the model differs from the one that answered."""
+    """Yield the differences between the model's current server and the server that answered."""
     record = stage.project.server_record
     evaluation = stage.benchmark.evaluations[str(variant_of(target.partition))]
     server = record.server_of(record.with_server(evaluation.model))
@@ -295,8 +297,7 @@ def _changed_reader(
 def _only_remaining(state: PartitionState, recorded: Mapping[str, str]) -> Reason:
     """The reason of a partition whose code, settings and parents are the same as before.
 
-    The questions depend on nothing else than their source, and subtitle lines on nothing else
-    than the subtitle file.
+    Then only the source of the questions, or the subtitle file of subtitle lines, can have changed.
     """
     stage = state.stage
     if isinstance(stage, Questions):
@@ -309,11 +310,11 @@ def _only_remaining(state: PartitionState, recorded: Mapping[str, str]) -> Reaso
 def _changed_questions(stage: Questions, recorded: Mapping[str, str]) -> str:
     """The questions that differ from the stored ones, or the versions if they must be fetched."""
     snapshot = stage.benchmark.snapshot
-    found = snapshot.source.known_questions()
-    if found is None:
+    questions_now = snapshot.source.known_questions()
+    if questions_now is None:
         return _versions(recorded[DATA_VERSION_TAG], stage.target(WHOLE).data_version)
     before = {q.question_id: q for questions in snapshot.questions.values() for q in questions}
-    now = {question.question_id: question for question in found}
+    now = {question.question_id: question for question in questions_now}
     parts = {
         "changed": [key for key in now if key in before and now[key] != before[key]],
         "added": [key for key in now if key not in before],
@@ -352,12 +353,12 @@ def _versions(before: str, now: str) -> str:
 
 
 def _change(before: str | None, now: str | None) -> str:
-    """Both values of a setting. Long ones are cut to the place where they begin to differ."""
+    """Both values of a setting. Long values are cut to the part where they begin to differ."""
     texts = [("none" if text is None else text).replace("\n", "⏎") for text in (before, now)]
     start = 0
     if max(map(len, texts)) > _SHOWN_CHARACTERS:
         pairs = enumerate(zip(*texts, strict=False))
-        differs = next((place for place, (a, b) in pairs if a != b), min(map(len, texts)))
+        differs = next((index for index, (a, b) in pairs if a != b), min(map(len, texts)))
         start = max(0, differs - _SHOWN_BEFORE)
     return " → ".join(_excerpt(text, start) for text in texts)
 

@@ -25,8 +25,8 @@ class FailureGroup:
 def failure_groups(states: Iterable[PartitionState]) -> list[FailureGroup]:
     """The failures where they began, in the order of `states`, which must be upstream first.
 
-    A partition that waits for a parent is left out if a failure in the same benchmark began
-    elsewhere.
+    A partition that waits for a parent is left out if another failure in the same benchmark began
+    without waiting.
     """
     failed = [state for state in states if state.freshness is Freshness.FAILED]
     began = {state.stage.group for state in failed if not state.waits_for_parent}

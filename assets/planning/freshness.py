@@ -39,7 +39,7 @@ class Freshness(StrEnum):
     STALE = "stale"
     MISSING = "missing"
     FAILED = "failed"
-    """The last attempt to build it failed."""
+    """The last attempt to build the partition failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +92,9 @@ def recorded_versions(history: History, stage: AnyStage) -> dict[Partition, str]
 def recorded_tags(
     history: History, stage: AnyStage, partitions: AbstractSet[Partition] | None = None
 ) -> Iterator[tuple[Partition, Mapping[str, str]]]:
-    """Yield the tags of the newest materialization of partitions, the oldest event first.
+    """Yield the tags of each partition's newest materialization, oldest event first.
 
-    None means all partitions. The events are read in batches, the first of which is one event.
+    Reads one event, then 500 at a time. If `partitions` is None, reads those of all partitions.
     """
     if history is None:
         return
@@ -112,12 +112,12 @@ def recorded_tags(
     )
     starts = [0, *range(1, len(ids), _EVENTS_AT_A_TIME)]
     for batch in (ids[start:end] for start, end in pairwise([*starts, len(ids)])):
-        found = history.fetch_materializations(
+        materializations = history.fetch_materializations(
             dg.AssetRecordsFilter(asset_key=stage.asset_key, storage_ids=batch),
             limit=len(batch),
             ascending=True,
         )
-        for record in found.records:
+        for record in materializations.records:
             built = record.asset_materialization
             if built is not None and built.partition is not None and built.tags:
                 yield stage.parse_partition(built.partition), built.tags
@@ -166,7 +166,7 @@ def failed_attempts(instance: dg.DagsterInstance, stage: AnyStage) -> set[Partit
 
 
 def newest_event(instance: dg.DagsterInstance) -> int | None:
-    """The id of Dagster's newest event, or None if there is none."""
+    """The id of Dagster's newest event, or None without events."""
     return instance.event_log_storage.get_maximum_record_id()
 
 
@@ -194,7 +194,9 @@ def plan(
         for stage, (recorded, failures, _) in queries.items():
             keys = stage.parent_keys
             changing = {
-                up: found for up, found in not_fresh.items() if found and up.asset_key in keys
+                upstream: partitions
+                for upstream, partitions in not_fresh.items()
+                if partitions and upstream.asset_key in keys
             }
             planned = _plan_stage(
                 stage, evaluations, recorded.result(), failures.result(), changing
@@ -213,8 +215,9 @@ def plan_project(
 ) -> list[PartitionState]:
     """The state of every partition that `evaluations` need (None: of all), upstream first.
 
-    `assets` limits the plan to these assets and everything upstream of them.
-    If the server of a model has changed, its responses are stale. A server that is down has not.
+    `assets` limits the plan to these assets and everything upstream of them. If the server of a
+    model has changed, the responses of the model are stale. A server that is down counts as
+    unchanged.
     """
     for benchmark in project.benchmarks.values():
         benchmark.invalidate()
@@ -302,8 +305,8 @@ def state_of(
 ) -> PartitionState:
     """The state of one partition, ignoring recorded failures.
 
-    `recorded` is its data version in Dagster. `changing` contains the partitions of upstream stages
-    that will change.
+    `recorded` is the partition's data version in Dagster. `changing` contains the partitions of
+    upstream stages that will change.
     """
 
     def state(freshness: Freshness, reason: str = "", **more: bool) -> PartitionState:

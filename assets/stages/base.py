@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from time import monotonic
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 import dagster as dg
 from upath import UPath
@@ -100,6 +100,9 @@ class Failed(Generic[P]):
     reason: str
 
 
+Targets: TypeAlias = Sequence[Target[P]]
+Results: TypeAlias = Iterator[Built[P] | Failed[P]]
+"""The results of building or describing partitions, each as soon as it is available."""
 AnyOutcome = TypeVar("AnyOutcome", Built[Any], Built[Any] | Failed[Any])
 
 
@@ -112,9 +115,9 @@ def with_dashboard(built: AnyOutcome, workers: Workers) -> AnyOutcome:
 
 
 class Stage(ABC, Generic[P]):
-    """One asset: its partitions, what each is built from, and how it is built.
+    """One asset: its partitions, the inputs of each partition, and how partitions are built.
 
-    `P` is the shape of its partitions.
+    `P` is the class of the stage's partitions.
     """
 
     name: ClassVar[str]
@@ -123,9 +126,9 @@ class Stage(ABC, Generic[P]):
     kinds: ClassVar[frozenset[str]] = frozenset()
     row_class: ClassVar[type | None] = None
     is_cited: ClassVar[bool] = False
-    """True for scores, which have a check of whether they may be cited."""
+    """True for scores, which have a check that no score is blocked from being cited."""
     resources: ClassVar[frozenset[str]] = frozenset()
-    """The Dagster resources that exist while it is built."""
+    """The Dagster resources that exist while partitions of the stage are built."""
     needs_machine: ClassVar[bool] = True
     """True if the stage uses all cores, or writes a file that allows only one writer.
 
@@ -141,13 +144,13 @@ class Stage(ABC, Generic[P]):
 
     @property
     def dimensions(self) -> frozenset[Dimension]:
-        """The dimensions of its partition keys."""
+        """The dimensions of the stage's partition keys."""
         return DIMENSIONS.get(self.name, frozenset())
 
     @property
     @abstractmethod
     def code_version(self) -> str:
-        """The version of its code, which is part of its fingerprints."""
+        """The version of the stage's code, which is part of the stage's fingerprints."""
 
     @property
     @abstractmethod
@@ -164,11 +167,11 @@ class Stage(ABC, Generic[P]):
 
     @abstractmethod
     def deps(self) -> list[dg.AssetDep]:
-        """Its upstream assets, with the mappings to parent partitions."""
+        """The assets upstream of the stage, with the mappings to parent partitions."""
 
     @cached_property
     def parent_keys(self) -> tuple[dg.AssetKey, ...]:
-        """The keys of its upstream assets."""
+        """The keys of the assets upstream of the stage."""
         return tuple(dep.asset_key for dep in self.deps())
 
     @abstractmethod
@@ -188,27 +191,30 @@ class Stage(ABC, Generic[P]):
         """
 
     @abstractmethod
-    def build(self, targets: Sequence[Target[P]]) -> Iterator[Built[P] | Failed[P]]:
-        """Build each target and yield it once it is stored. A failed target stops no other."""
+    def build(self, targets: Targets[P]) -> Results[P]:
+        """Build the targets and yield each of them once its file is stored.
+
+        A target that fails does not stop the others.
+        """
 
     def selects(self, partition: P) -> bool:  # noqa: ARG002
         """Return True if the evaluation of `partition` selects its video."""
         return True
 
     @abstractmethod
-    def describe(self, targets: Sequence[Target[P]]) -> Iterator[Built[P] | Failed[P]]:
-        """Yield each target with the metadata of its stored file. A damaged file has failed."""
+    def describe(self, targets: Targets[P]) -> Results[P]:
+        """Yield each target with the metadata of its stored file, or as failed if it is damaged."""
 
     def prepare(self, partitions: Sequence[P]) -> Iterator[Failed[P]]:  # noqa: ARG002
-        """Fetch or look at what the targets of `partitions` depend on. Most need nothing."""
+        """Fetch the inputs of `partitions` that `target` needs. Most stages need nothing."""
         yield from ()
 
     def tags(self, partition: P) -> Mapping[str, str]:  # noqa: ARG002
-        """Further tags of its events: versions that are neither settings nor parents."""
+        """Further tags of a partition's events: versions that are neither settings nor parents."""
         return {}
 
     def citation_findings(self) -> list[CitationFindingRow]:
-        """What keeps its scores from being cited. Only scores have findings."""
+        """Findings that block or qualify a citation. Empty for every stage but `scores`."""
         return []
 
     def update_partition_keys(self, instance: dg.DagsterInstance) -> None:
@@ -218,10 +224,10 @@ class Stage(ABC, Generic[P]):
         """Drop cached data, because files may have changed."""
 
     def list_ahead(self) -> None:
-        """List its files before `is_current` needs them, if that takes many requests."""
+        """List the stage's files before `is_current` needs them, if that takes many requests."""
 
     def stored(self, target: Target[P]) -> str | None:
-        """The fingerprint of the file of `target`, or None if there is none."""
+        """The fingerprint in the file of `target`, or None without a file."""
         return stored_fingerprint(target.path)
 
     def is_comparable(self, variant: str | None, other: str | None) -> bool:  # noqa: ARG002
@@ -230,7 +236,7 @@ class Stage(ABC, Generic[P]):
 
     @abstractmethod
     def is_current(self, target: Target[P]) -> bool:
-        """Return True if the stored file is up to date, assuming that its data version is."""
+        """Return True if the stored file is up to date, given that the data version is current."""
 
     @cached_property
     def variant_dimension(self) -> Dimension | None:
@@ -239,7 +245,7 @@ class Stage(ABC, Generic[P]):
 
     @property
     def failures(self) -> FailureLog:
-        """The partitions that could not be built, and why."""
+        """The partitions that could not be built, with the reasons."""
         return FailureLog(self.store, self.asset_key.to_user_string())
 
     def key_of_partition(self, partition: Partition) -> str | None:
@@ -256,12 +262,12 @@ AnyStage = Stage[Any]
 
 
 def group_name(benchmark: str) -> str:
-    """Dagster's asset group of a benchmark, which has no other characters than these."""
+    """Dagster's asset group of a benchmark, which has only letters, digits and underscores."""
     return re.sub(r"[^A-Za-z0-9_]", "_", benchmark)
 
 
 class BenchmarkStage(Stage[P]):
-    """A stage of one benchmark; the name of the benchmark is its key prefix."""
+    """A stage of one benchmark. The name of the benchmark is the prefix of the asset key."""
 
     settings: ClassVar[tuple[str, ...]] = ()
     """The keys of an evaluation's specification that the stage itself depends on."""
@@ -277,8 +283,8 @@ class BenchmarkStage(Stage[P]):
 
     def settings_of(self, evaluation: str) -> dict[str, Any]:
         """The values of `settings` for an evaluation, as its files store them."""
-        found = self.benchmark.evaluations[evaluation]
-        specification = found.specification | {"model": dict(found.model.identity)}
+        chosen = self.benchmark.evaluations[evaluation]
+        specification = chosen.specification | {"model": dict(chosen.model.identity)}
         return {name: specification.get(name) for name in self.settings}
 
     @property
@@ -318,12 +324,28 @@ class BenchmarkStage(Stage[P]):
         ]
 
     def inputs(self, **versions: str | None) -> dict[dg.AssetKey, str]:
-        """Data versions of direct parents by asset key, from those by stage (None: no parent)."""
+        """The data versions of direct parents by asset key. `versions` has them by stage.
+
+        None is the version of a stage in which a partition has no parent.
+        """
         inputs = {self.key_of(stage): version for stage, version in versions.items() if version}
         questions_version = self.benchmark.snapshot.questions_version
         if "questions" in self.upstream and questions_version:
             inputs[self.key_of("questions")] = questions_version
         return inputs
+
+    def target_of(self, partition: P, version: str, path: UPath, **inputs: str | None) -> Target[P]:
+        """The target of a partition whose data version is also the fingerprint in its file.
+
+        `inputs` are the data versions of its parents, by stage.
+        """
+        return Target(
+            partition=partition,
+            fingerprint=version,
+            data_version=version,
+            path=path,
+            inputs=self.inputs(**inputs),
+        )
 
     def invalidate(self) -> None:
         self.benchmark.invalidate()
@@ -365,8 +387,8 @@ class BenchmarkStage(Stage[P]):
         dimension = self.variant_dimension
         if evaluations is None:
             return [None] if dimension is None else self.graph.variants(dimension)
-        known = self.benchmark.evaluations
-        chosen = [known[name] for name in evaluations if name in known]
+        own = self.benchmark.evaluations
+        chosen = [own[name] for name in evaluations if name in own]
         if dimension is None:
             return [None] if chosen else []
         return sorted({variant for e in chosen if (variant := variant_in(e, dimension))})
@@ -415,12 +437,12 @@ class SharedStage(Stage[Whole]):
         version = fingerprint(
             self.name,
             self.code_version,
-            [(list(file.relative_to(root).parts), found) for file, found in results.items()],
+            [(list(file.relative_to(root).parts), stored) for file, stored in results.items()],
         )
         return Target(partition=WHOLE, fingerprint=version, data_version=version, path=self.path)
 
     def stored(self, target: Target[Whole]) -> str | None:
-        """The fingerprint of the file, or None. A file that was changed is set aside."""
+        """The fingerprint of the file, or None. A file with another checksum is set aside."""
         path, signature = target.path, _signature(target.path)
         if not (path.exists() and signature.is_file()):
             return None
@@ -436,13 +458,13 @@ class SharedStage(Stage[Whole]):
         return self.stored(target) is not None
 
     def sign(self, target: Target[Whole], *, incomplete: bool = False) -> None:
-        """Store the fingerprint of `target` and the checksum in a file next to its file."""
+        """Write `.<name>.fingerprint`: the target's fingerprint and the stored file's checksum."""
         version = target.fingerprint + (INCOMPLETE if incomplete else "")
         signature = f"{version} {self.checksum(target.path)}".strip()
         publish(_signature(target.path), signature.encode())
 
     def remove_signature(self, target: Target[Whole]) -> None:
-        """Remove the signature, so that a file whose writer is killed is not taken for damaged."""
+        """Remove the signature, so that a file is not taken for damaged if its writer is killed."""
         _signature(target.path).unlink(missing_ok=True)
 
     def checksum(self, path: UPath) -> str:  # noqa: ARG002
@@ -483,7 +505,7 @@ def materialization(
 
 
 def _show_registered(stage: AnyStage, done: int, total: int) -> None:
-    """Show how many stored partitions were reported to Dagster, which did not know them."""
+    """Show how many stored partitions, which Dagster had no events of, were reported to it."""
     stage.project.on_progress(
         StageProgress(
             what=f"{stage.group}: {stage.name} already stored",
@@ -505,8 +527,8 @@ def _not_selected(stage: AnyStage, partition: Partition) -> dg.AssetMaterializat
 
 def describe_each(
     targets: Iterable[Target[P]], metadata_of: Callable[[Target[P]], Mapping[str, Any]]
-) -> Iterator[Built[P] | Failed[P]]:
-    """Yield each target with `metadata_of` it, which raises an error for a damaged file."""
+) -> Results[P]:
+    """Yield each target with the metadata that `metadata_of` returns, or as failed if it raises."""
     for target in targets:
         try:
             yield Built(target=target, metadata=metadata_of(target))
@@ -533,10 +555,10 @@ def refresh(
     """Build the stale partitions among `requested`, and yield an event once each is stored.
 
     `recorded` contains the data versions of Dagster's newest materializations. `newest` is the id
-    of its newest event. A partition that is already stored is only reported, with the metadata of
-    its file, unless the file is damaged. With `report_fresh`, fresh partitions are reported too,
-    because a backfill counts a partition without an event as failed. Failed partitions get no
-    event; their reasons are in `stage.failures`.
+    of Dagster's newest event. A partition that is already stored is only reported, with the
+    metadata of the stored file, unless the file is damaged. With `report_fresh`, fresh partitions
+    are reported too, because a backfill counts a partition without an event as failed. Failed
+    partitions get no event; `stage.failures` has the reasons.
     """
     began = monotonic()
     failures: dict[Partition, str] = {

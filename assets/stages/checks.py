@@ -19,7 +19,7 @@ LISTED_PARTITIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class CheckEvents:
-    """The results of the checks of an asset: those of single partitions, and those of all."""
+    """The results of the checks of an asset: per partition, and of the whole asset."""
 
     partitions: Sequence[dg.AssetCheckEvaluation]
     whole: Sequence[dg.AssetCheckResult]
@@ -41,27 +41,27 @@ def check_events(
     """The results after a run that attempted these partitions."""
     partitions, whole = [*partition_checks(stage, attempted, failed_before)], [is_complete(stage)]
     if stage.is_cited:
-        found = stage.citation_findings()
+        findings = stage.citation_findings()
         by_evaluation: dict[str | None, list[CitationFindingRow]] = defaultdict(list)
-        for finding in found:
+        for finding in findings:
             by_evaluation[finding.evaluation].append(finding)
         for partition in attempted:
             own = by_evaluation.get(variant_of(partition))
             if own:
                 key = stage.key_of_partition(partition)
                 partitions.append(evaluation_of(citation_result(stage, own), partition=key))
-        whole.append(citation_result(stage, found))
+        whole.append(citation_result(stage, findings))
     return CheckEvents(partitions, whole)
 
 
-def citation_result(stage: AnyStage, found: Sequence[CitationFindingRow]) -> dg.AssetCheckResult:
+def citation_result(stage: AnyStage, findings: Sequence[CitationFindingRow]) -> dg.AssetCheckResult:
     """The result of the citation check. It fails as an error only if a score is blocked."""
     problems = [
         f"{finding.evaluation}, {finding.check_name}: {finding.summary}"
-        for finding in found
+        for finding in findings
         if finding.status is not Status.OK
     ]
-    blocked = any(finding.status is Status.BLOCKED for finding in found)
+    blocked = any(finding.status is Status.BLOCKED for finding in findings)
     records = [
         dg.TableRecord(
             {
@@ -72,7 +72,7 @@ def citation_result(stage: AnyStage, found: Sequence[CitationFindingRow]) -> dg.
                 "what to do": finding.advice,
             }
         )
-        for finding in found
+        for finding in findings
     ]
     return dg.AssetCheckResult(
         passed=not problems,
@@ -115,8 +115,8 @@ def partition_checks(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield a check result per partition that failed for a new reason, or no longer fails.
 
-    Dagster attaches the result that an asset returns to no partition if a run has several. It has
-    no way to store check results in batches, so those that it already has are not repeated.
+    If a run has several partitions, Dagster attaches the result that an asset returns to none of
+    them. Check results cannot be stored in batches, so unchanged results are not stored again.
     """
     failures = stage.failures.read()
     for partition in attempted:

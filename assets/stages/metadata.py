@@ -19,7 +19,7 @@ LARGEST_PICTURE_BYTES = 60_000
 
 
 def column_schema(row_class: type) -> dg.TableSchema:
-    """The columns of a table with their types, and what the row class says about them."""
+    """The columns of a table with their types, and their descriptions in the row class."""
     descriptions = describe_columns(row_class)
     return dg.TableSchema(
         columns=[

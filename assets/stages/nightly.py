@@ -50,7 +50,7 @@ _DESCRIPTIONS = {
     NightlyCheck.LATENCY: "The median latency is not much higher than the baseline's.",
     NightlyCheck.COST: "The mean cost of a question is not much higher than the baseline's.",
 }
-"""What is true if a check passes."""
+"""The statement that is true if a check passes."""
 
 
 def nightly_key(tracked: TrackedEvaluation) -> dg.AssetKey:
@@ -180,7 +180,7 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
     }
     drop = assessment.detectable_drop
     compared, previous = assessment.against_baseline, assessment.against_previous_run
-    known: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "detectable_drop": detectable_drop(rows) if drop is None else drop,
         "difference_to_baseline": compared and compared.accuracy.difference.mean,
         "flip_rate": compared and compared.flip_rate.mean,
@@ -192,7 +192,8 @@ def _metadata(rows: Sequence[ObservedQuestion], assessment: Assessment) -> dict[
         "cost_dollars": _aggregate(rows, "cost_dollars", sum),
         "lost": compared and (", ".join(compared.lost[:_LISTED_QUESTIONS]) or None),
     }
-    return _rounded(metadata | {name: value for name, value in known.items() if value is not None})
+    metadata |= {name: value for name, value in reported.items() if value is not None}
+    return _rounded(metadata)
 
 
 def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,16 @@
 """`prompts`: the exact text that is sent with the frames, for every question."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
+from assets.stages.base import (
+    BenchmarkStage,
+    Results,
+    Target,
+    Targets,
+    describe_each,
+)
 from assets.stages.metadata import fenced
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.project.partitions import VideoVariantPartition
 from videomme_pipeline.project.prompts import render_prompts
 from videomme_pipeline.prompts.render import Prompt
@@ -28,28 +33,19 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
     def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
         versions = self.benchmark.snapshot.versions
         evaluation = self.benchmark.evaluations[partition.variant]
-        version = versions.prompts(partition.video, evaluation)
-        return Target(
-            partition=partition,
-            fingerprint=version,
-            data_version=version,
-            path=self.store.prompts(self.benchmark.name, partition.variant, partition.video),
-            inputs=self.inputs(
-                frames=versions.sent_frames(partition.video, evaluation),
-                subtitles=versions.subtitles(partition.video, evaluation),
-            ),
+        return self.target_of(
+            partition,
+            versions.prompts(partition.video, evaluation),
+            self.store.prompts(self.benchmark.name, partition.variant, partition.video),
+            frames=versions.sent_frames(partition.video, evaluation),
+            subtitles=versions.subtitles(partition.video, evaluation),
         )
 
-    def build(
-        self, targets: Sequence[Target[VideoVariantPartition]]
-    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
-        for target in targets:
-            try:
-                yield self._render(target)
-            except VideoMMEError as error:
-                yield Failed(partition=target.partition, reason=str(error))
+    def build(self, targets: Targets[VideoVariantPartition]) -> Results[VideoVariantPartition]:
+        return describe_each(targets, self._render)
 
-    def _render(self, target: Target[VideoVariantPartition]) -> Built[VideoVariantPartition]:
+    def _render(self, target: Target[VideoVariantPartition]) -> dict[str, object]:
+        """Store the prompts of one partition, and return their metadata."""
         video_id, name = target.partition.video, target.partition.variant
         prompts = render_prompts(self.benchmark, video_id, self.benchmark.evaluations[name])
         write_rows(
@@ -59,11 +55,9 @@ class Prompts(BenchmarkStage[VideoVariantPartition]):
             fingerprint=target.fingerprint,
             settings=self.settings_of(name),
         )
-        return Built(target=target, metadata=self._metadata(prompts))
+        return self._metadata(prompts)
 
-    def describe(
-        self, targets: Sequence[Target[VideoVariantPartition]]
-    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+    def describe(self, targets: Targets[VideoVariantPartition]) -> Results[VideoVariantPartition]:
         return describe_each(targets, lambda each: self._metadata(read_rows(each.path, Prompt)))
 
     def _metadata(self, prompts: Sequence[Prompt]) -> dict[str, object]:

@@ -1,11 +1,19 @@
 """`questions`: every question of a benchmark, as published."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import dagster as dg
 
-from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
+from assets.stages.base import (
+    BenchmarkStage,
+    Built,
+    Failed,
+    Results,
+    Target,
+    Targets,
+    describe_each,
+)
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
@@ -17,7 +25,7 @@ PREVIEW_ROWS = 5
 
 
 class Questions(BenchmarkStage[Whole]):
-    """Downloads (or draws) the questions of a pinned revision, and defines the video partitions."""
+    """The stage that fetches the questions of a pinned revision, and defines video partitions."""
 
     name = "questions"
     description = "Every question of the benchmark with its options, answer and categories."
@@ -26,12 +34,7 @@ class Questions(BenchmarkStage[Whole]):
 
     def target(self, partition: Whole) -> Target[Whole]:
         version = fingerprint(self.name, self.code_version, self.benchmark.snapshot.source.version)
-        return Target(
-            partition=partition,
-            fingerprint=version,
-            data_version=version,
-            path=self.store.questions(self.benchmark.name),
-        )
+        return self.target_of(partition, version, self.store.questions(self.benchmark.name))
 
     def is_current(self, target: Target[Whole]) -> bool:  # noqa: ARG002
         """Return True if the stored questions can be read."""
@@ -40,7 +43,7 @@ class Questions(BenchmarkStage[Whole]):
         except NotReadyError:
             return False
 
-    def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
+    def build(self, targets: Targets[Whole]) -> Results[Whole]:
         (target,) = targets
         source = self.benchmark.snapshot.source
         try:
@@ -56,7 +59,7 @@ class Questions(BenchmarkStage[Whole]):
             metadata["hidden_answers"] = source.hidden_answers
         yield Built(target=target, metadata=metadata)
 
-    def describe(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
+    def describe(self, targets: Targets[Whole]) -> Results[Whole]:
         is_public = find_benchmark(self.benchmark.name).is_public
         return describe_each(
             targets, lambda each: _metadata(read_rows(each.path, Question), is_public=is_public)
@@ -66,12 +69,12 @@ class Questions(BenchmarkStage[Whole]):
         """Add a partition per new video, and delete those of videos without questions."""
         name = self.graph.videos_name
         try:
-            wanted = list(self.benchmark.snapshot.questions)
+            videos = list(self.benchmark.snapshot.questions)
         except NotReadyError:
             return
-        known = set(instance.get_dynamic_partitions(name))
-        instance.add_dynamic_partitions(name, [video for video in wanted if video not in known])
-        for video in known.difference(wanted):
+        defined = set(instance.get_dynamic_partitions(name))
+        instance.add_dynamic_partitions(name, [video for video in videos if video not in defined])
+        for video in defined.difference(videos):
             instance.delete_dynamic_partition(name, video)
 
 

@@ -1,6 +1,6 @@
 """`report_page`: the results as one HTML page that works offline."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import dagster as dg
 from blake3 import blake3
 from upath import UPath
 
-from assets.stages.base import Built, Failed, SharedStage, Target, describe_each
+from assets.stages.base import Built, Failed, Results, SharedStage, Target, Targets, describe_each
 from assets.stages.warehouse import Warehouse
 from videomme_pipeline.errors import DamagedFileError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
@@ -39,7 +39,7 @@ class ReportPage(SharedStage):
         inputs = {warehouse.asset_key: warehouse.target_over(results).data_version}
         return replace(target, fingerprint=own, data_version=own, inputs=inputs)
 
-    def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
+    def build(self, targets: Targets[Whole]) -> Results[Whole]:
         (target,) = targets
         self.remove_signature(target)
         try:
@@ -53,14 +53,14 @@ class ReportPage(SharedStage):
             reason = f"the page is incomplete: {'; '.join(left_out)}"
             yield Failed(partition=target.partition, reason=reason)
 
-    def describe(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
+    def describe(self, targets: Targets[Whole]) -> Results[Whole]:
         return describe_each(targets, _metadata)
 
     def _stored_texts(self, scores: UPath) -> list[int]:
-        """How many videos of an evaluation have stored texts, which the page shows.
+        """The numbers of an evaluation's videos with stored prompts and with stored responses.
 
-        Texts that were missing, because their files were damaged, make the page stale once they
-        are rebuilt. The scores do not change then.
+        The page shows these texts. If texts were missing, because their files were damaged, the
+        page becomes stale once they are rebuilt, although the scores do not change.
         """
         benchmark, evaluation = scores.parent.parent.name, scores.stem
         kinds = ("prompts", "responses")
@@ -70,9 +70,9 @@ class ReportPage(SharedStage):
         return blake3(path.read_bytes()).hexdigest() if path.is_file() else "not a file"
 
     def _write(self, path: Path) -> list[str]:
-        """Write the page, and return a sentence for each damaged file that it does without.
+        """Write the page, and return a sentence for each damaged file that is missing from it.
 
-        A damaged file is set aside when it is read, so the next attempt does not find it.
+        A damaged file is set aside when it is read, so the next attempt does not read it.
         """
         from videomme_pipeline.reports.page import write_page  # noqa: PLC0415 - loads DuckDB
 

@@ -7,7 +7,15 @@ from itertools import chain
 import dagster as dg
 
 from assets.servers import SERVERS
-from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
+from assets.stages.base import (
+    BenchmarkStage,
+    Built,
+    Failed,
+    Results,
+    Target,
+    Targets,
+    describe_each,
+)
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.identity import described
@@ -37,16 +45,12 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
     def target(self, partition: VideoVariantPartition) -> Target[VideoVariantPartition]:
         versions = self.benchmark.snapshot.versions
         evaluation = self.benchmark.evaluations[partition.variant]
-        version = versions.responses(partition.video, evaluation)
-        return Target(
-            partition=partition,
-            fingerprint=version,
-            data_version=version,
-            path=self.store.responses(self.benchmark.name, partition.variant, partition.video),
-            inputs=self.inputs(
-                prompts=versions.prompts(partition.video, evaluation),
-                frames=versions.sent_frames(partition.video, evaluation),
-            ),
+        return self.target_of(
+            partition,
+            versions.responses(partition.video, evaluation),
+            self.store.responses(self.benchmark.name, partition.variant, partition.video),
+            prompts=versions.prompts(partition.video, evaluation),
+            frames=versions.sent_frames(partition.video, evaluation),
         )
 
     def prepare(
@@ -57,28 +61,24 @@ class Responses(BenchmarkStage[VideoVariantPartition]):
         yield from ()
 
     def is_comparable(self, variant: str | None, other: str | None) -> bool:
-        """Only partitions of the same model are comparable."""
+        """Return True if both variants have the same model."""
         evaluations = self.benchmark.evaluations
         models = [e.model for name in (variant, other) if (e := evaluations.get(str(name)))]
         return len(models) == 2 and models[0] == models[1]
 
-    def build(
-        self, targets: Sequence[Target[VideoVariantPartition]]
-    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+    def build(self, targets: Targets[VideoVariantPartition]) -> Results[VideoVariantPartition]:
         by_evaluation: dict[str, list[Target[VideoVariantPartition]]] = defaultdict(list)
         for target in targets:
             by_evaluation[target.partition.variant].append(target)
-        for name, wanted in by_evaluation.items():
-            yield from self._ask(self.benchmark.evaluations[name], wanted)
+        for name, own_targets in by_evaluation.items():
+            yield from self._ask(self.benchmark.evaluations[name], own_targets)
 
-    def describe(
-        self, targets: Sequence[Target[VideoVariantPartition]]
-    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+    def describe(self, targets: Targets[VideoVariantPartition]) -> Results[VideoVariantPartition]:
         return describe_each(targets, lambda each: _metadata(read_rows(each.path, Response)))
 
     def _ask(
-        self, evaluation: Evaluation, targets: Sequence[Target[VideoVariantPartition]]
-    ) -> Iterator[Built[VideoVariantPartition] | Failed[VideoVariantPartition]]:
+        self, evaluation: Evaluation, targets: Targets[VideoVariantPartition]
+    ) -> Results[VideoVariantPartition]:
         """Ask about the videos of one evaluation, and store each video after its last answer."""
         requests: dict[str, VideoRequests] = {}
         pending: dict[str, Target[VideoVariantPartition]] = {}
@@ -189,11 +189,11 @@ def _metadata(responses: Sequence[Response]) -> dict[str, object]:
     return {
         "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
         **({"server": "; ".join(servers)} if servers else {}),
-        **_known(summary),
+        **_numbers(summary),
     }
 
 
-def _known(summary: ResponseSummary) -> dict[str, int | float]:
+def _numbers(summary: ResponseSummary) -> dict[str, int | float]:
     """The numbers of a summary by name, without those that were not reported."""
     numbers = {
         "responses": summary.responses,
@@ -212,7 +212,7 @@ def _known(summary: ResponseSummary) -> dict[str, int | float]:
 def summary_markdown(summary: ResponseSummary) -> str:
     """Markdown table of tokens, cost and latency of responses, with a histogram of latencies."""
     lines = ["| | |", "|---|---|"]
-    for name, number in _known(summary).items():
+    for name, number in _numbers(summary).items():
         shown = f"{number:.4g}" if isinstance(number, float) else f"{number:,}"
         lines.append(f"| {name.replace('_', ' ')} | {shown} |")
     lines += [f"| failed: {kind} | {count} |" for kind, count in summary.failures.items()]

@@ -1,14 +1,22 @@
 """`scores`: the letter read from each response, and the outcome."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import dagster as dg
 from upath import UPath
 
 from assets.servers import SERVERS
-from assets.stages.base import BenchmarkStage, Built, Failed, Target, describe_each
+from assets.stages.base import (
+    BenchmarkStage,
+    Built,
+    Failed,
+    Results,
+    Target,
+    Targets,
+    describe_each,
+)
 from assets.stages.metadata import chart_picture
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -43,20 +51,15 @@ class Scores(BenchmarkStage[VariantPartition]):
     def target(self, partition: VariantPartition) -> Target[VariantPartition]:
         evaluation = self.benchmark.evaluations[partition.variant]
         version = self.benchmark.snapshot.versions.scores(evaluation)
-        return Target(
-            partition=partition,
-            fingerprint=version,
-            data_version=version,
-            path=self.store.scores(self.benchmark.name, partition.variant),
-            inputs=self.inputs(),
-        )
+        path = self.store.scores(self.benchmark.name, partition.variant)
+        return self.target_of(partition, version, path)
 
     @property
     def code_version(self) -> str:
-        """The version of its code, then those of all readers ("1 strict-3 …").
+        """The version of the stage's code, then those of all readers ("1 strict-3 …").
 
-        Dagster compares it with the code versions of events. A fingerprint contains the version of
-        its own reader only.
+        Dagster compares this text with the code versions of events. The fingerprint of scores
+        contains the version of one reader, the reader of the evaluation.
         """
         readers = [f"{name}-{reader.version}" for name, reader in READERS.items()]
         return " ".join([super().code_version, *readers])
@@ -85,26 +88,20 @@ class Scores(BenchmarkStage[VariantPartition]):
         return stored_fingerprint(self._evaluated_videos(target)) is not None
 
     def _evaluated_videos(self, target: Target[VariantPartition]) -> UPath:
-        """The file about the videos that the scores of `target` were computed from."""
+        """The file that lists the videos of the scores of `target`."""
         return self.store.evaluated_videos(self.benchmark.name, target.partition.variant)
 
-    def build(
-        self, targets: Sequence[Target[VariantPartition]]
-    ) -> Iterator[Built[VariantPartition] | Failed[VariantPartition]]:
+    def build(self, targets: Targets[VariantPartition]) -> Results[VariantPartition]:
         for target in targets:
             try:
                 yield from self._score(target)
             except VideoMMEError as error:
                 yield Failed(partition=target.partition, reason=str(error))
 
-    def describe(
-        self, targets: Sequence[Target[VariantPartition]]
-    ) -> Iterator[Built[VariantPartition] | Failed[VariantPartition]]:
+    def describe(self, targets: Targets[VariantPartition]) -> Results[VariantPartition]:
         return describe_each(targets, lambda each: _metadata(read_rows(each.path, ScoredQuestion)))
 
-    def _score(
-        self, target: Target[VariantPartition]
-    ) -> Iterator[Built[VariantPartition] | Failed[VariantPartition]]:
+    def _score(self, target: Target[VariantPartition]) -> Results[VariantPartition]:
         evaluation = self.benchmark.evaluations[target.partition.variant]
         stops = self.project.spending.stops
         stops_before = len(stops)

@@ -1,12 +1,12 @@
 """`warehouse`: the DuckDB file with every table and view, rebuilt when scores change."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from upath import UPath
 
-from assets.stages.base import Built, Failed, SharedStage, Target, describe_each
+from assets.stages.base import Built, Failed, Results, SharedStage, Targets, describe_each
 from assets.stages.metadata import chart_picture
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
@@ -28,7 +28,7 @@ class Warehouse(SharedStage):
     def path(self) -> UPath:
         return UPath(self.store.warehouse)
 
-    def build(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
+    def build(self, targets: Targets[Whole]) -> Results[Whole]:
         from videomme_pipeline.warehouse.database import rebuild  # noqa: PLC0415 - loads DuckDB
 
         (target,) = targets
@@ -43,7 +43,7 @@ class Warehouse(SharedStage):
             metadata["left_out"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in left_out))
         yield Built(target=target, metadata=metadata)
 
-    def describe(self, targets: Sequence[Target[Whole]]) -> Iterator[Built[Whole] | Failed[Whole]]:
+    def describe(self, targets: Targets[Whole]) -> Results[Whole]:
         return describe_each(targets, lambda _: self._metadata())
 
     def _metadata(self) -> dict[str, object]:

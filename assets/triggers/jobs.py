@@ -123,12 +123,12 @@ def _split(name: str, stages: Sequence[AnyStage], project: Project, size: int) -
     def parts(
         context: dg.OpExecutionContext, config: RefreshRequest
     ) -> list[tuple[AnyStage, Sequence[Partition]]]:
-        found: list[tuple[AnyStage, Sequence[Partition]]] = []
+        batches: list[tuple[AnyStage, Sequence[Partition]]] = []
         for stage in stages:
             requested = sorted(_requested(context, stage, config))  # by video
             starts = range(0, len(requested), size)
-            found += [(stage, requested[start : start + size]) for start in starts]
-        return found
+            batches += [(stage, requested[start : start + size]) for start in starts]
+        return batches
 
     @dg.op(
         name=f"plan_{name}",
@@ -179,7 +179,7 @@ def _step(
     project: Project,
     stages: Sequence[AnyStage],
 ) -> Iterator[None]:
-    """The context of a step of the job. Logs a warning if it reaches a cost limit."""
+    """The context of a step of the job. Logs a warning if the step reaches a cost limit."""
     spending = project.spending
     with within_step(
         project,
@@ -196,7 +196,7 @@ def _step(
 def _requested(
     context: dg.OpExecutionContext, stage: AnyStage, config: RefreshRequest
 ) -> Sequence[Partition]:
-    """The partitions of a stage that the evaluations of a request need, from its files now."""
+    """The partitions of a stage that the evaluations of a request need, from the current files."""
     stage.invalidate()
     try:
         return stage.partitions(config.evaluations or None)

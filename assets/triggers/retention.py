@@ -47,7 +47,7 @@ def _old_runs(instance: dg.DagsterInstance, before: datetime) -> Iterator[dg.Run
 
 
 def _runs_with_latest_materializations(instance: dg.DagsterInstance) -> set[str]:
-    """The ids of the runs that contain the latest event of some partition."""
+    """The ids of the runs that contain the latest materialization of at least one partition."""
     needed = set[str]()
     for key in instance.all_asset_keys():
         latest = instance.get_latest_materialization_event(key)
@@ -57,10 +57,10 @@ def _runs_with_latest_materializations(instance: dg.DagsterInstance) -> set[str]
             key, dg.DagsterEventType.ASSET_MATERIALIZATION
         )
         for batch in _batches(sorted(storage_ids.values())):
-            found = instance.fetch_materializations(
+            materializations = instance.fetch_materializations(
                 dg.AssetRecordsFilter(asset_key=key, storage_ids=batch), limit=len(batch)
             )
-            needed.update(record.run_id for record in found.records)
+            needed.update(record.run_id for record in materializations.records)
     return needed
 
 

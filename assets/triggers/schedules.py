@@ -64,14 +64,14 @@ def _nightly_schedule(
         context: dg.ScheduleEvaluationContext,
     ) -> dg.RunRequest | dg.SkipReason:
         date = nightly_date(context.scheduled_execution_time, nightly.timezone)
-        missing = [each for each in tracked if not each.is_complete(date)]
+        missing = [evaluation for evaluation in tracked if not evaluation.is_complete(date)]
         if not missing:
             return dg.SkipReason(f"the nightly run of {date} is stored")
         return dg.RunRequest(
             run_key=date,
             partition_key=date,
-            asset_selection=[nightly_key(each) for each in missing],
-            tags={EVALUATIONS_TAG: ", ".join(each.evaluation.name for each in missing)},
+            asset_selection=[nightly_key(evaluation) for evaluation in missing],
+            tags={EVALUATIONS_TAG: ", ".join(entry.evaluation.name for entry in missing)},
         )
 
     return start_nightly_run

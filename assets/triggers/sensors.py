@@ -117,11 +117,11 @@ def server_sensor(project: Project, send_alert: SendAlert) -> dg.SensorDefinitio
         }
         now = {name: served_models(model) for name, model in models.items()}
         seen = _cursor(context)
-        known = {
+        last_served = {
             **seen.get("served", {}),
             **{name: served for name, served in now.items() if served},
         }
-        cursor = {"served": known, "up": [name for name, served in now.items() if served]}
+        cursor = {"served": last_served, "up": [name for name, served in now.items() if served]}
         for name, served in now.items():
             before = seen.get("served", {}).get(name)
             if served and before and served != before:
