@@ -157,7 +157,7 @@ class _Part:
 def _breakdown_metadata(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     """The interval of the score, a table of all breakdowns, and the shortest one as a chart."""
     benchmark = find_benchmark(rows[0].benchmark)
-    grouped = benchmark.is_grouped
+    grouped = benchmark.grouping is not None
     overall, *others = (_group_parts if grouped else _accuracy_parts)(benchmark, rows)
     parts = others or [overall]  # a benchmark may have no facets
     metadata: dict[str, object] = {
@@ -191,7 +191,7 @@ def _group_parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_
     breakdowns, _, _ = group_breakdowns(benchmark, rows)
     return [
         _Part(
-            by=name.removeprefix("v2_").removeprefix("by_"),
+            by=name.removeprefix("group_score_").removeprefix("by_"),
             value=str(row.values[0]) if row.values else "",
             score=(row.group_score or 0) / 100,
             low=None if row.group_score_low is None else row.group_score_low / 100,

@@ -108,11 +108,11 @@ def test_breakdowns_are_named_after_the_facets() -> None:
         "by_duration_and_task_type": ("duration", "task_type"),
     }
     assert list(find_benchmark("videomme_v2").breakdowns(Measure.GROUP_SCORE)) == [
-        "v2_overall",
-        "v2_by_level",
-        "v2_by_second_head",
-        "v2_by_third_head",
-        "v2_by_group_type",
+        "group_score_overall",
+        "group_score_by_level",
+        "group_score_by_second_head",
+        "group_score_by_third_head",
+        "group_score_by_group_type",
     ]
 
 

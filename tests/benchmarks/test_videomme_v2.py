@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.published_data import LOGIC_STRUCTURES, V2, read, table, v2_rows
 from videomme_pipeline.benchmarks.columns import Columns, OptionsKind, question_and_options
-from videomme_pipeline.benchmarks.question import GroupType, Letter, Question, videos_of
+from videomme_pipeline.benchmarks.question import Letter, Question, videos_of
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.rows import from_table, to_table
 
@@ -56,7 +56,7 @@ def test_every_column_is_read_into_its_field() -> None:
         "level": 3,
         "second_head": "Order",
         "third_head": "Event Sequence Ordering",
-        "group_type": GroupType.LOGIC,
+        "group_type": "logic",
         "group_structure": "[1,2,3,4]",
     }
     assert question.duration is None

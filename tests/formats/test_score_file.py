@@ -14,6 +14,7 @@ import pytest
 from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.question import Duration
 from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.formats.official import Rating
 from videomme_pipeline.formats.score_file import (
     ScoreOptions,
     ScoreReport,
@@ -22,7 +23,7 @@ from videomme_pipeline.formats.score_file import (
 )
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.scored_question import Outcome
-from videomme_pipeline.scoring.statistics.groups import GroupRule, Rating
+from videomme_pipeline.scoring.statistics.groups import GroupRule
 
 GOLDEN_SCORES = GOLDEN / "scores"
 ROWS: list[dict[str, Any]] = json.loads((GOLDEN_SCORES / "v2_responses.json").read_text())

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.facets import Facets
-from videomme_pipeline.benchmarks.question import GroupType, Letter, Question
+from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.prompts.render import (
     Prompt,
@@ -54,7 +54,7 @@ def question(text: str, options: Sequence[str], *, in_group: bool = False) -> Qu
         question=text,
         options=tuple(options),
         answer=Letter.A,
-        facets=Facets({"group_type": GroupType.LOGIC.value} if in_group else {}),
+        facets=Facets({"group_type": "logic"} if in_group else {}),
     )
 
 

@@ -510,10 +510,10 @@ def test_the_benchmark_can_be_changed(visit: Visit, page_file: Path, store: Stor
     assert [(row[0].split("\n")[0], row[2].split("\n")[0]) for row in rows] == scores
     visit.turn("breakdowns?benchmark=videomme_v2")
     for view, title in (
-        ("v2_by_level", "Level"),
-        ("v2_by_second_head", "Second head"),
-        ("v2_by_third_head", "Third head"),
-        ("v2_by_group_type", "Group type"),
+        ("group_score_by_level", "Level"),
+        ("group_score_by_second_head", "Second head"),
+        ("group_score_by_third_head", "Third head"),
+        ("group_score_by_group_type", "Group type"),
     ):
         found = view_rows(
             store, f"select group_score from {view} where evaluation = '{scores[0][0]}'"

@@ -43,7 +43,7 @@ def test_json_of_v2_has_the_keys_of_the_official_rating_file() -> None:
         "logic_score",
         "total",
     ]
-    overall = found["group_breakdowns"]["v2_overall"][0]
+    overall = found["group_breakdowns"]["group_score_overall"][0]
     assert overall["group_score"] == pytest.approx(found["final_rating"]["total"])
 
 

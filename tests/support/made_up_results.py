@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests.support.stored_frames import write_frames
 from videomme_pipeline.benchmarks.facets import Facets
-from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question, example_ids
+from videomme_pipeline.benchmarks.question import Duration, Letter, Question, example_ids
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.frames.sampling import Choice
@@ -177,7 +177,7 @@ def _v2_question(rng: random.Random, benchmark: str, group: int, place: int) -> 
                 "level": group % 3 + 1,
                 "second_head": SECOND_HEADS[group % 10],
                 "third_head": f"Third head {group % 30 + 1}",
-                "group_type": (GroupType.LOGIC if logic else GroupType.RELEVANCE).value,
+                "group_type": "logic" if logic else "relevance",
                 "group_structure": STRUCTURES[group // 3 % 3] if logic else "4",
             }
         ),

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.published_data import DOMAINS, SUB_CATEGORIES, TASK_TYPES
 from videomme_pipeline.benchmarks.facets import Facets
-from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
+from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.rows import from_values, to_values
@@ -111,7 +111,7 @@ def v2_evaluation(seed: int, *, groups: int = 20, **facts: Any) -> list[ScoredQu
 
 
 def _group_type(structure: str) -> str:
-    return (GroupType.RELEVANCE if structure == "4" else GroupType.LOGIC).value
+    return "relevance" if structure == "4" else "logic"
 
 
 def group_of(

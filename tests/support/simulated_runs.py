@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from tests.support.scored_rows import scored
-from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter
+from videomme_pipeline.benchmarks.question import Duration, Letter
 from videomme_pipeline.scoring.nightly.alarm import Counts, DropEvidence, Measure, watch
 from videomme_pipeline.scoring.nightly.assess import runs_per_false_alarm, watch_check
 from videomme_pipeline.scoring.nightly.history import history_of
@@ -305,7 +305,7 @@ def _row(
     letter = Letter.A if right else list(Letter)[1 + int(letters[video, place])]
     labels: dict[str, Any] = (
         {
-            "group_type": (GroupType.RELEVANCE, GroupType.LOGIC)[video % 3 == 0],
+            "group_type": ("relevance", "logic")[video % 3 == 0],
             "group_structure": "4" if video % 3 else "[1,2,3,4]",
             "level": 1 + video % 3,
             "second_head": f"head {video % 12}",

@@ -57,7 +57,7 @@ VIEWS = {
     "repeats",
     "track_against_track",
     "usage",
-    "v2_groups",
+    "group_scores",
 }
 
 
@@ -143,7 +143,11 @@ def test_a_skill_counts_the_questions_of_its_task_types(
 
 def test_views_follow_the_views_they_read() -> None:
     order = list(database.views())
-    assert order.index("v2_groups") < order.index("v2_overall") < order.index("leaderboard")
+    assert (
+        order.index("group_scores")
+        < order.index("group_score_overall")
+        < order.index("leaderboard")
+    )
 
 
 @pytest.mark.parametrize("name", sorted(database.views()))
@@ -235,7 +239,7 @@ def test_group_scores_in_sql_equal_those_of_the_library(
     connection: duckdb.DuckDBPyConnection, rule: GroupRule
 ) -> None:
     column = "group_score" if rule is GroupRule.CORRECTED else "group_score_official"
-    found = {row["video_id"]: row for row in rows_of(connection, "select * from v2_groups")}
+    found = {row["video_id"]: row for row in rows_of(connection, "select * from group_scores")}
     groups, unscored = score_groups(V2, rule)
     assert [group.video_id for group in unscored] == ["900"]
     assert not found["900"]["whole"]
@@ -252,12 +256,12 @@ def test_mean_group_scores_leave_out_incomplete_groups(
 ) -> None:
     groups, _ = score_groups(V2)
     estimate = clustered_mean([group.score for group in groups], range(len(groups)))
-    row = rows_of(connection, "select * from v2_overall")[0]
+    row = rows_of(connection, "select * from group_score_overall")[0]
     assert (row["groups"], row["incomplete_groups"]) == (40, 1)
     assert row["group_score"] == pytest.approx(estimate.mean)
     assert row["standard_error"] == pytest.approx(estimate.standard_error)
     assert row["group_score_low"] == pytest.approx(estimate.low)
-    by_level = rows_of(connection, "select * from v2_by_level order by level")
+    by_level = rows_of(connection, "select * from group_score_by_level order by level")
     assert [row["incomplete_groups"] for row in by_level] == [1, 0, 0]
 
 

@@ -110,6 +110,8 @@ class Benchmark:
     letters: tuple[Letter, ...] = tuple(Letter)[:4]
     grouping: Grouping | None = None
     """The rule by which the questions on one video share one score, if they do."""
+    has_text_cells: bool = False
+    """True if the dataset has all options, and each number, as one text."""
     headline: Headline = Headline()
     size: Size = field(default_factory=Size)
     is_public: bool = False
@@ -152,9 +154,9 @@ class Benchmark:
         return self.source(self.name, settings, folder)
 
     @property
-    def is_grouped(self) -> bool:
-        """True if the questions on one video share one score."""
-        return self.grouping is not None
+    def group_facet(self) -> str | None:
+        """The facet that distinguishes chains from other groups, if there are chains."""
+        return self.grouping.chain.facet if self.grouping and self.grouping.chain else None
 
     def check_letters(self, questions: Iterable[Question]) -> None:
         """Check that each question has at most as many options as the benchmark has letters.
@@ -226,6 +228,6 @@ class Benchmark:
             facet.view: (facet.column,) for facet in self.shown_facets if facet.measure is measure
         }
         if measure is Measure.GROUP_SCORE:
-            return {"v2_overall": (), **facets} if self.is_grouped else {}
+            return {"group_score_overall": (), **facets} if self.grouping else {}
         crossed = {f"by_{first}_and_{second}": (first, second) for first, second in self.crossings}
         return {"overall": (), **facets, **crossed}

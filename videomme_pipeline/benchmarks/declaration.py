@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Headline, License, Metric, Size
-from videomme_pipeline.benchmarks.columns import Columns, column_of
+from videomme_pipeline.benchmarks.columns import Columns, OptionsKind, column_of
 from videomme_pipeline.benchmarks.facets import Derivation, Facet, Measure
 from videomme_pipeline.benchmarks.groups import Grouping
 from videomme_pipeline.benchmarks.question import Letter
@@ -246,6 +246,7 @@ class Declaration(Spec):
                 export_columns=self.export_columns,
                 letters=tuple(Letter)[: self.letters],
                 grouping=self.grouping,
+                has_text_cells=self.columns.options_are is OptionsKind.LINES,
                 headline=Headline(
                     metric=Metric.MEAN_OF if self.mean_of else metric, facet=self.mean_of
                 ),

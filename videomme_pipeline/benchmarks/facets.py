@@ -83,7 +83,7 @@ class Facet:
     @property
     def view(self) -> str:
         """Name of its SQL view and its breakdown."""
-        prefix = "v2_" if self.measure is Measure.GROUP_SCORE else ""
+        prefix = "group_score_" if self.measure is Measure.GROUP_SCORE else ""
         return f"{prefix}by_{self.column}"
 
     def order(self, value: FacetValue) -> tuple[int, str]:

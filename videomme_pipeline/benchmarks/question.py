@@ -49,13 +49,6 @@ class Duration(StrEnum):
 _DURATIONS: dict[object, Duration] = {duration.value: duration for duration in Duration}
 
 
-class GroupType(StrEnum):
-    """Values of the facet `group_type`: how the four questions of a v2 group are related."""
-
-    RELEVANCE = "relevance"
-    LOGIC = "logic"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """One multiple-choice question on one video.
@@ -91,11 +84,6 @@ class Question:
     def duration(self) -> Duration | None:
         """Duration class that samplings may depend on, or None if the question has none."""
         return _DURATIONS.get(self.facets.get("duration"))
-
-    @property
-    def is_grouped(self) -> bool:
-        """True if the questions on one video are scored together (Video-MME-v2)."""
-        return "group_type" in self.facets
 
     def option_text(self, letter: Letter) -> str:
         """Text of an option without its letter: "Apples." for "A. Apples."."""

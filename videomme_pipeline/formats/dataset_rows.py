@@ -9,19 +9,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue
-from videomme_pipeline.benchmarks.question import Duration, GroupType, Letter, Question
+from videomme_pipeline.benchmarks.question import Duration, Letter, Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.results_format import Row
 from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
-_CLOSED: Mapping[str, type[StrEnum]] = {"duration": Duration, "group_type": GroupType}
 """Facets that change how a question is scored. A row with an unknown value is rejected."""
 
 _BLANK = {"", "none", "nan", "null"}
@@ -74,7 +72,7 @@ def question_of(row: Row, benchmark: str, seen: Counter[str]) -> Question:
         question=text_of(row, "question") or "",
         options=options,
         answer=Letter(answer),
-        facets=_facets(row),
+        facets=_facets(row, benchmark),
     )
 
 
@@ -152,12 +150,9 @@ def dataset_row(question: Question) -> dict[str, Any]:
         "options": list(question.options),
         "answer": question.answer,
     }
-    if question.is_grouped:  # as v2 is published
-        level = values["level"]
-        values |= {
-            "options": "\n".join(question.options),
-            "level": None if level is None else str(level),
-        }
+    if benchmark.has_text_cells:
+        numbers = {name: str(value) for name, value in values.items() if isinstance(value, int)}
+        values |= {"options": "\n".join(question.options), **numbers}
     return {column: values[column] for column in benchmark.exported_columns}
 
 
@@ -185,17 +180,25 @@ def _repeat(row: Row) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _facets(row: Row) -> Facets:
+def _facets(row: Row, benchmark: str) -> Facets:
     """The declared facets of any benchmark that `row` has."""
-    return Facets({name: _facet(row, name, kind) for name, kind in Facets.declared.items()})
+    declared = find_benchmark(benchmark)
+    closed: dict[str, Sequence[FacetValue]] = {"duration": tuple(Duration)}
+    if declared.group_facet is not None:
+        closed[declared.group_facet] = declared.facet(declared.group_facet).values or ()
+    return Facets(
+        {name: _facet(row, name, kind, closed.get(name)) for name, kind in Facets.declared.items()}
+    )
 
 
-def _facet(row: Row, column: str, kind: type) -> FacetValue | None:
+def _facet(
+    row: Row, column: str, kind: type, closed: Sequence[FacetValue] | None
+) -> FacetValue | None:
     text = text_of(row, column)
     if text is None:
         return None
-    if column in _CLOSED and text not in set(_CLOSED[column]):
-        raise ValueError(f"`{column}` is {text!r}, not {', '.join(_CLOSED[column])}")
+    if closed and text not in closed:
+        raise ValueError(f"`{column}` is {text!r}, not {', '.join(map(str, closed))}")
     try:
         return int(float(text)) if kind is int else text
     except ValueError:

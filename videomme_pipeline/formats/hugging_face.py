@@ -52,8 +52,8 @@ def write_eval_results(scored: Scored) -> str:
 
 def _headline(scored: Scored) -> tuple[float, str]:
     """The score in percent and the text of its 95% interval."""
-    if scored.benchmark.is_grouped:
-        groups = group_breakdowns(scored.benchmark, scored.rows)[0]["v2_overall"][0]
+    if scored.benchmark.grouping:
+        groups = group_breakdowns(scored.benchmark, scored.rows)[0]["group_score_overall"][0]
         if groups.group_score is None:
             raise ScoringError("no group of questions is complete; run the evaluation again")
         low, high = groups.group_score_low, groups.group_score_high

@@ -101,11 +101,9 @@ def _metric(question: Question, row: ScoredQuestion) -> dict[str, Any]:
         "score": float(row.is_correct),
     }
     doc = dataset_row(question)
-    facets = {
-        facet.column: doc[facet.column]
-        for facet in find_benchmark(question.benchmark).published_facets
-    }
-    if question.is_grouped:
+    benchmark = find_benchmark(question.benchmark)
+    facets = {facet.column: doc[facet.column] for facet in benchmark.published_facets}
+    if benchmark.grouping:
         return {"videomme_v2_overall_score": scored | {"video_id": question.video_id} | facets}
     labels = {_LMMS_EVAL_NAMES.get(column, column): value for column, value in facets.items()}
     return {"videomme_perception_score": scored | {"videoID": question.youtube_id} | labels}

@@ -11,6 +11,8 @@ v2: the dataset's rows with `prediction`. Its report is that of `evaluation/test
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Duration, Question
@@ -18,10 +20,24 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.formats.dataset_rows import dataset_row, listed, raw_text
 from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat, Row
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.groups import Rating
+from videomme_pipeline.scoring.statistics.groups import GroupScore
 
 _WIDE = "=" * 37
 _THIN = "-" * 37
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating:
+    """Mean group scores (0 to 100) with the official file's keys.
+
+    `final_rating`: `level_1`…`level_3`, `relevance_score`, `relevance_linear_score`,
+    `logic_score`, `total`; a part without groups is 0.0, as in the official file. Heads are in
+    order of first appearance.
+    """
+
+    final_rating: dict[str, float]
+    second_head_rating: dict[str, float]
+    third_head_rating: dict[str, float]
 
 
 def _recognizes(rows: Sequence[Row]) -> bool:
@@ -58,7 +74,8 @@ def _dataset_rows_of(video: Row, questions: Sequence[Any]) -> list[Row]:
 
 
 def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion], marks: Row) -> str:
-    write = _rows if questions[0].is_grouped else _template
+    is_grouped = find_benchmark(questions[0].benchmark).grouping is not None
+    write = _rows if is_grouped else _template
     content = [{**row, **marks} for row in write(questions, answers)]
     return json.dumps(content, indent=4, ensure_ascii=False) + "\n"
 
@@ -151,6 +168,43 @@ def official_report(
         lines += _table(title_here, labels[column], column, everything)
     lines += _overall(everything)
     return "\n".join(lines) + "\n"
+
+
+def rating(groups: Sequence[GroupScore]) -> Rating:
+    """Mean scores over `groups`, which must belong to one evaluation and one repeat."""
+    relevance = [group for group in groups if group.facets.get("group_type") == "relevance"]
+    logic = [group for group in groups if group.facets.get("group_type") == "logic"]
+    levels = {
+        f"level_{level}": _mean(
+            group.score for group in groups if group.facets.get("level") == level
+        )
+        for level in (1, 2, 3)
+    }
+    return Rating(
+        final_rating=levels
+        | {
+            "relevance_score": _mean(group.score for group in relevance),
+            "relevance_linear_score": _mean(group.linear_score for group in relevance),
+            "logic_score": _mean(group.score for group in logic),
+            "total": _mean(group.score for group in groups),
+        },
+        second_head_rating=_mean_by(groups, "second_head"),
+        third_head_rating=_mean_by(groups, "third_head"),
+    )
+
+
+def _mean(scores: Iterable[float]) -> float:
+    values = list(scores)
+    return fmean(values) if values else 0.0
+
+
+def _mean_by(groups: Sequence[GroupScore], column: str) -> dict[str, float]:
+    """Mean score by the values of a facet, in order of first appearance."""
+    scores: dict[str, list[float]] = defaultdict(list)
+    for group in groups:
+        if column in group.facets:
+            scores[group.facets[column]].append(group.score)
+    return {value: fmean(each) for value, each in scores.items()}
 
 
 def official_v2_report(rows: Iterable[ScoredQuestion], rating: Rating) -> str:

@@ -13,6 +13,7 @@ from videomme_pipeline.benchmarks.question import Duration, Question, example_id
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.formats.official import Rating, rating
 from videomme_pipeline.formats.registry import read_results
 from videomme_pipeline.scoring.readers.judge import (
     AskJudge,
@@ -29,7 +30,7 @@ from videomme_pipeline.scoring.statistics.breakdowns import (
     breakdowns,
     group_breakdowns,
 )
-from videomme_pipeline.scoring.statistics.groups import GroupRule, Rating, UnscoredGroup, rating
+from videomme_pipeline.scoring.statistics.groups import GroupRule, UnscoredGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,19 +116,27 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
 
 
 def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Question]) -> None:
-    is_grouped = any(question.is_grouped for question in questions)
-    if find_benchmark(options.benchmark).is_grouped == is_grouped:
-        return
-    others = [b.name for b in registered_benchmarks() if b.is_grouped == is_grouped]
-    if is_grouped:
+    """Check that the questions have the facet of groups if and only if the benchmark has groups.
+
+    Raises:
+        ScoringError: if not. The message names the benchmarks that fit.
+    """
+    benchmark, others = find_benchmark(options.benchmark), registered_benchmarks()
+    columns = {column for question in questions for column in question.facets}
+    if benchmark.group_facet not in (None, *columns):
+        names = [other.name for other in others if other.grouping is None]
         raise ScoringError(
-            f"{path}: it has groups of questions (`group_type`), which {options.benchmark} does "
-            f"not have; score it with --benchmark {' or '.join(others)}"
+            f"{path}: no row has a `{benchmark.group_facet}`, which {options.benchmark} needs; "
+            f"score it with --benchmark {' or '.join(names)}, or add the dataset's columns"
         )
-    raise ScoringError(
-        f"{path}: no row has a `group_type`, which {options.benchmark} needs; score it with "
-        f"--benchmark {' or '.join(others)}, or add the dataset's columns"
-    )
+    undeclared = columns - {facet.column for facet in benchmark.facets}
+    grouped = [other for other in others if other.group_facet in undeclared]
+    if grouped and benchmark.grouping is None:
+        raise ScoringError(
+            f"{path}: it has groups of questions (`{grouped[0].group_facet}`), which "
+            f"{options.benchmark} does not have; score it with --benchmark "
+            f"{' or '.join(other.name for other in grouped)}"
+        )
 
 
 def score_rows(
@@ -141,7 +150,7 @@ def score_rows(
         rows=tuple(rows),
         breakdowns={name: found for name, found in breakdowns(benchmark, rows).items() if found},
         group_breakdowns=group_rows,
-        rating=rating(groups) if benchmark.is_grouped else None,
+        rating=rating(groups) if benchmark.reader == ReaderName.OFFICIAL_V2 else None,
         judge=summarize_judge(rows),
         unscored_groups=tuple(unscored),
         notes=(*notes, *_notes(rows, options, len(groups), unscored)),
@@ -187,7 +196,7 @@ def _notes(
             "publish this score"
         )
     benchmark = find_benchmark(options.benchmark)
-    if benchmark.is_grouped:
+    if benchmark.grouping:
         notes += _group_notes(scored_groups, unscored, benchmark.size.videos)
     else:
         notes += _size_notes(rows, benchmark, options.durations)

@@ -52,7 +52,7 @@ def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion],
 def _renamed_dataset_row(question: Question) -> Row:
     row = dict(dataset_row(question))
     row = {"video": row.pop("video_id")} | row
-    if not question.is_grouped:
+    if isinstance(row["options"], list):
         row["candidates"] = str(row.pop("options"))
     return row
 

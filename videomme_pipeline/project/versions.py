@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 
 from videomme_pipeline.benchmarks.question import Duration, Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.fetch.release import Footage
@@ -205,13 +206,13 @@ class Versions:
 
     def _without_answers(self, video_id: str) -> str:
         """Hash of a video's questions without the answers, as prompts can contain them."""
+        questions = self._questions[video_id]
+        grouping = find_benchmark(questions[0].benchmark).grouping
         return self._once(
             ("asked", video_id),
             lambda: fingerprint(
-                [
-                    (q.question_id, q.question, q.options, q.is_grouped)
-                    for q in self._questions[video_id]
-                ]
+                [(each.question_id, each.question, each.options) for each in questions],
+                in_group=grouping is not None,
             ),
         )
 

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Letter, Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.fingerprint import Spec
@@ -276,7 +277,7 @@ def _values(
         "options": list(question.options),
         "letters": [letter.value for letter in question.letters],
         "letter_list": _phrase(question.letters),
-        "in_group": question.is_grouped,
+        "in_group": find_benchmark(question.benchmark).grouping is not None,
         "num_frames": len(frame_seconds),
         "frame_seconds": list(frame_seconds),
         "subtitles": None if lines is None else [line.text for line in lines],

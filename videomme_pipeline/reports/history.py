@@ -158,11 +158,11 @@ def _response(row: ScoredQuestion, limit: int | None) -> Any:
 
 def _group_score(store: Store, benchmark: str, evaluation: ScoredEvaluation, date: str) -> Json:
     """Values that replace the accuracy of a nightly run if the benchmark has groups."""
-    if not evaluation.rows[0].is_grouped:
+    if find_benchmark(benchmark).grouping is None:
         return {}
     path = store.observation(benchmark, evaluation.name, date)
     breakdowns, _, _ = group_breakdowns(find_benchmark(benchmark), read_rows(path, ScoredQuestion))
-    (group,) = breakdowns["v2_overall"]
+    (group,) = breakdowns["group_score_overall"]
     return {
         "n": group.groups,
         "value": rounded(group.group_score, 100),

@@ -13,7 +13,10 @@ import pyarrow as pa
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, FacetValue, Measure
-from videomme_pipeline.benchmarks.question import Duration, GroupType, Question
+from videomme_pipeline.benchmarks.groups import Grouping
+from videomme_pipeline.benchmarks.question import Duration, Question
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.identity import described
 from videomme_pipeline.reports.json_values import Json, rounded
@@ -21,9 +24,7 @@ from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.citation_checks import Status
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import (
-    GROUP_SIZE,
     group_score,
-    parse_structure,
     question_order,
 )
 from videomme_pipeline.warehouse.database import query
@@ -326,12 +327,16 @@ def chance(questions: Sequence[Question]) -> float | None:
 
 def chance_group_score(questions: Sequence[Question]) -> float | None:
     """Expected group score of random guessing, or None if no group is complete."""
-    groups: dict[str, list[Question]] = {}
-    for question in questions:
-        if question.is_grouped:
-            groups.setdefault(question.video_id, []).append(question)
-    scores = [_expected_group_score(group) for group in groups.values() if _is_complete(group)]
-    return sum(scores) / len(scores) / 100 if scores else None
+    grouping = find_benchmark(questions[0].benchmark).grouping if questions else None
+    if grouping is None:
+        return None
+    scores = [
+        _expected_group_score(group, grouping)
+        for group in group_by_video(questions).values()
+        if len(group) == grouping.size
+    ]
+    complete = [score for score in scores if score is not None]
+    return sum(complete) / len(complete) / 100 if complete else None
 
 
 def specification_of(evaluation: ScoredEvaluation) -> Json:
@@ -455,15 +460,12 @@ def _word(row: ScoredQuestion) -> str:
     return row.outcome.value[0] + (row.extracted_answer.value if row.extracted_answer else "")
 
 
-def _is_complete(group: Sequence[Question]) -> bool:
-    logic = group[0].facets["group_type"] == GroupType.LOGIC
-    known = parse_structure(group[0].facets.get("group_structure")) is not None
-    return len(group) == GROUP_SIZE and (known or not logic)
-
-
-def _expected_group_score(group: Sequence[Question]) -> float:
-    group_type = GroupType(group[0].facets["group_type"])
-    structure = parse_structure(group[0].facets.get("group_structure"))
+def _expected_group_score(group: Sequence[Question], grouping: Grouping) -> float | None:
+    """Expected score of a group of the right size, or None if a chain has no declared structure."""
+    facets = group[0].facets
+    structure = grouping.structure(facets) if grouping.is_chain(facets) else None
+    if grouping.is_chain(facets) and structure is None:
+        return None
     ordered = sorted(group, key=lambda question: question_order(question.question_id))
     total = 0.0
     for outcomes in product((Outcome.CORRECT, Outcome.INCORRECT), repeat=len(group)):
@@ -471,7 +473,7 @@ def _expected_group_score(group: Sequence[Question]) -> float:
         for question, outcome in zip(ordered, outcomes, strict=True):
             right = 1 / len(question.options)
             likelihood *= right if outcome is Outcome.CORRECT else 1 - right
-        total += likelihood * group_score(group_type, structure, outcomes)
+        total += likelihood * group_score(grouping, structure, outcomes)
     return total
 
 

@@ -97,7 +97,7 @@ def as_json(report: ScoreReport) -> dict[str, Any]:
         "benchmark": report.options.benchmark,
         "reader": report.options.reader.value,
         "judge": asdict(report.judge) if report.judge else None,
-        "group_rule": report.options.group_rule.value if report.rating else None,
+        "group_rule": report.options.group_rule.value if report.group_breakdowns else None,
         "questions": len({row.question_id for row in report.rows}),
         "videos": len({row.video_id for row in report.rows}),
         "outcomes": _outcomes(report),
@@ -195,7 +195,7 @@ def _group_row(row: GroupScoreRow) -> list[str]:
 
 def _closing_lines(report: ScoreReport) -> list[str]:
     counts = ", ".join(f"{count} {outcome}" for outcome, count in _outcomes(report).items())
-    rule = f", group rule {report.options.group_rule}" if report.rating else ""
+    rule = f", group rule {report.options.group_rule}" if report.group_breakdowns else ""
     return [
         f"reader {report.options.reader}{rule}: {counts}",
         *_judge_lines(report.judge),

@@ -98,8 +98,3 @@ class ScoredQuestion:
     judge_cost_dollars: float | None = None
     request_fingerprint: str | None = None
     server: str | None = None
-
-    @property
-    def is_grouped(self) -> bool:
-        """True if the questions on one video are scored together (Video-MME-v2)."""
-        return "group_type" in self.facets

@@ -24,7 +24,7 @@ from scipy.special import ndtri, stdtrit
 from upath import UPath
 
 from videomme_pipeline.benchmarks.facets import Facets, Measure
-from videomme_pipeline.benchmarks.question import GroupType, Question
+from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError, StorageError
 from videomme_pipeline.responses.response import AttemptRow
@@ -34,9 +34,7 @@ from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import CONFIDENCE, FEW_DIFFERENCES
 from videomme_pipeline.scoring.statistics.groups import (
-    GROUP_SIZE,
     GroupRule,
-    GroupStructure,
     group_score,
     linear_score,
 )
@@ -86,7 +84,10 @@ _MACRO_OF = {Measure.ACCURACY: "accuracy_by", Measure.GROUP_SCORE: "group_score_
 """Table macro that computes each measure."""
 
 GROUP_FACETS_MARK = ", /* facets */"
-"""Place in `sql/v2_groups.sql` for the facets that benchmarks declare."""
+"""Mark in `sql/group_scores.sql` for the facets that benchmarks declare."""
+
+CHAIN_MARK = "/* chain */"
+"""Mark in `sql/group_scores.sql` for the columns that follow from the rules of benchmarks."""
 
 _LONGEST_T_TABLE = 4_096
 """Degrees of freedom in `t_quantiles`: more than any benchmark has videos."""
@@ -313,7 +314,8 @@ def _definitions() -> Mapping[str, str]:
     A macro takes the facets that it groups by: views of one family differ only in these.
     """
     files = {**_sql_files("macros"), **_sql_files("sql")}
-    files["v2_groups"] = files["v2_groups"].replace(GROUP_FACETS_MARK, _group_facets())
+    groups = files["group_scores"].replace(GROUP_FACETS_MARK, _group_facets())
+    files["group_scores"] = groups.replace(CHAIN_MARK, _chain_columns())
     return _ordered(tuple((files | _facet_views() | _headline_views()).items()))
 
 
@@ -364,7 +366,7 @@ def _headline_views() -> dict[str, str]:
             ("accuracy", "overall", "accuracy", "accuracy_low", "accuracy_high"),
             (
                 "group_score",
-                "v2_overall",
+                "group_score_overall",
                 "group_score / 100",
                 "group_score_low / 100",
                 "group_score_high / 100",
@@ -381,12 +383,13 @@ def _headline_views() -> dict[str, str]:
 
 
 def _benchmarks() -> pa.Table:
-    """The registered benchmarks: title, headline metric, and number of questions if declared."""
+    """The registered benchmarks: title, headline metric, and declared numbers of questions."""
     types: dict[str, pa.DataType] = {
         "benchmark": pa.string(),
         "title": pa.string(),
         "headline": pa.string(),
         "declared_questions": pa.int64(),
+        "group_size": pa.int64(),
     }
     return pa.Table.from_pylist(
         [
@@ -395,6 +398,7 @@ def _benchmarks() -> pa.Table:
                 "title": benchmark.title,
                 "headline": benchmark.headline.view or benchmark.headline.metric.value,
                 "declared_questions": benchmark.size.questions,
+                "group_size": benchmark.grouping.size if benchmark.grouping else None,
             }
             for benchmark in registered_benchmarks()
         ],
@@ -408,9 +412,28 @@ def _group_facets() -> str:
         facet.column
         for benchmark in registered_benchmarks()
         for facet in benchmark.shown_facets
-        if facet.measure is Measure.GROUP_SCORE and facet.column != "group_type"
+        if facet.measure is Measure.GROUP_SCORE
     )
-    return "".join(f",\n           arg_max({name}, place) as {name}" for name in columns)
+    return "".join(f',\n           arg_max("{name}", place) as "{name}"' for name in columns)
+
+
+def _chain_columns() -> str:
+    """Columns of a question in SQL: true if its group is a chain, and the structure of a chain."""
+    is_chain, structure = "", ""
+    for benchmark in registered_benchmarks():
+        if benchmark.grouping and (chain := benchmark.grouping.chain):
+            condition = f'"{chain.facet}"::text = {_quoted(chain.value)}'
+            text = f"replace(\"{chain.structure}\"::text, ' ', '')"
+            is_chain += f" when {_quoted(benchmark.name)} then {condition}"
+            structure += (
+                f" when {_quoted(benchmark.name)} then case when {condition} then {text} end"
+            )
+    if not is_chain:
+        return "false as is_chain, null::text as structure"
+    return (
+        f"case benchmark{is_chain} else false end as is_chain, "
+        f"case benchmark{structure} end as structure"
+    )
 
 
 @cache
@@ -587,29 +610,40 @@ def _t_quantiles() -> pa.Table:
 
 
 def _group_outcomes() -> pa.Table:
-    """The score of every possible v2 group under both rules.
+    """The score of every possible group of each benchmark under both rules.
 
-    `code` contains the four outcomes in question order as base-3 digits, the first question lowest:
+    `code` contains the outcomes in question order as base-3 digits, the first question lowest:
     0 incorrect, 1 correct, 2 without a letter.
     """
     digits = (Outcome.INCORRECT, Outcome.CORRECT, Outcome.UNREADABLE)
-    kinds = [
-        (GroupType.RELEVANCE, None),
-        *((GroupType.LOGIC, structure) for structure in GroupStructure),
-    ]
-    rows = []
-    for (group_type, structure), places in product(kinds, product(range(3), repeat=GROUP_SIZE)):
-        outcomes = [digits[digit] for digit in places]
-        rows.append(
+    return pa.Table.from_pylist(
+        [
             {
-                "group_type": group_type.value,
-                "structure": structure.value if structure else None,
-                "code": sum(digit * 3**place for place, digit in enumerate(places)),
-                "group_score": group_score(group_type, structure, outcomes),
+                "benchmark": benchmark.name,
+                "is_chain": structure is not None,
+                "structure": structure,
+                "code": sum(digit * 3**place for place, digit in enumerate(code)),
+                "group_score": group_score(grouping, structure, outcomes),
                 "group_score_official": group_score(
-                    group_type, structure, outcomes, GroupRule.OFFICIAL
+                    grouping, structure, outcomes, GroupRule.OFFICIAL
                 ),
                 "linear_score": linear_score(outcomes),
             }
-        )
-    return pa.Table.from_pylist(rows)
+            for benchmark in registered_benchmarks()
+            if (grouping := benchmark.grouping) is not None
+            for structure in (None, *(grouping.chain.scores if grouping.chain else ()))
+            for code in product(range(3), repeat=grouping.size)
+            if (outcomes := [digits[digit] for digit in code])
+        ],
+        schema=pa.schema(
+            [
+                ("benchmark", pa.string()),
+                ("is_chain", pa.bool_()),
+                ("structure", pa.string()),
+                ("code", pa.int64()),
+                ("group_score", pa.float64()),
+                ("group_score_official", pa.float64()),
+                ("linear_score", pa.float64()),
+            ]
+        ),
+    )

@@ -10,6 +10,7 @@ from tests.support.published_data import DOMAINS
 from tests.support.scored_rows import group_of, scored, v1_evaluation, v2_evaluation
 from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.formats.official import rating
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import (
     GroupScoreRow,
@@ -23,7 +24,6 @@ from videomme_pipeline.scoring.statistics.estimates import (
     clustered_mean,
     group_score_interval,
 )
-from videomme_pipeline.scoring.statistics.groups import rating
 
 GOLDEN_SCORES = GOLDEN / "scores"
 
@@ -72,8 +72,8 @@ def test_the_mean_group_score_equals_the_rating() -> None:
     cells, groups, unscored = group_breakdowns(find_benchmark("videomme_v2"), v2_evaluation(1))
     assert not unscored
     final = rating(groups).final_rating
-    assert cells["v2_overall"][0].group_score == pytest.approx(final["total"])
-    by_type = {cell.values[0]: cell.group_score for cell in cells["v2_by_group_type"]}
+    assert cells["group_score_overall"][0].group_score == pytest.approx(final["total"])
+    by_type = {cell.values[0]: cell.group_score for cell in cells["group_score_by_group_type"]}
     assert by_type["logic"] == pytest.approx(final["logic_score"])
     assert by_type["relevance"] == pytest.approx(final["relevance_score"])
 
@@ -88,8 +88,8 @@ def test_a_breakdown_of_groups_has_counts_scores_and_the_interval() -> None:
         *group_of([right], "4", "004"),
     ]
     cells, _, _ = group_breakdowns(find_benchmark("videomme_v2"), rows)
-    (by_type,) = cells["v2_by_group_type"]
-    (whole,) = cells["v2_overall"]
+    (by_type,) = cells["group_score_by_group_type"]
+    (whole,) = cells["group_score_overall"]
     estimate = clustered_mean([100, 25, 25], ["001", "002", "003"])
     interval = group_score_interval(estimate)
     assert interval is not None
@@ -108,7 +108,7 @@ def test_a_breakdown_of_groups_has_counts_scores_and_the_interval() -> None:
     )
     assert by_type == replace(whole, values=("relevance",), incomplete_groups=0)
     cells, _, _ = group_breakdowns(find_benchmark("videomme_v2"), rows[:4])
-    single = cells["v2_overall"][0]
+    single = cells["group_score_overall"][0]
     assert (single.group_score_low, single.interval_kind) == (None, None)
 
 
@@ -116,7 +116,7 @@ def test_incomplete_groups_are_counted_and_have_no_score() -> None:
     rows = group_of([Outcome.CORRECT] * 4)[:2]
     cells, _, unscored = group_breakdowns(find_benchmark("videomme_v2"), rows)
     assert len(unscored) == 1
-    whole = cells["v2_overall"][0]
+    whole = cells["group_score_overall"][0]
     assert (whole.groups, whole.incomplete_groups, whole.group_score) == (0, 1, None)
 
 

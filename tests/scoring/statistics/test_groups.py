@@ -1,6 +1,7 @@
 """v2 group scores against the recorded official script, VLMEvalKit and lmms-eval."""
 
 import json
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -11,16 +12,14 @@ from hypothesis import strategies as st
 from tests.support.paths import GOLDEN
 from tests.support.scored_rows import group_of, v2_evaluation
 from videomme_pipeline.benchmarks.facets import Facets
-from videomme_pipeline.benchmarks.question import GroupType
+from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.formats.official import rating
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.groups import (
     GroupRule,
-    GroupStructure,
     group_score,
     linear_score,
-    parse_structure,
     question_order,
-    rating,
     score_groups,
 )
 
@@ -32,9 +31,12 @@ LMMS_EVAL = json.loads((GOLDEN_SCORES / "lmms_eval_aggregate.json").read_text())
 OUTCOME_OF = {1: Outcome.CORRECT, 0: Outcome.INCORRECT, -1: Outcome.UNREADABLE}
 CORRECT, INCORRECT = Outcome.CORRECT, Outcome.INCORRECT
 
-kinds = st.sampled_from(
-    [(GroupType.RELEVANCE, None), *((GroupType.LOGIC, structure) for structure in GroupStructure)]
-)
+_DECLARED = find_benchmark("videomme_v2").grouping
+assert _DECLARED is not None
+assert _DECLARED.chain is not None
+GROUPING, CHAIN = _DECLARED, _DECLARED.chain
+
+structures = st.sampled_from([None, *CHAIN.scores])
 four_outcomes = st.tuples(*[st.sampled_from(Outcome)] * 4)
 rules = st.sampled_from(GroupRule)
 
@@ -43,15 +45,23 @@ def outcomes_of(marks: list[int]) -> list[Outcome]:
     return [OUTCOME_OF[mark] for mark in marks]
 
 
+def score(
+    structure: str | None, outcomes: Sequence[Outcome], rule: GroupRule = GroupRule.CORRECTED
+) -> float:
+    return group_score(GROUPING, structure, outcomes, rule)
+
+
+def structure_of(case: dict[str, Any]) -> str | None:
+    """The structure of a recorded logic group, or None for a relevance group."""
+    if case.get("group_type", case.get("kind")) == "relevance":
+        return None
+    return GROUPING.structure({CHAIN.structure: case["group_structure"]})
+
+
 def recorded(table: list[dict[str, Any]], rule: GroupRule) -> list[tuple[float, float]]:
     return [
         (
-            group_score(
-                GroupType(case["group_type"]),
-                parse_structure(case["group_structure"]),
-                outcomes_of(case["scores"]),
-                rule,
-            ),
+            score(structure_of(case), outcomes_of(case["scores"]), rule),
             case["score"],
         )
         for case in table
@@ -80,46 +90,44 @@ def test_the_official_rule_has_the_official_defect() -> None:
 
 def test_vlmevalkit_and_lmms_eval_agree_with_the_corrected_rule() -> None:
     for case in VLMEVALKIT["per_group_cases"]:
-        kind = GroupType(case["kind"])
         outcomes = outcomes_of(case["scores"])
-        ours = group_score(kind, parse_structure(case.get("group_structure")), outcomes)
-        if kind is GroupType.RELEVANCE:
+        ours = score(structure_of(case), outcomes)
+        if case["kind"] == "relevance":
             assert [ours, linear_score(outcomes)] == pytest.approx(case["vlmevalkit"])
         else:
             assert ours == pytest.approx(case["vlmevalkit"])
     for case in LMMS_EVAL["v2"]["group_score_table"]:
-        structure = parse_structure(case["group_structure"])
-        ours = group_score(GroupType(case["group_type"]), structure, outcomes_of(case["scores"]))
+        ours = score(structure_of(case), outcomes_of(case["scores"]))
         assert ours == pytest.approx(case["score"])
 
 
-@given(kind=kinds, outcomes=four_outcomes, rule=rules)
+@given(structure=structures, outcomes=four_outcomes, rule=rules)
 def test_a_score_is_between_0_and_100_and_100_is_reached(
-    kind: tuple[GroupType, GroupStructure | None], outcomes: list[Outcome], rule: GroupRule
+    structure: str | None, outcomes: list[Outcome], rule: GroupRule
 ) -> None:
-    score = group_score(*kind, outcomes, rule)
-    assert 0 <= score <= 100
+    value = score(structure, outcomes, rule)
+    assert 0 <= value <= 100
     if all(outcome is CORRECT for outcome in outcomes):
-        assert score == 100
+        assert value == 100
     if all(outcome is INCORRECT for outcome in outcomes):
-        assert score == 0
+        assert value == 0
 
 
-@given(kind=kinds, outcomes=four_outcomes, place=st.integers(0, 3))
+@given(structure=structures, outcomes=four_outcomes, place=st.integers(0, 3))
 def test_one_more_right_answer_never_lowers_the_score(
-    kind: tuple[GroupType, GroupStructure | None], outcomes: list[Outcome], place: int
+    structure: str | None, outcomes: list[Outcome], place: int
 ) -> None:
     better = [CORRECT if number == place else before for number, before in enumerate(outcomes)]
-    assert group_score(*kind, better) >= group_score(*kind, outcomes)
+    assert score(structure, better) >= score(structure, outcomes)
 
 
-@given(kind=kinds, outcomes=four_outcomes)
+@given(structure=structures, outcomes=four_outcomes)
 def test_without_unreadable_answers_the_rules_agree(
-    kind: tuple[GroupType, GroupStructure | None], outcomes: list[Outcome]
+    structure: str | None, outcomes: list[Outcome]
 ) -> None:
     read = [outcome if outcome is CORRECT else INCORRECT for outcome in outcomes]
-    assert group_score(*kind, read, GroupRule.OFFICIAL) == group_score(*kind, read)
-    assert group_score(*kind, outcomes) == group_score(*kind, read)
+    assert score(structure, read, GroupRule.OFFICIAL) == score(structure, read)
+    assert score(structure, outcomes) == score(structure, read)
 
 
 @given(outcomes=four_outcomes, order=st.permutations(range(4)))
@@ -127,15 +135,13 @@ def test_a_relevance_score_does_not_depend_on_order(
     outcomes: tuple[Outcome, ...], order: list[int]
 ) -> None:
     moved = [outcomes[place] for place in order]
-    assert group_score(GroupType.RELEVANCE, None, moved) == group_score(
-        GroupType.RELEVANCE, None, outcomes
-    )
+    assert score(None, moved) == score(None, outcomes)
 
 
 @given(after=st.tuples(*[st.sampled_from(Outcome)] * 2))
 def test_nothing_counts_after_the_first_error_of_a_chain(after: tuple[Outcome, ...]) -> None:
     outcomes = [CORRECT, INCORRECT, *after]
-    assert group_score(GroupType.LOGIC, GroupStructure.LINEAR, outcomes) == 6.25
+    assert score("[1,2,3,4]", outcomes) == 6.25
 
 
 @given(shuffled=st.permutations(v2_evaluation(3, groups=8)))
@@ -158,11 +164,11 @@ def test_an_incomplete_group_is_reported_without_a_score() -> None:
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        (group_of([CORRECT] * 4, structure="[1,[2,3,4]]"), "no known logic structure"),
+        (group_of([CORRECT] * 4, structure="[1,[2,3,4]]"), "no declared structure"),
         (group_of([CORRECT] * 4)[:3] + group_of([CORRECT] * 4)[:1], "a question occurs twice"),
         (
             group_of([CORRECT] * 4)[:2] + group_of([CORRECT] * 4, structure="4")[2:],
-            "different group types",
+            "no common `group_type`",
         ),
     ],
 )
@@ -230,7 +236,5 @@ def test_questions_are_sorted_by_number() -> None:
 
 
 def test_a_group_has_four_outcomes() -> None:
-    with pytest.raises(ValueError, match="4 outcomes, not 3"):
-        group_score(GroupType.RELEVANCE, None, [CORRECT] * 3)
-    with pytest.raises(ValueError, match="structure"):
-        group_score(GroupType.LOGIC, None, [CORRECT] * 4)
+    with pytest.raises(ValueError, match="4 answers, not 3"):
+        score(None, [CORRECT] * 3)

@@ -155,7 +155,7 @@ def _questions_v2() -> tuple[Question, ...]:
                             "level": group.level,
                             "second_head": group.second_head,
                             "third_head": group.third_head,
-                            "group_type": str(group.group_type),
+                            "group_type": group.group_type,
                             "group_structure": group.group_structure,
                         }
                     ),

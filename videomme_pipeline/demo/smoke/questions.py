@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from videomme_pipeline.benchmarks.question import GroupType
 from videomme_pipeline.demo.smoke.scripts import (
     ITEMS,
     MAX_COUNT,
@@ -68,7 +67,7 @@ class Group:
     """Four questions on one video that are scored together (v2)."""
 
     video_id: str
-    group_type: GroupType
+    group_type: str
     group_structure: str
     level: int
     second_head: str
@@ -216,7 +215,7 @@ def _relevance(
         drafts = [ask(task, script, script.scenes[place], 7, draw) for place in sorted(places)]
         return Group(
             video_id=script.video_id,
-            group_type=GroupType.RELEVANCE,
+            group_type="relevance",
             group_structure="4",
             level=level,
             second_head=second_head,
@@ -344,7 +343,7 @@ def _logic(
     level, second_head, third_head = heads
     return Group(
         video_id=script.video_id,
-        group_type=GroupType.LOGIC,
+        group_type="logic",
         group_structure=structure,
         level=level,
         second_head=second_head,

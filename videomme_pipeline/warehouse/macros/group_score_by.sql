@@ -14,7 +14,7 @@ with per_video as (
            sum(correct) as correct,
            sum(unreadable) as unreadable,
            sum(failed) as failed
-    from v2_groups
+    from group_scores
     where columns(lambda c: c = 'benchmark' or list_contains(cell, c)) is not null
     group by all
 ),

@@ -1,5 +1,5 @@
 -- grain: one row per (benchmark, evaluation)
--- `group_score` is null outside v2. `complete` is true if every question of the benchmark was asked.
+-- `group_score` is null without groups. `complete` is true if every question of the benchmark was asked.
 -- Do not cite a score whose `citation` is blocked. `judge_letters` counts the letters
 -- that a judge read because `strict` could not. They count in `accuracy`, but not in
 -- `accuracy_without_judge`. `cost_dollars` does not include the cost of the judge. `servers` are the
@@ -44,16 +44,16 @@ select benchmark, evaluation, model, sampling, track, reader,
        overall.correct, overall.incorrect, overall.unreadable, overall.failed,
        overall.accuracy, overall.accuracy_of_answered, overall.standard_error,
        overall.accuracy_low, overall.accuracy_high, overall.interval_kind,
-       v2_overall.group_score,
-       v2_overall.standard_error as group_score_standard_error,
-       v2_overall.group_score_low, v2_overall.group_score_high,
-       v2_overall.groups, v2_overall.incomplete_groups,
+       group_score_overall.group_score,
+       group_score_overall.standard_error as group_score_standard_error,
+       group_score_overall.group_score_low, group_score_overall.group_score_high,
+       group_score_overall.groups, group_score_overall.incomplete_groups,
        frames, prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens,
        cost_dollars, latency_p50_seconds, latency_p95_seconds, answered_at, servers, fingerprint,
        judge, judge_letters, judge_failed, judge_cost_dollars,
        case when judge is not null then accuracy_without_judge end as accuracy_without_judge
 from overall
 join usage using (benchmark, evaluation)
-left join v2_overall using (benchmark, evaluation)
+left join group_score_overall using (benchmark, evaluation)
 left join sizes using (benchmark)
 left join citation using (benchmark, evaluation)
