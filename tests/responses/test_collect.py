@@ -42,13 +42,9 @@ from videomme_pipeline.models.video_llm import (
     ResponseFailure,
     Usage,
 )
-from videomme_pipeline.responses import first_answer
-from videomme_pipeline.responses.collect import (
-    PREFETCHED_VIDEOS,
-    AskingProgress,
-    collect,
-    collect_now,
-)
+from videomme_pipeline.responses import breaker
+from videomme_pipeline.responses.collect import PREFETCHED_VIDEOS, collect, collect_now
+from videomme_pipeline.responses.delivery import AskingProgress
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
@@ -257,7 +253,7 @@ def test_an_endpoint_that_is_down_stops_the_evaluation(tmp_path: Path) -> None:
 def test_an_address_without_a_model_stops_the_evaluation_after_a_few_attempts(
     tmp_path: Path, is_open: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_answer, "FIRST_ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(breaker, "FIRST_ANSWER_SECONDS", 1.0)
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=2))
     with ExitStack() as up:
         server = up.enter_context(ModelServer(faults=always(Fault.WRONG_CONTENT_TYPE)))
@@ -278,9 +274,7 @@ def test_a_server_that_sends_nothing_stops_the_evaluation_at_the_second_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "SILENT_SECONDS", served.SILENT_SECONDS / 10)
-    monkeypatch.setattr(
-        first_answer, "FIRST_ANSWER_SECONDS", first_answer.FIRST_ANSWER_SECONDS / 10
-    )
+    monkeypatch.setattr(breaker, "FIRST_ANSWER_SECONDS", breaker.FIRST_ANSWER_SECONDS / 10)
     plan = RequestPlan(evaluation="test", limits=FAST)
     with socket.create_server(("127.0.0.1", 0)) as silent, Journal(tmp_path / "journal") as journal:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
@@ -295,7 +289,7 @@ def test_a_server_that_sends_nothing_stops_the_evaluation_at_the_second_attempt(
 def test_one_bad_reply_of_a_slow_model_does_not_stop_the_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_answer, "FIRST_ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(breaker, "FIRST_ANSWER_SECONDS", 0.2)
     faults = first_time(Fault.TRUNCATED_JSON)
     with ModelServer(faults=faults, delay_seconds=0.3) as server:
         responses = ask(tmp_path / "journal", videos(2), model_at(server))
@@ -562,7 +556,7 @@ def test_a_wait_for_another_process_is_shown_and_is_not_part_of_the_deadline(
             other.release(claimed)
 
     with Journal(tmp_path / "journal") as other, Journal(tmp_path / "journal") as journal:
-        other.claim(claimed, datetime.now(UTC), lease_seconds=60)
+        other.claim(claimed, datetime.now(UTC), seconds=60)
         responses = list(collect_now([video], model, journal, plan, on_progress=show))
     assert [item.error for item in responses] == [None] * 3
     assert {progress.elsewhere for progress in shown} == {0, 2}

@@ -22,7 +22,8 @@ from videomme_pipeline.project.stored import (
     whole_video,
 )
 from videomme_pipeline.prompts.render import Prompt
-from videomme_pipeline.responses.collect import AskingProgress, collect_now
+from videomme_pipeline.responses.collect import collect_now
+from videomme_pipeline.responses.delivery import AskingProgress
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response

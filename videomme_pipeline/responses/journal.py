@@ -99,12 +99,13 @@ class Journal:
         """Those of `unanswered` that are settled, with the stored result, by fingerprint."""
         by_fingerprint = {response.request_fingerprint: response for response in unanswered}
         sql = f"select {', '.join(RESPONSE_COLUMNS)} from responses where {_LISTED}"
-        found = {}
+        results = {}
         for row in self._rows(sql, by_fingerprint):
             stored = dict(zip(RESPONSE_COLUMNS, row, strict=True))
-            response = by_fingerprint[stored["request_fingerprint"]]
-            found[response.request_fingerprint] = _from_sql(to_values(response) | stored, Response)
-        return found
+            fingerprint = stored["request_fingerprint"]
+            unanswered_values = to_values(by_fingerprint[fingerprint])
+            results[fingerprint] = _from_sql(unanswered_values | stored, Response)
+        return results
 
     def attempts(self, fingerprints: Iterable[str]) -> list[Attempt]:
         """Every attempt at `fingerprints`, in the order in which they were recorded."""
@@ -134,17 +135,17 @@ class Journal:
         self._queue.put(entry)
         return entry.done
 
-    def claim(self, fingerprints: Sequence[str], now: datetime, lease_seconds: float) -> set[str]:
-        """Claim `fingerprints` for `lease_seconds`, and return those that were free.
+    def claim(self, fingerprints: Sequence[str], now: datetime, seconds: float) -> set[str]:
+        """Claim `fingerprints` for `seconds`, and return those that were free.
 
-        A claim ends when its response is recorded, when it is released, when its lease expires,
-        or when its owner was a process on this machine that has ended.
+        A claim ends when its response is recorded, when it is released, when it expires, or when
+        its owner was a process on this machine that has ended.
         """
-        wanted = json.dumps(list(fingerprints))
+        listed = json.dumps(list(fingerprints))
         with self._transaction() as connection:
             rows = connection.execute(
                 f"select request_fingerprint, owner, expires_at from claims where {_LISTED}",
-                (wanted,),
+                (listed,),
             ).fetchall()
             claimed_by_others = {
                 fingerprint
@@ -152,22 +153,22 @@ class Journal:
                 if owner != self.owner and expires_at > now.timestamp() and not _is_dead(owner)
             }
             settled = connection.execute(
-                f"select request_fingerprint from responses where {_LISTED}", (wanted,)
+                f"select request_fingerprint from responses where {_LISTED}", (listed,)
             ).fetchall()
             free = set(fingerprints) - claimed_by_others - {name for (name,) in settled}
-            expires_at = now.timestamp() + lease_seconds
+            expires_at = now.timestamp() + seconds
             connection.executemany(
                 "insert or replace into claims values (?, ?, ?)",
                 [(fingerprint, self.owner, expires_at) for fingerprint in free],
             )
         return free
 
-    def renew_claims(self, now: datetime, lease_seconds: float) -> None:
-        """Extend every claim of this process to `lease_seconds` from `now`."""
+    def renew_claims(self, now: datetime, seconds: float) -> None:
+        """Extend every claim of this process to `seconds` from `now`."""
         with self._transaction() as connection:
             connection.execute(
                 "update claims set expires_at = ? where owner = ?",
-                (now.timestamp() + lease_seconds, self.owner),
+                (now.timestamp() + seconds, self.owner),
             )
 
     def release(self, fingerprints: Iterable[str]) -> None:
@@ -305,4 +306,4 @@ def _is_dead(owner: str) -> bool:
     try:
         return _Owner.from_json(owner).is_dead
     except (TypeError, ValueError):
-        return False  # written by another version, so only its lease ends it
+        return False  # written by another version, so the claim ends only when it expires

@@ -1,22 +1,17 @@
 """Limits of the requests of one evaluation: in flight, per minute, and in US dollars.
 
-Requests wait here in the event loop of the evaluation. `collect` decides which question is next.
 The code that starts processes is responsible for limits across processes.
 """
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Callable
 from itertools import count
 
 from aiolimiter import AsyncLimiter
 
 from videomme_pipeline.errors import CostLimitError, ModelError
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.models.video_llm import Reply, ResponseFailure
 
 Clock = Callable[[], float]
 
@@ -24,65 +19,12 @@ FIRST_CONCURRENCY = 8
 _SECONDS_BETWEEN_DECREASES = 1.0
 
 
-class Priority(IntEnum):
-    """The order in which waiting requests are admitted. Lower numbers are first."""
-
-    FOLLOWER = 0
-    """The endpoint's prefix cache contains the video now, perhaps only for a short time."""
-    LEADER = 1
-
-
-@dataclass(slots=True)
-class Slot:
-    """Permission to send one request. The request sets `result` once it has been sent."""
-
-    result: Reply | ResponseFailure | None = None
-
-    @property
-    def reply(self) -> Reply | None:
-        """The completion that the endpoint charges for, or None. A failure can have one too."""
-        return self.result.reply if isinstance(self.result, ResponseFailure) else self.result
-
-
-class Admission:
-    """The limits of one evaluation for all its endpoints together. Every request needs a `slot`."""
-
-    def __init__(self, limits: Limits, *, max_dollars: float | None, spent_dollars: float) -> None:
-        self._pace = Pace(limits)
-        self._budget = Budget(max_dollars, spent_dollars)
-
-    @asynccontextmanager
-    async def slot(self, expected_tokens: int) -> AsyncIterator[Slot]:
-        """Wait until a request of about `expected_tokens` may be sent, and account for it.
-
-        Raises:
-            CostLimitError: if no further request fits into the budget.
-            ModelError: if there is a budget but the cost of an answer is unknown.
-        """
-        slot = Slot()
-        await self._budget.reserve()
-        try:
-            await self._pace.wait(expected_tokens)
-            yield slot
-        finally:
-            await self._account_for(slot)
-
-    async def _account_for(self, slot: Slot) -> None:
-        reply = slot.reply
-        if slot.result is not None:
-            self._pace.record(0 if reply is None else reply.usage.total_tokens)
-        # The cost of a request without a reply is unknown.
-        await self._budget.charge(
-            None if reply is None else reply.cost_dollars, was_sent=reply is not None
-        )
-
-
-class Permits:
-    """Number of requests in flight: `limits.concurrency` if it is set, otherwise adaptive.
+class ConcurrencyLimit:
+    """Limit of the requests in flight: `limits.concurrency` if it is set, otherwise adaptive.
 
     The adaptive number starts at 8 and increases by one per answer, which doubles it with each
     round trip. Each overload of the endpoint halves it, at most once a second. After the first
-    overload it increases by one per round trip. It increases only while every permit is in use.
+    overload it increases by one per round trip. It increases only while it is reached.
     """
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
@@ -95,7 +37,7 @@ class Permits:
         self._decreased_at = float("-inf")
         self._paused_until = float("-inf")
         self._pause_seconds = 0.0
-        self._waiting: list[tuple[Priority, int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[bool, int, asyncio.Future[None]]] = []
         self._numbers = count()
         self.in_flight = 0
 
@@ -114,20 +56,24 @@ class Permits:
         """Length of the current pause, or 0."""
         return self._pause_seconds if self._clock() < self._paused_until else 0.0
 
-    async def acquire(self, priority: Priority) -> None:
-        """Wait for a permit. Every `acquire` needs one `release`."""
-        turn = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (priority, next(self._numbers), turn))
+    async def acquire(self, *, is_follower: bool) -> None:
+        """Wait until another request may be in flight. Every `acquire` needs one `release`.
+
+        Followers are first: the endpoint's prefix cache contains their video now, perhaps only
+        for a short time.
+        """
+        waiter = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiters, (not is_follower, next(self._numbers), waiter))
         self._admit()
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if waiter.done() and not waiter.cancelled():
                 self.release()
             raise
 
     def release(self) -> None:
-        """Return a permit."""
+        """Record that a request has ended."""
         self.in_flight -= 1
         self._admit()
 
@@ -167,15 +113,15 @@ class Permits:
     def _admit(self) -> None:
         if self._clock() < self._paused_until:
             return
-        while self._waiting and self.in_flight < self.allowed:
-            _, _, turn = heapq.heappop(self._waiting)
-            if not turn.done():
+        while self._waiters and self.in_flight < self.allowed:
+            _, _, waiter = heapq.heappop(self._waiters)
+            if not waiter.done():
                 self.in_flight += 1
-                turn.set_result(None)
+                waiter.set_result(None)
 
 
-class Pace:
-    """Requests and tokens per minute, spread evenly instead of in one burst."""
+class RateLimit:
+    """Limit of requests and tokens per minute, spread evenly instead of in one burst."""
 
     def __init__(self, limits: Limits) -> None:
         requests = limits.requests_per_minute

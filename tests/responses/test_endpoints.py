@@ -1,5 +1,6 @@
 """A model at several endpoints: videos stay at one, and move if it is down."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -10,18 +11,22 @@ import pytest
 
 from tests.support.made_up_requests import letters, videos
 from tests.support.model_server import ModelServer
+from videomme_pipeline.errors import CostLimitError
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
-from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure
-from videomme_pipeline.responses.admission import FIRST_CONCURRENCY, Priority
-from videomme_pipeline.responses.collect import AskingProgress, collect_now
+from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
+from videomme_pipeline.responses.breaker import OPEN_SECONDS
+from videomme_pipeline.responses.collect import collect_now
+from videomme_pipeline.responses.delivery import AskingProgress
+from videomme_pipeline.responses.endpoints import Affinity, Endpoint, Endpoints
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.lanes import OUTAGE_SECONDS, Lanes
+from videomme_pipeline.responses.limits import FIRST_CONCURRENCY, Budget
 from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.responses.response import Response
 
 CLOSED = ResponseFailure(FailureKind.CONNECTION, "the port is closed")
+ANSWER = Reply(text="A")
 
 
 @dataclass
@@ -34,68 +39,107 @@ class Clock:
         return self.seconds
 
 
-def lanes_of(count: int, clock: Clock) -> Lanes:
+def endpoints_of(count: int, clock: Clock, max_dollars: float | None = None) -> Endpoints:
     spec = EndpointSpec.model_validate({"name": "m", "base_url": "http://127.0.0.1:9/v1"})
     members = {f"endpoint {number}": build_model(spec, {}) for number in range(count)}
-    return Lanes(members, Limits(), clock)
+    return Endpoints(members, Limits(), Budget(max_dollars, 0.0), clock)
 
 
-async def lane_titles(lanes: Lanes, count: int) -> list[str]:
-    """The lanes of so many videos that are asked at the same time."""
-    titles = []
-    with ExitStack() as routes:
-        for _ in range(count):
-            route = routes.enter_context(lanes.route(3))
-            async with route.permit(Priority.LEADER) as lane:
-                titles.append(lane.title)
-    return titles
+async def send(affinity: Affinity, result: Reply | ResponseFailure | None = None) -> Endpoint:
+    """The endpoint that gets a question of a video, and answers with `result`."""
+    async with affinity.admit(object(), 1, is_follower=False) as admission:
+        admission.result = result
+    return admission.endpoint
+
+
+async def titles_of(endpoints: Endpoints, count: int) -> list[str]:
+    """The endpoints of so many videos that are asked at the same time."""
+    with ExitStack() as videos:
+        return [
+            (await send(videos.enter_context(endpoints.affinity(3)))).title for _ in range(count)
+        ]
 
 
 async def test_videos_are_spread_evenly() -> None:
-    titles = await lane_titles(lanes_of(3, Clock()), 12)
+    titles = await titles_of(endpoints_of(3, Clock()), 12)
     assert set(Counter(titles).values()) == {4}
 
 
-async def test_all_questions_of_a_video_use_one_lane() -> None:
-    lanes = lanes_of(3, Clock())
-    with lanes.route(3) as route:
-        async with route.permit(Priority.LEADER) as first:
-            pass
-        with lanes.route(3):
-            async with route.permit(Priority.FOLLOWER) as second:
-                assert second is first
+async def test_all_questions_of_a_video_use_one_endpoint() -> None:
+    endpoints = endpoints_of(3, Clock())
+    with endpoints.affinity(3) as affinity:
+        first = await send(affinity)
+        with endpoints.affinity(3):
+            assert await send(affinity) is first
 
 
 async def test_a_video_moves_when_its_endpoint_is_down_and_the_endpoint_gets_work_again() -> None:
     clock = Clock()
-    lanes = lanes_of(2, clock)
-    with lanes.route(3) as route:
-        async with route.permit(Priority.LEADER) as first:
-            lanes.record(first, CLOSED)
-        async with route.permit(Priority.LEADER) as still:
-            assert still is first, "one failure can be an idle connection"
-            lanes.record(first, CLOSED)
-        async with route.permit(Priority.LEADER) as other:
-            assert other is not first
-        assert first.title not in await lane_titles(lanes, 5)
-        clock.seconds = OUTAGE_SECONDS
-        assert first.permits.allowed == 1
-        assert first.title in await lane_titles(lanes, 5)
-        lanes.record(first, CLOSED)
-        assert not first.is_up, "one failure is enough for an endpoint that was down"
-        clock.seconds += OUTAGE_SECONDS
-        assert first.is_up
-        assert first.title in await lane_titles(lanes, 5)
+    endpoints = endpoints_of(2, clock)
+    with endpoints.affinity(3) as affinity:
+        first = await send(affinity, ANSWER)
+        await send(affinity, CLOSED)
+        assert await send(affinity, CLOSED) is first, "one failure can be an idle connection"
+        assert await send(affinity) is not first
+        assert first.title not in await titles_of(endpoints, 5)
+        clock.seconds = OPEN_SECONDS
+        assert first.limit.allowed == 1
+        assert first.title in await titles_of(endpoints, 5)
+        first.record(object(), CLOSED)
+        assert first.breaker.is_open, "one failure is enough for an endpoint that was down"
+        clock.seconds += OPEN_SECONDS
+        assert not first.breaker.is_open
+        assert first.title in await titles_of(endpoints, 5)
+
+
+async def test_an_endpoint_that_never_answered_gets_only_the_question_that_failed() -> None:
+    endpoints = endpoints_of(1, Clock())
+    failed, other = object(), object()
+    with endpoints.affinity(3) as affinity:
+        async with affinity.admit(failed, 1, is_follower=False) as admission:
+            admission.result = CLOSED
+        waiting = asyncio.create_task(send(affinity))
+        async with affinity.admit(failed, 1, is_follower=False) as again:
+            await asyncio.sleep(0)
+            assert again.endpoint.limit.in_flight == 1
+            assert not again.endpoint.breaker.allows(other)
+            again.result = ANSWER
+        assert await waiting is admission.endpoint
+        assert admission.endpoint.breaker.allows(other)
+
+
+@pytest.mark.parametrize("kind", [FailureKind.CONNECTION, FailureKind.MALFORMED])
+async def test_questions_move_from_an_endpoint_that_never_answered(kind: FailureKind) -> None:
+    failure = ResponseFailure(kind, "no model")
+    endpoints = endpoints_of(2, Clock())
+    failed = object()
+    with endpoints.affinity(3) as affinity:
+        async with affinity.admit(failed, 1, is_follower=False) as admission:
+            admission.result = failure
+        waiting = asyncio.create_task(send(affinity))
+        await asyncio.sleep(0)
+        async with affinity.admit(failed, 1, is_follower=False) as admission:
+            admission.result = failure
+        assert await waiting is not admission.endpoint
 
 
 async def test_the_only_endpoint_is_never_down() -> None:
-    lanes = lanes_of(1, Clock())
-    with lanes.route(3) as route:
+    endpoints = endpoints_of(1, Clock())
+    with endpoints.affinity(3) as affinity:
+        endpoint = await send(affinity, ANSWER)
         for _ in range(5):
-            async with route.permit(Priority.LEADER) as lane:
-                lanes.record(lane, CLOSED)
-        assert lane.is_up
-        assert lane.permits.allowed == FIRST_CONCURRENCY
+            await send(affinity, CLOSED)
+        assert not endpoint.breaker.is_open
+        assert endpoint.limit.allowed == FIRST_CONCURRENCY
+
+
+async def test_the_cost_of_a_failure_counts_against_the_budget() -> None:
+    endpoints = endpoints_of(1, Clock(), max_dollars=1.0)
+    refusal = Reply(text="", cost_dollars=0.7)
+    with endpoints.affinity(2) as affinity:
+        await send(affinity, ResponseFailure(FailureKind.REFUSED, "no", reply=refusal))
+        with pytest.raises(CostLimitError):
+            await send(affinity)
 
 
 @dataclass

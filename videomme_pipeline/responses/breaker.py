@@ -1,0 +1,104 @@
+"""The circuit breaker of an endpoint, and the thresholds of everything that stops requests.
+
+| state | threshold | what follows |
+|---|---|---|
+| the endpoint has never answered | 1 failure | it gets only the question that failed |
+| no endpoint has ever answered | 2 attempts at a question, and 8 s | the run stops |
+| there are other endpoints | 2 failures in a row | it gets no question for 1 s |
+| the endpoint was down and is on trial | 1 failure | it gets no question for 1 s |
+| any | 20 questions in a row without an answer | the run stops |
+
+Failures are lost connections and, as long as the endpoint has never answered in this run, replies
+that show no model. A closed port or a web page at the address of an endpoint should end a run
+within seconds, after a few requests. An endpoint that has answered once may be down for longer.
+"""
+
+import asyncio
+from collections.abc import Callable
+from logging import getLogger
+
+from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
+
+FIRST_ANSWER_SECONDS = 8.0
+"""A question is not repeated for longer while no endpoint has ever answered."""
+FIRST_ANSWER_ATTEMPTS = 2
+"""One bad reply of a slow model can take longer than `FIRST_ANSWER_SECONDS`."""
+OPEN_SECONDS = 1.0
+"""Time without questions for an endpoint that is down. Then one question is a trial."""
+FAILURES_IN_A_ROW = 2
+"""One failure can be a connection that the server closed because it was idle."""
+FAILED_QUESTIONS = 20
+
+_log = getLogger(__name__)
+
+
+class CircuitBreaker:
+    """Decides which questions one endpoint may get now. `clock` returns seconds.
+
+    The breaker is open, so that questions move to other endpoints, only if `has_others`.
+    """
+
+    def __init__(self, title: str, clock: Callable[[], float], *, has_others: bool) -> None:
+        self.has_answered = False
+        self._title = title
+        self._clock = clock
+        self._has_others = has_others
+        self._failures = 0
+        self._was_open = False
+        self._open_until = float("-inf")
+        self._only_question: object | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        """True if the endpoint is down."""
+        return self._clock() < self._open_until
+
+    def allows(self, question: object) -> bool:
+        """True if the endpoint may get `question` now, unless the breaker is open."""
+        return self._only_question is None or self._only_question is question
+
+    async def changed(self) -> None:
+        """Wait until the endpoint accepts other questions, or the breaker opens."""
+        await self._changed.wait()
+
+    def record(self, question: object, result: Reply | ResponseFailure) -> bool:
+        """Record the result of a request for `question`. True if the breaker opens."""
+        if isinstance(result, Reply):
+            if self._was_open:
+                _log.warning("%s answers again", self._title)
+            self._failures, self._was_open = 0, False
+        if isinstance(result, Reply) or not result.kind.is_from_no_model:
+            self.has_answered = True
+            self.allow_all()
+            return False
+        if not self.has_answered and self._only_question is None and not self.is_open:
+            self._only_question = question
+        is_failure = result.kind is FailureKind.CONNECTION or not self.has_answered
+        return is_failure and self._opens_after(result)
+
+    def end(self, question: object) -> None:
+        """Record that `question` is not asked again."""
+        if question is self._only_question:
+            self.allow_all()
+
+    def allow_all(self) -> None:
+        """End the waits of all questions for the only one."""
+        self._only_question = None
+        self._changed.set()
+        self._changed.clear()  # later waits are for the next change
+
+    def _opens_after(self, failure: ResponseFailure) -> bool:
+        if self.is_open or not self._has_others:
+            return False
+        self._failures += 1
+        if self._failures < (1 if self._was_open else FAILURES_IN_A_ROW):
+            return False
+        if not self._was_open:
+            _log.warning(
+                "%s is down, its questions move to other endpoints: %s", self._title, failure
+            )
+        self._open_until = self._clock() + OPEN_SECONDS
+        self._failures, self._was_open = 0, True
+        self.allow_all()
+        return True

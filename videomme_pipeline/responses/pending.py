@@ -1,0 +1,132 @@
+"""A planned request until it is settled or given up, with its attempts in this run."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Self
+
+from videomme_pipeline.frames.cache import FrameSet
+from videomme_pipeline.models.spec import Limits
+from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
+from videomme_pipeline.responses.requests import PlannedRequest, RequestPlan
+from videomme_pipeline.responses.response import Attempt, Response, Served
+from videomme_pipeline.responses.retry import retry_delay_seconds
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PendingRequest:
+    """A request that is not settled.
+
+    `response` is the response until the request is sent. `first_sent` is the time of the first
+    attempt by the clock of the event loop, or None before it.
+    """
+
+    planned: PlannedRequest
+    response: Response
+    limits: Limits
+    attempts: list[Attempt] = field(default_factory=list)
+    first_sent: float | None = None
+
+    @classmethod
+    def of(cls, planned: PlannedRequest, plan: RequestPlan, model: str) -> Self:
+        """A request that was not sent."""
+        response = Response.not_asked(
+            planned.question,
+            evaluation=plan.evaluation,
+            model=model,
+            repeat=planned.repeat,
+            error="not asked",
+        )
+        response = replace(
+            response,
+            request_fingerprint=planned.fingerprint,
+            num_frames=planned.num_frames,
+            observation=plan.observation,
+        )
+        return cls(planned=planned, response=response, limits=plan.limits)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.planned.fingerprint
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which the request fails, or None before its first attempt."""
+        return None if self.first_sent is None else self.first_sent + self.limits.deadline_seconds
+
+    def request(self, frames: FrameSet, plan: RequestPlan) -> Request:
+        """The request with its frames."""
+        return Request(
+            question=self.planned.question,
+            prompt=self.planned.prompt,
+            frames=frames,
+            decoding=plan.decoding,
+            repeat=self.planned.repeat,
+            fingerprint=self.fingerprint,
+        )
+
+    def add_attempt(
+        self,
+        result: Reply | ResponseFailure,
+        *,
+        cost_name: str,
+        started_at: datetime,
+        latency_seconds: float,
+    ) -> None:
+        """Record an attempt, whose cost is counted under `cost_name`."""
+        failure = result if isinstance(result, ResponseFailure) else None
+        reply = completion_of(result) or Reply(text="")
+        self.attempts.append(
+            Attempt(
+                request_fingerprint=self.fingerprint,
+                evaluation=cost_name,
+                model=self.response.model,
+                question_id=self.planned.question.question_id,
+                repeat=self.planned.repeat,
+                started_at=started_at,
+                latency_seconds=latency_seconds,
+                status=200 if failure is None else failure.status,
+                failure=None if failure is None else failure.kind,
+                error=None if failure is None else str(failure),
+                usage=reply.usage,
+                cost_dollars=reply.cost_dollars,
+                usage_json=reply.usage_json,
+                body=reply.body,
+            )
+        )
+
+    def too_late(self) -> ResponseFailure:
+        """The failure of a request that was not answered before its deadline."""
+        message = f"no answer within {self.limits.deadline_seconds:g} s"
+        if self.attempts:
+            message += f"; attempt {len(self.attempts)} failed with {self.attempts[-1].error}"
+        return ResponseFailure(FailureKind.DEADLINE, message)
+
+    def retry_delay(self, failure: ResponseFailure, now: float, chance: float) -> float | None:
+        """Seconds to wait before the next attempt, or None to give up."""
+        return retry_delay_seconds(
+            failure,
+            failed=[attempt.failure for attempt in self.attempts if attempt.failure is not None],
+            elapsed_seconds=now - (self.first_sent or 0.0),
+            limits=self.limits,
+            chance=chance,
+        )
+
+    def response_to(
+        self, result: Reply | ResponseFailure, answered_at: datetime | None
+    ) -> Response:
+        """The final response if the last result of the request is `result`."""
+        costs = [a.cost_dollars for a in self.attempts if a.cost_dollars is not None]
+        served = Served(
+            cost_dollars=sum(costs) if costs else None,
+            latency_seconds=self.attempts[-1].latency_seconds if self.attempts else None,
+            attempts=len(self.attempts),
+            answered_at=answered_at,
+        )
+        if isinstance(result, Reply):
+            return self.response.with_reply(result, served)
+        return self.response.with_failure(result, served)
+
+
+def completion_of(result: Reply | ResponseFailure | None) -> Reply | None:
+    """The completion that the endpoint charges for, or None. A failure can have one too."""
+    return result.reply if isinstance(result, ResponseFailure) else result
