@@ -68,8 +68,8 @@ def _members(
     archive: zipfile.ZipFile, path: Path, names: list[str], largest_bytes: int
 ) -> list[bytes]:
     """The decompressed members. None is larger than its declared size, which is checked first."""
-    found = [archive.getinfo(name) for name in names]
-    size = sum(info.file_size for info in found)
+    members = [archive.getinfo(name) for name in names]
+    size = sum(info.file_size for info in members)
     if size > largest_bytes:
         raise ValueError(
             f"decompressed, it has {size:,} bytes, more than the limit of {largest_bytes:,}; "
@@ -77,7 +77,7 @@ def _members(
         )
     return [
         _zstandard(path, info) if info.compress_type == _ZSTANDARD else archive.read(info)
-        for info in found
+        for info in members
     ]
 
 
@@ -120,19 +120,19 @@ def _sheet_rows(xml: bytes, texts: list[str]) -> Iterator[Row]:
         cells = _cells(element, texts)
         element.clear()
         if columns:
-            yield {name: cells.get(place) for place, name in columns.items()}
+            yield {name: cells.get(number) for number, name in columns.items()}
         else:
-            columns = {place: text for place, text in cells.items() if text}
+            columns = {number: text for number, text in cells.items() if text}
 
 
 def _cells(row: ElementTree.Element, texts: list[str]) -> dict[int, str | None]:
     """Texts by column number. A cell without a reference follows the one to its left."""
     cells: dict[int, str | None] = {}
-    place = 0
+    number = 0
     for cell in row.findall(f"{_SHEET}c"):
         letters = cell.get("r", "").rstrip("0123456789")
-        place = _column(letters) if letters else place + 1
-        cells[place] = _cell_text(cell, texts)
+        number = _column(letters) if letters else number + 1
+        cells[number] = _cell_text(cell, texts)
     return cells
 
 

@@ -40,8 +40,8 @@ class Annotations:
     def at(self, number: object) -> Question | None:
         """The question with this number, from 0, or None if there is none."""
         text = str(number)
-        known = text.isdecimal() and int(text) < len(self.questions)
-        return self.questions[int(text)] if known else None
+        exists = text.isdecimal() and int(text) < len(self.questions)
+        return self.questions[int(text)] if exists else None
 
 
 def question_of(row: Row, benchmark: str, seen: Counter[str]) -> Question:

@@ -34,8 +34,8 @@ def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
         for sample in ((row["logs"] or ()) if _is_log(row) else (row,))
         if isinstance(sample, Mapping)
     ]
-    found = [_dataset_rows_of(row) if _is_sample(row) else (row,) for row in samples]
-    return DatasetRows(rows=list(chain.from_iterable(found)))
+    rows_of_samples = [_dataset_rows_of(row) if _is_sample(row) else (row,) for row in samples]
+    return DatasetRows(rows=list(chain.from_iterable(rows_of_samples)))
 
 
 def _dataset_rows_of(sample: Row) -> Iterator[Row]:

@@ -98,8 +98,8 @@ def read_results(
             f"{path}: no row has a column with a response ({listed(TEXT_COLUMNS)}); name it so, or "
             "convert the file to the official template"
         )
-    known = None if annotations is None else read_annotations(annotations, benchmark)
-    if known is None and imported.rows and not any(map(has_options, imported.rows)):
+    dataset = None if annotations is None else read_annotations(annotations, benchmark)
+    if dataset is None and imported.rows and not any(map(has_options, imported.rows)):
         raise ScoringError(
             f"{path}: recognized as {form.name}, but it has no video ids and options; give the "
             "annotations of the dataset (its Parquet or JSON file) with --annotations, or convert "
@@ -110,10 +110,10 @@ def read_results(
     seen: Counter[str] = Counter()
     for number, row in enumerate(imported.rows, start=1):
         try:
-            if known is None or has_options(row):
+            if dataset is None or has_options(row):
                 question = question_of(row, benchmark, seen)
             else:
-                question = annotated(row, known)
+                question = annotated(row, dataset)
         except ValueError as error:
             notes.append(f"row {number} ({row.get('question_id', 'no id')}) left out: {error}")
             continue

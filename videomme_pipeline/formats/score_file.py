@@ -107,8 +107,8 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
         if question.duration is None or question.duration in options.durations
     ]
     if not scored:
-        wanted = ", ".join(options.durations)
-        raise ScoringError(f"{path}: it has no question on {wanted} videos; check `duration`")
+        durations = ", ".join(options.durations)
+        raise ScoringError(f"{path}: it has no question on {durations} videos; check `duration`")
     rows = [row for _, row in scored]
     if ask_judge is not None and options.judge is not None:
         rows = judge_rows(scored, options.judge, ask_judge)
@@ -148,7 +148,7 @@ def score_rows(
     return ScoreReport(
         options=options,
         rows=tuple(rows),
-        breakdowns={name: found for name, found in breakdowns(benchmark, rows).items() if found},
+        breakdowns={name: cells for name, cells in breakdowns(benchmark, rows).items() if cells},
         group_breakdowns=group_rows,
         rating=rating(groups) if benchmark.reader == ReaderName.OFFICIAL_V2 else None,
         judge=summarize_judge(rows),
@@ -236,13 +236,11 @@ def _size_notes(
 def _unknown_labels(rows: Sequence[ScoredQuestion], facet: Facet) -> list[str]:
     if facet.values is None:
         return []
-    known = list(map(str, facet.values))
-    found = Counter(row.facets.get(facet.column) for row in rows)
     notes = []
-    for label, count in found.items():
+    for label, count in Counter(row.facets.get(facet.column) for row in rows).items():
         if label in facet.values:
             continue
-        near = get_close_matches(str(label), known, n=1)
+        near = get_close_matches(str(label), map(str, facet.values), n=1)
         notes.append(
             f"{count} questions have the unknown {facet.column} {label!r}"
             + (f" (did you mean {near[0]!r}?)" if near else "")

@@ -33,42 +33,42 @@ def comparisons(
     compared = []
     for a, b in sorted((min(pair), max(pair)) for pair in pairs):
         try:
-            found = compare(evaluations[a].rows, evaluations[b].rows)
+            comparison = compare(evaluations[a].rows, evaluations[b].rows)
         except ScoringError:
             continue
         by_subset = len(pairs) <= MOST_PAIRS or ranking[0] in (a, b)
-        compared.append({"a": a, "b": b} | _comparison(found, titles if by_subset else None))
+        compared.append({"a": a, "b": b} | _comparison(comparison, titles if by_subset else None))
     return compared
 
 
-def overall_difference(found: Comparison) -> Json:
+def overall_difference(comparison: Comparison) -> Json:
     """The overall difference: of the group score if there is one, else of the accuracy."""
-    grouped = found.group_score is not None
-    overall = found.group_score or found.mean_over or found.accuracy
+    grouped = comparison.group_score is not None
+    overall = comparison.group_score or comparison.mean_over or comparison.accuracy
     return _difference(overall, 100 if grouped else 1) | {
         "p": _significant_digits(overall.p_value),
         "significant": overall.p_value < FALSE_DISCOVERY_RATE,
-        "by": "Group score" if grouped else "Mean accuracy" if found.mean_over else "Accuracy",
+        "by": "Group score" if grouped else "Mean accuracy" if comparison.mean_over else "Accuracy",
         "value": "All groups" if grouped else "All questions",
     }
 
 
-def _comparison(found: Comparison, titles: Mapping[str, str] | None) -> Json:
+def _comparison(comparison: Comparison, titles: Mapping[str, str] | None) -> Json:
     """The overall difference, and that of every subset if `titles` has the titles of facets."""
     return {
-        "overall": overall_difference(found),
-        "flip_rate": found.flip_rate.mean,
-        "won": len(found.won),
-        "lost": len(found.lost),
-        "failed": len(found.failed),
-        "marginals": None if titles is None else _marginals(found, titles),
+        "overall": overall_difference(comparison),
+        "flip_rate": comparison.flip_rate.mean,
+        "won": len(comparison.won),
+        "lost": len(comparison.lost),
+        "failed": len(comparison.failed),
+        "marginals": None if titles is None else _marginals(comparison, titles),
     }
 
 
-def _marginals(found: Comparison, titles: Mapping[str, str]) -> list[Json]:
-    scale = 1 if found.group_score is None else 100
+def _marginals(comparison: Comparison, titles: Mapping[str, str]) -> list[Json]:
+    scale = 1 if comparison.group_score is None else 100
     columns = list(titles)
-    marginals = sorted(found.marginals, key=lambda marginal: columns.index(marginal.column))
+    marginals = sorted(comparison.marginals, key=lambda marginal: columns.index(marginal.column))
     return [_marginal(marginal, scale, titles) for marginal in marginals]
 
 

@@ -36,10 +36,10 @@ def history(
     as wrong as in every other score. `findings` are the failed checks, or None if the nightly run
     was never assessed.
     """
-    places = {evaluation.name: place for place, evaluation in enumerate(evaluations)}
+    indexes = {evaluation.name: index for index, evaluation in enumerate(evaluations)}
     return [
         {
-            "evaluation": places[row["evaluation"]],
+            "evaluation": indexes[row["evaluation"]],
             "date": row["observation"],
             "n": row["responses"],
             "unreadable": row["unreadable"],
@@ -48,7 +48,9 @@ def history(
             "low": rounded(row["accuracy_low"]),
             "high": rounded(row["accuracy_high"]),
         }
-        | _group_score(store, benchmark, evaluations[places[row["evaluation"]]], row["observation"])
+        | _group_score(
+            store, benchmark, evaluations[indexes[row["evaluation"]]], row["observation"]
+        )
         | {"findings": _findings(store, benchmark, row["evaluation"], row["observation"])}
         for row in nightly_runs
     ]
@@ -70,8 +72,8 @@ class LastRuns:
         self._questions = questions
         self._pairs = [
             pair
-            for place, evaluation in enumerate(evaluations)
-            if (pair := _last_pair(store, benchmark, place, evaluation)) is not None
+            for index, evaluation in enumerate(evaluations)
+            if (pair := _last_pair(store, benchmark, index, evaluation)) is not None
         ]
 
     def numbers(self) -> list[Json]:
@@ -110,17 +112,17 @@ class _Pair:
 
 
 def _last_pair(
-    store: Store, benchmark: str, place: int, evaluation: ScoredEvaluation
+    store: Store, benchmark: str, index: int, evaluation: ScoredEvaluation
 ) -> _Pair | None:
     files = store.observation_files(benchmark, evaluation.name)
     if not files:
         return None
     before = read_rows(files[-2], ScoredQuestion) if len(files) > 1 else evaluation.rows
     date = files[-1].stem
-    found = read_findings(store, benchmark, evaluation.name, date) or []
-    summaries = {finding.check: finding.summary for finding in found}
+    findings = read_findings(store, benchmark, evaluation.name, date) or []
+    summaries = {finding.check: finding.summary for finding in findings}
     return _Pair(
-        evaluation=place,
+        evaluation=index,
         date=date,
         before_date=files[-2].stem if len(files) > 1 else None,
         before=before,

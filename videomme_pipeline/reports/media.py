@@ -113,12 +113,12 @@ def contact_sheet(store: Store, key: FramesKey) -> bytes:
     frames = read_frames(store, key.video_hash, key.settings).frames[:MOST_PICTURES]
     rows = -(-len(frames) // SHEET_COLUMNS)
     sheet = Image.new("RGB", (SHEET_COLUMNS * CELL_WIDTH, rows * CELL_HEIGHT))
-    for place, frame in enumerate(frames):
+    for number, frame in enumerate(frames):
         with Image.open(io.BytesIO(frame.picture)) as image:
             image.draft("RGB", (CELL_WIDTH, CELL_HEIGHT))
             small = ImageOps.contain(image.convert("RGB"), (CELL_WIDTH, CELL_HEIGHT))
-        x = place % SHEET_COLUMNS * CELL_WIDTH + (CELL_WIDTH - small.width) // 2
-        y = place // SHEET_COLUMNS * CELL_HEIGHT + (CELL_HEIGHT - small.height) // 2
+        x = number % SHEET_COLUMNS * CELL_WIDTH + (CELL_WIDTH - small.width) // 2
+        y = number // SHEET_COLUMNS * CELL_HEIGHT + (CELL_HEIGHT - small.height) // 2
         sheet.paste(small, (x, y))
     sink = io.BytesIO()
     sheet.save(sink, "JPEG", quality=75)

@@ -1,4 +1,4 @@
-"""The numbers of the page, from the views of the warehouse and from `scoring`.
+"""Numbers of the page, from the views of the warehouse and from `scoring`.
 
 No score is computed here. All rates are fractions of one, group scores too.
 """
@@ -47,7 +47,7 @@ class Numbers:
         self._benchmark = benchmark
         self._questions = questions
         self._evaluations = evaluations
-        self._place = {evaluation.name: place for place, evaluation in enumerate(evaluations)}
+        self._index = {evaluation.name: index for index, evaluation in enumerate(evaluations)}
 
     def evaluations(self) -> list[Json]:
         """One entry per evaluation, ordered by `index`."""
@@ -57,15 +57,15 @@ class Numbers:
         findings = self._open_findings()
         repeats = self._repeats()
         entries = []
-        for place, evaluation in enumerate(self._evaluations):
+        for index, evaluation in enumerate(self._evaluations):
             row = board[evaluation.name]
             part_scores: Json = {}
-            for found in parts:
-                part_scores |= found.get(evaluation.name, {})
+            for scores in parts:
+                part_scores |= scores.get(evaluation.name, {})
             if row["group_score"] is not None:
                 part_scores["accuracy"] = row["accuracy"]
             entries.append(
-                _about(place, evaluation)
+                _about(index, evaluation)
                 | _scores(row)
                 | {
                     "parts": part_scores,
@@ -78,12 +78,12 @@ class Numbers:
 
     def _open_findings(self) -> dict[str, list[Json]]:
         """The citation findings of each evaluation that are not ok, the worst ones first."""
-        found: dict[str, list[Json]] = {}
+        findings: dict[str, list[Json]] = {}
         for row in sorted(self._view("citation_findings"), key=_badness):
             if row["status"] != Status.OK:
                 kept = ("check_name", "status", "summary", "advice")
-                found.setdefault(row["evaluation"], []).append({key: row[key] for key in kept})
-        return found
+                findings.setdefault(row["evaluation"], []).append({key: row[key] for key in kept})
+        return findings
 
     def mean_title(self) -> str | None:
         """Title of the headline metric if it is a mean over the values of a facet."""
@@ -125,14 +125,13 @@ class Numbers:
 
     def breakdowns(self) -> list[Json]:
         """One entry per facet of the questions, with one cell per value and evaluation."""
-        found = []
+        entries = []
         for facet in self._benchmark.shown_facets:
-            cell = _group_cell if facet.measure is Measure.GROUP_SCORE else _accuracy_cell
-            cells = self._cells(self._view(facet.view), (facet.column,), cell)
+            cells = self._cells(self._view(facet.view), (facet.column,), facet.measure)
             values = self._values(facet)
             if not cells or not values:
                 continue
-            found.append(
+            entries.append(
                 {
                     "key": facet.column,
                     "title": facet.title,
@@ -148,18 +147,18 @@ class Numbers:
                     ],
                 }
             )
-        return found
+        return entries
 
     def crossed(self) -> list[Json]:
         """One entry per crossing of two facets."""
-        found = []
+        entries = []
         for columns in self._benchmark.crossings:
             first, second = map(self._benchmark.facet, columns)
             rows = self._view(f"by_{first.column}_and_{second.column}")
-            cells = self._cells(rows, columns, _accuracy_cell)
+            cells = self._cells(rows, columns, Measure.ACCURACY)
             if not cells:
                 continue
-            found.append(
+            entries.append(
                 {
                     "key": f"{first.column}_and_{second.column}",
                     "title": f"{first.title} × {second.title.lower()}",
@@ -167,16 +166,18 @@ class Numbers:
                     "second_title": second.title,
                     "rows": [
                         {
-                            "first": first.show(one),
-                            "second": second.show(other),
-                            "cells": cells[one, other],
+                            "first": first.show(row_value),
+                            "second": second.show(column_value),
+                            "cells": cells[row_value, column_value],
                         }
-                        for other, one in product(self._values(second), self._values(first))
-                        if (one, other) in cells
+                        for column_value, row_value in product(
+                            self._values(second), self._values(first)
+                        )
+                        if (row_value, column_value) in cells
                     ],
                 }
             )
-        return found
+        return entries
 
     def tracks(self) -> list[Json]:
         """Effect of subtitles: pairs of evaluations that differ only in the track."""
@@ -184,9 +185,9 @@ class Numbers:
         pairs: dict[tuple[int, int], list[Json]] = {}
         for row in self._view("track_against_track"):
             with_, without = row["with_subtitles"], row["without_subtitles"]
-            if with_ not in self._place or without not in self._place:
+            if with_ not in self._index or without not in self._index:
                 continue
-            pairs.setdefault((self._place[with_], self._place[without]), []).append(row)
+            pairs.setdefault((self._index[with_], self._index[without]), []).append(row)
         return [
             {
                 "with": with_,
@@ -211,7 +212,7 @@ class Numbers:
         table: pa.Table = self._connection.sql(
             "select * from leaderboard where benchmark = ? and list_contains(?, evaluation) "
             "order by evaluation",
-            params=[self._benchmark.name, list(self._place)],
+            params=[self._benchmark.name, list(self._index)],
         ).to_arrow_table()
         return table
 
@@ -230,7 +231,7 @@ class Numbers:
             f'select * from "{name}" where benchmark = ? order by all',
             [self._benchmark.name],
         )
-        return [row for row in rows if row.get("evaluation") in {None, *self._place}]
+        return [row for row in rows if row.get("evaluation") in {None, *self._index}]
 
     def _short_facets(self) -> list[Facet]:
         """Facets with few declared values."""
@@ -243,29 +244,31 @@ class Numbers:
     def _parts_of(self, facet: Facet) -> dict[str, Json]:
         """The score of each value of `facet`, by evaluation."""
         scale = 100 if facet.measure is Measure.GROUP_SCORE else 1
-        found: dict[str, Json] = {}
+        scores: dict[str, Json] = {}
         for row in self._view(facet.view):
             score = rounded(row[facet.measure.value], scale)
-            found.setdefault(row["evaluation"], {})[_part_key(facet, row[facet.column])] = score
-        return found
+            scores.setdefault(row["evaluation"], {})[_part_key(facet, row[facet.column])] = score
+        return scores
 
-    def _cells(self, rows: Iterable[Json], columns: Sequence[str], cell: Any) -> dict[Any, Any]:
+    def _cells(
+        self, rows: Iterable[Json], columns: Sequence[str], measure: Measure
+    ) -> dict[Any, list[Json | None]]:
+        """One cell per evaluation, or None, by the values of `columns`."""
         cells: dict[Any, list[Json | None]] = {}
         for row in rows:
             key = tuple(row[column] for column in columns)
             row_cells = cells.setdefault(key, [None] * len(self._evaluations))
-            row_cells[self._place[row["evaluation"]]] = cell(row)
+            row_cells[self._index[row["evaluation"]]] = _cell(row, measure)
         return cells
 
     def _values(self, facet: Facet) -> list[FacetValue]:
         """Values of a facet in the declared order, or else in the order of the dataset."""
-        questions = self._questions
-        found = dict.fromkeys(
+        values = dict.fromkeys(
             question.facets[facet.column]
-            for question in questions
+            for question in self._questions
             if facet.column in question.facets
         )
-        return list(found) if facet.values is None else sorted(found, key=facet.order)
+        return list(values) if facet.values is None else sorted(values, key=facet.order)
 
 
 def cells_table(
@@ -353,7 +356,7 @@ def _badness(finding: Mapping[str, Any]) -> tuple[int, str]:
     return -list(Status).index(Status(finding["status"])), finding["check_name"]
 
 
-def _about(place: int, evaluation: ScoredEvaluation) -> Json:
+def _about(index: int, evaluation: ScoredEvaluation) -> Json:
     """Properties of an evaluation.
 
     `pairing` is equal for evaluations that differ only in their subtitles, and `frames_family`
@@ -362,7 +365,7 @@ def _about(place: int, evaluation: ScoredEvaluation) -> Json:
     specification = evaluation.specification
     template = specification.get("template") or {}
     return {
-        "index": place,
+        "index": index,
         "name": evaluation.name,
         "fingerprint": evaluation.fingerprint,
         "subtitles": evaluation.with_subtitles,
@@ -430,21 +433,12 @@ def _scores(row: Mapping[str, Any]) -> Json:
     }
 
 
-def _accuracy_cell(row: Mapping[str, Any]) -> Json:
+def _cell(row: Mapping[str, Any], measure: Measure) -> Json:
+    size, scale = ("groups", 100) if measure is Measure.GROUP_SCORE else ("questions", 1)
     return {
-        "n": row["questions"],
+        "n": row[size],
         "videos": row["videos"],
-        **_interval(row, "accuracy"),
-        "unreadable": row["unreadable"],
-        "failed": row["failed"],
-    }
-
-
-def _group_cell(row: Mapping[str, Any]) -> Json:
-    return {
-        "n": row["groups"],
-        "videos": row["videos"],
-        **_interval(row, "group_score", 100),
+        **_interval(row, measure.value, scale),
         "unreadable": row["unreadable"],
         "failed": row["failed"],
     }

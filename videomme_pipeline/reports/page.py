@@ -115,11 +115,11 @@ def write_folder(
     """
     pages = _collect(store, benchmark, evaluations)
     media = [page.media(store, Beside.SHEETS) for page in pages]
-    for page, one in zip(pages, media, strict=True):
+    for page, stored in zip(pages, media, strict=True):
         for name, table in page.tables.items():
             file = folder / "numbers" / f"{page.benchmark}-{name}.parquet"
             publish(UPath(file), encode(table))
-        for url, key in one.sheets.items():
+        for url, key in stored.sheets.items():
             if not (folder / url).exists():
                 publish(UPath(folder / url), contact_sheet(store, key))
     index = folder / "index.html"
@@ -146,18 +146,20 @@ def served_page(store: Store, evaluations: Sequence[str] | None = None) -> Serve
     media = [page.media(store, Beside.SHEETS_AND_VIDEOS) for page in pages]
     return ServedPage(
         document=_with_files(store, pages, media),
-        sheets={url: key for one in media for url, key in one.sheets.items()},
-        videos={one.video_url(name): path for one in media for name, path in one.videos.items()},
+        sheets={url: key for stored in media for url, key in stored.sheets.items()},
+        videos={
+            stored.video_url(name): path for stored in media for name, path in stored.videos.items()
+        },
     )
 
 
 def _with_files(store: Store, pages: "Sequence[_BenchmarkPage]", media: Sequence[Media]) -> str:
     """The document that has all texts in full and shows the files of `media` beside it."""
     details = {
-        page.benchmark: page.details(page.texts(store, one), None)
-        for page, one in zip(pages, media, strict=True)
+        page.benchmark: page.details(page.texts(store, stored), None)
+        for page, stored in zip(pages, media, strict=True)
     }
-    videos = any(one.beside is Beside.SHEETS_AND_VIDEOS for one in media)
+    videos = any(stored.beside is Beside.SHEETS_AND_VIDEOS for stored in media)
     return render(_summary(pages), details, images=True, videos=videos)
 
 
@@ -191,9 +193,11 @@ def _collect(
 ) -> list[_BenchmarkPage]:
     """The chosen benchmarks that have scored evaluations, by default all that are declared."""
     declared = [name for name in store.benchmarks() if name in known_benchmarks()]
-    wanted = declared if benchmark is None else [benchmark]
-    found = [(name, evaluations_of(store, name, names)) for name in wanted]
-    scored = [(name, evaluations) for name, evaluations in found if evaluations]
+    scored = [
+        (name, evaluations)
+        for name in (declared if benchmark is None else [benchmark])
+        if (evaluations := evaluations_of(store, name, names))
+    ]
     if not scored:
         return []
     with connect(store) as connection:

@@ -49,8 +49,8 @@ class PageServer(ThreadingHTTPServer):
     def show(self, page: ServedPage) -> None:
         """Serve this page and its files from now on."""
         self.document = page.document.encode()
-        self.sheets: Mapping[str, FramesKey] = {f"/{url}": one for url, one in page.sheets.items()}
-        self.videos: Mapping[str, Path] = {f"/{url}": one for url, one in page.videos.items()}
+        self.sheets: Mapping[str, FramesKey] = {f"/{url}": key for url, key in page.sheets.items()}
+        self.videos: Mapping[str, Path] = {f"/{url}": path for url, path in page.videos.items()}
 
     @property
     def url(self) -> str:
@@ -115,19 +115,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_range(self, source: IO[bytes], size: int, kind: str) -> None:
         """Send the bytes that the request asks for. Several ranges are answered with all bytes."""
-        wanted = _RANGE.fullmatch(self.headers.get("Range", ""))
-        span = _span(wanted, size) if wanted else range(size)
-        if wanted and not span:
+        asked = _RANGE.fullmatch(self.headers.get("Range", ""))
+        span = _span(asked, size) if asked else range(size)
+        if asked and not span:
             self.send_response(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
             self._end_headers({"Content-Range": f"bytes */{size}", "Content-Length": "0"})
             return
-        self.send_response(HTTPStatus.PARTIAL_CONTENT if wanted else HTTPStatus.OK)
+        self.send_response(HTTPStatus.PARTIAL_CONTENT if asked else HTTPStatus.OK)
         headers = {
             "Content-Type": kind,
             "Content-Length": str(len(span)),
             "Accept-Ranges": "bytes",
         }
-        if wanted:
+        if asked:
             headers["Content-Range"] = f"bytes {span.start}-{span.stop - 1}/{size}"
         self._end_headers(headers)
         if self.command == "GET":
@@ -140,9 +140,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-def _span(wanted: re.Match[str], size: int) -> range:
+def _span(asked: re.Match[str], size: int) -> range:
     """The bytes of a file that a range asks for; empty if it has none of them."""
-    first, last = wanted.groups()
+    first, last = asked.groups()
     if not first:  # the last bytes
         return range(max(0, size - int(last or 0)), size)
     return range(int(first), min(int(last) + 1, size) if last else size)

@@ -79,13 +79,13 @@ def evaluations_of(
     store: Store, benchmark: str, names: Sequence[str] | None = None
 ) -> list[ScoredEvaluation]:
     """Scored evaluations of `benchmark`, sorted by name; only those in `names`, if given."""
-    found = []
+    evaluations = []
     for path in store.score_files(benchmark):
         if names is not None and path.stem not in names:
             continue
         rows = read_rows(path, ScoredQuestion)
         if rows:
-            found.append(
+            evaluations.append(
                 ScoredEvaluation(
                     name=path.stem,
                     fingerprint=rows[0].evaluation_fingerprint,
@@ -93,4 +93,4 @@ def evaluations_of(
                     rows=tuple(rows),
                 )
             )
-    return found
+    return evaluations

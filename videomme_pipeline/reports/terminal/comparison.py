@@ -55,8 +55,8 @@ def show_comparison(console: Console, comparison: "Comparison") -> None:
         )
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
     settings = [
-        {"setting": one.key, "a": one.a or "–", "b": one.b or "–"}
-        for one in comparison.changed_settings
+        {"setting": setting.key, "a": setting.a or "–", "b": setting.b or "–"}
+        for setting in comparison.changed_settings
     ]
     _show_section(console, settings, SETTING_COLUMNS)
     _show_section(console, marginal_rows(comparison), MARGINAL_COLUMNS)

@@ -25,14 +25,14 @@ def show_power(console: Console, analyses: Sequence["PowerAnalysis"]) -> None:
     """Print one row per analysis; the last column has points of accuracy."""
     rows = [
         {
-            "videos": f"{one.videos:,}",
-            "questions": f"{one.questions:,}",
-            "discordance": percent(one.discordance),
-            "correlation": f"{one.correlation:.2f}",
-            "alpha": percent(one.alpha),
-            "power": percent(one.power),
-            "effect": f"{100 * one.effect:.1f}",
+            "videos": f"{analysis.videos:,}",
+            "questions": f"{analysis.questions:,}",
+            "discordance": percent(analysis.discordance),
+            "correlation": f"{analysis.correlation:.2f}",
+            "alpha": percent(analysis.alpha),
+            "power": percent(analysis.power),
+            "effect": f"{100 * analysis.effect:.1f}",
         }
-        for one in analyses
+        for analysis in analyses
     ]
     show_rows(console, rows, COLUMNS)

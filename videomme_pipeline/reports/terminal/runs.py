@@ -263,12 +263,12 @@ def _known(value: Any, formatted: Callable[[Any], str]) -> str:
 
 
 def _total(rows: Sequence[Row], column: str, formatted: Callable[[Any], str]) -> str:
-    known = [row for row in rows if row[column] is not None]
-    text = formatted(sum(row[column] for row in known))
-    is_upper_bound = any(row["is_upper_bound"] for row in known)
-    if len(known) == len(rows):
+    estimated = [row for row in rows if row[column] is not None]
+    text = formatted(sum(row[column] for row in estimated))
+    is_upper_bound = any(row["is_upper_bound"] for row in estimated)
+    if len(estimated) == len(rows):
         return f"at most {text}" if is_upper_bound else text
-    return f"more than {text}" if known and not is_upper_bound else "unknown"
+    return f"more than {text}" if estimated and not is_upper_bound else "unknown"
 
 
 def _limited(row: Row, column: str, formatted: Callable[[Any], str]) -> str:

@@ -150,10 +150,10 @@ def threshold_for(budget: float, run: int) -> float:
 
     For budgets beyond the table, the thresholds grow in proportion, which is too much.
     """
-    known, budget = sorted(THRESHOLDS), ALARMS_IN_A_ROW * budget
-    within = min(max(budget, known[0]), known[-1])
-    at_run = [np.interp(np.log(run), np.log(THRESHOLD_RUNS), np.log(THRESHOLDS[b])) for b in known]
-    return float(np.exp(np.interp(np.log(within), np.log(known), at_run)) * budget / within)
+    tabled, budget = sorted(THRESHOLDS), ALARMS_IN_A_ROW * budget
+    within = min(max(budget, tabled[0]), tabled[-1])
+    at_run = [np.interp(np.log(run), np.log(THRESHOLD_RUNS), np.log(THRESHOLDS[b])) for b in tabled]
+    return float(np.exp(np.interp(np.log(within), np.log(tabled), at_run)) * budget / within)
 
 
 class DropEvidence:

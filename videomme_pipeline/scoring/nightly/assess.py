@@ -282,7 +282,7 @@ def _limit_finding(
         NightlyCheck.COST: spec.max_cost_ratio,
     }
     limit, baseline = limits[check], observations[0].rows
-    current, previous = (_limited(check, observations[place].rows, baseline) for place in (-1, -2))
+    previous, current = (_limited(check, run.rows, baseline) for run in observations[-2:])
     passed = current is None or current <= limit
     if current is None:
         summary = f"{_TITLES[check]} is unknown"

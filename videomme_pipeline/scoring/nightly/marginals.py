@@ -83,11 +83,9 @@ def worse_marginals(
     (`accuracy_states`). Noise alone causes a significant test once in `budget` runs.
     """
     worse = _significant(history, accuracy_states, run, budget)
-    known: set[tuple[str, str]] = set()
-    if worse and run > 1:
-        earlier = _significant(history, accuracy_states, run - 1, budget)
-        known = {(test.column, test.value) for test in earlier}
-    return worse, any((test.column, test.value) not in known for test in worse)
+    earlier = _significant(history, accuracy_states, run - 1, budget) if worse and run > 1 else []
+    earlier_cells = {(test.column, test.value) for test in earlier}
+    return worse, any((test.column, test.value) not in earlier_cells for test in worse)
 
 
 def _significant(
