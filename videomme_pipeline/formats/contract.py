@@ -37,7 +37,7 @@ def _write(questions: Sequence[Question], answers: Mapping[str, ScoredQuestion],
 
 
 def _contract_row(example_id: str, question: Question, row: ScoredQuestion) -> dict[str, Any]:
-    """One line. `raw_output` is null for a failed request, `extracted_answer` without a letter."""
+    """One line: `raw_output` is null if the request failed, `extracted_answer` without a letter."""
     output = {
         "example_id": example_id,
         "raw_output": row.raw_output,

@@ -118,7 +118,7 @@ def lettered(choices: Sequence[object]) -> list[str]:
 
 
 def response_of(question: Question, row: Row, evaluation: str) -> Response:
-    """The response in `row`; null and NaN are a failed request."""
+    """The response in `row`. Null and NaN become a failed request."""
     value = next((row[name] for name in TEXT_COLUMNS if name in row), None)
     absent = value is None or (isinstance(value, float) and math.isnan(value))
     raw_output = None if absent else str(value)
@@ -175,7 +175,7 @@ def listed(names: Sequence[str], most: int = 5) -> str:
 
 
 def _repeat(row: Row) -> int:
-    """The number of the repeat in `row`; 0 if it has none that can be read."""
+    """The number of the repeat in `row`, or 0 if `row` has no readable number."""
     text = text_of(row, "repeat") or ""
     return int(text) if text.isdecimal() else 0
 

@@ -1,4 +1,4 @@
-"""The files of Every Eval Ever: the aggregate, and one JSON line per question and repeat.
+"""Files of Every Eval Ever: the aggregate, and one JSON line per question and repeat.
 
 The schemas are `eval.schema.json` and `instance_level_eval.schema.json` of version 0.3.0.
 """
@@ -28,7 +28,7 @@ def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
 
 
 def _dataset_row_of(instance: Row) -> Row:
-    """The columns of the dataset are in `metadata`, if the file was written from them."""
+    """The dataset's columns from `metadata`, if the file has them there, and the answer."""
     asked, metadata = _mapping(instance.get("input")), _mapping(instance.get("metadata"))
     reference, choices = asked.get("reference"), asked.get("choices")
     row: dict[str, Any] = {
@@ -52,9 +52,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def write_aggregate(scored: Scored) -> str:
-    """The aggregate file: the accuracy with its interval, the model and the settings.
+    """The aggregate file: the accuracy with a 95% interval, the model and the settings.
 
-    The organization and its relation to the model are not known here; edit them before publishing.
+    The organization and how it is related to the model are unknown here. Edit both before
+    publishing.
     """
     first, benchmark = scored.rows[0], scored.benchmark
     overall = breakdowns(benchmark, scored.rows)["overall"][0]
@@ -209,7 +210,7 @@ def _settings(scored: Scored) -> dict[str, str]:
 
 
 def _instances_file(scored: Scored) -> Row:
-    """The place of the instance file in a data store, its checksum and its number of rows."""
+    """Path of the instance file in a data store, with the file's checksum and number of rows."""
     content = write_instances(scored)
     digest = hashlib.sha256(content.encode()).hexdigest()
     developer, model = _developer_and_model(scored)

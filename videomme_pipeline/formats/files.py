@@ -1,4 +1,4 @@
-"""Read the rows of a results file. Its first bytes decide how, not its name."""
+"""Rows of results files. The first bytes of a file decide how it is read, not its name."""
 
 import csv
 import io
@@ -32,7 +32,7 @@ _UNUSABLE: Mapping[bytes, str] = {
     b"SQLite format 3": "an SQLite database; export the table as CSV",
     b"ARROW1": "an Arrow file; convert it to Parquet",
 }
-"""What a file is and what to do, by its first bytes."""
+"""Description of an unusable file and what to do, by the first bytes of the file."""
 
 
 def read_rows_of(path: Path) -> Sequence[Row]:

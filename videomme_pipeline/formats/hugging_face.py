@@ -17,7 +17,7 @@ _TASK = "default"
 def write_eval_results(scored: Scored) -> str:
     """The headline score in percent, with settings, track, n and interval in `notes`.
 
-    The dataset is that of the benchmark that the questions belong to.
+    The dataset is the one that the benchmark of the questions declares.
 
     Raises:
         ScoringError: if the benchmark has no dataset on the hub, or the score must not be cited.
@@ -51,7 +51,7 @@ def write_eval_results(scored: Scored) -> str:
 
 
 def _headline(scored: Scored) -> tuple[float, str]:
-    """The score in percent and the text of its 95% interval."""
+    """The score in percent, and a text with the 95% interval of the score."""
     if scored.benchmark.grouping:
         groups = group_breakdowns(scored.benchmark, scored.rows)[0]["group_score_overall"][0]
         if groups.group_score is None:

@@ -30,7 +30,7 @@ def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
 
 
 def _dataset_row_of(sample: Row) -> Row:
-    """The metadata of a sample, which often has the columns of the dataset, and its answer.
+    """The metadata of a sample, which often has the dataset's columns, and the sample's answer.
 
     A sample that ended with an error has no prediction.
     """

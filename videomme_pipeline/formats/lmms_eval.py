@@ -1,4 +1,4 @@
-"""lmms-eval's samples file: one JSON line per question, often with its dataset row in `doc`."""
+"""lmms-eval's samples file: one JSON line per question, often with a dataset row in `doc`."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ def _recognizes(rows: Sequence[Row]) -> bool:
 
 
 def _is_log(row: Row) -> bool:
-    """True for the whole log that older versions write."""
+    """True for the whole log that older versions of lmms-eval write."""
     return "logs" in row and "model_configs" in row
 
 
@@ -39,10 +39,10 @@ def _read(rows: Sequence[Row], _skip_missing: bool) -> DatasetRows:
 
 
 def _dataset_rows_of(sample: Row) -> Iterator[Row]:
-    """Yield one row per repeat: the row under `doc`, or what identifies it, with the text.
+    """Yield one row per repeat: the row under `doc`, or the ids of the question, with the text.
 
-    Current versions do not write `doc`. The question id is then in the entry of the metric. They
-    write `resps` only if a filter changed the texts.
+    Current versions of lmms-eval do not write `doc`. The question id is then in the entry of the
+    metric. These versions write `resps` only if a filter changed the texts.
     """
     doc = sample.get("doc")
     if not isinstance(doc, Mapping):

@@ -1,11 +1,12 @@
 """The official evaluators' results files, and the reports that their scripts print.
 
-v1: the published template, a list of videos with their questions. Its report is that of
+v1: the published template, a list of videos with their questions. The report equals that of
 `eval_your_results.py` (thanku-all/parse_answer at afd52cf), byte for byte: accuracy is
 correct / answered, where a response without a letter is not answered. A label without answers has
 0.0.
-v2: the dataset's rows with `prediction`. Its report is that of `evaluation/test_video_mme_v2.py`
-(MME-Benchmarks/Video-MME-v2 at b24176a), without the two lines that name the files it saved.
+v2: the dataset's rows with `prediction`. The report equals that of
+`evaluation/test_video_mme_v2.py` (MME-Benchmarks/Video-MME-v2 at b24176a), without the two lines
+that name the files which that script saved.
 """
 
 import json
@@ -135,10 +136,10 @@ def official_report(
     return_sub_categories_accuracy: bool = False,
     return_task_types_accuracy: bool = False,
 ) -> str:
-    """The text that the official script prints for `rows`; the flags have its names.
+    """The text that the official script prints for `rows`. The flags are named as in that script.
 
-    There is one section per entry of `durations`, in their order, also for repeated entries. The
-    last section covers all of them.
+    There is one section per entry of `durations`, in the same order, also for repeated entries.
+    The last section covers all durations.
     """
     rows = list(rows)
     by_duration = [
@@ -208,9 +209,9 @@ def _mean_by(groups: Sequence[GroupScore], column: str) -> dict[str, float]:
 
 
 def official_v2_report(rows: Iterable[ScoredQuestion], rating: Rating) -> str:
-    """The text that the official v2 script prints for `rows` and their `rating`.
+    """The text that the official v2 script prints for `rows` with this `rating`.
 
-    Its "simple accuracy" is over the responses from which a letter was read, and 0 without any.
+    "Simple accuracy" is over the responses from which a letter was read, and 0 without any.
     """
     outcomes = Counter(row.outcome for row in rows)
     correct, answered = outcomes[Outcome.CORRECT], outcomes[Outcome.INCORRECT]

@@ -44,7 +44,7 @@ FORMATS: Mapping[str, ResultsFormat] = {
         vlmevalkit.FORMAT,
     )
 }
-"""Formats by name. A file is read by the first one that recognizes it. A file that none of them
+"""Formats by name. The first format that recognizes a file reads it. A file that no format
 recognizes is read as plain rows of the dataset, by `official`."""
 
 PUBLICATIONS: Mapping[str, Callable[[Scored], str]] = {
@@ -69,7 +69,7 @@ class ImportedResults:
 def read_results(
     path: Path, benchmark: str, *, annotations: Path | None = None, skip_missing: bool = True
 ) -> ImportedResults:
-    """The results in `path`, which may be in any registered format. Nothing is scored.
+    """The results in `path`, a file in any registered format. Nothing is scored.
 
     A row that cannot be used is left out and reported in the notes. Videos that the official
     template marks as `"missing": true` are left out, as in the official script with
@@ -155,12 +155,12 @@ def write_results(
 ) -> str:
     """The text of a results file with the answers of one evaluation.
 
-    `not_citable` is the reason why its score must not be cited. If there is one, every row of the
-    file has it in a column of this name, which other evaluators ignore.
+    `not_citable` is the reason why the score must not be cited, or "". Every row of the file has
+    the reason in a column of this name, which other evaluators ignore.
 
-    If a question was asked several times, its first answer is written, and every row has a column
-    `repeats` that says so. A failed question has an empty text, because the official script fails
-    on null.
+    If questions were asked several times, the first answers are written, and every row has a column
+    `repeats` with a note about that. A failed question has an empty text, because the official
+    script fails on null.
 
     Raises:
         ScoringError: if no row answers any of `questions`.

@@ -18,9 +18,9 @@ Row = Mapping[str, Any]
 class DatasetRows:
     """Rows with the columns of the published dataset and the model's text (`prediction`).
 
-    A row without options is completed from the annotations, by its `question_id` or else by its
-    `doc_id`, the number of the question in the dataset. `repeat` is the number of the repeat, from
-    0. `notes` are sentences about the parts of the file that were left out.
+    A row without options is completed from the annotations, by `question_id` or else by `doc_id`,
+    the number of the question in the dataset. `repeat` is the number of the repeat, from 0.
+    `notes` are sentences about the parts of the file that were left out.
     """
 
     rows: Sequence[Row]
@@ -29,12 +29,12 @@ class DatasetRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsFormat:
-    """One format: its name on the command line and its functions.
+    """One format: a name on the command line, and the functions that read and write files.
 
-    `recognizes` returns True if the rows of a file are in this format. `read` converts them to
-    `DatasetRows`; its second argument is `skip_missing`. `write` returns the text of a file with
-    the answers to `questions`; `answers` are scored rows by question id, possibly not all. Its
-    third argument has further columns of every row, such as `not_citable`. It is None if the format
+    `recognizes(rows)` returns True if the rows of a file are in this format. `read(rows,
+    skip_missing)` converts rows to `DatasetRows`. `write(questions, answers, marks)` returns the
+    text of a file: `answers` are scored rows by question id, possibly not for all questions, and
+    `marks` are further columns of every row, such as `not_citable`. `write` is None if the format
     is only read. `suffix` is the usual ending of a written file.
     """
 
@@ -47,7 +47,7 @@ class ResultsFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """An evaluation to be published: its questions, the rows of all repeats and its settings."""
+    """An evaluation to be published: questions, the rows of all repeats, and settings."""
 
     questions: Sequence[Question]
     rows: Sequence[ScoredQuestion]

@@ -1,4 +1,4 @@
-"""VLMEvalKit's result table: the dataset's rows under its own column names, tab-separated.
+"""VLMEvalKit's result table: the dataset's rows with other column names, tab-separated.
 
 The video id is in `video`. The options of v1 are in `candidates`, as a Python list written as text.
 """
@@ -13,7 +13,7 @@ from videomme_pipeline.formats.results_format import DatasetRows, ResultsFormat,
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _DATASET_COLUMNS = {"video": "video_id", "candidates": "options"}
-"""VLMEvalKit's column names and those of the dataset."""
+"""The dataset's column names by VLMEvalKit's."""
 
 
 def _recognizes(rows: Sequence[Row]) -> bool:

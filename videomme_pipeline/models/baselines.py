@@ -1,6 +1,6 @@
 """Baselines: models that ignore the video, as a reference for scores.
 
-Each uses only the question and its options. `blind` is not a baseline: it is an option of an
+A baseline uses only the question and the options. `blind` is not a baseline: it is an option of an
 evaluation, with which any model is asked without frames.
 """
 
@@ -61,7 +61,7 @@ class LongestOptionSpec(ModelSpec):
 
 @dataclass(frozen=True, slots=True)
 class RandomBaseline:
-    """Draws one of the offered letters, by a hash of seed, question and repeat.
+    """Answers with one of the offered letters, drawn by a hash of seed, question and repeat.
 
     The same seed gives the same letters in every process, on every machine and in any order.
     """
@@ -92,7 +92,7 @@ class RandomBaseline:
 
 @dataclass(frozen=True, slots=True)
 class ConstantBaseline:
-    """Answers with the same letter, even if a question does not offer it (then it is wrong)."""
+    """Answers with the same letter, even if a question does not offer that letter."""
 
     letter: Letter
 
@@ -117,7 +117,7 @@ class ConstantBaseline:
 
 @dataclass(frozen=True, slots=True)
 class LongestOptionBaseline:
-    """Answers with the longest option, which is often right. Among equals, the first."""
+    """Answers with the longest option, which is often right, or the first of equally long ones."""
 
     @property
     def name(self) -> str:

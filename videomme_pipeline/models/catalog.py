@@ -1,7 +1,7 @@
 """The models that evaluations can name: the entries of `models.yaml` and the built-in ones.
 
 `kind` selects the provider of an entry. A package adds a kind with an entry point in the group
-`videomme_pipeline.models`: its name is the kind, its value a `Provider`.
+`videomme_pipeline.models`: the name of the entry point is the kind, the value a `Provider`.
 """
 
 import os
@@ -133,7 +133,7 @@ def entry_specs() -> list[type[ModelSpec]]:
 
 
 def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) -> VideoLLM:
-    """The model that `spec` describes, with nothing loaded or connected yet.
+    """The model that `spec` describes. Nothing is loaded or connected yet.
 
     Raises:
         ModelError: if its key is not in `environment`, or a package that it needs is not

@@ -1,7 +1,7 @@
 """The price of tokens, and an estimate of an evaluation's cost. All money is US dollars.
 
-A price is read from the user's `models.yaml`, else from `genai-prices`. Without either it is
-unknown: None, never zero. `openai.endpoints` has the number of tokens per frame.
+A price is read from the user's `models.yaml`, else from `genai-prices`. A price that neither has is
+unknown: None, never zero. `endpoint.endpoints` has the number of tokens per frame.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoTokens:
-    """The number of questions of one video, and the tokens of its frames in each request."""
+    """The number of questions on one video, and the tokens of the video's frames per request."""
 
     questions: int
     frame_tokens: int

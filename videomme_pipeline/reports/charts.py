@@ -1,6 +1,6 @@
 """Altair charts for the Dagster UI and notebooks, drawn from the views of the DuckDB file.
 
-The results page does not use them: it draws its marks inside its tables.
+The results page does not use these charts. It draws marks inside its tables.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ def breakdown_chart(
     evaluations: tuple[str, ...] | None = None,
     width_pixels: int = 420,
 ) -> AltairChart:
-    """Score by `column` as dots with 95% intervals, one lane per evaluation, n in the label.
+    """Score by `column` as dots with 95% intervals, one line per evaluation, n in the label.
 
     The benchmark declares which score is shown: the group score or the accuracy in percent.
     """

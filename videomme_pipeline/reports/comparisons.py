@@ -15,9 +15,9 @@ from videomme_pipeline.scoring.statistics.compare import (
 from videomme_pipeline.scoring.statistics.estimates import PairedDifference
 
 MOST_EVALUATIONS = 20
-"""The best evaluations, of which every pair is compared. Others are compared with the best one."""
+"""All pairs of this many best evaluations are compared. Others are compared with the best only."""
 MOST_PAIRS = 45
-"""All pairs of ten evaluations. With more, only pairs with the best one are compared by subset."""
+"""All pairs of ten evaluations. With more pairs, only those of the best one have subsets."""
 
 
 def comparisons(
@@ -54,7 +54,7 @@ def overall_difference(comparison: Comparison) -> Json:
 
 
 def _comparison(comparison: Comparison, titles: Mapping[str, str] | None) -> Json:
-    """The overall difference, and that of every subset if `titles` has the titles of facets."""
+    """The overall difference, and that difference for every subset if there are facet `titles`."""
     return {
         "overall": overall_difference(comparison),
         "flip_rate": comparison.flip_rate.mean,

@@ -1,8 +1,8 @@
 """One HTML document from the template, the style, the script and the packed data.
 
 `page` collects the numbers and texts as JSON values. This module does not use stores, tables or
-scores. The document needs no network: its Content-Security-Policy allows only its style and
-script, by hash, and images and videos beside it.
+scores. The document needs no network: the Content-Security-Policy allows only the document's style
+and script, by hash, and images and videos beside the document.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""Nightly runs on the page: their scores, findings and changed answers.
+"""Nightly runs on the page: scores, findings and changed answers.
 
 The view `accuracy_by_nightly_run` has the accuracies; `scoring.nightly` stored the findings.
 """
@@ -98,9 +98,10 @@ class LastRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pair:
-    """Two sets of scores; `before_date` is None for the scores of the evaluation itself.
+    """Two sets of scores. `before_date` is None for the scores of the evaluation itself.
 
-    `assessment` is what the nightly check of the score found, or None if it was never assessed.
+    `assessment` is the summary of the nightly check of the score, or None if the run was never
+    assessed.
     """
 
     evaluation: int
@@ -132,7 +133,7 @@ def _last_pair(
 
 
 def _difference(pair: _Pair) -> Json | None:
-    """After minus before, or None if no question was answered by both."""
+    """After minus before, or None if no question was answered in both runs."""
     try:
         return overall_difference(compare(pair.before, pair.after))
     except ScoringError:

@@ -1,6 +1,6 @@
-"""Frames and videos for the question view: what is stored of them, and contact sheets.
+"""Stored frames and videos for the question view, and contact sheets of the frames.
 
-A shared page has none of them.
+A shared page has no frames and no videos.
 """
 
 import io
@@ -21,7 +21,7 @@ SHEET_COLUMNS = 8
 CELL_WIDTH, CELL_HEIGHT = 256, 144
 """Size of a frame in a sheet, in pixels. The question view cuts the sheet by these numbers."""
 MOST_PICTURES = 768
-"""Frames in a sheet. Of a longer set, the page shows the other frames by their times only."""
+"""Frames in a sheet. The page shows further frames of a longer set as times only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class FramesKey:
 
     @property
     def sheet(self) -> str:
-        """URL of its contact sheet, relative to the page."""
+        """URL of the set's contact sheet, relative to the page."""
         return f"frames/{self.video_hash[:16]}-{self.settings}.jpg"
 
 
@@ -47,7 +47,7 @@ class Beside(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
-    """What is stored of one benchmark: frame sets by (video id, sampling name), and video files.
+    """Stored frame sets of one benchmark, by (video id, sampling name), and video files.
 
     URLs are relative to the page.
     """
@@ -59,7 +59,7 @@ class Media:
 
     @property
     def sheets(self) -> dict[str, FramesKey]:
-        """The frame sets by the URL of their contact sheet."""
+        """The frame sets by the URL of the contact sheet."""
         return {key.sheet: key for key in self.frames.values()}
 
     def sheet_beside(self, video_id: str, sampling: str) -> str | None:
@@ -67,7 +67,7 @@ class Media:
         return self.frames[video_id, sampling].sheet if self.beside >= Beside.SHEETS else None
 
     def video_beside(self, video_id: str) -> str | None:
-        """URL of a video, or None if the page does not have it beside it."""
+        """URL of a video, or None if the page has no videos beside it."""
         has_videos = self.beside is Beside.SHEETS_AND_VIDEOS
         return self.video_url(video_id) if has_videos and video_id in self.videos else None
 
@@ -82,7 +82,7 @@ def stored_media(
     questions: Sequence[Question],
     evaluations: Sequence[ScoredEvaluation],
 ) -> Media:
-    """The frames that the models saw and the videos, as far as they are still stored."""
+    """The frames that the models saw and the videos, as far as both are still stored."""
     samplings = {e.rows[0].sampling: e.sampling for e in evaluations if e.sampling}
     frames: dict[tuple[str, str], FramesKey] = {}
     videos: dict[str, Path] = {}
@@ -106,7 +106,7 @@ def contact_sheet(store: Store, key: FramesKey) -> bytes:
 
     Raises:
         FileNotFoundError: if the frames are no longer stored.
-        DamagedFileError: if their file is damaged. It is set aside.
+        DamagedFileError: if the file of the frames is damaged. The file is set aside.
     """
     from PIL import Image, ImageOps  # noqa: PLC0415 - only pages with files need it
 

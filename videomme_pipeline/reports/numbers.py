@@ -297,7 +297,7 @@ def cells_table(
 
 
 def question_columns(benchmark: Benchmark, questions: Sequence[Question]) -> Json:
-    """The questions by column, with the facets that they have."""
+    """The questions by column, with every facet that some question has."""
     columns: Json = {
         "id": [question.question_id for question in questions],
         "video": [question.video_id for question in questions],
@@ -345,7 +345,7 @@ def chance_group_score(questions: Sequence[Question]) -> float | None:
 def specification_of(evaluation: ScoredEvaluation) -> Json:
     """The specification as a flat mapping with keys such as `sampling.frames`.
 
-    Local models store their limits, which cannot change an answer, so the page leaves them out.
+    Limits of local models are left out, because limits cannot change an answer.
     """
     settings = _flat(evaluation.specification)
     return {key: value for key, value in settings if not key.startswith("model.limits.")}
@@ -480,7 +480,7 @@ def _flat(value: Any, path: str = "") -> Iterable[tuple[str, Any]]:
 
 
 def _part_key(facet: Facet, value: FacetValue) -> str:
-    """Key of a part as in the published results: `short`, `level_1`, `relevance`."""
+    """Key of a facet value as in the published results: `short`, `level_1`, `relevance`."""
     return facet.show(value).lower().replace(" ", "_")
 
 

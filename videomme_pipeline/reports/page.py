@@ -129,7 +129,7 @@ def write_folder(
 
 @dataclass(frozen=True, slots=True)
 class ServedPage:
-    """The page with all texts in full, and the files that it asks a server for, by URL."""
+    """The page with all texts in full, and the files beside the page, by URL."""
 
     document: str
     sheets: Mapping[str, FramesKey]
@@ -165,7 +165,7 @@ def _with_files(store: Store, pages: "Sequence[_BenchmarkPage]", media: Sequence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BenchmarkPage:
-    """One benchmark of the page: its evaluations, their questions and the numbers."""
+    """One benchmark of the page: evaluations, questions and numbers."""
 
     benchmark: str
     questions: Sequence[Question]
@@ -174,7 +174,7 @@ class _BenchmarkPage:
     tables: Mapping[str, pa.Table]
     last_runs: LastRuns
     cells: Sequence[Mapping[str, Any]]
-    """Rows of the view `across_benchmarks` for its evaluations."""
+    """Rows of the view `across_benchmarks` for these evaluations."""
 
     def media(self, store: Store, beside: Beside = Beside.NOTHING) -> Media:
         media = stored_media(store, self.benchmark, self.questions, self.evaluations)

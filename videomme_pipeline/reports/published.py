@@ -1,7 +1,7 @@
 """Published results of the benchmarks, which the page shows as reference rows.
 
-They are in `published_results/*.json`, with their sources and with percentages as published. No
-computation uses them.
+The files `published_results/*.json` have percentages as published, with sources. No computation
+uses published results.
 """
 
 import json

@@ -24,7 +24,7 @@ def render_svg(vega_lite: str) -> str:
 
 @cache
 def _renderer() -> Child:
-    """The child of this process. It keeps the engine loaded, and ends with this process."""
+    """The child of this process that keeps the engine loaded and ends with this process."""
     return Child()
 
 

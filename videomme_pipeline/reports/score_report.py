@@ -59,7 +59,7 @@ def render(
     return_sub_categories_accuracy: bool = False,
     return_task_types_accuracy: bool = False,
 ) -> str:
-    """`report` as text that ends with a newline. The flags are those of the official script."""
+    """`report` as text that ends with a newline. The flags are named as in the official script."""
     match kind:
         case ReportKind.OFFICIAL if report.rating:
             return official_v2_report(report.rows, report.rating)
@@ -84,7 +84,7 @@ def render(
 def as_json(report: ScoreReport) -> dict[str, Any]:
     """Everything in `report` except its rows.
 
-    For Video-MME-v2 it starts with the three keys of the official rating file.
+    For Video-MME-v2 the JSON starts with the three keys of the official rating file.
     """
     ratings = asdict(report.rating) if report.rating else {}
     benchmark = find_benchmark(report.options.benchmark)

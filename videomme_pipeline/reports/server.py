@@ -1,7 +1,7 @@
 """A server of the results page for this machine only: the page, contact sheets and local videos.
 
-It knows every URL that it serves in advance and never builds a path from a request. Requests under
-another host name are refused, so that no website can read the page through a name of its own.
+The server has a fixed table of URLs and never builds a path from a request. Requests under another
+host name are refused, so that no website can read the page through its own host name.
 """
 
 import re
@@ -28,7 +28,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves the page that it was last given by `show`, at `url`. Port 0 chooses a free one.
+    """Serves the page of the last call of `show`, at `url`. Port 0 chooses a free port.
 
     Raises:
         ConfigurationError: if the port cannot be used.
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_range(BytesIO(content), len(content), kind)
 
     def _send_range(self, source: IO[bytes], size: int, kind: str) -> None:
-        """Send the bytes that the request asks for. Several ranges are answered with all bytes."""
+        """Send the requested bytes. A request for several ranges is answered with all bytes."""
         asked = _RANGE.fullmatch(self.headers.get("Range", ""))
         span = _span(asked, size) if asked else range(size)
         if asked and not span:
@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _span(asked: re.Match[str], size: int) -> range:
-    """The bytes of a file that a range asks for; empty if it has none of them."""
+    """The bytes of a file that a range asks for; empty if the range is outside the file."""
     first, last = asked.groups()
     if not first:  # the last bytes
         return range(max(0, size - int(last or 0)), size)

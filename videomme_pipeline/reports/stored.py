@@ -22,7 +22,7 @@ _SAMPLING: TypeAdapter[Sampling] = TypeAdapter(Sampling)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredEvaluation:
-    """One evaluation with all its scored questions, in the order of the benchmark.
+    """One evaluation with all scored questions, in the order of the benchmark.
 
     `specification` has every setting that can change a score, by stage, as of the time the scores
     were computed.
@@ -35,7 +35,7 @@ class ScoredEvaluation:
 
     @property
     def sampling(self) -> Sampling | None:
-        """The sampling, or None if no frames were sent or it is unknown (imported results)."""
+        """The sampling, or None without frames or with an unknown sampling (imported results)."""
         value = self.specification.get("sampling")
         return _SAMPLING.validate_python(value) if value else None
 
@@ -71,14 +71,14 @@ class ScoredEvaluation:
 
 
 def questions_of(store: Store, benchmark: str) -> list[Question]:
-    """All questions of `benchmark`, in its order."""
+    """All questions of `benchmark`, in order."""
     return read_rows(store.questions(benchmark), Question)
 
 
 def evaluations_of(
     store: Store, benchmark: str, names: Sequence[str] | None = None
 ) -> list[ScoredEvaluation]:
-    """Scored evaluations of `benchmark`, sorted by name; only those in `names`, if given."""
+    """Scored evaluations of `benchmark`, or those in `names`, sorted by name."""
     evaluations = []
     for path in store.score_files(benchmark):
         if names is not None and path.stem not in names:

@@ -1,7 +1,7 @@
 """Texts of the page: questions, prompts, subtitle lines, frame times and responses.
 
-A shared page has none of them. This module does not escape texts, because the page never parses
-them as markup.
+A shared page has no texts. This module does not escape texts, because the page never parses a text
+as markup.
 """
 
 from collections import defaultdict
@@ -36,7 +36,7 @@ class _ServedText:
 
 
 class Texts:
-    """All texts of the evaluations of one benchmark, read once, with the times of its frames."""
+    """All texts of the evaluations of one benchmark, and the times of the frames, read once."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Texts:
         """Inputs of each video, and text and answers of each of its questions.
 
         No text is longer than about `limit` characters. The texts of a video are stored together,
-        because they repeat each other and compress well.
+        because similar texts compress well.
         """
         videos: dict[str, Any] = {}
         for question in self._questions:
@@ -173,7 +173,7 @@ def _inputs(
 
 
 def _frames(store: Store, media: Media, video_id: str, sampling: str) -> dict[str, Any]:
-    """Times of the frames that were sent, none if they are no longer stored, and their sheet."""
+    """Times and sheet of the frames that were sent. Frames that are not stored have no times."""
     key = media.frames.get((video_id, sampling))
     if key is None:
         return {"frames": []}

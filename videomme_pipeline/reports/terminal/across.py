@@ -10,7 +10,7 @@ from videomme_pipeline.reports.terminal.tables import percent, show_rows
 
 
 def show_across(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the rows of `across_rows`. A part of a benchmark has "n of N" beside its score."""
+    """Print the rows of `across_rows`, with "n of N" beside the score of a part of a benchmark."""
     shown = [
         {name: row[name] for name in SETTINGS}
         | {name: _shown(cell) for name, cell in row["scores"].items()}

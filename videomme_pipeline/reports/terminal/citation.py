@@ -1,4 +1,4 @@
-"""Output of what keeps scores from being cited."""
+"""Output of the open citation findings."""
 
 from collections.abc import Iterable
 

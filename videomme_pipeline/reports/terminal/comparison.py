@@ -93,7 +93,7 @@ def _show_section(console: Console, rows: list[dict[str, Any]], columns: Mapping
 
 
 def _conclusion(paired: "PairedDifference", unit: int) -> str:
-    """For example "+9.7 points, significant (p 0.0031, 95% CI +3.1 to +16.2, 90 videos)"."""
+    """A text: "+9.7 points, significant (p 0.0031, 95% CI +3.1 to +16.2, 90 videos)"."""
     estimate = paired.difference
     significant = "significant" if paired.p_value < SIGNIFICANCE else "not significant"
     spread = _signed_interval(estimate, unit)

@@ -1,4 +1,4 @@
-"""Consoles that show text from outside without obeying it."""
+"""Consoles that escape control characters in untrusted text."""
 
 import re
 from collections.abc import Iterable

@@ -23,7 +23,7 @@ from rich.text import Text
 from videomme_pipeline.reports.terminal.runs import time_span
 
 _LINES_OF_THE_RATE = 6
-"""The time left is estimated from this many lines, so that it follows a changing speed."""
+"""The time left is estimated from this many lines, so that a changing speed shows."""
 
 
 class PlainLines:
@@ -113,7 +113,7 @@ class ProgressLines:
 
 
 class _RateColumn(ProgressColumn):
-    """How many items are finished per second."""
+    """Number of items that are finished per second."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed

@@ -185,7 +185,7 @@ def show_counts(
 
 
 def show_reasons(console: Console, partition: str, reasons: Sequence[str]) -> None:
-    """Print one partition with its state, and the reasons on indented lines below it."""
+    """Print one partition with its state, and the reasons on indented lines."""
     console.print("\n  ".join([partition, *reasons]), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -216,7 +216,7 @@ def show_doctor(console: Console, findings: Sequence["Finding"]) -> None:
 
 
 def time_span(seconds: float) -> str:
-    """A duration in the largest unit in which it is at least 2: "40 s", "12.5 min"."""
+    """A duration in the largest unit that gives a number of at least 2: "40 s", "12.5 min"."""
     for unit, length in (("days", 86_400), ("hours", 3_600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.1f} {unit}"

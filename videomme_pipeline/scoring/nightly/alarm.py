@@ -51,9 +51,9 @@ THRESHOLDS: Mapping[float, Sequence[float]] = {
     720: (53.3, 62.0, 96.9, 155.0, 197.0, 280.0, 310.0),
 }
 """The evidence that raises an alarm in the runs `THRESHOLD_RUNS`, by the mean number of runs to a
-false alarm. Each is a quantile of the evidence in 30,000 simulated histories without an earlier
-alarm, smoothed over neighboring runs (`python -m perf.alarm --thresholds`). It is the larger one of
-two: for a reference of 1 run and of 40 runs at the beginning."""
+false alarm. Each threshold is a quantile of the evidence in 30,000 simulated histories without an
+earlier alarm, smoothed over neighboring runs (`python -m perf.alarm --thresholds`). It is the
+larger of two quantiles: for a reference of 1 run and of 40 runs at the beginning."""
 
 ALARMS_IN_A_ROW = 1.25
 """The mean number of false alarms that come together. A false alarm removes bad runs from the
@@ -76,10 +76,10 @@ Measure = Callable[[Sequence[int]], Counts]
 class AlarmState:
     """The result of one test for one nightly run.
 
-    `p_value` is the probability that a run of an unchanged model is at least as bad as this one.
-    `evidence` is the sum of the likelihood ratios, and `alarm_at` its threshold. While `in_alarm`,
-    `since` is the run at which the change most likely began. `is_new` is True for the run that
-    raised the alarm. `reference` has the earlier runs that this run was compared with.
+    `p_value` is the probability that a run of an unchanged model is at least as bad as this run.
+    `evidence` is the sum of the likelihood ratios. An evidence of `alarm_at` raises an alarm. While
+    `in_alarm`, `since` is the run at which the change most likely began. `is_new` is True for the
+    run that raised the alarm. `reference` has the earlier runs that this run was compared with.
     """
 
     p_value: float
@@ -102,8 +102,8 @@ class ExchangeabilityTest:
 def exchangeability_test(values: Counts, valid: Mask) -> ExchangeabilityTest:
     """The probability that the last row is at least as bad as it is, if rows are exchangeable.
 
-    Larger values are worse. A video counts if its last row is valid; it is compared with its
-    earlier valid rows. The p-value is 1 if no video ever differs.
+    Larger values are worse. A video counts if its last row is valid. That row is compared with the
+    earlier valid rows of the video. The p-value is 1 if no video ever differs.
     """
     counts = valid.sum(axis=0)
     comparable = valid[-1] & (counts > 1)
@@ -146,7 +146,7 @@ def distribution_of_sum(chances: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def threshold_for(budget: float, run: int) -> float:
-    """The evidence that raises an alarm in run `run`, from 1, for one false alarm in `budget` runs.
+    """The evidence that raises an alarm in `run` (from 1), for one false alarm in `budget` runs.
 
     For budgets beyond the table, the thresholds grow in proportion, which is too much.
     """
@@ -159,7 +159,8 @@ def threshold_for(budget: float, run: int) -> float:
 class DropEvidence:
     """Evidence for a lasting drop.
 
-    `log_ratios` has a row per run at which it may have begun, and a column per size in `DROPS`.
+    `log_ratios[i, j]` is the log likelihood ratio of a drop of size `DROPS[j]` that began in the
+    i-th of the last `UNNOTICED_RUNS` runs.
     """
 
     def __init__(self) -> None:
@@ -179,7 +180,7 @@ class DropEvidence:
 
     @property
     def total(self) -> float:
-        """The sum of the likelihood ratios; its mean increases by 1 in every run."""
+        """The sum of the likelihood ratios. Without a drop, the expected sum grows by 1 per run."""
         return float(self._by_start().sum())
 
     @property

@@ -40,8 +40,10 @@ _NAMED_MARGINALS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightlyFinding:
-    """The result of one check of one run. `is_new` is True for a failure that the
-    previous run did not have."""
+    """The result of one check of one run.
+
+    `is_new` is True for a failure that the previous run did not have.
+    """
 
     check: NightlyCheck
     severity: Severity
@@ -87,9 +89,9 @@ def assess(
     tracked: int = 1,
     baselines: int = 1,
 ) -> Assessment:
-    """The assessment of the last of `observations`; the first `baselines` are the baseline.
+    """The assessment of the last of `observations`. The first `baselines` runs are baselines.
 
-    All runs are compared with each other. Comparisons with "the baseline" are with the first one.
+    All runs are compared with each other. "The baseline" in a comparison is the first run.
     `tracked` is the number of evaluations that share the budget of false alarms.
 
     Raises:
@@ -139,8 +141,8 @@ def detectable_drop(
 ) -> float | None:
     """The drop that a comparison of two such runs detects, or None with too few videos for any.
 
-    The share of answers that change between right and wrong is taken from `compared`; without
-    it, 0.25 is assumed.
+    The share of answers that change between right and wrong is taken from `compared`. It is
+    assumed to be 0.25 if `compared` is None.
     """
     videos = len({row.video_id for row in rows})
     if videos < least_significant_videos():
@@ -171,7 +173,7 @@ def runs_per_false_alarm(
 def watch_check(
     check: NightlyCheck, history: History, budgets: Mapping[NightlyCheck, float]
 ) -> list[AlarmState]:
-    """The states of one test for every nightly run, within its budget."""
+    """The states of one test for every nightly run, within the budget of that test."""
     return watch(*_measure(check, history), budgets[check])
 
 
@@ -353,4 +355,4 @@ _TITLES: Mapping[NightlyCheck, str] = {
     NightlyCheck.LATENCY: "the median latency",
     NightlyCheck.COST: "the cost per question",
 }
-"""What a check measures, if its name does not say it."""
+"""The quantity that a check measures, for checks whose name does not say it."""

@@ -12,7 +12,7 @@ from videomme_pipeline.storage.tables import read_rows, write_rows
 class NightlyFindingRow:
     """The stored result of one check of one nightly run.
 
-    `rule_version` is the version of the rules that decided it. Files of version 1 do not have it.
+    `rule_version` is the version of the rules that decided it.
     """
 
     check: str
@@ -20,7 +20,7 @@ class NightlyFindingRow:
     passed: bool
     is_new: bool
     summary: str
-    rule_version: int = 1
+    rule_version: int
 
 
 def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerprint: str) -> None:
@@ -47,6 +47,6 @@ def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerp
 def read_findings(
     store: Store, benchmark: str, evaluation: str, date: str
 ) -> list[NightlyFindingRow] | None:
-    """The stored findings of a nightly run, or None if it was never assessed."""
+    """The stored findings of a nightly run, or None if the run was never assessed."""
     path = store.findings(benchmark, evaluation, date)
     return read_rows(path, NightlyFindingRow) if path.exists() else None

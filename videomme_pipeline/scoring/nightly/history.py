@@ -29,7 +29,8 @@ class History:
     `answers` has a column per question and repeat. Each number encodes an outcome and a letter, or
     is -1 if there was no answer. `videos` (video number) and `labels` (values by tested facet, for
     each measure) describe these columns. `missed` and `whole_groups` have a column per video.
-    `missed` is the difference of its v2 group to the full score, in 240ths, summed over `repeats`.
+    `missed` is the full score minus the score of the video's v2 group, in 240ths, summed over
+    `repeats`.
     `whole_groups` is True if the group was answered completely.
     """
 
@@ -66,9 +67,9 @@ class History:
         return self._by_video(self.answers[list(runs)] // _LETTERS == unreadable)
 
     def unusual(self, runs: Sequence[int]) -> Counts:
-        """The number of answers per video that differ from the most frequent one in `runs`.
+        """The number of answers per video that differ from the most frequent answer in `runs`.
 
-        Of two different answers in two runs, neither is more frequent, so none counts.
+        If two runs have two different answers, neither is more frequent, and none counts.
         """
         answers = self.answers[list(runs)]
         codes = range(len(_OUTCOMES) * _LETTERS)
@@ -77,7 +78,7 @@ class History:
         return self._by_video((frequency < counts.max(axis=0)) & (answers >= 0))
 
     def missed_points(self, runs: Sequence[int]) -> Counts:
-        """The difference of each group to its full score, in 240ths."""
+        """The full score minus the score of each group, in 240ths."""
         return self.missed[list(runs)]
 
     def _by_video(self, marks: NDArray[np.bool_]) -> Counts:

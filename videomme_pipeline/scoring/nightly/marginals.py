@@ -77,10 +77,10 @@ def marginal_tests(
 def worse_marginals(
     history: History, accuracy_states: Sequence[AlarmState], run: int, budget: float
 ) -> tuple[list[MarginalTest], bool]:
-    """The significant tests of `run` by p-value, and True if one is not in those of the run before.
+    """The significant tests of `run` by p-value, and True if one was not significant a run earlier.
 
-    Each run is compared with the reference of the accuracy test
-    (`accuracy_states`). Noise alone causes a significant test once in `budget` runs.
+    Each run is compared with the reference of the accuracy test (`accuracy_states`). Noise alone
+    causes a significant test once in `budget` runs.
     """
     worse = _significant(history, accuracy_states, run, budget)
     earlier = _significant(history, accuracy_states, run - 1, budget) if worse and run > 1 else []
