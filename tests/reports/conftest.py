@@ -24,6 +24,7 @@ from tests.support.made_up_results import (
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.reports.page import write_folder, write_page
 from videomme_pipeline.scoring.nightly.findings import NightlyFindingRow
+from videomme_pipeline.scoring.nightly.policy import RULE_VERSION
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import write_rows
 
@@ -148,7 +149,12 @@ def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store_nightly_run(store, questions, replace(evaluation, responses={}), "2026-11-20")
     findings = [
         NightlyFindingRow(
-            check="accuracy", severity="error", passed=False, is_new=True, summary=HOSTILE[2]
+            check="accuracy",
+            severity="error",
+            passed=False,
+            is_new=True,
+            summary=HOSTILE[2],
+            rule_version=RULE_VERSION,
         )
     ]
     path = store.findings("videomme", evaluation.name, "2026-11-20")

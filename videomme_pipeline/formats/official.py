@@ -205,7 +205,7 @@ def _mean_by(groups: Sequence[GroupScore], column: str) -> dict[str, float]:
     for group in groups:
         if column in group.facets:
             scores[group.facets[column]].append(group.score)
-    return {value: fmean(each) for value, each in scores.items()}
+    return {value: fmean(of_value) for value, of_value in scores.items()}
 
 
 def official_v2_report(rows: Iterable[ScoredQuestion], rating: Rating) -> str:
